@@ -1,0 +1,105 @@
+"""What a model is made of: the numbers that travel with its weights."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from model.errors import ConfigError
+
+Activation = Literal["relu", "silu", "gelu"]
+NormPosition = Literal["pre", "post"]
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Architecture of one Transformer; everything its weights need to make sense.
+
+    Args:
+        source_vocab_size: Rows of the source embedding, V.
+        target_vocab_size: Rows of the target embedding and of the output projection, V.
+        d_model: Width of the vectors between layers, C.
+        num_heads: Attention heads, H; divides ``d_model``.
+        d_ff: Width inside the feed-forward sub-layer.
+        encoder_layers: Layers of the encoder.
+        decoder_layers: Layers of the decoder; each is paid for at every generated token.
+        dropout: Probability of zeroing a value, in training only.
+        activation: Between the two feed-forward projections.
+        norm: ``pre`` normalises what enters a sub-layer (Xiong et al. 2020, arXiv:2002.04745) and once more
+            after each stack; ``post`` normalises the sum that leaves it (Vaswani et al. 2017).
+        share_embeddings: Source and target read one embedding table; needs equal vocabularies.
+        tie_output: The output projection is the target embedding, transposed (Press & Wolf 2017).
+        max_positions: Longest source or target, in tokens, that positions are prepared for.
+        layer_norm_eps: Added to the variance inside layer normalisation.
+
+    Raises:
+        ConfigError: The numbers describe no possible model.
+    """
+
+    source_vocab_size: int
+    target_vocab_size: int
+    d_model: int = 256
+    num_heads: int = 4
+    d_ff: int = 1024
+    encoder_layers: int = 6
+    decoder_layers: int = 2
+    dropout: float = 0.1
+    activation: Activation = "relu"
+    norm: NormPosition = "pre"
+    share_embeddings: bool = True
+    tie_output: bool = True
+    max_positions: int = 256
+    layer_norm_eps: float = 1e-5
+
+    def __post_init__(self) -> None:
+        for name in (
+            "source_vocab_size",
+            "target_vocab_size",
+            "d_model",
+            "num_heads",
+            "d_ff",
+            "encoder_layers",
+            "decoder_layers",
+            "max_positions",
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigError(f"{name} is {value!r}; it must be a whole number of at least 1.")
+        if self.d_model % self.num_heads:
+            raise ConfigError(
+                f"num_heads is {self.num_heads}, which does not divide d_model {self.d_model}; "
+                "each head takes an equal share of the width."
+            )
+        if self.d_model % 2:
+            raise ConfigError(f"d_model is {self.d_model}; sines and cosines come in pairs, so it must be even.")
+        if not 0.0 <= self.dropout < 1.0:
+            raise ConfigError(f"dropout is {self.dropout}; it must be at least 0 and below 1.")
+        if self.activation not in ("relu", "silu", "gelu"):
+            raise ConfigError(f"activation is {self.activation!r}; it must be 'relu', 'silu' or 'gelu'.")
+        if self.norm not in ("pre", "post"):
+            raise ConfigError(f"norm is {self.norm!r}; it must be 'pre' or 'post'.")
+        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
+            raise ConfigError(
+                f"share_embeddings needs one vocabulary, but the source has {self.source_vocab_size} tokens and "
+                f"the target {self.target_vocab_size}; set share_embeddings to false."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> ModelConfig:
+        """Build from the fields by name.
+
+        Raises:
+            ConfigError: A field is unknown or missing, or the numbers describe no possible model.
+        """
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise ConfigError(f"Unknown model field {unknown[0]!r}; the fields are {', '.join(sorted(known))}.")
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise ConfigError(f"The model is not fully described: {error}.") from error

@@ -1,0 +1,106 @@
+"""What a caller may choose about decoding, and what decoding gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from model.errors import InvalidOptions
+
+Decoding = Literal["greedy", "beam"]
+FinishReason = Literal["stop", "length"]
+
+MAX_BEAM_SIZE = 64
+"""Widest beam the decoder takes; a service may set a lower bound of its own."""
+
+
+@dataclass(frozen=True)
+class DecodingOptions:
+    """How one sentence is decoded. Contradictions are refused here and nowhere else.
+
+    Args:
+        decoding: ``greedy`` takes the likeliest token at every step, ``beam`` keeps ``beam_size`` hypotheses.
+        beam_size: Hypotheses kept per sentence; greedy ignores it.
+        length_penalty: Exponent ``a`` in ``score = sum of log-probabilities / length ** a``, where length counts
+            the closing token. 0 compares plain sums and favours short answers, 1 compares means.
+        num_hypotheses: Best hypotheses returned, at most ``beam_size`` (1 for greedy).
+        min_new_tokens: The sentence may not end before this many tokens.
+        max_new_tokens: The sentence is cut after this many tokens, its closing token not counted; None lets
+            the length of the source decide (:func:`default_max_new_tokens`).
+        return_scores: Whether hypotheses carry their score; without it greedy skips the softmax altogether.
+        early_stopping: Stop as soon as ``beam_size`` hypotheses ended, without looking whether one that still
+            runs could beat them.
+        no_repeat_ngram_size: A guard against loops: no sequence of this many tokens may occur twice in one
+            hypothesis. 0 switches it off.
+
+    Raises:
+        InvalidOptions: A value is out of bounds or two contradict each other.
+    """
+
+    decoding: Decoding = "beam"
+    beam_size: int = 4
+    length_penalty: float = 1.0
+    num_hypotheses: int = 1
+    min_new_tokens: int = 0
+    max_new_tokens: int | None = None
+    return_scores: bool = False
+    early_stopping: bool = False
+    no_repeat_ngram_size: int = 0
+
+    def __post_init__(self) -> None:
+        if self.decoding not in ("greedy", "beam"):
+            raise InvalidOptions(f"decoding is {self.decoding!r}; it must be 'greedy' or 'beam'.")
+        if not 1 <= self.beam_size <= MAX_BEAM_SIZE:
+            raise InvalidOptions(f"beam_size is {self.beam_size}; it must be 1 to {MAX_BEAM_SIZE}.")
+        if not 0.0 <= self.length_penalty <= 10.0:
+            raise InvalidOptions(f"length_penalty is {self.length_penalty}; it must be 0 to 10.")
+        if not 1 <= self.num_hypotheses <= self.width:
+            raise InvalidOptions(
+                f"num_hypotheses is {self.num_hypotheses}; it must be 1 to the beam size, which is {self.width}"
+                + (" for greedy decoding." if self.decoding == "greedy" else ".")
+            )
+        if self.min_new_tokens < 0:
+            raise InvalidOptions(f"min_new_tokens is {self.min_new_tokens}; it must be 0 or more.")
+        if self.max_new_tokens is not None and self.max_new_tokens < max(1, self.min_new_tokens):
+            raise InvalidOptions(
+                f"max_new_tokens is {self.max_new_tokens}; it must be at least 1 and at least min_new_tokens, "
+                f"which is {self.min_new_tokens}."
+            )
+        if self.no_repeat_ngram_size < 0:
+            raise InvalidOptions(f"no_repeat_ngram_size is {self.no_repeat_ngram_size}; it must be 0 or more.")
+
+    @property
+    def width(self) -> int:
+        """Rows one sentence takes while it decodes: the beam size, or 1 for greedy."""
+        return self.beam_size if self.decoding == "beam" else 1
+
+
+def default_max_new_tokens(num_source_tokens: int, longest_target: int) -> int:
+    """How long an answer may get when the caller does not say: twice the source plus 20 tokens.
+
+    A translation is rarely twice as long as its source; one that is has most likely started to loop, and the
+    answer then says ``finish_reason: length`` instead of running to the model's end.
+
+    Args:
+        num_source_tokens: Tokens of the source sentence, markers included.
+        longest_target: Tokens the model can produce at all.
+    """
+    return min(2 * num_source_tokens + 20, longest_target)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One answer of the decoder.
+
+    Args:
+        token_ids: Target tokens, without start and closing token.
+        score: Sum of log-probabilities (closing token included) divided by ``length ** length_penalty``; None
+            unless scores were asked for.
+        finish_reason: ``stop`` when the model closed the sentence, ``length`` when it was cut.
+        alternatives: The second best and following hypotheses, best first; theirs are empty.
+    """
+
+    token_ids: list[int]
+    score: float | None
+    finish_reason: FinishReason
+    alternatives: tuple[Hypothesis, ...] = ()

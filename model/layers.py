@@ -1,0 +1,205 @@
+"""Encoder and decoder layers: the sub-layers, the sums around them, and where the norm stands.
+
+Pre-norm computes ``x + f(norm(x))``, post-norm ``norm(x + f(x))``. Each sub-layer has a norm of its own.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.attention import CrossAttention, SelfAttention, attention_weights, merge_heads, mix
+from model.config import ModelConfig
+
+
+class Dropout(nn.Module):
+    """Zero values at random while training and scale the others up (Srivastava et al. 2014).
+
+    The same as ``nn.Dropout`` but for the source of chance: one 64-bit draw decides eight values, so the
+    probability is rounded to a 256th. On a CPU, where ``nn.Dropout`` spends one draw a value and takes five
+    times as long as the matrix product beside it, this is what makes dropout affordable.
+
+    Args:
+        probability: Chance of zeroing a value, rounded to a 256th.
+    """
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.threshold = round(probability * 256)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop from ``x``, any shape; the identity outside training."""
+        if not self.training or self.threshold == 0:
+            return x
+        draws = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device)
+        # Without an upper bound all 64 bits are drawn, and so every byte is uniform.
+        draws.random_(-(2**63), None)
+        keep = draws.view(torch.uint8)[: x.numel()].view(x.shape) >= self.threshold
+        return x * keep * (256.0 / (256 - self.threshold))
+
+
+class FeedForward(nn.Module):
+    """Two projections with an activation between them, at each position alone (Vaswani et al. 2017, section 3.3).
+
+    Args:
+        config: Gives ``d_model``, ``d_ff`` and ``activation``.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.activation: str = config.activation
+        self.wide = nn.Linear(config.d_model, config.d_ff)
+        self.narrow = nn.Linear(config.d_ff, config.d_model)
+        for linear in (self.wide, self.narrow):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, C) to (B, T, C)."""
+        hidden = self.wide(x)
+        if self.activation == "relu":
+            hidden = F.relu(hidden)
+        elif self.activation == "silu":
+            hidden = F.silu(hidden)
+        else:
+            hidden = F.gelu(hidden)
+        return self.narrow(hidden)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward.
+
+    Args:
+        config: The architecture.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.pre_norm = config.norm == "pre"
+        self.self_attention = SelfAttention(config.d_model, config.num_heads)
+        self.self_attention_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, may_attend: Tensor) -> Tensor:
+        """One layer of encoding.
+
+        Args:
+            x: Source positions, (B, S, C).
+            may_attend: Booleans that broadcast to (B, H, S, S).
+
+        Returns:
+            (B, S, C).
+        """
+        if self.pre_norm:
+            x = x + self.dropout(self.self_attention(self.self_attention_norm(x), may_attend))
+            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        x = self.self_attention_norm(x + self.dropout(self.self_attention(x, may_attend)))
+        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+
+    def weights(self, x: Tensor, may_attend: Tensor) -> Tensor:
+        """The self-attention weights this layer uses on ``x``: (B, H, S, S)."""
+        query, key, _ = self.self_attention.project(self.self_attention_norm(x) if self.pre_norm else x)
+        return attention_weights(query, key, may_attend)
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention over what is written so far, cross-attention to the memory, then feed-forward.
+
+    Args:
+        config: The architecture.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.pre_norm = config.norm == "pre"
+        self.self_attention = SelfAttention(config.d_model, config.num_heads)
+        self.self_attention_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.cross_attention = CrossAttention(config.d_model, config.num_heads)
+        self.cross_attention_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, memory: Tensor, may_attend_target: Tensor, may_attend_memory: Tensor) -> Tensor:
+        """All target positions at once.
+
+        Args:
+            x: Target positions, (B, T, C).
+            memory: Encoder output, (B, S, C).
+            may_attend_target: Booleans that broadcast to (B, H, T, T).
+            may_attend_memory: Booleans that broadcast to (B, H, T, S).
+
+        Returns:
+            (B, T, C).
+        """
+        inner = self.self_attention_norm(x) if self.pre_norm else x
+        x = self._after_self(x, self.self_attention(inner, may_attend_target))
+        key, value = self.cross_attention.project_memory(memory)
+        return self._after_target(x, key, value, may_attend_memory)
+
+    def step(
+        self,
+        x: Tensor,
+        self_cache: Tensor,
+        cross_cache: Tensor,
+        column: int,
+        may_attend_target: Tensor,
+        may_attend_memory: Tensor,
+    ) -> Tensor:
+        """One new target position for every hypothesis.
+
+        Keys and values of the new position are written into ``self_cache``. The memory is looked at once per
+        sentence with its K hypotheses as K queries, so nothing of it is repeated for a beam.
+
+        Args:
+            x: The newest position of each hypothesis, (B, K, C).
+            self_cache: Keys and values so far, (2, B * K, H, columns, D); written at ``column``.
+            cross_cache: Projected memory, (2, B, H, S, D).
+            column: Where this step writes; all rows write the same column.
+            may_attend_target: Booleans that broadcast to (B * K, H, 1, column + 1).
+            may_attend_memory: Booleans that broadcast to (B, H, K, S).
+
+        Returns:
+            (B, K, C).
+        """
+        inner = self.self_attention_norm(x) if self.pre_norm else x
+        query, key, value = self.self_attention.project(inner.flatten(0, 1).unsqueeze(1))  # (B * K, H, 1, D)
+        self_cache[0, :, :, column] = key.squeeze(2)
+        self_cache[1, :, :, column] = value.squeeze(2)
+        past = self_cache[:, :, :, : column + 1]
+        mixed = merge_heads(mix(query, past[0], past[1], may_attend_target))  # (B * K, 1, C)
+        x = self._after_self(x, self.self_attention.output(mixed).view(x.shape))
+        return self._after_target(x, cross_cache[0], cross_cache[1], may_attend_memory)
+
+    def attend(
+        self, x: Tensor, memory: Tensor, may_attend_target: Tensor, may_attend_memory: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As :meth:`forward`, and hand out the weights.
+
+        Returns:
+            The layer's output (B, T, C), its self-attention weights (B, H, T, T) and its cross-attention
+            weights (B, H, T, S).
+        """
+        inner = self.self_attention_norm(x) if self.pre_norm else x
+        query, key, _ = self.self_attention.project(inner)
+        self_weights = attention_weights(query, key, may_attend_target)
+        x = self._after_self(x, self.self_attention(inner, may_attend_target))
+        memory_key, memory_value = self.cross_attention.project_memory(memory)
+        inner = self.cross_attention_norm(x) if self.pre_norm else x
+        cross_weights = attention_weights(self.cross_attention.project_query(inner), memory_key, may_attend_memory)
+        return self._after_target(x, memory_key, memory_value, may_attend_memory), self_weights, cross_weights
+
+    def _after_self(self, x: Tensor, mixed: Tensor) -> Tensor:
+        x = x + self.dropout(mixed)
+        return x if self.pre_norm else self.self_attention_norm(x)
+
+    def _after_target(self, x: Tensor, key: Tensor, value: Tensor, may_attend_memory: Tensor) -> Tensor:
+        """The cross-attention and feed-forward sub-layers: (B, T, C) to (B, T, C)."""
+        if self.pre_norm:
+            x = x + self.dropout(self.cross_attention(self.cross_attention_norm(x), key, value, may_attend_memory))
+            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        x = self.cross_attention_norm(x + self.dropout(self.cross_attention(x, key, value, may_attend_memory)))
+        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))

@@ -1,0 +1,207 @@
+"""Text to subword ids and back, with the characters every piece covers (SentencePiece, Kudo & Richardson 2018).
+
+A source sentence is encoded as ``<2xx> pieces </s>``: the first token says which language is wanted (Johnson et al.
+2017), so one model serves several directions. A target is ``pieces </s>`` behind the start token ``<s>``.
+Bytes the vocabulary has no piece for become byte tokens, so that an emoji is copied rather than lost.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import sentencepiece
+
+from model.errors import ArtifactError, ConfigError, DataError
+
+PAD_ID = 0
+UNKNOWN_ID = 1
+START_ID = 2
+END_ID = 3
+
+Span = tuple[int, int]
+"""Characters ``text[start:end]``; (n, n) where a token stands for no character."""
+
+_MARKER = re.compile(r"<2([a-z]{2,3})>")
+_WORD_START = "\u2581"
+
+
+class Tokenizer:
+    """A learned SentencePiece vocabulary with the special tokens of this project.
+
+    Args:
+        model_proto: The serialised SentencePiece model.
+
+    Raises:
+        ArtifactError: The bytes are no SentencePiece model, or one without our special tokens.
+    """
+
+    def __init__(self, model_proto: bytes) -> None:
+        self.model_proto = model_proto
+        self._processor = sentencepiece.SentencePieceProcessor()
+        try:
+            self._processor.LoadFromSerializedProto(model_proto)
+        except RuntimeError as error:
+            raise ArtifactError("The tokenizer is damaged: it cannot be read as a SentencePiece model.") from error
+        specials = (
+            self._processor.pad_id(),
+            self._processor.unk_id(),
+            self._processor.bos_id(),
+            self._processor.eos_id(),
+        )
+        if specials != (PAD_ID, UNKNOWN_ID, START_ID, END_ID):
+            raise ArtifactError(
+                f"The tokenizer's pad, unknown, start and end ids are {specials}, but this model format needs "
+                f"{(PAD_ID, UNKNOWN_ID, START_ID, END_ID)}; learn one with 'python -m model tokenizer'."
+            )
+        self._marker_ids: dict[str, int] = {}
+        for token_id in range(self._processor.GetPieceSize()):
+            if not self._processor.IsControl(token_id):
+                continue
+            marker = _MARKER.fullmatch(self._processor.IdToPiece(token_id))
+            if marker:
+                self._marker_ids[marker[1]] = token_id
+
+    @classmethod
+    def load(cls, path: Path) -> Tokenizer:
+        """Read a SentencePiece model file.
+
+        Raises:
+            ArtifactError: The file is missing or no tokenizer of ours.
+        """
+        try:
+            return cls(path.read_bytes())
+        except OSError as error:
+            raise ArtifactError(f"The tokenizer {path} cannot be read: {error.strerror}.") from error
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens there are, special ones included."""
+        return int(self._processor.GetPieceSize())
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Languages a source can ask for, in the order of their markers."""
+        return tuple(self._marker_ids)
+
+    @property
+    def never_generated(self) -> tuple[int, ...]:
+        """Tokens that are no part of a translation: padding, unknown, start and the language markers."""
+        return (PAD_ID, UNKNOWN_ID, START_ID, *self._marker_ids.values())
+
+    def encode(self, text: str, target: str) -> list[int]:
+        """A source sentence as ids: marker of the wanted language, pieces, end token."""
+        return [self._marker(target), *self._processor.EncodeAsIds(text), END_ID]
+
+    def encode_sampled(self, text: str, target: str, alpha: float) -> list[int]:
+        """As :meth:`encode`, cut at random (subword regularisation, Kudo 2018); ``alpha`` sharpens the choice."""
+        pieces = self._processor.Encode(text, enable_sampling=True, alpha=alpha, nbest_size=-1)
+        return [self._marker(target), *pieces, END_ID]
+
+    def encode_target(self, text: str) -> list[int]:
+        """A target sentence as ids: pieces, end token."""
+        return [*self._processor.EncodeAsIds(text), END_ID]
+
+    def encode_with_offsets(self, text: str, target: str) -> tuple[list[int], list[Span]]:
+        """As :meth:`encode`, with the characters of ``text`` each token covers."""
+        ids, spans = self._with_offsets(text)
+        return [self._marker(target), *ids, END_ID], [(0, 0), *spans, (len(text), len(text))]
+
+    def encode_target_with_offsets(self, text: str) -> tuple[list[int], list[Span]]:
+        """As :meth:`encode_target`, with the characters of ``text`` each token covers."""
+        ids, spans = self._with_offsets(text)
+        return [*ids, END_ID], [*spans, (len(text), len(text))]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of target ids; special tokens vanish."""
+        return str(self._processor.DecodeIds(list(ids)))
+
+    def decode_with_offsets(self, ids: Sequence[int]) -> tuple[str, list[Span]]:
+        """The text of target ids and the characters of it each token gave."""
+        mapping = self._processor.Decode(list(ids), return_type="offset_mapping")
+        return mapping["text"], [_without_space(mapping["text"], span) for span in mapping["offsets"]]
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Each token as people see it: a word's first piece begins with U+2581."""
+        return [self._processor.IdToPiece(token_id) for token_id in ids]
+
+    def _marker(self, target: str) -> int:
+        try:
+            return self._marker_ids[target]
+        except KeyError:
+            raise ArtifactError(
+                f"The tokenizer has no marker for target language {target!r}; it has {', '.join(self._marker_ids)}."
+            ) from None
+
+    def _with_offsets(self, text: str) -> tuple[list[int], list[Span]]:
+        mapping = self._processor.encode_as_offset_mapping(text)
+        return mapping["ids"], [_without_space(text, span) for span in mapping["offsets"]]
+
+
+def _without_space(text: str, span: Span) -> Span:
+    """A piece counts the space before its word; people mean the word."""
+    start, end = span
+    while start < end and text[start].isspace():
+        start += 1
+    return start, end
+
+
+def learn_tokenizer(
+    sentences: Iterable[str],
+    vocab_size: int,
+    languages: Sequence[str],
+    *,
+    seed: int = 1,
+    character_coverage: float = 0.9999,
+) -> Tokenizer:
+    """Learn a unigram vocabulary (Kudo 2018) shared by all languages, with byte fallback.
+
+    Args:
+        sentences: Text of every language, one sentence each.
+        vocab_size: Tokens wanted: 256 bytes, four special tokens and the language markers included.
+        languages: Codes the model translates to; each gets a marker token.
+        seed: Chooses the sentences sampled from a large corpus.
+        character_coverage: Share of the characters that get a piece of their own; others become bytes.
+
+    Raises:
+        ConfigError: The text is too small for a vocabulary of this size.
+        DataError: There is no text.
+    """
+    sink = io.BytesIO()
+    iterator = iter(sentence for sentence in sentences if sentence.strip())
+    first = next(iterator, None)
+    if first is None:
+        raise DataError("There is no text to learn a tokenizer from: every line is empty.")
+
+    def all_sentences() -> Iterable[str]:
+        yield first
+        yield from iterator
+
+    sentencepiece.set_random_generator_seed(seed)
+    try:
+        sentencepiece.SentencePieceTrainer.Train(
+            sentence_iterator=iter(all_sentences()),
+            model_writer=sink,
+            model_type="unigram",
+            vocab_size=vocab_size,
+            character_coverage=character_coverage,
+            byte_fallback=True,
+            control_symbols=[f"<2{language}>" for language in languages],
+            pad_id=PAD_ID,
+            unk_id=UNKNOWN_ID,
+            bos_id=START_ID,
+            eos_id=END_ID,
+            normalization_rule_name="nmt_nfkc",
+            split_digits=True,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        bound = re.search(r"value <= (\d+)", str(error))
+        advice = f"; the text allows at most {bound[1]}" if bound else f" ({str(error).splitlines()[-1].strip()})"
+        raise ConfigError(
+            f"A vocabulary of {vocab_size} cannot be learned from this text{advice}. "
+            "Lower vocab_size or give more text."
+        ) from error
+    return Tokenizer(sink.getvalue())

@@ -1,0 +1,157 @@
+"""Checkpoints: everything a run needs to go on as if nothing had happened, or a model needs to be exported."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.errors import ArtifactError
+from model.tokenizer import PAD_ID, Tokenizer
+from model.transformer import Transformer
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A trained model as training leaves it.
+
+    Args:
+        config: The architecture.
+        weights: Parameters by name; tied ones once.
+        tokenizer: The vocabulary the ids belong to.
+        facts: What is known about it: name, directions, licence, settings, step, scores; ready for JSON.
+        progress: State of the optimiser and of chance, to resume from; empty in an exported average.
+    """
+
+    config: ModelConfig
+    weights: dict[str, Tensor]
+    tokenizer: Tokenizer
+    facts: dict[str, Any]
+    progress: dict[str, Any]
+
+    def build(self) -> Transformer:
+        """The model with these weights, ready to decode (float32, evaluation mode).
+
+        Raises:
+            ArtifactError: The weights do not fit the architecture, or hold NaN.
+        """
+        transformer = Transformer(self.config, PAD_ID)
+        load_weights(transformer, self.weights)
+        return transformer.eval()
+
+
+def untied_weights(transformer: Transformer) -> dict[str, Tensor]:
+    """Parameters by name, each storage once: of tied ones the first name stays."""
+    return {name: parameter.detach() for name, parameter in transformer.named_parameters()}
+
+
+def load_weights(transformer: Transformer, weights: Mapping[str, Tensor]) -> None:
+    """Copy weights into a model, refusing what does not fit.
+
+    Raises:
+        ArtifactError: A parameter is missing, surplus, of another shape, or not finite.
+    """
+    parameters = dict(transformer.named_parameters())
+    for name in parameters.keys() ^ weights.keys():
+        problem = "misses" if name in parameters else "has the unknown"
+        raise ArtifactError(f"The checkpoint {problem} parameter {name}; it is of another architecture.")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            value = weights[name]
+            if value.shape != parameter.shape:
+                raise ArtifactError(
+                    f"Parameter {name} has shape {tuple(value.shape)} in the checkpoint; "
+                    f"the architecture needs {tuple(parameter.shape)}."
+                )
+            if not torch.isfinite(value).all():
+                raise ArtifactError(f"Parameter {name} holds NaN or infinity; the training diverged.")
+            parameter.copy_(value)
+
+
+def save_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
+    """Write a checkpoint so that ``path`` holds either the old one or the new one, whole, at any moment.
+
+    Raises:
+        ArtifactError: The disk is full or the folder cannot be written; what stood at ``path`` is intact.
+    """
+    content = {
+        "format_version": FORMAT_VERSION,
+        "config": checkpoint.config.to_dict(),
+        "weights": checkpoint.weights,
+        "tokenizer": checkpoint.tokenizer.model_proto,
+        "facts": checkpoint.facts,
+        "progress": checkpoint.progress,
+    }
+    unfinished = path.with_name(path.name + ".unfinished")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished.open("wb") as sink:
+            torch.save(content, sink)
+            sink.flush()
+            os.fsync(sink.fileno())
+        unfinished.replace(path)
+    except (OSError, RuntimeError) as error:
+        # A full disk reaches us as OSError or, from inside torch's writer, as RuntimeError.
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise ArtifactError(f"The checkpoint {path} could not be written: {error}. The previous one is intact.") from error
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint; code in it is never run.
+
+    Raises:
+        ArtifactError: The file is missing, damaged, or of another or newer format.
+    """
+    if not path.is_file():
+        raise ArtifactError(f"There is no checkpoint at {path}.")
+    if not zipfile.is_zipfile(path):
+        raise ArtifactError(f"{path} is no checkpoint, or was cut short; restore it from a copy.")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch.load lets anything from zlib's to pickle's errors through
+        raise ArtifactError(f"{path} cannot be read as a checkpoint: {error}") from error
+    if not isinstance(content, dict) or "format_version" not in content:
+        raise ArtifactError(f"{path} is no checkpoint of this project: it has no format_version.")
+    if content["format_version"] != FORMAT_VERSION:
+        raise ArtifactError(
+            f"{path} has checkpoint format {content['format_version']}; this version reads {FORMAT_VERSION}. "
+            "Use the version of Verso that wrote it."
+        )
+    try:
+        return Checkpoint(
+            config=ModelConfig.from_dict(content["config"]),
+            weights=content["weights"],
+            tokenizer=Tokenizer(content["tokenizer"]),
+            facts=content["facts"],
+            progress=content["progress"],
+        )
+    except KeyError as error:
+        raise ArtifactError(f"{path} is incomplete: it has no {error}.") from error
+
+
+def average_weights(checkpoints: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of several checkpoints of one run, parameter by parameter (Vaswani et al. 2017, section 6.1).
+
+    Raises:
+        ArtifactError: There are none, or they do not have the same parameters.
+    """
+    if not checkpoints:
+        raise ArtifactError("There is no checkpoint to average.")
+    names = checkpoints[0].keys()
+    if any(weights.keys() != names for weights in checkpoints):
+        raise ArtifactError("The checkpoints to average are of different architectures.")
+    # In float64, so that the mean of n equal tensors is that tensor.
+    return {
+        name: torch.stack([weights[name].double() for weights in checkpoints]).mean(dim=0).float() for name in names
+    }

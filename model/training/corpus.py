@@ -1,0 +1,127 @@
+"""Parallel text from files: plain, gzip or xz, two files that line up."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from model.errors import DataError
+from model.training.settings import CorpusSettings
+
+Pair = tuple[str, str]
+"""One sentence in the two languages of a run, in the order of its settings."""
+
+_ENDINGS = ("", ".gz", ".xz")
+
+_SPACE_BEFORE = re.compile(r" +([.,;:!?%)\]}»”’…])")
+_SPACE_AFTER = re.compile(r"([(\[{«„“‘$£€#]) +")
+_APOSTROPHE = re.compile(r" ?(['’]) ?(s|t|re|ve|ll|d|m)\b")
+_PAIRED_QUOTES = re.compile(r'(") +([^"]*?) +(")')
+_HYPHEN = re.compile(r"(?<=\w) @-@ (?=\w)")
+
+
+def find_text(path: Path) -> Path:
+    """The file itself, or the same name with ``.gz`` or ``.xz``.
+
+    Raises:
+        DataError: None of them exists.
+    """
+    for ending in _ENDINGS:
+        candidate = path.with_name(path.name + ending)
+        if candidate.is_file():
+            return candidate
+    raise DataError(f"No text at {path} (nor with .gz or .xz); check the path and the data folder.")
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 text, unpacked by the ending of its name.
+
+    Raises:
+        DataError: The file is missing, empty, damaged, or not UTF-8; the message names the line.
+    """
+    found = find_text(path)
+    try:
+        data = found.read_bytes()
+        if found.suffix == ".gz":
+            data = gzip.decompress(data)
+        elif found.suffix == ".xz":
+            data = lzma.decompress(data)
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise DataError(f"{found} cannot be read or unpacked: {error}.") from error
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{found} is not UTF-8: line {line} holds byte 0x{data[error.start]:02x}. Convert it first, for example "
+            f"with 'iconv -f latin1 -t utf-8'."
+        ) from error
+    # Not splitlines(): a sentence may hold U+2028 and still be one line of its file.
+    lines = text.replace("\r\n", "\n").split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    if not any(line.strip() for line in lines):
+        raise DataError(f"{found} is empty.")
+    return lines
+
+
+def read_parallel(base: Path, languages: tuple[str, str]) -> list[Pair]:
+    """Two files that line up, ``base.xx`` and ``base.yy``.
+
+    Raises:
+        DataError: A file is missing or unusable, or the two have different numbers of lines.
+    """
+    first = read_lines(base.with_name(f"{base.name}.{languages[0]}"))
+    second = read_lines(base.with_name(f"{base.name}.{languages[1]}"))
+    if len(first) != len(second):
+        raise DataError(
+            f"{base} does not line up: {len(first)} lines of {languages[0]} and {len(second)} of {languages[1]}."
+        )
+    return list(zip(first, second, strict=True))
+
+
+def detokenise(text: str) -> str:
+    """Take out the spaces a tokeniser put round punctuation: ``It 's , ( say ) .`` to ``It's, (say).``"""
+    text = _HYPHEN.sub("-", text)
+    text = _PAIRED_QUOTES.sub(r"\1\2\3", text)
+    text = _SPACE_AFTER.sub(r"\1", text)
+    text = _SPACE_BEFORE.sub(r"\1", text)
+    return _APOSTROPHE.sub(r"\1\2", text).strip()
+
+
+def load_training_pairs(
+    data_dir: Path, corpora: Iterable[CorpusSettings], languages: tuple[str, str]
+) -> tuple[list[Pair], dict[str, int]]:
+    """All training pairs, cleaned as each corpus asks, duplicates dropped.
+
+    Returns:
+        The pairs, and how many were left out by reason.
+
+    Raises:
+        DataError: A corpus is unusable, or nothing is left.
+    """
+    left_out = {"empty": 0, "duplicate": 0, "fragment": 0, "lopsided": 0}
+    seen: set[Pair] = set()
+    pairs: list[Pair] = []
+    for corpus in corpora:
+        for first, second in read_parallel(data_dir / corpus.path, languages):
+            first, second = first.strip(), second.strip()
+            if corpus.detokenise:
+                first, second = detokenise(first), detokenise(second)
+            if not first or not second:
+                left_out["empty"] += 1
+            elif corpus.whole_sentences_only and (first[0].islower() or second[0].islower()):
+                left_out["fragment"] += 1
+            elif max(len(first), len(second)) > 3 * min(len(first), len(second)) + 20:
+                left_out["lopsided"] += 1
+            elif (first, second) in seen:
+                left_out["duplicate"] += 1
+            else:
+                seen.add((first, second))
+                pairs.append((first, second))
+    if not pairs:
+        raise DataError(f"No training pair is left after cleaning; left out: {left_out}.")
+    return pairs, left_out

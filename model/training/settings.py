@@ -1,0 +1,209 @@
+"""What a training run is told: one YAML file, every key documented and bounded here."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from model.config import ModelConfig
+from model.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class CorpusSettings:
+    """One parallel corpus.
+
+    Args:
+        path: Path without language ending: ``train/tatoeba`` means ``train/tatoeba.en.xz`` and
+            ``train/tatoeba.de.xz`` (or ``.gz``, or plain), relative to the data folder.
+        detokenise: The text has spaces round its punctuation; take them out.
+        whole_sentences_only: Leave out pairs of which one side starts like the middle of a sentence.
+    """
+
+    path: str
+    detokenise: bool = False
+    whole_sentences_only: bool = False
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """One training run.
+
+    Args:
+        name: Names the model in manifests and answers.
+        languages: The two languages of the corpora; the model learns the directions in ``pairs``.
+        pairs: Directions such as ``en-de``; both by default.
+        train: Parallel corpora to learn from.
+        dev: Parallel corpus to choose checkpoints on.
+        dev_sentences: Sentences of ``dev`` decoded, for each direction, at each evaluation.
+        vocab_size: Tokens of the SentencePiece vocabulary, shared by the languages.
+        tokenizer: An existing SentencePiece model to use instead of learning one, relative to the config file.
+        max_tokens_per_sentence: Longer training pairs are left out (and counted).
+        batch_tokens: Padded target tokens of one batch.
+        accumulate: Batches whose gradients are added up before one update.
+        max_steps: Updates in all.
+        learning_rate: Peak, reached at the end of the warm-up.
+        warmup_steps: Updates of linear rise; after them the rate falls with the inverse square root of the step.
+        cooldown_steps: The last updates, over which the rate falls linearly to zero on top of that; 0 for none.
+        betas: Adam's two decay rates.
+        weight_decay: Decoupled weight decay (AdamW); 0 is Adam.
+        label_smoothing: Probability spread evenly over the vocabulary.
+        clip_norm: Largest norm of the gradient; longer ones are scaled down.
+        precision: ``float32``, ``bfloat16``, or ``auto``, which is bfloat16 where the processor computes in it.
+        subword_sampling: Share of the sentences of an epoch cut into random subwords (Kudo 2018).
+        lowercase_share: Share of the source sentences lower-cased in an epoch, against casing surprises.
+        evaluate_every: Updates between evaluations and checkpoints.
+        save_every_s: Seconds after which a checkpoint for resuming is written in between.
+        patience: Evaluations without a better dev BLEU after which the run stops; 0 for never.
+        average: Checkpoints whose mean is exported.
+        seed: Fixes initialisation, batches and dropout.
+        threads: Processor threads; 0 leaves it to torch.
+        model: Architecture, without the vocabulary sizes, which the tokenizer decides.
+        licence: Licence of the trained weights, for the manifest.
+        attribution: Sources the licence asks to be named.
+
+    Raises:
+        ConfigError: A value is out of its bounds.
+    """
+
+    name: str
+    languages: tuple[str, str]
+    train: tuple[CorpusSettings, ...]
+    dev: str
+    pairs: tuple[str, ...] = ()
+    dev_sentences: int = 500
+    vocab_size: int = 8000
+    tokenizer: str | None = None
+    max_tokens_per_sentence: int = 120
+    batch_tokens: int = 2000
+    accumulate: int = 1
+    max_steps: int = 20000
+    learning_rate: float = 1e-3
+    warmup_steps: int = 1000
+    cooldown_steps: int = 0
+    betas: tuple[float, float] = (0.9, 0.98)
+    weight_decay: float = 0.0
+    label_smoothing: float = 0.1
+    clip_norm: float = 1.0
+    precision: str = "auto"
+    subword_sampling: float = 0.0
+    lowercase_share: float = 0.0
+    evaluate_every: int = 1000
+    save_every_s: float = 300.0
+    patience: int = 0
+    average: int = 5
+    seed: int = 1
+    threads: int = 0
+    model: dict[str, Any] = field(default_factory=dict)
+    licence: str = "unstated"
+    attribution: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.languages) != 2 or self.languages[0] == self.languages[1]:
+            raise ConfigError(f"languages is {list(self.languages)}; it must name two different languages.")
+        if not self.train:
+            raise ConfigError("train is empty; name at least one parallel corpus.")
+        allowed = {f"{a}-{b}" for a, b in (self.languages, self.languages[::-1])}
+        if not self.pairs:
+            object.__setattr__(self, "pairs", tuple(sorted(allowed)))
+        for pair in self.pairs:
+            if pair not in allowed:
+                raise ConfigError(f"pairs names {pair!r}; with these languages it can hold {sorted(allowed)}.")
+        if self.precision not in ("auto", "float32", "bfloat16"):
+            raise ConfigError(f"precision is {self.precision!r}; it must be auto, float32 or bfloat16.")
+        for name, low, high in (
+            ("dev_sentences", 1, None),
+            ("vocab_size", 300, 1_000_000),
+            ("max_tokens_per_sentence", 4, None),
+            ("batch_tokens", 16, None),
+            ("accumulate", 1, None),
+            ("max_steps", 1, None),
+            ("learning_rate", 1e-9, 10),
+            ("warmup_steps", 1, None),
+            ("cooldown_steps", 0, self.max_steps),
+            ("weight_decay", 0, 1),
+            ("label_smoothing", 0, 0.9),
+            ("clip_norm", 1e-6, None),
+            ("subword_sampling", 0, 1),
+            ("lowercase_share", 0, 1),
+            ("evaluate_every", 1, None),
+            ("save_every_s", 1, None),
+            ("patience", 0, None),
+            ("average", 1, None),
+            ("threads", 0, 1024),
+        ):
+            value = getattr(self, name)
+            wrong_type = isinstance(value, bool) or not isinstance(value, (int, float))
+            if wrong_type or value < low or (high is not None and value > high):
+                bounds = f"at least {low}" if high is None else f"{low} to {high}"
+                raise ConfigError(f"{name} is {value!r}; it must be {bounds}.")
+        if self.batch_tokens < self.max_tokens_per_sentence:
+            raise ConfigError(
+                f"batch_tokens is {self.batch_tokens}, less than max_tokens_per_sentence "
+                f"{self.max_tokens_per_sentence}: the longest sentence would fit no batch."
+            )
+        # Refuse a wrong architecture now, not after the corpora were read.
+        self.model_config(self.vocab_size)
+
+    @property
+    def direction_pairs(self) -> list[tuple[str, str]]:
+        """``pairs`` as (source, target)."""
+        return [(pair.split("-")[0], pair.split("-")[1]) for pair in self.pairs]
+
+    def model_config(self, vocab_size: int) -> ModelConfig:
+        """The architecture for a vocabulary of this size."""
+        return ModelConfig.from_dict(
+            {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size, **self.model}
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def load(cls, path: Path) -> TrainingSettings:
+        """Read a YAML file.
+
+        Raises:
+            ConfigError: The file is missing, is no YAML mapping, or has an unknown, missing or wrong key.
+        """
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"The configuration {path} cannot be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"The configuration {path} is not UTF-8 text.") from error
+        try:
+            values = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"The configuration {path} is no YAML: {error}") from error
+        if not isinstance(values, dict):
+            raise ConfigError(f"The configuration {path} must be a mapping of keys to values.")
+        return cls.from_dict(values)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> TrainingSettings:
+        """Build from keys and values as YAML gives them.
+
+        Raises:
+            ConfigError: A key is unknown or missing, or its value is wrong.
+        """
+        known = {item.name for item in fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise ConfigError(f"Unknown key {unknown[0]!r} in the configuration; the keys are {sorted(known)}.")
+        values = dict(values)
+        try:
+            for name in ("languages", "pairs", "betas", "attribution"):
+                if name in values:
+                    values[name] = tuple(values[name])
+            values["train"] = tuple(
+                CorpusSettings(**(corpus if isinstance(corpus, dict) else {"path": corpus}))
+                for corpus in values.get("train", ())
+            )
+            return cls(**values)
+        except TypeError as error:
+            raise ConfigError(f"The configuration is not complete: {error}.") from error

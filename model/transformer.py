@@ -1,0 +1,167 @@
+"""The encoder-decoder Transformer of Vaswani et al. 2017 (arXiv:1706.03762), in plain PyTorch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.embeddings import Embedding
+from model.layers import DecoderLayer, Dropout, EncoderLayer
+from model.masks import causal_mask, padding_mask
+
+
+class Transformer(nn.Module):
+    """Source tokens in, a distribution over the next target token out.
+
+    Methods serve four uses: :meth:`forward` trains, :meth:`encode` with :meth:`project_memory` and :meth:`step`
+    decodes one token at a time, :meth:`attend` shows the weights behind a pair of sentences.
+
+    Args:
+        config: The architecture.
+        pad_id: The padding token, hidden from all attention.
+    """
+
+    def __init__(self, config: ModelConfig, pad_id: int) -> None:
+        super().__init__()
+        self.pad_id = pad_id
+        self.pre_norm = config.norm == "pre"
+        self.source_embedding = Embedding(config.source_vocab_size, config.d_model, config.max_positions)
+        self.target_embedding = Embedding(config.target_vocab_size, config.d_model, config.max_positions)
+        self.encoder = nn.ModuleList([EncoderLayer(config) for _ in range(config.encoder_layers)])
+        self.decoder = nn.ModuleList([DecoderLayer(config) for _ in range(config.decoder_layers)])
+        self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.output = nn.Linear(config.d_model, config.target_vocab_size)
+        self.dropout = Dropout(config.dropout)
+        nn.init.xavier_uniform_(self.output.weight)
+        nn.init.zeros_(self.output.bias)
+        if not self.pre_norm:
+            # Post-norm stacks end normalised; the norm after the stack belongs to pre-norm alone.
+            self.encoder_norm = nn.Identity()  # type: ignore[assignment]
+            self.decoder_norm = nn.Identity()  # type: ignore[assignment]
+        if config.share_embeddings:
+            self.source_embedding.tokens.weight = self.target_embedding.tokens.weight
+        if config.tie_output:
+            self.output.weight = self.target_embedding.tokens.weight
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Logits of the token after each target position (teacher forcing).
+
+        Args:
+            source: Source token ids, (B, S), padded on the right.
+            target: Target token ids, (B, T), the start token first, padded on the right.
+
+        Returns:
+            Logits, (B, T, V).
+        """
+        return self.output(self.hidden(source, target))
+
+    def hidden(self, source: Tensor, target: Tensor) -> Tensor:
+        """What :meth:`forward` projects onto the vocabulary, (B, T, C); the loss projects it in chunks."""
+        memory = self.encode(source)
+        may_attend_memory = padding_mask(source, self.pad_id)
+        # The causal mask alone hides target padding: it stands on the right, after all that counts.
+        may_attend_target = causal_mask(target.size(1), target.device)
+        x = self._embed_target(target)
+        for layer in self.decoder:
+            x = layer(x, memory, may_attend_target, may_attend_memory)
+        return self.decoder_norm(x)
+
+    def encode(self, source: Tensor) -> Tensor:
+        """Read the source.
+
+        Args:
+            source: Source token ids, (B, S), padded on the right.
+
+        Returns:
+            The memory, (B, S, C). Its padding rows mean nothing and are hidden by the mask wherever it is read.
+        """
+        may_attend = padding_mask(source, self.pad_id)
+        x = self._embed_source(source)
+        for layer in self.encoder:
+            x = layer(x, may_attend)
+        return self.encoder_norm(x)
+
+    def project_memory(self, memory: Tensor) -> Tensor:
+        """Keys and values of the memory for every decoder layer, once per sentence.
+
+        Args:
+            memory: (B, S, C).
+
+        Returns:
+            The cross-attention cache, (L, 2, B, H, S, D).
+        """
+        layers: list[Tensor] = []
+        for layer in self.decoder:
+            key, value = layer.cross_attention.project_memory(memory)
+            layers.append(torch.stack([key, value]))
+        return torch.stack(layers)
+
+    def step(
+        self,
+        token_ids: Tensor,
+        positions: Tensor,
+        self_cache: Tensor,
+        cross_cache: Tensor,
+        column: int,
+        may_attend_target: Tensor,
+        may_attend_memory: Tensor,
+    ) -> Tensor:
+        """One token further for every hypothesis; the self-attention cache is written in place.
+
+        Args:
+            token_ids: The newest token of each hypothesis, (B, K).
+            positions: Its place in the target, counted from 0; broadcasts to (B, K).
+            self_cache: Keys and values of the past, (L, 2, B * K, H, columns, D).
+            cross_cache: From :meth:`project_memory`, (L, 2, B, H, S, D).
+            column: The cache column all rows write in this step.
+            may_attend_target: True where a cache column belongs to the row, (B * K, 1, 1, column + 1).
+            may_attend_memory: True where the source is no padding, (B, 1, 1, S).
+
+        Returns:
+            Logits of the next token, (B, K, V).
+        """
+        x = self.target_embedding(token_ids, positions)
+        for index, layer in enumerate(self.decoder):
+            x = layer.step(x, self_cache[index], cross_cache[index], column, may_attend_target, may_attend_memory)
+        return self.output(self.decoder_norm(x))
+
+    def attend(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """All attention weights behind a pair of sentences.
+
+        Args:
+            source: Source token ids, (B, S), padded on the right.
+            target: Target token ids, (B, T), the start token first, padded on the right.
+
+        Returns:
+            Weights of the encoder (B, L, H, S, S), of the decoder (B, L, H, T, T) and across (B, L, H, T, S).
+            Rows sum to 1; padding gets 0.
+        """
+        may_attend_source = padding_mask(source, self.pad_id)
+        x = self._embed_source(source)
+        encoder_weights: list[Tensor] = []
+        for layer in self.encoder:
+            encoder_weights.append(layer.weights(x, may_attend_source))
+            x = layer(x, may_attend_source)
+        memory = self.encoder_norm(x)
+
+        may_attend_target = causal_mask(target.size(1), target.device) & padding_mask(target, self.pad_id)
+        y = self._embed_target(target)
+        decoder_weights: list[Tensor] = []
+        cross_weights: list[Tensor] = []
+        for decoder_layer in self.decoder:
+            y, own, across = decoder_layer.attend(y, memory, may_attend_target, may_attend_source)
+            decoder_weights.append(own)
+            cross_weights.append(across)
+        return (
+            torch.stack(encoder_weights, dim=1),
+            torch.stack(decoder_weights, dim=1),
+            torch.stack(cross_weights, dim=1),
+        )
+
+    def _embed_source(self, source: Tensor) -> Tensor:
+        return self.dropout(self.source_embedding(source, torch.arange(source.size(1), device=source.device)))
+
+    def _embed_target(self, target: Tensor) -> Tensor:
+        return self.dropout(self.target_embedding(target, torch.arange(target.size(1), device=target.device)))
