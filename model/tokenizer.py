@@ -87,6 +87,21 @@ class Tokenizer:
         return tuple(self._marker_ids)
 
     @property
+    def pad_id(self) -> int:
+        """Fills short sequences of a batch."""
+        return PAD_ID
+
+    @property
+    def start_id(self) -> int:
+        """The first input of the decoder."""
+        return START_ID
+
+    @property
+    def end_id(self) -> int:
+        """Closes source and target."""
+        return END_ID
+
+    @property
     def never_generated(self) -> tuple[int, ...]:
         """Tokens that are no part of a translation: padding, unknown, start and the language markers."""
         return (PAD_ID, UNKNOWN_ID, START_ID, *self._marker_ids.values())

@@ -25,7 +25,7 @@ class DecodingOptions:
             the closing token. 0 compares plain sums and favours short answers, 1 compares means.
         num_hypotheses: Best hypotheses returned, at most ``beam_size`` (1 for greedy).
         min_new_tokens: The sentence may not end before this many tokens.
-        max_new_tokens: The sentence is cut after this many tokens, its closing token not counted; None lets
+        max_new_tokens: The sentence is cut after this many tokens, its closing token counted; None lets
             the length of the source decide (:func:`default_max_new_tokens`).
         return_scores: Whether hypotheses carry their score; without it greedy skips the softmax altogether.
         early_stopping: Stop as soon as ``beam_size`` hypotheses ended, without looking whether one that still

@@ -314,7 +314,7 @@ class _Run:
 
         unfinished = self.run_dir / (CURVE + ".unfinished")
         with unfinished.open("w", newline="", encoding="utf-8") as sink:
-            writer = csv.DictWriter(sink, fieldnames=list(self.rows[0]), extrasaction="ignore")
+            writer = csv.DictWriter(sink, fieldnames=list(self.rows[-1]), extrasaction="ignore")
             writer.writeheader()
             writer.writerows(self.rows)
         unfinished.replace(self.run_dir / CURVE)

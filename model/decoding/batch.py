@@ -1,0 +1,44 @@
+"""Decode a given list of sentences, offline: the cohort is kept filled until all are done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from model.decoding.cohort import Cohort
+from model.decoding.sentence import DecodingRequest, Finished
+
+
+def decode_all(
+    make_cohort: Callable[[int], Cohort],
+    requests: Sequence[DecodingRequest],
+    *,
+    max_batch_tokens: int = 8192,
+    max_rows: int = 256,
+) -> Iterator[Finished]:
+    """Decode sentences, like-long ones together, longest first.
+
+    Args:
+        make_cohort: Gives an empty cohort of a width.
+        requests: Sentences with distinct keys; those of one width share a cohort.
+        max_batch_tokens: Bound of rows times longest source; one sentence may exceed it alone.
+        max_rows: Bound of rows (sentences times beam size).
+
+    Yields:
+        Each sentence's outcome as it finishes, in no particular order.
+    """
+    for width in sorted({request.options.width for request in requests}):
+        waiting = sorted(
+            (request for request in requests if request.options.width == width),
+            key=lambda request: len(request.source_ids),
+        )
+        cohort = make_cohort(width)
+        while waiting or cohort.num_sentences:
+            longest = max(cohort.longest_source, len(waiting[-1].source_ids) if waiting else 0)
+            room = max(1, min(max_batch_tokens // (longest * width), max_rows // width))
+            free = room - cohort.num_sentences
+            # A handful at a time: every joining copies the caches of those who are there.
+            if waiting and (free >= max(1, room // 4) or not cohort.num_sentences):
+                joining = waiting[-free:][::-1]
+                del waiting[-free:]
+                yield from cohort.join(joining)
+            yield from cohort.step()

@@ -1,0 +1,77 @@
+"""Greedy search: the likeliest token at every step."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from model.decoding.filters import TokenFilter
+from model.decoding.options import Hypothesis
+from model.decoding.scoring import hypothesis_score
+from model.decoding.sentence import Choice, Finished, Past, Sentence
+from model.errors import DecodingError
+
+
+NO_TOKEN = "The model gave no usable next token: its output was NaN or infinite, or every token was forbidden."
+
+
+class GreedySearch:
+    """Chooses for sentences of one row each.
+
+    Args:
+        token_filter: Tokens that may not come.
+        end_id: The closing token.
+    """
+
+    width = 1
+
+    def __init__(self, token_filter: TokenFilter, end_id: int) -> None:
+        self._filter = token_filter
+        self._end_id = end_id
+        self._sums: list[float] = []  # log-probabilities so far, of sentences that want scores
+
+    def first(self, logits: Tensor, past: Past) -> Choice:
+        """Take in sentences by their first logits, (n, 1, V), and choose for them alone."""
+        sums = [0.0] * len(past.sentences)
+        choice = self._choose(logits, past, sums)
+        self._sums += sums
+        return choice
+
+    def next(self, logits: Tensor, past: Past) -> Choice:
+        """Choose for all sentences taken in, from (N, 1, V)."""
+        return self._choose(logits, past, self._sums)
+
+    def keep(self, indices: list[int]) -> None:
+        """Forget all sentences but these."""
+        self._sums = [self._sums[index] for index in indices]
+
+    def _choose(self, logits: Tensor, past: Past, sums: list[float]) -> Choice:
+        # No softmax unless somebody wants a score: the largest logit is the likeliest token.
+        scored = any(sentence.options.return_scores for sentence in past.sentences)
+        totals = logits.logsumexp(-1).flatten().tolist() if scored else None
+        poisoned = torch.isnan(logits).any(-1).flatten().tolist()
+        self._filter.forbid(logits, past)
+        best, tokens = logits.max(-1)  # (N, 1)
+        finished: dict[int, Finished] = {}
+        for index, (value, token) in enumerate(zip(best.flatten().tolist(), tokens.flatten().tolist(), strict=True)):
+            sentence = past.sentences[index]
+            if poisoned[index] or math.isinf(value):
+                finished[index] = Finished(sentence.key, None, DecodingError(NO_TOKEN))
+                continue
+            if totals is not None:
+                sums[index] += value - totals[index]
+            num_tokens = past.num_generated(index) + 1
+            if token == self._end_id or num_tokens == sentence.max_new_tokens:
+                finished[index] = self._finish(sentence, past, index, token, sums[index])
+        return Choice(tokens, None, finished)
+
+    def _finish(self, sentence: Sentence, past: Past, index: int, token: int, total: float) -> Finished:
+        tokens = past.tokens(index, 0)
+        ended = token == self._end_id
+        score = None
+        if sentence.options.return_scores:
+            score = hypothesis_score(total, len(tokens) + 1, sentence.options.length_penalty)
+        hypothesis = Hypothesis(tokens if ended else [*tokens, token], score, "stop" if ended else "length")
+        return Finished(sentence.key, hypothesis)

@@ -1,0 +1,114 @@
+"""One sentence while it decodes, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from model.decoding.options import DecodingOptions, Hypothesis
+from model.errors import ModelError
+
+
+@dataclass(frozen=True)
+class DecodingRequest:
+    """A sentence to decode.
+
+    Args:
+        key: Names the sentence to the caller; unique within a cohort.
+        source_ids: Tokens of the source, language marker and end token included.
+        options: How to decode it.
+    """
+
+    key: int
+    source_ids: list[int]
+    options: DecodingOptions
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A sentence that left its cohort by itself.
+
+    Args:
+        key: The sentence's.
+        hypothesis: The answer; None where ``error`` says why there is none.
+        error: Why this sentence, and no other, failed.
+    """
+
+    key: int
+    hypothesis: Hypothesis | None
+    error: ModelError | None = None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A hypothesis of a beam that runs no more.
+
+    Args:
+        score: What it is worth.
+        tokens: Its tokens, without the closing one.
+        ended: Whether the model closed it; otherwise it was cut.
+    """
+
+    score: float
+    tokens: list[int]
+    ended: bool
+
+
+@dataclass
+class Sentence:
+    """What the choosing of tokens needs to know about a sentence.
+
+    Args:
+        key: The sentence's.
+        options: How to decode it.
+        num_source_tokens: Length of its source.
+        max_new_tokens: Where it is cut.
+        start: Column of its start token.
+        pool: Hypotheses of a beam that ended, best first.
+    """
+
+    key: int
+    options: DecodingOptions
+    num_source_tokens: int
+    max_new_tokens: int
+    start: int = 0
+    pool: list[Ended] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Past:
+    """The tokens that led to a step's logits.
+
+    Args:
+        sentences: Those whose next tokens are chosen, N.
+        history: Input tokens by column, (N, rows, columns); the start token stands at ``sentence.start``.
+        columns: Columns in use.
+    """
+
+    sentences: list[Sentence]
+    history: Tensor
+    columns: int
+
+    def num_generated(self, index: int) -> int:
+        """Tokens generated so far by sentence ``index``, before the choice."""
+        return self.columns - self.sentences[index].start - 1
+
+    def tokens(self, index: int, row: int) -> list[int]:
+        """Tokens generated so far by one row of sentence ``index``."""
+        return list(self.history[index, row, self.sentences[index].start + 1 : self.columns].tolist())
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a step chose.
+
+    Args:
+        tokens: The next input token of every row, (N, K).
+        parents: The row, within its sentence, each row goes on from, (N, K); None where each goes on from itself.
+        finished: Sentences that are done, by their index.
+    """
+
+    tokens: Tensor
+    parents: Tensor | None
+    finished: dict[int, Finished]
