@@ -14,3 +14,8 @@ V     vocabulary
 L     layers
 ====  ==========================================
 """
+
+from model.decoding.options import DecodingOptions
+from model.translator import Translator
+
+__all__ = ["DecodingOptions", "Translator"]

@@ -20,6 +20,7 @@ from model.decoding.greedy import GreedySearch
 from model.decoding.options import default_max_new_tokens
 from model.decoding.sentence import Choice, DecodingRequest, Finished, Past, Sentence
 from model.masks import padding_mask
+from model.padding import pad
 
 _GROWTH = 32
 """Columns added at once when the caches are full, and dropped at once when as many are no longer needed."""
@@ -188,11 +189,7 @@ class Cohort:
             )
             for request in requests
         ]
-        longest = max(sentence.num_source_tokens for sentence in joining)
-        source = torch.full((len(joining), longest), self._vocabulary.pad_id)
-        for row, request in zip(source, requests, strict=True):
-            row[: len(request.source_ids)] = torch.tensor(request.source_ids)
-        source = source.to(self._device)
+        source = pad([request.source_ids for request in requests], self._vocabulary.pad_id).to(self._device)
         cross_cache = self._model.project_memory(self._model.encode(source))  # (L, 2, n, H, S, D)
         may_attend_memory = padding_mask(source, self._vocabulary.pad_id)
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from model.errors import DataError
+from model.padding import pad
 from model.tokenizer import PAD_ID, START_ID, Tokenizer
 from model.training.corpus import Pair
 
@@ -129,12 +129,4 @@ class BatchMaker:
                 ids = self._tokenizer.encode_sampled(text, target_language, alpha=0.2)[: self._max_tokens]
             sources.append(ids)
         targets = [[START_ID, *self._examples[index][1]] for index in indices]
-        return Batch(pad(sources), pad(targets))
-
-
-def pad(rows: Sequence[Sequence[int]]) -> Tensor:
-    """Rows of different length as one tensor, padded on the right: (B, longest)."""
-    out = torch.full((len(rows), max(map(len, rows))), PAD_ID, dtype=torch.long)
-    for row, ids in zip(out, rows, strict=True):
-        row[: len(ids)] = torch.tensor(ids, dtype=torch.long)
-    return out
+        return Batch(pad(sources, PAD_ID), pad(targets, PAD_ID))

@@ -44,6 +44,9 @@ AVERAGED = "averaged.pt"
 
 CURVE = "curve.csv"
 
+DEV_SAMPLE = 200
+"""Held-out sentences kept in every checkpoint; bundles are compared with the eager model on them."""
+
 
 def train(
     settings: TrainingSettings,
@@ -330,6 +333,8 @@ class _Run:
             "settings": json.loads(json.dumps(self.settings.to_dict())),
             "step": self.step,
             "epoch": self.epoch,
+            # Travels with the weights, so that an export can be compared anywhere.
+            "dev_sample": [list(pair) for pair in self.dev[:DEV_SAMPLE]],
         }
 
     def _save(self, name: str, *, with_progress: bool = True) -> None:

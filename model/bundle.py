@@ -1,0 +1,256 @@
+"""The one served file: a TorchScript archive with its manifest and tokenizer inside.
+
+A TorchScript archive is code: loading one runs what its author wrote. The manifest is therefore read, and a
+configured SHA-256 compared, before torch sees the file; bundles are to be trusted like programs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+import zipfile
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from model.config import ModelConfig
+from model.errors import ArtifactError, DeviceError
+from model.quantised import activation_levels, int8_is_supported
+from model.tokenizer import Tokenizer
+
+Precision = Literal["float32", "float16", "bfloat16", "int8"]
+
+FORMAT = "verso-bundle"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+TOKENIZER = "tokenizer.model"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a bundle says about itself.
+
+    Args:
+        name: The model's name, as answers give it.
+        pairs: (source, target) languages it translates.
+        architecture: The fields of :class:`model.config.ModelConfig`.
+        precision: What its weights and products are kept in.
+        max_source_tokens: Longest sentence it accepts, markers included.
+        max_target_tokens: Longest answer it gives.
+        licence: Of the weights.
+        attribution: Sources the licence asks to be named.
+        training: The settings it was trained with.
+        scores: Corpus scores with their signatures, by test set and direction.
+        precision_report: How far this precision is from float32, measured at export.
+        format: Marks our bundles among TorchScript archives.
+        format_version: Of this layout.
+    """
+
+    name: str
+    pairs: tuple[tuple[str, str], ...]
+    architecture: dict[str, Any]
+    precision: Precision
+    max_source_tokens: int
+    max_target_tokens: int
+    licence: str
+    attribution: tuple[str, ...] = ()
+    training: dict[str, Any] = field(default_factory=dict)
+    scores: dict[str, Any] = field(default_factory=dict)
+    precision_report: dict[str, Any] = field(default_factory=dict)
+    format: str = FORMAT
+    format_version: int = FORMAT_VERSION
+
+    @classmethod
+    def of_checkpoint(cls, facts: dict[str, Any], config: ModelConfig, precision: Precision) -> Manifest:
+        """What a bundle made from a checkpoint says.
+
+        Args:
+            facts: The checkpoint's.
+            config: Its architecture.
+            precision: Of the bundle.
+        """
+        settings = facts.get("settings", {})
+        return cls(
+            name=facts["name"],
+            pairs=tuple((source, target) for source, target in facts["pairs"]),
+            architecture=config.to_dict(),
+            precision=precision,
+            # A longer sentence than any seen in training is split instead.
+            max_source_tokens=min(settings.get("max_tokens_per_sentence", config.max_positions), config.max_positions),
+            max_target_tokens=config.max_positions,
+            licence=facts.get("licence", "unstated"),
+            attribution=tuple(facts.get("attribution", ())),
+            training={**settings, "steps": facts.get("step")},
+            scores=facts.get("scores", {}),
+        )
+
+    def to_json(self) -> str:
+        """The manifest as it stands in the bundle."""
+        return json.dumps(asdict(self), ensure_ascii=False, indent=1, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Manifest:
+        """Read a manifest.
+
+        Raises:
+            ArtifactError: It is none of ours, of a newer format, or incomplete.
+        """
+        try:
+            values = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ArtifactError(f"The bundle's manifest is damaged ({error}); export it again.") from error
+        if not isinstance(values, dict) or values.get("format") != FORMAT:
+            raise ArtifactError(
+                "The file is a TorchScript archive but no bundle of this project; make one with 'python -m model export'."
+            )
+        if values.get("format_version") != FORMAT_VERSION:
+            raise ArtifactError(
+                f"The bundle has format version {values.get('format_version')!r} and this release reads "
+                f"{FORMAT_VERSION}: upgrade Verso, or export the bundle again with this release."
+            )
+        known = {item.name for item in fields(cls)}
+        try:
+            values["pairs"] = tuple((str(source), str(target)) for source, target in values["pairs"])
+            values["attribution"] = tuple(values.get("attribution", ()))
+            return cls(**{key: value for key, value in values.items() if key in known})
+        except (KeyError, TypeError, ValueError) as error:
+            raise ArtifactError(f"The bundle's manifest is incomplete ({error}); export it again.") from error
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A loaded bundle.
+
+    Args:
+        module: The scripted model with ``encode``, ``project_memory``, ``step`` and ``attend``.
+        tokenizer: Its vocabulary.
+        manifest: What it says about itself.
+        device: Where it lives.
+        sha256: Digest of the file.
+    """
+
+    module: Any
+    tokenizer: Tokenizer
+    manifest: Manifest
+    device: torch.device
+    sha256: str
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest of a bundle; nothing else of it is looked at, and no code of it runs.
+
+    Raises:
+        ArtifactError: There is no such file, or it is damaged, foreign or newer.
+    """
+    return Manifest.from_json(_read_member(path, MANIFEST).decode("utf-8", errors="replace"))
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether a file is an archive of weights rather than of a scripted model; nothing of it is run.
+
+    Raises:
+        ArtifactError: There is no such file, or it is damaged.
+    """
+    if not path.is_file():
+        raise ArtifactError(f"There is no file {path}.")
+    if not zipfile.is_zipfile(path):
+        raise ArtifactError(f"{path} is neither bundle nor checkpoint, or was cut short; restore it from a copy.")
+    with zipfile.ZipFile(path) as archive:
+        return not any("/code/" in name or "/extra/" in name for name in archive.namelist())
+
+
+def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> Bundle:
+    """Load a bundle onto a device.
+
+    Args:
+        path: The file.
+        device: ``cpu`` or ``cuda`` (or ``cuda:1``).
+        sha256: The digest the file must have, in hexadecimal.
+
+    Raises:
+        ArtifactError: The file is missing, damaged, foreign, newer, or has another digest.
+        DeviceError: The device is not there or cannot run the bundle's precision.
+    """
+    if not path.is_file():
+        raise ArtifactError(f"There is no bundle at {path}; make one with 'python -m model export --out {path}'.")
+    with path.open("rb") as source:
+        digest = hashlib.file_digest(source, "sha256").hexdigest()
+    if sha256 is not None and digest != sha256.lower():
+        raise ArtifactError(
+            f"{path} has SHA-256 {digest} and {sha256.lower()} is required: it is another file, or was changed. "
+            "Restore the right one, or correct the digest configured."
+        )
+    manifest = read_manifest(path)
+    where = check_device(device, manifest.precision)
+    _check_archive(path)
+    tokenizer = Tokenizer(_read_member(path, TOKENIZER))
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
+            # Loaded to the CPU first: a packed int8 weight cannot be mapped to another device.
+            module = torch.jit.load(str(path), map_location="cpu").to(where)
+    except torch.OutOfMemoryError as error:
+        raise DeviceError(f"{path} does not fit into the memory of {device}.") from error
+    except (RuntimeError, ValueError) as error:
+        first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ArtifactError(
+            f"{path} cannot be loaded by torch {torch.__version__} ({first_line}); export it again with this release."
+        ) from error
+    module.eval()
+    if manifest.precision == "int8":
+        for part in module.modules():
+            if hasattr(part, "levels"):
+                part.levels = activation_levels()
+    return Bundle(module, tokenizer, manifest, where, digest)
+
+
+def check_device(device: str, precision: Precision) -> torch.device:
+    """Whether a device is there and runs a precision.
+
+    Raises:
+        DeviceError: It is not, or does not; the message names the way out.
+    """
+    try:
+        where = torch.device(device)
+    except RuntimeError as error:
+        raise DeviceError(f"There is no device called {device!r}; it can be cpu, cuda or cuda:1.") from error
+    if where.type not in ("cpu", "cuda"):
+        raise DeviceError(f"The device is {device!r}; it can be cpu, cuda or cuda:1.")
+    if where.type == "cuda" and not torch.cuda.is_available():
+        raise DeviceError("The device is cuda, but torch finds no NVIDIA GPU here; use cpu, or install torch's CUDA build.")
+    if where.type == "cuda" and (where.index or 0) >= torch.cuda.device_count():
+        raise DeviceError(f"The device is {device}, but there are only {torch.cuda.device_count()} GPUs.")
+    if where.type == "cuda" and precision == "int8":
+        raise DeviceError("An int8 bundle runs on the CPU only; for a GPU export one with --precision float16.")
+    if precision == "int8" and not int8_is_supported():
+        raise DeviceError("An int8 bundle needs an x86 processor; export one with --precision float32.")
+    return where
+
+
+def _check_archive(path: Path) -> None:
+    with zipfile.ZipFile(path) as archive:
+        try:
+            damaged = archive.testzip()
+        except (zipfile.BadZipFile, OSError, EOFError) as error:
+            raise ArtifactError(f"{path} is damaged ({error}); restore it from a copy.") from error
+    if damaged is not None:
+        raise ArtifactError(f"{path} is damaged: the checksum of {damaged} is wrong; restore it from a copy.")
+
+
+def _read_member(path: Path, name: str) -> bytes:
+    """One of the extra files, read without torch."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.namelist():
+                if member.endswith(f"/extra/{name}"):
+                    return archive.read(member)
+    except FileNotFoundError as error:
+        raise ArtifactError(f"There is no bundle at {path}.") from error
+    except (zipfile.BadZipFile, OSError, EOFError) as error:
+        raise ArtifactError(
+            f"{path} is no bundle, or was cut short ({error}); restore it from a copy or export it again."
+        ) from error
+    raise ArtifactError(f"{path} is no bundle of this project: it holds no {name}; make one with 'python -m model export'.")

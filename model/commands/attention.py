@@ -1,0 +1,74 @@
+"""``python -m model attention``: look at what a translation looked at."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from model.commands.models import (
+    add_decoding_arguments,
+    add_model_arguments,
+    add_pair_arguments,
+    decoding_options,
+    load_translator,
+    say,
+)
+from model.errors import ConfigError
+
+HELP = "draw the attention behind one sentence"
+EPILOG = """\
+example:
+  python -m model attention 'Good morning, my friend.' --target de --out attention.png
+An .npz file gets all weights of encoder, decoder and cross-attention instead of a picture.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    parser.add_argument("text", help="one sentence")
+    add_model_arguments(parser)
+    add_pair_arguments(parser)
+    parser.add_argument("--target-text", metavar="TEXT", help="look at this translation instead of the model's own")
+    parser.add_argument("--kind", choices=("cross", "encoder", "decoder"), default="cross", help="default cross")
+    parser.add_argument("--layer", type=int, default=-1, help="counted from 0, or from the end with -1 (default)")
+    parser.add_argument("--head", type=int, help="counted from 0; default: the mean of all")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="a .png or .npz file")
+    add_decoding_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the picture or the weights."""
+    if arguments.out.suffix not in (".png", ".npz"):
+        raise ConfigError(f"--out is {str(arguments.out)!r}; it must end in .png or .npz.")
+    found = load_translator(arguments).attention(
+        arguments.text, decoding_options(arguments), arguments.source, arguments.target, arguments.target_text
+    )
+    if arguments.out.suffix == ".npz":
+        import numpy as np
+
+        np.savez_compressed(
+            arguments.out,
+            encoder=found.encoder.numpy(),
+            decoder=found.decoder.numpy(),
+            cross=found.cross.numpy(),
+            source_tokens=np.array(found.source_tokens),
+            target_tokens=np.array(found.target_tokens),
+        )
+    else:
+        from model.plots import attention_heat_map
+
+        layers = getattr(found, arguments.kind)
+        if not -len(layers) <= arguments.layer < len(layers):
+            raise ConfigError(f"--layer is {arguments.layer}; {arguments.kind} has layers 0 to {len(layers) - 1}.")
+        heads = layers[arguments.layer]
+        if arguments.head is not None and not 0 <= arguments.head < len(heads):
+            raise ConfigError(f"--head is {arguments.head}; there are heads 0 to {len(heads) - 1}.")
+        rows = found.source_tokens if arguments.kind == "encoder" else found.target_tokens
+        columns = found.decoder_input_tokens if arguments.kind == "decoder" else found.source_tokens
+        which = "mean of the heads" if arguments.head is None else f"head {arguments.head}"
+        title = f"{arguments.kind} attention, layer {arguments.layer % len(layers)}, {which}"
+        weights = heads.mean(dim=0) if arguments.head is None else heads[arguments.head]
+        arguments.out.write_bytes(attention_heat_map(weights, rows, columns, title))
+    print(found.translation)
+    say(f"{arguments.out}")
+    return 0

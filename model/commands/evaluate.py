@@ -1,0 +1,92 @@
+"""``python -m model evaluate``: sacreBLEU and chrF on a test set."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from model.commands.models import (
+    add_decoding_arguments,
+    add_model_arguments,
+    decoding_options,
+    load_translator,
+    with_progress,
+)
+from model.errors import ConfigError
+
+HELP = "score a translator on a test set (sacreBLEU, chrF)"
+EPILOG = """\
+example:
+  python -m model evaluate --test DATA/eval/tatoeba-test-v2020-07-28 --json scores.json
+reads DATA/eval/tatoeba-test-v2020-07-28.en and .de (plain, .gz or .xz) and scores every pair the model has.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    add_model_arguments(parser)
+    parser.add_argument(
+        "--test", type=Path, required=True, action="append", metavar="BASE",
+        help="test set without language ending; may be given several times",
+    )
+    parser.add_argument("--pair", action="append", metavar="XX-YY", help="only this pair; may be given several times")
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first N sentences")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the scores there")
+    parser.add_argument("--save", type=Path, metavar="DIR", help="also write the translations there")
+    add_decoding_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Translate the test sets and print their scores."""
+    from model.training.corpus import read_parallel
+    from model.training.evaluation import score
+
+    options = decoding_options(arguments)
+    translator = load_translator(arguments)
+    pairs = [f"{source}-{target}" for source, target in translator.manifest.pairs]
+    for pair in arguments.pair or []:
+        if pair not in pairs:
+            raise ConfigError(f"--pair is {pair!r}; the model has {', '.join(pairs)}.")
+    results: dict[str, dict[str, Any]] = {}
+    for base in arguments.test:
+        for pair in arguments.pair or pairs:
+            source, target = pair.split("-")
+            lines = read_parallel(base, (source, target))[: arguments.limit]
+            began = time.monotonic()
+            translations = translator.translate(
+                [line[0] for line in lines],
+                options,
+                source,
+                target,
+                progress=lambda items, total, label=f"{base.name} {pair}": with_progress(  # type: ignore[misc]
+                    items, label, total
+                ),
+            )
+            elapsed = time.monotonic() - began
+            texts = [translation.text for translation in translations]
+            found = score(texts, [line[1] for line in lines])
+            results.setdefault(base.name, {})[pair] = {
+                **asdict(found),
+                "decoding": options.decoding,
+                "beam_size": options.width,
+                "precision": translator.manifest.precision,
+                "seconds": round(elapsed, 1),
+            }
+            print(
+                f"{base.name} {pair}: BLEU {found.bleu:.1f}, chrF {found.chrf:.1f} "
+                f"({found.num_sentences} sentences, {options.decoding} {options.width}, "
+                f"{translator.manifest.precision}, {len(lines) / elapsed:.1f} sentences/s)\n"
+                f"  BLEU|{found.bleu_signature}\n  chrF2|{found.chrf_signature}",
+                flush=True,
+            )
+            if arguments.save:
+                arguments.save.mkdir(parents=True, exist_ok=True)
+                saved = arguments.save / f"{base.name}.{pair}.{target}"
+                saved.write_text("".join(text + "\n" for text in texts), encoding="utf-8")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return 0

@@ -1,0 +1,49 @@
+"""``python -m model export``: checkpoint to bundle."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from model.commands.models import say, with_progress
+
+HELP = "make a bundle (TorchScript) from a checkpoint"
+EPILOG = """\
+examples:
+  python -m model export --checkpoint runs/mine/averaged.pt --precision int8 --out mine.pt
+  python -m model export --pretrained --precision float32 --out verso.pt
+The bundle is compared with the eager float32 model before it is written; how far it is away stands in its manifest
+(python -m model inspect FILE).
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--checkpoint", type=Path, metavar="FILE", help="a checkpoint of 'python -m model train'")
+    which.add_argument("--pretrained", action="store_true", help="the translator that ships")
+    parser.add_argument(
+        "--precision",
+        choices=("auto", "float32", "float16", "bfloat16", "int8"),
+        default="auto",
+        help="auto is int8 for an x86 processor, float32 for others, float16 for a GPU",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the bundle to write")
+    parser.add_argument("--device", default="auto", help="where to compare it: auto, cpu or cuda")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Export."""
+    from model.export import PRETRAINED, export_bundle, preferred_precision
+    from model.training.checkpoint import load_checkpoint
+
+    device = arguments.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() and arguments.precision != "int8" else "cpu"
+    precision = preferred_precision(device) if arguments.precision == "auto" else arguments.precision
+    checkpoint = load_checkpoint(PRETRAINED if arguments.pretrained else arguments.checkpoint)
+    export_bundle(checkpoint, precision, arguments.out, device=device, report=say, progress=with_progress)
+    print(arguments.out)
+    return 0

@@ -1,0 +1,96 @@
+"""Arguments several commands share: which model, on what, decoded how."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from model.bundle import Bundle, Manifest, is_checkpoint
+from model.decoding.options import DecodingOptions
+from model.translator import Translator
+
+
+def say(line: str) -> None:
+    """News for people; standard output belongs to results."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def with_progress(items: Iterable[Any], label: str, total: int) -> Iterable[Any]:
+    """A progress bar on standard error."""
+    return tqdm(items, desc=label, total=total, unit=" sentences", dynamic_ncols=True)
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--model``, ``--device``, ``--threads``."""
+    parser.add_argument(
+        "--model",
+        default="auto",
+        metavar="FILE|auto",
+        help="a bundle or a checkpoint; auto is the translator that ships (default)",
+    )
+    parser.add_argument("--device", default="auto", help="auto (a GPU if there is one), cpu or cuda; default auto")
+    parser.add_argument("--threads", type=int, default=None, help="processor threads; default: all")
+
+
+def load_translator(arguments: argparse.Namespace) -> Translator:
+    """The translator the arguments name; a checkpoint runs eagerly in float32."""
+    from model.export import build_pretrained
+    from model.training.checkpoint import load_checkpoint
+
+    device = arguments.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if arguments.model == "auto":
+        path = build_pretrained(device, report=say, progress=with_progress)
+        return Translator.load(path, device, arguments.threads)
+    path = Path(arguments.model)
+    if not is_checkpoint(path):
+        return Translator.load(path, device, arguments.threads)
+    if arguments.threads is not None:
+        torch.set_num_threads(arguments.threads)
+    checkpoint = load_checkpoint(path)
+    manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, "float32")
+    module = checkpoint.build().to(device)
+    return Translator(Bundle(module, checkpoint.tokenizer, manifest, torch.device(device), ""))
+
+
+def add_pair_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--source`` and ``--target``."""
+    parser.add_argument("--source", metavar="XX", help="language of the text; may be left out where --target decides it")
+    parser.add_argument("--target", metavar="XX", help="language wanted")
+
+
+def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
+    """Everything :class:`model.decoding.options.DecodingOptions` holds."""
+    defaults = DecodingOptions()
+    parser.add_argument("--decoding", choices=("greedy", "beam"), default=defaults.decoding, help="default beam")
+    parser.add_argument("--beam-size", type=int, default=defaults.beam_size, help="hypotheses kept; default 4")
+    parser.add_argument(
+        "--length-penalty", type=float, default=defaults.length_penalty, help="0 favours short answers; default 1"
+    )
+    parser.add_argument("--min-new-tokens", type=int, default=0, help="no answer ends before; default 0")
+    parser.add_argument(
+        "--max-new-tokens", type=int, default=None, help="answers are cut there; default: twice the source plus 20"
+    )
+    parser.add_argument(
+        "--no-repeat-ngram-size", type=int, default=0, help="guard against loops: no n tokens occur twice; default off"
+    )
+
+
+def decoding_options(arguments: argparse.Namespace, **more: Any) -> DecodingOptions:
+    """The options the arguments ask for."""
+    return DecodingOptions(
+        decoding=arguments.decoding,
+        beam_size=arguments.beam_size,
+        length_penalty=arguments.length_penalty,
+        min_new_tokens=arguments.min_new_tokens,
+        max_new_tokens=arguments.max_new_tokens,
+        no_repeat_ngram_size=arguments.no_repeat_ngram_size,
+        **more,
+    )

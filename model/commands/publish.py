@@ -1,0 +1,40 @@
+"""``python -m model publish``: a finished run to a small file that can be committed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from model.errors import DataError
+
+HELP = "shrink a checkpoint for shipping (float16, no optimiser), with its scores"
+EPILOG = """\
+example:
+  python -m model publish --checkpoint runs/mine/averaged.pt --scores scores.json --out model/pretrained/mine.pt
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    parser.add_argument("--checkpoint", type=Path, required=True, metavar="FILE", help="usually a run's averaged.pt")
+    parser.add_argument("--scores", type=Path, metavar="FILE", help="what 'python -m model evaluate --json' wrote")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the checkpoint to write")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Publish."""
+    from model.training.checkpoint import load_checkpoint, save_checkpoint
+
+    checkpoint = load_checkpoint(arguments.checkpoint)
+    facts = dict(checkpoint.facts)
+    if arguments.scores:
+        try:
+            facts["scores"] = json.loads(arguments.scores.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise DataError(f"The scores {arguments.scores} cannot be read: {error}.") from error
+    weights = {name: value.half() for name, value in checkpoint.weights.items()}
+    save_checkpoint(replace(checkpoint, weights=weights, facts=facts, progress={}), arguments.out)
+    print(f"{arguments.out}: {arguments.out.stat().st_size / 1e6:.1f} MB")
+    return 0

@@ -1,0 +1,62 @@
+"""``python -m model translate < in > out``: one translated line for each line."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Iterator
+
+from tqdm import tqdm
+
+from model.commands.models import (
+    add_decoding_arguments,
+    add_model_arguments,
+    add_pair_arguments,
+    decoding_options,
+    load_translator,
+)
+from model.errors import DataError
+
+HELP = "translate standard input, line by line"
+EPILOG = """\
+example:
+  echo 'Good morning.' | python -m model translate --target de
+Order and blank lines are kept; progress goes to standard error.
+"""
+
+_LINES_AT_ONCE = 256
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    add_model_arguments(parser)
+    add_pair_arguments(parser)
+    add_decoding_arguments(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Translate."""
+    options = decoding_options(arguments)
+    translator = load_translator(arguments)
+    translator.resolve_pair(arguments.source, arguments.target)
+    lines = _lines()
+    with tqdm(unit=" lines", disable=arguments.quiet, dynamic_ncols=True) as bar:
+        while chunk := list(itertools.islice(lines, _LINES_AT_ONCE)):
+            for translation in translator.translate(chunk, options, arguments.source, arguments.target):
+                sys.stdout.buffer.write(translation.text.encode("utf-8") + b"\n")
+            sys.stdout.buffer.flush()
+            bar.update(len(chunk))
+    return 0
+
+
+def _lines() -> Iterator[str]:
+    for number, line in enumerate(sys.stdin.buffer, start=1):
+        try:
+            yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"Line {number} of the input is not UTF-8: it holds byte 0x{line[error.start]:02x}. "
+                "Convert it first, for example with 'iconv -f latin1 -t utf-8'."
+            ) from error

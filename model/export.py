@@ -1,0 +1,414 @@
+"""Checkpoint to bundle: scripted, brought to its precision, compared with the eager model, then written.
+
+Everything here that touches ``torch.jit`` is deprecated by torch and kept because TorchScript is what a bundle is;
+see docs/decisions/0002.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import os
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from model.bundle import FORMAT_VERSION, MANIFEST, TOKENIZER, Manifest, Precision, check_device
+from model.decoding.batch import decode_all
+from model.decoding.cohort import Cohort, StepModel
+from model.decoding.options import DecodingOptions
+from model.decoding.sentence import DecodingRequest
+from model.errors import ArtifactError
+from model.layers import Dropout
+from model.padding import pad
+from model.quantised import Int8Linear, activation_levels, int8_is_supported
+from model.tokenizer import START_ID, Tokenizer
+from model.training.checkpoint import Checkpoint, load_checkpoint
+from model.transformer import Transformer
+
+PRETRAINED = Path(__file__).parent / "pretrained" / "verso-en-de.pt"
+"""The translator that ships, as a checkpoint."""
+
+_DTYPES: dict[str, torch.dtype] = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "int8": torch.float32,
+}
+
+LOGIT_BOUNDS: dict[str, float] = {"float32": 1e-4, "float16": 0.05, "bfloat16": 0.5, "int8": 1.0}
+"""Largest root-mean-square (float32: largest) difference of logits from the eager float32 model."""
+
+BLEU_BOUND = 1.5
+"""Most BLEU a lower precision may lose on the held-out sample."""
+
+TIE_MARGIN = 1e-4
+"""Two tokens whose logits are closer than this may change places between implementations."""
+
+
+class ServedTransformer(nn.Module):
+    """The methods decoding and :meth:`Transformer.attend` need, as TorchScript carries them.
+
+    Args:
+        transformer: A model without dropout.
+    """
+
+    def __init__(self, transformer: Transformer) -> None:
+        super().__init__()
+        self.transformer = transformer
+
+    @torch.jit.export
+    def encode(self, source: Tensor) -> Tensor:
+        """See :meth:`Transformer.encode`."""
+        return self.transformer.encode(source)
+
+    @torch.jit.export
+    def project_memory(self, memory: Tensor) -> Tensor:
+        """See :meth:`Transformer.project_memory`."""
+        return self.transformer.project_memory(memory)
+
+    @torch.jit.export
+    def step(
+        self,
+        token_ids: Tensor,
+        positions: Tensor,
+        self_cache: Tensor,
+        cross_cache: Tensor,
+        column: int,
+        may_attend_target: Tensor,
+        may_attend_memory: Tensor,
+    ) -> Tensor:
+        """See :meth:`Transformer.step`."""
+        return self.transformer.step(
+            token_ids, positions, self_cache, cross_cache, column, may_attend_target, may_attend_memory
+        )
+
+    @torch.jit.export
+    def attend(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """See :meth:`Transformer.attend`."""
+        return self.transformer.attend(source, target)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """See :meth:`Transformer.forward`."""
+        logits: Tensor = self.transformer(source, target)
+        return logits
+
+
+def script(transformer: Transformer, precision: Precision) -> Any:
+    """A scripted copy of a model in a precision, on the CPU.
+
+    Raises:
+        DeviceError: int8 on a processor without int8 kernels.
+    """
+    served = copy.deepcopy(transformer).cpu().eval()
+    _replace_modules(served, precision)
+    served.requires_grad_(False)
+    served.to(_DTYPES[precision])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
+        return torch.jit.script(ServedTransformer(served).eval())
+
+
+def _replace_modules(module: nn.Module, precision: Precision) -> None:
+    for name, child in module.named_children():
+        if isinstance(child, Dropout):
+            # It only trains; TorchScript need not understand its dice.
+            setattr(module, name, nn.Identity())
+        elif isinstance(child, nn.Linear) and precision == "int8":
+            setattr(module, name, Int8Linear(child))
+        else:
+            _replace_modules(child, precision)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far a scripted model is from the eager float32 one, on held-out sentences.
+
+    Args:
+        max_logit_error: Largest absolute difference of a logit.
+        rms_logit_error: Root mean square of the differences.
+        num_sentences: Sentences decoded, all directions.
+        num_identical: Of these, with identical greedy tokens.
+        num_ties: Of the others, those whose first different token was a tie (:data:`TIE_MARGIN`).
+        bleu: By direction: float32 eager and this model, greedy.
+    """
+
+    max_logit_error: float
+    rms_logit_error: float
+    num_sentences: int
+    num_identical: int
+    num_ties: int
+    bleu: dict[str, tuple[float, float]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {
+            "max_logit_error": round(self.max_logit_error, 7),
+            "rms_logit_error": round(self.rms_logit_error, 7),
+            "sentences": self.num_sentences,
+            "identical_to_float32": self.num_identical,
+            "ties": self.num_ties,
+            "greedy_bleu_float32_and_this": {pair: [round(x, 2) for x in both] for pair, both in self.bleu.items()},
+        }
+
+
+def export_bundle(
+    checkpoint: Checkpoint,
+    precision: Precision,
+    out: Path,
+    *,
+    device: str = "cpu",
+    report: Callable[[str], None] = print,
+    progress: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda items, label, total: items,
+) -> Manifest:
+    """Make a bundle, after it has been compared with the eager model.
+
+    Args:
+        checkpoint: The trained model; its facts name a held-out sample to compare on.
+        precision: Of the bundle.
+        out: The file to write; replaced whole or not at all.
+        device: Where to compare: float16 is compared faster on a GPU.
+        report: Takes a line of news.
+        progress: Wraps an iterable with a label and a length in a progress bar.
+
+    Raises:
+        ArtifactError: The scripted model strays too far from the eager one, or the file cannot be written.
+        DeviceError: The device is missing or cannot run this precision.
+    """
+    where = check_device(device, precision)
+    transformer = checkpoint.build()
+    module = script(transformer, precision)
+    manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, precision)
+    sample: list[tuple[str, str]] = [(left, right) for left, right in checkpoint.facts.get("dev_sample", [])]
+    if sample:
+        languages = tuple(checkpoint.facts["settings"]["languages"])
+        comparison = compare(
+            transformer.to(where), module.to(where), checkpoint.tokenizer, manifest, sample, languages, progress
+        )
+        report(f"{precision} against eager float32: {comparison.to_dict()}")
+        _refuse_strays(comparison, precision)
+        manifest = replace(
+            manifest, precision_report={**comparison.to_dict(), "activation_levels": activation_levels()}
+            if precision == "int8" else comparison.to_dict()
+        )
+    else:
+        report("The checkpoint carries no held-out sample (dev_sample): nothing was compared.")
+    _write(module.cpu(), manifest, checkpoint.tokenizer, out)
+    report(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
+    return manifest
+
+
+def compare(
+    eager: Transformer,
+    module: Any,
+    tokenizer: Tokenizer,
+    manifest: Manifest,
+    sample: Sequence[tuple[str, str]],
+    languages: Sequence[str],
+    progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
+) -> Comparison:
+    """Run the eager and the scripted model over the same sentences.
+
+    Args:
+        eager: The float32 model.
+        module: The scripted one, on the same device.
+        tokenizer: Of both.
+        manifest: Of the bundle to be.
+        sample: Sentences in the order of ``languages``.
+        languages: The two languages.
+        progress: Wraps an iterable in a progress bar.
+    """
+    from model.training.evaluation import score  # sacrebleu is needed here only
+
+    device = eager.output.weight.device
+    squares, count, largest = 0.0, 0, 0.0
+    identical, ties, total = 0, 0, 0
+    bleu: dict[str, tuple[float, float]] = {}
+    for source_language, target_language in manifest.pairs:
+        ordered = [pair if source_language == languages[0] else pair[::-1] for pair in sample]
+        sources = [tokenizer.encode(source, target_language)[: manifest.max_source_tokens] for source, _ in ordered]
+        targets = [[START_ID, *tokenizer.encode_target(target)][: manifest.max_target_tokens] for _, target in ordered]
+        with torch.inference_mode():
+            for start in range(0, len(sources), 50):
+                source = pad(sources[start : start + 50], tokenizer.pad_id).to(device)
+                target = pad(targets[start : start + 50], tokenizer.pad_id).to(device)
+                counts = target != tokenizer.pad_id
+                difference = (module.forward(source, target).float() - eager(source, target))[counts]
+                squares += float(difference.square().sum())
+                count += difference.numel()
+                largest = max(largest, float(difference.abs().max()))
+        decoded: list[list[list[int]]] = []
+        for model, label in ((eager, "float32 eager"), (module, manifest.precision)):
+            label = f"{source_language}-{target_language} {label}"
+            decoded.append(_decode(model, tokenizer, sources, manifest.max_target_tokens, device, label, progress))
+        for source_ids, expected, found in zip(sources, *decoded, strict=True):
+            total += 1
+            identical += expected == found
+            ties += expected != found and _is_tie(eager, source_ids, expected, found, tokenizer, device)
+        references = [target for _, target in ordered]
+        bleu[f"{source_language}-{target_language}"] = tuple(  # type: ignore[assignment]
+            score([tokenizer.decode(ids) for ids in answers], references).bleu for answers in decoded
+        )
+    return Comparison(largest, (squares / max(count, 1)) ** 0.5, total, identical, ties, bleu)
+
+
+def _decode(
+    model: StepModel,
+    tokenizer: Tokenizer,
+    sources: Sequence[list[int]],
+    longest_target: int,
+    device: torch.device,
+    label: str,
+    progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
+) -> list[list[int]]:
+    options = DecodingOptions(decoding="greedy")
+    requests = [DecodingRequest(number, ids, options) for number, ids in enumerate(sources)]
+    outcomes = decode_all(lambda width: Cohort(model, tokenizer, width, longest_target, device), requests)
+    answers: list[list[int]] = [[] for _ in sources]
+    for outcome in progress(outcomes, label, len(requests)):
+        if outcome.error is not None:
+            raise ArtifactError(f"{label}: a held-out sentence could not be decoded: {outcome.error}")
+        answers[outcome.key] = outcome.hypothesis.token_ids
+    return answers
+
+
+@torch.inference_mode()
+def _is_tie(
+    eager: Transformer,
+    source_ids: list[int],
+    expected: list[int],
+    found: list[int],
+    tokenizer: Tokenizer,
+    device: torch.device,
+) -> bool:
+    """Whether the first token that differs was decided by less than :data:`TIE_MARGIN`."""
+    expected, found = [*expected, tokenizer.end_id], [*found, tokenizer.end_id]
+    place = next((i for i, (a, b) in enumerate(zip(expected, found, strict=False)) if a != b), None)
+    if place is None:
+        return False
+    prefix = torch.tensor([[tokenizer.start_id, *expected[:place]]], device=device)
+    logits = eager(torch.tensor([source_ids], device=device), prefix)[0, -1]
+    return bool((logits[expected[place]] - logits[found[place]]).abs() < TIE_MARGIN)
+
+
+def _refuse_strays(comparison: Comparison, precision: Precision) -> None:
+    error = comparison.max_logit_error if precision == "float32" else comparison.rms_logit_error
+    bound = LOGIT_BOUNDS[precision]
+    if not error <= bound:
+        raise ArtifactError(
+            f"The {precision} bundle's logits are {error:.3g} away from float32, more than {bound}; nothing was written."
+        )
+    if precision == "float32":
+        different = comparison.num_sentences - comparison.num_identical - comparison.num_ties
+        if different:
+            raise ArtifactError(
+                f"The scripted model gave other tokens than the eager one for {different} of "
+                f"{comparison.num_sentences} sentences; nothing was written."
+            )
+    for pair, (full, this) in comparison.bleu.items():
+        if full - this > BLEU_BOUND:
+            raise ArtifactError(
+                f"The {precision} bundle loses {full - this:.1f} BLEU on {pair}, more than {BLEU_BOUND}; "
+                "nothing was written. Choose another precision."
+            )
+
+
+def _write(module: Any, manifest: Manifest, tokenizer: Tokenizer, out: Path) -> None:
+    """Write the archive, without the paths of the machine that made it."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with _temporary_beside(out) as unfinished, tempfile.TemporaryDirectory() as folder:
+            raw = Path(folder) / out.name
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
+                torch.jit.save(
+                    module, str(raw), _extra_files={MANIFEST: manifest.to_json(), TOKENIZER: tokenizer.model_proto}
+                )
+            _strip_source_paths(raw, unfinished)
+            os.replace(unfinished, out)
+    except (OSError, RuntimeError) as error:
+        raise ArtifactError(f"The bundle {out} could not be written: {error}.") from error
+
+
+@contextlib.contextmanager
+def _temporary_beside(path: Path) -> Iterator[Path]:
+    """A name in the same folder, so that the finished file can be moved in one step; gone in the end."""
+    handle, name = tempfile.mkstemp(prefix=path.name + ".", suffix=".unfinished", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    # mkstemp makes files only their owner reads; a bundle is read by the service's user too.
+    temporary.chmod(0o644)
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _strip_source_paths(source: Path, target: Path) -> None:
+    """Copy an archive without its ``.debug_pkl`` members, which hold paths of the building machine.
+
+    Written with fixed dates, so that the same module gives the same bytes.
+    """
+    with zipfile.ZipFile(source) as archive, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy_:
+        for member in archive.infolist():
+            if member.filename.endswith(".debug_pkl"):
+                continue
+            content = archive.read(member)
+            copy_.writestr(zipfile.ZipInfo(member.filename), content)
+
+
+def preferred_precision(device: str) -> Precision:
+    """What serves fastest on a device: float16 on a GPU, int8 on an x86 processor, float32 on others."""
+    if torch.device(device).type == "cuda":
+        return "float16"
+    return "int8" if int8_is_supported() else "float32"
+
+
+def default_cache_dir() -> Path:
+    """Where bundles built at start are kept: ``$XDG_CACHE_HOME/verso`` or ``~/.cache/verso``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "verso"
+
+
+def build_pretrained(
+    device: str,
+    cache_dir: Path | None = None,
+    *,
+    precision: Precision | None = None,
+    report: Callable[[str], None] = print,
+    progress: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda items, label, total: items,
+) -> Path:
+    """The bundle of the translator that ships, built on first use and kept.
+
+    Args:
+        device: ``cpu`` or ``cuda``.
+        cache_dir: Where bundles are kept; :func:`default_cache_dir` by default.
+        precision: Other than the preferred one.
+        report: Takes a line of news.
+        progress: Wraps an iterable in a progress bar.
+
+    Returns:
+        Path of the bundle. Its name holds a digest of the weights, so that an upgrade builds anew.
+
+    Raises:
+        ArtifactError: The weights are missing or damaged, or the folder cannot be written.
+        DeviceError: The device is not there.
+    """
+    chosen = precision or preferred_precision(device)
+    check_device(device, chosen)
+    if not PRETRAINED.is_file():
+        raise ArtifactError(f"The shipped weights are missing: {PRETRAINED} is not there; check out the whole repository.")
+    digest = hashlib.sha256(PRETRAINED.read_bytes())
+    digest.update(f"{FORMAT_VERSION} {torch.__version__} {activation_levels()}".encode())
+    path = (cache_dir or default_cache_dir()) / f"{PRETRAINED.stem}-{chosen}-{digest.hexdigest()[:12]}.pt"
+    if not path.is_file():
+        report(f"building the {chosen} bundle {path}, once")
+        export_bundle(load_checkpoint(PRETRAINED), chosen, path, device=device, report=report, progress=progress)
+    return path

@@ -1,0 +1,24 @@
+"""Rows of different length as one rectangle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def pad(rows: Sequence[Sequence[int]], pad_id: int) -> Tensor:
+    """Pad token ids on the right.
+
+    Args:
+        rows: At least one row of ids.
+        pad_id: Fills what is short.
+
+    Returns:
+        (B, longest), int64.
+    """
+    out = torch.full((len(rows), max(map(len, rows))), pad_id, dtype=torch.long)
+    for row, ids in zip(out, rows, strict=True):
+        row[: len(ids)] = torch.tensor(ids, dtype=torch.long)
+    return out

@@ -1,0 +1,69 @@
+"""Linear layers with 8-bit weights, for serving on x86 processors.
+
+Weights are rounded per output channel, activations per row as they come (Jacob et al. 2018, arXiv:1712.05877; row
+scales as in LLM.int8(), arXiv:2208.07339, section 2). A scale taken from the row itself makes the answer to a
+sentence independent of the sentences beside it.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor, nn
+
+from model.errors import DeviceError
+
+FULL_RANGE = 127
+"""Activation levels on either side of zero where the processor multiplies bytes into 32 bits (VNNI)."""
+
+REDUCED_RANGE = 63
+"""Levels elsewhere: two products of a full-range byte pair would overflow the 16 bits they are added in."""
+
+
+class Int8Linear(nn.Module):
+    """A linear layer with int8 weights and float32 in- and output.
+
+    Args:
+        linear: The layer to imitate; not changed.
+
+    Raises:
+        DeviceError: This processor has no int8 kernels we know.
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        if not int8_is_supported():
+            raise DeviceError("int8 needs an x86 processor; use --precision float32 on this one.")
+        weight = linear.weight.detach().float()
+        scales = weight.abs().amax(dim=1).clamp_min(1e-12) / 127.0
+        with warnings.catch_warnings():
+            # Quantised tensors are deprecated in favour of a package that TorchScript cannot carry.
+            warnings.filterwarnings("ignore", message=".*quantiz.*")
+            rounded = torch.quantize_per_channel(
+                weight, scales.double(), torch.zeros(len(scales), dtype=torch.long), 0, torch.qint8
+            )
+            self.packed = torch.ops.quantized.linear_prepack(rounded, None)
+        self.bias = nn.Parameter(linear.bias.detach().float().clone(), requires_grad=False)
+        # An attribute of the archive: whoever loads it sets what his processor can do.
+        self.levels: int = activation_levels()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., C in) to (..., C out), float32."""
+        step = x.abs().amax(dim=-1, keepdim=True).clamp_min(1e-12) / self.levels
+        # The kernel takes one scale for all rows: 1 here, because each row is brought to whole levels before.
+        product = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
+            x / step, 1.0, self.levels + 1, self.packed
+        )
+        return product * step + self.bias
+
+
+def int8_is_supported() -> bool:
+    """Whether this processor has the int8 kernels a bundle needs (fbgemm, x86 only)."""
+    return "fbgemm" in torch.backends.quantized.supported_engines
+
+
+def activation_levels() -> int:
+    """The widest activation range this processor multiplies without overflow."""
+    supported = getattr(torch.cpu, "_is_vnni_supported", None)
+    return FULL_RANGE if supported is not None and supported() else REDUCED_RANGE

@@ -1,0 +1,478 @@
+"""Text in, translation out: one loaded bundle and everything that can be asked of it, without HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.bundle import Bundle, Manifest, load_bundle
+from model.decoding.batch import decode_all
+from model.decoding.cohort import Cohort
+from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
+from model.decoding.sentence import DecodingRequest
+from model.errors import (
+    DecodingError,
+    EmptySource,
+    SeveralSentences,
+    SourceTooLong,
+    TargetTooLong,
+    UnsupportedPair,
+)
+from model.padding import pad
+from model.segmentation import Segment, join_text, split_text
+from model.tokenizer import Span
+
+_ALIGN_BATCH = 16
+"""Sentences whose attention is computed at once for alignments."""
+
+Progress = Callable[[Iterable[Any], int], Iterable[Any]]
+"""Wraps outcomes, given their number, in a progress bar."""
+
+
+@dataclass(frozen=True)
+class PreparedSegment:
+    """One unit of a text: a sentence, or a part of a long one.
+
+    Args:
+        start: Where it begins in the text, in characters.
+        end: Where it ends.
+        token_ids: Its tokens, language marker and end token included, ready for a cohort.
+    """
+
+    start: int
+    end: int
+    token_ids: list[int]
+
+
+@dataclass(frozen=True)
+class PreparedText:
+    """A text cut into units the model takes.
+
+    Args:
+        text: The text.
+        source: Its language.
+        target: The language wanted.
+        segments: Its units in order; none for a blank text.
+    """
+
+    text: str
+    source: str
+    target: str
+    segments: tuple[PreparedSegment, ...]
+
+
+@dataclass(frozen=True)
+class AlignmentLink:
+    """A piece of the translation and the piece of the source the model looked at most while choosing it.
+
+    Args:
+        source: Characters ``text[start:end]`` of the source text.
+        target: Characters of the translation.
+        weight: The attention weight, 0 to 1: mean over the heads of the last decoder layer.
+    """
+
+    source: Span
+    target: Span
+    weight: float
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another hypothesis for the same text.
+
+    Args:
+        text: The translation.
+        score: Its score, where scores were asked for.
+        finish_reason: As in :class:`Translation`.
+    """
+
+    text: str
+    score: float | None
+    finish_reason: FinishReason
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translated text.
+
+    Args:
+        text: The translation, with the line breaks, indentation and blank lines of the source.
+        source: Language of the source.
+        target: Language of the translation.
+        finish_reason: ``length`` if any sentence was cut at ``max_new_tokens``, else ``stop``.
+        score: Mean of the sentences' scores weighted by their tokens; None unless asked for.
+        alternatives: Hypothesis k joins the sentences' k-th.
+        alignment: Links in the order of the translation; None unless asked for.
+        num_source_tokens: Tokens of all sentences, markers not counted.
+        num_target_tokens: Tokens of the best hypotheses.
+    """
+
+    text: str
+    source: str
+    target: str
+    finish_reason: FinishReason
+    score: float | None
+    alternatives: tuple[Alternative, ...]
+    alignment: tuple[AlignmentLink, ...] | None
+    num_source_tokens: int
+    num_target_tokens: int
+
+
+@dataclass(frozen=True)
+class Attention:
+    """All attention weights behind one sentence and its translation, on the CPU in float32.
+
+    Row t of ``decoder`` and ``cross`` is where the model looked when it chose ``target_tokens[t]``.
+
+    Args:
+        source_tokens: Labels of the S source positions, language marker and end token included.
+        target_tokens: Labels of the T rows: the tokens chosen, the closing one included.
+        decoder_input_tokens: Labels of the T columns of ``decoder``: the start token, then all but the last choice.
+        translation: The translation as text.
+        encoder: (L, H, S, S).
+        decoder: (L, H, T, T).
+        cross: (L, H, T, S).
+    """
+
+    source_tokens: list[str]
+    target_tokens: list[str]
+    decoder_input_tokens: list[str]
+    translation: str
+    encoder: Tensor
+    decoder: Tensor
+    cross: Tensor
+
+
+class Translator:
+    """A loaded bundle. Methods that run the model belong to one thread; the others may run anywhere.
+
+    Args:
+        bundle: The loaded bundle.
+    """
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+        self._tokenizer = bundle.tokenizer
+
+    @classmethod
+    def load(
+        cls, path: Path | str, device: str = "cpu", num_threads: int | None = None, sha256: str | None = None
+    ) -> Translator:
+        """Load a bundle.
+
+        Args:
+            path: The file.
+            device: ``cpu`` or ``cuda``.
+            num_threads: Processor threads the model may use when called from this thread; None leaves torch's choice.
+            sha256: The digest the file must have.
+
+        Raises:
+            ArtifactError: The file is missing, damaged, foreign, newer or another one than the digest says.
+            DeviceError: The device is not there, or cannot run the bundle's precision.
+        """
+        if num_threads is not None:
+            torch.set_num_threads(num_threads)
+        return cls(load_bundle(Path(path), device, sha256))
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the bundle says about itself."""
+        return self._bundle.manifest
+
+    @property
+    def device(self) -> str:
+        """Where the model lives."""
+        return str(self._bundle.device)
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the bundle's file."""
+        return self._bundle.sha256
+
+    def resolve_pair(self, source: str | None, target: str | None) -> tuple[str, str]:
+        """The one pair a caller means; codes may be upper case and carry a region (``en-US``).
+
+        Raises:
+            UnsupportedPair: No pair fits, or more than one does.
+        """
+        wanted = (_language(source), _language(target))
+        fitting = [
+            pair
+            for pair in self.manifest.pairs
+            if all(asked is None or asked == has for asked, has in zip(wanted, pair, strict=True))
+        ]
+        if len(fitting) != 1:
+            raise UnsupportedPair(source, target, self.manifest.pairs)
+        return fitting[0]
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        options: DecodingOptions = DecodingOptions(),  # noqa: B008  (frozen)
+        source: str | None = None,
+        target: str | None = None,
+        *,
+        return_alignment: bool = False,
+        progress: Progress = lambda outcomes, total: outcomes,
+    ) -> list[Translation]:
+        """Translate texts of any length; sentences of all of them share batches.
+
+        Args:
+            texts: The texts.
+            options: How to decode.
+            source: Their language; may be left out where the target decides it.
+            target: The language wanted.
+            return_alignment: Whether translations carry their alignment.
+            progress: Sees each sentence finish.
+
+        Returns:
+            One translation for each text, in order. Blank texts come back as they are.
+
+        Raises:
+            UnsupportedPair: The model does not translate this pair.
+            DecodingError: The model failed on a sentence.
+        """
+        pair = self.resolve_pair(source, target)
+        prepared = [self.prepare(text, *pair) for text in texts]
+        hypotheses = iter(
+            self._decode([segment.token_ids for text in prepared for segment in text.segments], options, progress)
+        )
+        translations: list[Translation] = []
+        for text in prepared:
+            own = [next(hypotheses) for _ in text.segments]
+            weights = self.align(text, own) if return_alignment else None
+            translations.append(self.complete(text, own, weights))
+        return translations
+
+    def translate_tokens(
+        self, sources: Sequence[Sequence[int]], options: DecodingOptions = DecodingOptions()  # noqa: B008
+    ) -> list[Hypothesis]:
+        """The same below the tokenizer: source ids, marker and end token included, in; target ids out.
+
+        Raises:
+            EmptySource: A source has no ids.
+            SourceTooLong: A source is longer than the model accepts.
+            DecodingError: The model failed on a sentence.
+        """
+        for source in sources:
+            if not source:
+                raise EmptySource
+            if len(source) > self.manifest.max_source_tokens:
+                raise SourceTooLong(len(source), self.manifest.max_source_tokens)
+        return self._decode([list(source) for source in sources], options, lambda outcomes, total: outcomes)
+
+    def prepare(self, text: str, source: str, target: str) -> PreparedText:
+        """Cut a text into sentences the model takes. Runs no model: it may be called from any thread.
+
+        Args:
+            text: Any text.
+            source: Its language, as :meth:`resolve_pair` gave it.
+            target: The language wanted.
+        """
+        longest = self.manifest.max_source_tokens
+        segments = split_text(text, source, lambda part: len(self._tokenizer.encode(part, target)) <= longest)
+        return PreparedText(
+            text,
+            source,
+            target,
+            tuple(
+                PreparedSegment(
+                    segment.start, segment.end, self._tokenizer.encode(text[segment.start : segment.end], target)
+                )
+                for segment in segments
+                # Numbers, rules and emoji on their own say the same in every language.
+                if any(character.isalpha() for character in text[segment.start : segment.end])
+            ),
+        )
+
+    def complete(
+        self, prepared: PreparedText, hypotheses: Sequence[Hypothesis], weights: Sequence[Tensor] | None = None
+    ) -> Translation:
+        """Join the sentences' answers to one. Runs no model.
+
+        Args:
+            prepared: The text.
+            hypotheses: One answer for each of its segments.
+            weights: From :meth:`align`, where links are wanted.
+        """
+        segments = [Segment(segment.start, segment.end) for segment in prepared.segments]
+
+        def join(chosen: Sequence[Hypothesis]) -> Alternative:
+            text = join_text(
+                prepared.text, segments, [self._tokenizer.decode(hypothesis.token_ids) for hypothesis in chosen]
+            )
+            cut = any(hypothesis.finish_reason == "length" for hypothesis in chosen)
+            return Alternative(text, _mean_score(chosen), "length" if cut else "stop")
+
+        best = join(hypotheses)
+        num_alternatives = min((len(hypothesis.alternatives) for hypothesis in hypotheses), default=0)
+        return Translation(
+            text=best.text,
+            source=prepared.source,
+            target=prepared.target,
+            finish_reason=best.finish_reason,
+            score=best.score,
+            alternatives=tuple(
+                join([hypothesis.alternatives[rank] for hypothesis in hypotheses]) for rank in range(num_alternatives)
+            ),
+            alignment=None if weights is None else self._links(prepared, hypotheses, weights),
+            num_source_tokens=sum(len(segment.token_ids) - 2 for segment in prepared.segments),
+            num_target_tokens=sum(len(hypothesis.token_ids) for hypothesis in hypotheses),
+        )
+
+    def cohort(self, width: int) -> Cohort:
+        """An empty cohort for sentences of this beam width."""
+        return Cohort(
+            self._bundle.module, self._tokenizer, width, self.manifest.max_target_tokens, self._bundle.device
+        )
+
+    def align(self, prepared: PreparedText, hypotheses: Sequence[Hypothesis]) -> list[Tensor]:
+        """Attention between each segment and its answer: rows are answer tokens, columns source tokens, (T, S)."""
+        weights: list[Tensor] = []
+        for begin in range(0, len(hypotheses), _ALIGN_BATCH):
+            sources = [segment.token_ids for segment in prepared.segments[begin : begin + _ALIGN_BATCH]]
+            answers = [hypothesis.token_ids for hypothesis in hypotheses[begin : begin + _ALIGN_BATCH]]
+            # Row t chooses token t from the tokens before it: the last one need not be read.
+            _, _, cross = self._attend(sources, [[self._tokenizer.start_id, *ids[:-1]] for ids in answers])
+            for row, source, answer in zip(cross, sources, answers, strict=True):
+                weights.append(row[-1].mean(dim=0)[: len(answer), : len(source)])
+        return weights
+
+    def attention(
+        self,
+        text: str,
+        options: DecodingOptions = DecodingOptions(),  # noqa: B008
+        source: str | None = None,
+        target: str | None = None,
+        target_text: str | None = None,
+    ) -> Attention:
+        """All attention weights behind one sentence and its translation.
+
+        Args:
+            text: One sentence.
+            options: How to translate it, where ``target_text`` is not given.
+            source: Its language.
+            target: The language of the translation.
+            target_text: A translation to look at instead of the model's own.
+
+        Raises:
+            EmptySource: The text is blank.
+            SeveralSentences: It holds more than one sentence.
+            SourceTooLong: The sentence is longer than the model accepts.
+            TargetTooLong: The given translation is.
+            UnsupportedPair: The model does not translate this pair.
+            DecodingError: The model failed.
+        """
+        pair = self.resolve_pair(source, target)
+        stripped = text.strip()
+        if not stripped:
+            raise EmptySource
+        sentences = split_text(stripped, pair[0], lambda part: True)
+        if len(sentences) > 1:
+            raise SeveralSentences(len(sentences))
+        source_ids = self._tokenizer.encode(stripped, pair[1])
+        if len(source_ids) > self.manifest.max_source_tokens:
+            raise SourceTooLong(len(source_ids), self.manifest.max_source_tokens)
+        if target_text is None:
+            (hypothesis,) = self.translate_tokens([source_ids], replace(options, num_hypotheses=1))
+            closing = [self._tokenizer.end_id] if hypothesis.finish_reason == "stop" else []
+            target_ids = [*hypothesis.token_ids, *closing]
+        else:
+            target_ids = self._tokenizer.encode_target(target_text.strip())
+        if len(target_ids) > self.manifest.max_target_tokens:
+            raise TargetTooLong(len(target_ids), self.manifest.max_target_tokens)
+        inputs = [self._tokenizer.start_id, *target_ids[:-1]]
+        encoder, decoder, cross = self._attend([source_ids], [inputs])
+        return Attention(
+            source_tokens=self._tokenizer.pieces(source_ids),
+            target_tokens=self._tokenizer.pieces(target_ids),
+            decoder_input_tokens=self._tokenizer.pieces(inputs),
+            translation=self._tokenizer.decode(target_ids) if target_text is None else target_text.strip(),
+            encoder=encoder[0],
+            decoder=decoder[0],
+            cross=cross[0],
+        )
+
+    def warm_up(self, widths: Sequence[int]) -> None:
+        """Run every path a few times, so that the first callers do not pay for what torch prepares once.
+
+        Args:
+            widths: Beam widths to expect.
+        """
+        source, target = self.manifest.pairs[0]
+        ids = self.prepare("a", source, target).segments[0].token_ids
+        for width in sorted(set(widths)):
+            options = DecodingOptions(
+                decoding="greedy" if width == 1 else "beam", beam_size=width, return_scores=True, max_new_tokens=4
+            )
+            for number in (1, 2, 8):
+                self._decode([ids] * number, options, lambda outcomes, total: outcomes)
+        for _ in range(2):
+            self._attend([ids], [[self._tokenizer.start_id]])
+
+    def _decode(self, sources: list[list[int]], options: DecodingOptions, progress: Progress) -> list[Hypothesis]:
+        requests = [DecodingRequest(number, ids, options) for number, ids in enumerate(sources)]
+        answers: dict[int, Hypothesis] = {}
+        for outcome in progress(decode_all(self.cohort, requests), len(requests)):
+            if outcome.hypothesis is None:
+                raise outcome.error or DecodingError("The model gave no hypothesis.")
+            answers[outcome.key] = outcome.hypothesis
+        return [answers[number] for number in range(len(sources))]
+
+    def _attend(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> tuple[Tensor, Tensor, Tensor]:
+        """Weights of padded pairs: encoder, decoder and cross, batch first, float32 on the CPU."""
+        with torch.inference_mode():
+            weights = self._bundle.module.attend(
+                pad(sources, self._tokenizer.pad_id).to(self._bundle.device),
+                pad(targets, self._tokenizer.pad_id).to(self._bundle.device),
+            )
+            encoder, decoder, cross = (part.float().cpu() for part in weights)
+        return encoder, decoder, cross
+
+    def _links(
+        self, prepared: PreparedText, hypotheses: Sequence[Hypothesis], weights: Sequence[Tensor]
+    ) -> tuple[AlignmentLink, ...]:
+        links: list[AlignmentLink] = []
+        target_at = source_at = 0  # where in translation and source the text before this segment ends
+        for segment, hypothesis, rows in zip(prepared.segments, hypotheses, weights, strict=True):
+            target_at += segment.start - source_at
+            _, source_spans = self._tokenizer.encode_with_offsets(
+                prepared.text[segment.start : segment.end], prepared.target
+            )
+            answer, target_spans = self._tokenizer.decode_with_offsets(hypothesis.token_ids)
+            visible = [column for column, (start, end) in enumerate(source_spans) if end > start]
+            for row, (start, end) in zip(rows, target_spans, strict=True):
+                if end == start or not visible:
+                    continue
+                weight, place = row[visible].max(dim=0)
+                span = source_spans[visible[int(place)]]
+                links.append(
+                    AlignmentLink(
+                        (segment.start + span[0], segment.start + span[1]),
+                        (target_at + start, target_at + end),
+                        round(float(weight), 4),
+                    )
+                )
+            target_at += len(answer)
+            source_at = segment.end
+        return tuple(links)
+
+
+def _language(code: str | None) -> str | None:
+    """``en`` for ``EN``, ``en-US`` and ``en_us``."""
+    return None if code is None else code.strip().lower().replace("_", "-").split("-")[0]
+
+
+def _mean_score(hypotheses: Sequence[Hypothesis]) -> float | None:
+    """Scores weighted by tokens; the closing token counts, so that an empty answer weighs something."""
+    weighted = [
+        (hypothesis.score, len(hypothesis.token_ids) + 1) for hypothesis in hypotheses if hypothesis.score is not None
+    ]
+    if not weighted:
+        return None
+    return sum(score * weight for score, weight in weighted) / sum(weight for _, weight in weighted)
