@@ -1,0 +1,1 @@
+"""The service: HTTP in, HTTP out; translation itself is in :mod:`model`."""

@@ -1,0 +1,309 @@
+"""What only a service can suffer, and THE table: which error is which problem on the wire.
+
+::
+
+    ServiceError
+    ├─ QueueFull             too many sentences wait                         429  Retry-After
+    ├─ NotReady              loading, draining or stopped                    503  Retry-After
+    ├─ DeadlineExceeded      the request took longer than it may             504
+    ├─ InferenceFailed       the model raised something unforeseen           500  detail hidden
+    ├─ BodyTooLarge          more bytes than a body may have                 413
+    ├─ UnsupportedMediaType  the body is not JSON                            415
+    ├─ NotAcceptable         no form of the answer the client takes          406
+    ├─ MalformedBody         the body cannot be read as JSON                 400
+    ├─ InvalidRequest        fields missing, unknown or wrong                422  lists them
+    ├─ LimitExceeded         more than an operator allows in one request     422  lists it
+    ├─ NotFound              no such path                                    404
+    └─ MethodNotAllowed      the path has other methods                      405
+    SettingsError            a wrong setting; it ends the start and never reaches a client
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from model import errors as model_errors
+
+
+class ServiceError(Exception):
+    """The root: everything ``app`` raises on purpose to refuse a request."""
+
+    retry_after_s: float | None = None
+    """Seconds after which trying again may help."""
+
+
+class SettingsError(Exception):
+    """A setting is unknown or out of bounds; the process does not start."""
+
+
+class QueueFull(ServiceError):
+    """Too many sentences wait for the model.
+
+    Args:
+        retry_after_s: When there is likely room again.
+        num_sentences: Sentences of this request.
+        num_waiting: Sentences that wait already.
+        bound: Sentences that may wait.
+    """
+
+    def __init__(self, retry_after_s: float, num_sentences: int = 0, num_waiting: int = 0, bound: int = 0) -> None:
+        super().__init__(
+            f"The request has {num_sentences} sentences, {num_waiting} wait already and {bound} may; "
+            f"try again in {retry_after_s:.0f} s, or send less at once."
+        )
+        self.retry_after_s = retry_after_s
+
+
+class NotReady(ServiceError):
+    """The service does not take requests.
+
+    Args:
+        retry_after_s: When to try again.
+        reason: ``loading``, ``draining``, ``failed`` or ``stopped``.
+    """
+
+    def __init__(self, retry_after_s: float, reason: str) -> None:
+        meaning = {
+            "loading": "The model is still loading",
+            "draining": "The service is shutting down and takes no new requests",
+            "failed": "The model could not be loaded",
+            "stopped": "The service has stopped",
+        }.get(reason, reason)
+        super().__init__(f"{meaning}; try again in {retry_after_s:.0f} s.")
+        self.retry_after_s = retry_after_s
+        self.reason = reason
+
+
+class DeadlineExceeded(ServiceError):
+    """A request took longer than it may; its work was stopped.
+
+    Args:
+        deadline_s: The bound.
+    """
+
+    def __init__(self, deadline_s: float) -> None:
+        super().__init__(
+            f"The request was not finished within {deadline_s:g} s and was stopped; send less text at once, "
+            "use greedy decoding or a smaller beam, or try again when there is less load."
+        )
+
+
+class InferenceFailed(ServiceError):
+    """The model raised something nobody foresaw; the log has it."""
+
+    def __init__(self) -> None:
+        super().__init__("The model failed on this text; the operator finds the reason in the log.")
+
+
+class BodyTooLarge(ServiceError):
+    """The request body has too many bytes.
+
+    Args:
+        limit: Bytes it may have.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The body is larger than {limit} bytes; send fewer or shorter texts in one request.")
+
+
+class UnsupportedMediaType(ServiceError):
+    """The body is of a type the route does not read.
+
+    Args:
+        given: The Content-Type sent.
+        accepted: Those it reads.
+    """
+
+    def __init__(self, given: str, accepted: Sequence[str]) -> None:
+        super().__init__(f"Content-Type is {given!r}; send {' or '.join(accepted)}.")
+
+
+class NotAcceptable(ServiceError):
+    """The route has no answer in a form the client takes.
+
+    Args:
+        given: The Accept header sent.
+        accepted: Forms there are.
+    """
+
+    def __init__(self, given: str, accepted: Sequence[str]) -> None:
+        super().__init__(f"Accept is {given!r}; this route answers with {', '.join(accepted)}.")
+
+
+class MalformedBody(ServiceError):
+    """The body cannot be read as JSON; the message says where."""
+
+
+class NotFound(ServiceError):
+    """There is no such path.
+
+    Args:
+        path: The path asked for.
+        close: Paths that look like it.
+    """
+
+    def __init__(self, path: str, close: Sequence[str]) -> None:
+        hint = f"did you mean {close[0]}?" if close else "see /docs."
+        super().__init__(f"There is no path {path[:200]!r}; {hint}")
+
+
+class MethodNotAllowed(ServiceError):
+    """The path exists, but not with this method.
+
+    Args:
+        method: The method used.
+        path: The path.
+    """
+
+    def __init__(self, method: str, path: str) -> None:
+        super().__init__(f"{path} does not take {method}; the Allow header names what it takes.")
+
+
+@dataclass(frozen=True)
+class FieldProblem:
+    """What is wrong with one field.
+
+    Args:
+        field: Its path, such as ``text[2]``.
+        message: What is wrong and what would be right.
+        value: What was sent, where it is short.
+        bound: The bound it breaks, where there is one.
+    """
+
+    field: str
+    message: str
+    value: Any = None
+    bound: Any = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the problem's ``errors`` list; what is unknown is left out."""
+        known = {"field": self.field, "message": self.message, "value": self.value, "bound": self.bound}
+        return {key: value for key, value in known.items() if value is not None}
+
+
+class InvalidRequest(ServiceError):
+    """Fields are missing, unknown or wrong.
+
+    Args:
+        problems: All of them.
+    """
+
+    def __init__(self, problems: Sequence[FieldProblem]) -> None:
+        super().__init__("; ".join(f"{problem.field}: {problem.message}" for problem in problems))
+        self.problems = tuple(problems)
+
+
+class LimitExceeded(ServiceError):
+    """A request asks for more than the operator allows.
+
+    Args:
+        field: The field that asks.
+        value: How much it asks for.
+        bound: How much is allowed.
+        what: Of what.
+    """
+
+    def __init__(self, field: str, value: int, bound: int, what: str) -> None:
+        super().__init__(f"{field} asks for {value}; at most {bound} are allowed: {what}.")
+        self.problems = (FieldProblem(field, f"at most {bound} are allowed: {what}", value, bound),)
+
+
+@dataclass(frozen=True)
+class ProblemRow:
+    """How one error goes over the wire.
+
+    Args:
+        code: Stable name for programs.
+        status: HTTP status.
+        title: Short summary for people, the same for every occurrence.
+        show_detail: Whether the error's own message may be shown.
+    """
+
+    code: str
+    status: int
+    title: str
+    show_detail: bool = True
+
+
+PROBLEMS: dict[type[Exception], ProblemRow] = {
+    MalformedBody: ProblemRow("malformed_body", 400, "The body is no JSON"),
+    NotFound: ProblemRow("not_found", 404, "There is no such path"),
+    MethodNotAllowed: ProblemRow("method_not_allowed", 405, "The path does not take this method"),
+    NotAcceptable: ProblemRow("not_acceptable", 406, "No acceptable form of the answer"),
+    BodyTooLarge: ProblemRow("body_too_large", 413, "The body is too large"),
+    UnsupportedMediaType: ProblemRow("unsupported_media_type", 415, "The body is of the wrong type"),
+    InvalidRequest: ProblemRow("invalid_request", 422, "The request has wrong fields"),
+    LimitExceeded: ProblemRow("limit_exceeded", 422, "The request asks for too much"),
+    model_errors.EmptySource: ProblemRow("empty_source", 422, "The text is empty"),
+    model_errors.SourceTooLong: ProblemRow("source_too_long", 422, "The sentence is too long"),
+    model_errors.TargetTooLong: ProblemRow("target_too_long", 422, "The given translation is too long"),
+    model_errors.SeveralSentences: ProblemRow("several_sentences", 422, "One sentence was expected"),
+    model_errors.UnsupportedPair: ProblemRow("unsupported_pair", 422, "The language pair is not served"),
+    model_errors.InvalidOptions: ProblemRow("invalid_options", 422, "The decoding options do not fit together"),
+    QueueFull: ProblemRow("queue_full", 429, "Too many sentences are waiting"),
+    model_errors.DecodingError: ProblemRow("decoding_failed", 500, "The model gave no answer", show_detail=False),
+    InferenceFailed: ProblemRow("inference_failed", 500, "The model failed", show_detail=False),
+    NotReady: ProblemRow("not_ready", 503, "The service is not ready"),
+    DeadlineExceeded: ProblemRow("deadline_exceeded", 504, "The request took too long"),
+}
+"""Every error a request can meet. A test proves it complete."""
+
+STARTUP_ONLY: frozenset[type[Exception]] = frozenset(
+    {model_errors.ConfigError, model_errors.DataError, model_errors.ArtifactError, model_errors.DeviceError}
+)
+"""Errors that end the start, or belong to training; no request meets them."""
+
+_UNFORESEEN = ProblemRow("internal_error", 500, "Something went wrong", show_detail=False)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An RFC 9457 problem.
+
+    Args:
+        status: HTTP status.
+        code: Stable name for programs.
+        title: Short summary for people.
+        detail: What happened this time; None where that is nobody's business.
+        retry_after_s: Seconds after which trying again may help.
+        errors: The fields that are wrong.
+    """
+
+    status: int
+    code: str
+    title: str
+    detail: str | None = None
+    retry_after_s: float | None = None
+    errors: tuple[FieldProblem, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The problem as JSON has it."""
+        body: dict[str, Any] = {
+            "type": "about:blank",
+            "title": self.title,
+            "status": self.status,
+            "code": self.code,
+            "detail": self.detail or "The operator finds the reason in the log, under the request id.",
+        }
+        if self.errors:
+            body["errors"] = [problem.to_dict() for problem in self.errors]
+        return body
+
+
+def problem_for(error: BaseException) -> Problem:
+    """The problem an error is; what the table does not know is a 500 without detail.
+
+    Args:
+        error: Any exception.
+    """
+    row = next((PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS), _UNFORESEEN)
+    return Problem(
+        status=row.status,
+        code=row.code,
+        title=row.title,
+        detail=str(error) if row.show_detail else None,
+        retry_after_s=getattr(error, "retry_after_s", None),
+        errors=tuple(getattr(error, "problems", ())),
+    )

@@ -1,0 +1,74 @@
+"""What one request may ask for at most: the bounds an operator has set, checked before any work is done."""
+
+from __future__ import annotations
+
+from app.errors import LimitExceeded
+from app.schemas import AttentionRequest, TranslateRequest
+from app.settings import Settings
+
+
+def check_translate_limits(asked: TranslateRequest, settings: Settings) -> None:
+    """Refuse a translation request that asks for more than one request may.
+
+    Args:
+        asked: The request.
+        settings: The bounds.
+
+    Raises:
+        LimitExceeded: Too many texts, too long a text, too wide a beam or too many hypotheses.
+    """
+    texts = asked.texts
+    if len(texts) > settings.max_texts:
+        raise LimitExceeded("text", len(texts), settings.max_texts, "texts in one request")
+    for place, text in enumerate(texts):
+        field = "text" if isinstance(asked.text, str) else f"text[{place}]"
+        _check_length(field, text, settings)
+    _check_beam(asked.beam_size, settings)
+    if asked.num_hypotheses > settings.max_hypotheses:
+        raise LimitExceeded("num_hypotheses", asked.num_hypotheses, settings.max_hypotheses, "hypotheses of one text")
+
+
+def check_attention_limits(asked: AttentionRequest, settings: Settings) -> None:
+    """Refuse an attention request that asks for more than one request may.
+
+    Args:
+        asked: The request.
+        settings: The bounds.
+
+    Raises:
+        LimitExceeded: Too long a text or too wide a beam.
+    """
+    _check_length("text", asked.text, settings)
+    if asked.target_text is not None:
+        _check_length("target_text", asked.target_text, settings)
+    _check_beam(asked.beam_size, settings)
+
+
+def _check_length(field: str, text: str, settings: Settings) -> None:
+    if len(text) > settings.max_text_characters:
+        raise LimitExceeded(field, len(text), settings.max_text_characters, "characters of one text")
+
+
+def _check_beam(beam_size: int, settings: Settings) -> None:
+    if beam_size > settings.max_beam_size:
+        raise LimitExceeded("beam_size", beam_size, settings.max_beam_size, "hypotheses in a beam")
+
+
+def check_attention_size(num_cells: int, settings: Settings) -> None:
+    """Refuse to write more attention weights as JSON than an answer may hold.
+
+    Args:
+        num_cells: Weights asked for, all kinds, layers and heads together.
+        settings: The bound.
+
+    Raises:
+        LimitExceeded: They are too many; the message offers smaller forms.
+    """
+    if num_cells > settings.max_attention_cells:
+        raise LimitExceeded(
+            "kinds",
+            num_cells,
+            settings.max_attention_cells,
+            "attention weights in one JSON answer; set average_heads, name fewer kinds, layers or heads, or ask for "
+            "application/x-npz, which has no such limit",
+        )

@@ -1,0 +1,93 @@
+"""What is counted and measured, for Prometheus. One registry for each application, so that tests do not share."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+Outcome = Literal["finished", "cancelled", "expired", "failed"]
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_STEP_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+
+
+class Metrics:
+    """The service's metrics; methods are named by what happened."""
+
+    content_type = CONTENT_TYPE_LATEST
+    """Of :meth:`render`'s text."""
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        self.registry = registry = CollectorRegistry()
+        self._requests = Counter(
+            "verso_requests", "Requests answered.", ["route", "method", "status"], registry=registry
+        )
+        self._request_seconds = Histogram(
+            "verso_request_seconds", "Seconds from request to answer.", ["route"], buckets=_SECONDS, registry=registry
+        )
+        self._refusals = Counter(
+            "verso_refusals", "Requests refused or failed, by the code of their problem.", ["reason"], registry=registry
+        )
+        self._ready = Gauge("verso_ready", "1 while requests are taken.", registry=registry)
+        self._queue = Gauge("verso_queue_sentences", "Sentences that wait for the model.", registry=registry)
+        self._running = Gauge("verso_running_sentences", "Sentences that decode.", registry=registry)
+        self._wait = Histogram(
+            "verso_queue_wait_seconds", "Seconds a sentence waited.", buckets=_SECONDS, registry=registry
+        )
+        self._sentences = Counter("verso_sentences", "Sentences, by what became of them.", ["outcome"], registry=registry)
+        self._steps = Counter("verso_decode_steps", "Decoding steps.", registry=registry)
+        self._step_seconds = Histogram(
+            "verso_decode_step_seconds", "Seconds of one decoding step.", buckets=_STEP_SECONDS, registry=registry
+        )
+        self._rows = Histogram("verso_batch_rows", "Rows of a decoding step.", buckets=_ROWS, registry=registry)
+        self._padding = Histogram(
+            "verso_padding_share", "Share of padding among the source tokens encoded together.", buckets=_SHARES,
+            registry=registry,
+        )
+        self._source_tokens = Counter("verso_source_tokens", "Source tokens encoded.", registry=registry)
+        self._target_tokens = Counter("verso_target_tokens", "Target tokens of finished sentences.", registry=registry)
+
+    def request_finished(self, route: str, method: str, status: int, duration_s: float) -> None:
+        """A request was answered, or its client left."""
+        self._requests.labels(route, method, str(status)).inc()
+        self._request_seconds.labels(route).observe(duration_s)
+
+    def refused(self, reason: str) -> None:
+        """A request was refused or failed, for this reason (the problem's code)."""
+        self._refusals.labels(reason).inc()
+
+    def ready_changed(self, ready: bool) -> None:
+        """Requests are taken from now on, or not."""
+        self._ready.set(1 if ready else 0)
+
+    def load_changed(self, num_waiting: int, num_running: int) -> None:
+        """So many sentences wait and decode now."""
+        self._queue.set(num_waiting)
+        self._running.set(num_running)
+
+    def joined(self, lengths: list[int], waits_s: list[float]) -> None:
+        """Sentences of these lengths were encoded together, after these waits."""
+        for wait_s in waits_s:
+            self._wait.observe(wait_s)
+        real = sum(lengths)
+        self._source_tokens.inc(real)
+        self._padding.observe(1.0 - real / (len(lengths) * max(lengths)))
+
+    def stepped(self, num_rows: int, duration_s: float) -> None:
+        """A decoding step of so many rows."""
+        self._steps.inc()
+        self._rows.observe(num_rows)
+        self._step_seconds.observe(duration_s)
+
+    def sentence_left(self, outcome: Outcome, num_target_tokens: int = 0) -> None:
+        """A sentence is done with."""
+        self._sentences.labels(outcome).inc()
+        self._target_tokens.inc(num_target_tokens)
+
+    def render(self) -> bytes:
+        """Everything in Prometheus' text format."""
+        return generate_latest(self.registry)

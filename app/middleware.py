@@ -1,0 +1,234 @@
+"""What surrounds every route: a request id, one log line, the last answer to errors, an eye on the client.
+
+All of it is plain ASGI: the classes see the messages themselves, add no task switch to requests that need none, and
+leave cancellation alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.errors import NotReady, problem_for
+from app.logs import log_fields, request_id_var
+from app.metrics import Metrics
+from app.problems import problem_response
+
+logger = logging.getLogger("app.requests")
+
+CLIENT_CLOSED_REQUEST = 499
+"""Written to log and metrics where no status was sent, because the client had gone (nginx's number for it)."""
+
+QUIET_ROUTES = frozenset({"/livez", "/readyz", "/metrics"})
+"""Asked every few seconds by machines: logged at debug level while they answer as they should."""
+
+KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
+"""Those that are counted by name; a client may invent others without end."""
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._~+/=:@-]{1,128}")
+
+
+def new_request_id() -> str:
+    """An id that no other request has: 32 hexadecimal digits."""
+    return uuid.uuid4().hex
+
+
+def accepted_request_id(value: str | None) -> str:
+    """The id a client sent, if it is fit for logs and headers, or a new one.
+
+    Args:
+        value: The header as sent, or None.
+    """
+    if value is not None and _REQUEST_ID.fullmatch(value):
+        return value
+    return new_request_id()
+
+
+def route_of(scope: Scope) -> str:
+    """The route's path as declared, so that neither log nor metrics grow with what people type.
+
+    Args:
+        scope: The request's ASGI scope, after routing.
+    """
+    path = getattr(scope.get("route"), "path", None)
+    return path if isinstance(path, str) and path else "unmatched"
+
+
+class RequestRecorder:
+    """Gives each request its id, and writes one log line and the metrics when it is over.
+
+    An exception that nobody expected ends here: the client reads a problem without any detail, the log gets the
+    exception's type and place.
+
+    Args:
+        app: What is wrapped.
+        metrics: Told of every finished request.
+        is_draining: Whether the process is about to end; clients are then told to connect anew.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, is_draining: Callable[[], bool]) -> None:
+        self.app = app
+        self.metrics = metrics
+        self.is_draining = is_draining
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one connection."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        request_id = accepted_request_id(Headers(scope=scope).get("x-request-id"))
+        token = request_id_var.set(request_id)
+        started = time.perf_counter()
+        status: int | None = None
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-ID"] = request_id
+                headers["X-Content-Type-Options"] = "nosniff"
+                if self.is_draining():
+                    headers["Connection"] = "close"  # the next request of this client belongs to another process
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_with_id)
+        except asyncio.CancelledError:
+            if status is not None or not self.is_draining():
+                raise
+            # The time to drain is over and the server gives this request up; the client is told where it stands.
+            await problem_response(NotReady(1.0, "draining"))(scope, receive, send_with_id)
+        except Exception as error:
+            logger.error("unexpected error", exc_info=error)
+            log_fields(scope)["code"] = problem_for(error).code
+            if status is not None:
+                raise  # too late for another answer: the server closes the connection
+            await problem_response(error)(scope, receive, send_with_id)
+        finally:
+            self._record(scope, status, time.perf_counter() - started)
+            request_id_var.reset(token)
+
+    def _record(self, scope: Scope, status: int | None, duration_s: float) -> None:
+        route = route_of(scope)
+        final_status = CLIENT_CLOSED_REQUEST if status is None else status
+        method = scope["method"] if scope["method"] in KNOWN_METHODS else "other"
+        self.metrics.request_finished(route, method, final_status, duration_s)
+        if "code" in log_fields(scope):
+            self.metrics.refused(log_fields(scope)["code"])
+        if final_status == 500:
+            level = logging.ERROR
+        elif final_status > 500 or final_status == 429:
+            level = logging.WARNING
+        elif route in QUIET_ROUTES:
+            level = logging.DEBUG
+        else:
+            level = logging.INFO
+        if not logger.isEnabledFor(level):
+            return
+        fields = {
+            "method": method,
+            "route": route,
+            "status": final_status,
+            "duration_ms": round(duration_s * 1000, 3),
+            **log_fields(scope),
+        }
+        logger.log(level, "request", extra={"fields": fields})
+
+
+class RootPath:
+    """Tells the application under which path a proxy serves it, whether or not the proxy strips that path.
+
+    Args:
+        app: What is wrapped.
+        root_path: The path, without a slash at its end; empty for none.
+    """
+
+    def __init__(self, app: ASGIApp, root_path: str) -> None:
+        self.app = app
+        self.root_path = root_path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one connection."""
+        if self.root_path and scope["type"] == "http":
+            scope["root_path"] = self.root_path
+            if not f"{scope['path']}/".startswith(f"{self.root_path}/"):
+                scope["path"] = self.root_path + scope["path"]  # ASGI has it whole, and mounts rely on that
+        await self.app(scope, receive, send)
+
+
+class DisconnectWatcher:
+    """Cancels the work for a client that has hung up.
+
+    The server runs the handler of a client that is gone to its end. This listens, from the moment the body has
+    been read, for the disconnect, and then cancels the handler's task; the service drops the request's sentences
+    when the task that awaits them is cancelled.
+
+    Args:
+        app: What is wrapped.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one connection; only requests with a body do work worth watching."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self.app(scope, receive, send)
+            return
+
+        answered = False
+        body_read = asyncio.Event()
+        client_left = asyncio.Event()
+
+        async def receive_body() -> Message:
+            if body_read.is_set():
+                await client_left.wait()
+                return {"type": "http.disconnect"}
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                client_left.set()
+                body_read.set()
+            elif not message.get("more_body", False):
+                body_read.set()
+            return message
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal answered
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                answered = True  # before the message goes out: the server reports a disconnect right after it
+            await send(message)
+
+        async def watch() -> None:
+            await body_read.wait()
+            while not client_left.is_set():
+                if (await receive())["type"] == "http.disconnect":
+                    client_left.set()
+            if not answered:
+                handler.cancel()
+
+        async def handle() -> None:
+            await self.app(scope, receive_body, send_and_note)
+
+        handler = asyncio.create_task(handle())
+        watcher = asyncio.create_task(watch())
+        try:
+            await handler
+        except asyncio.CancelledError:
+            this_task = asyncio.current_task()
+            if this_task is not None and this_task.cancelling():
+                raise  # not the client: the server cancels this request itself, and the handler with it
+            log_fields(scope)["client"] = "left"
+        except ClientDisconnect:
+            log_fields(scope)["client"] = "left before the end of its request"
+        finally:
+            watcher.cancel()

@@ -1,0 +1,52 @@
+"""Which form of an answer a client wants, as its ``Accept`` header says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.errors import NotAcceptable
+
+
+def choose_media_type(accept: str | None, offered: Sequence[str]) -> str:
+    """The offered media type the client likes best.
+
+    Args:
+        accept: The ``Accept`` header; None or empty stands for anything.
+        offered: What there is, the default first.
+
+    Returns:
+        The one with the highest quality; between equals, the one that was named most exactly, then the first.
+
+    Raises:
+        NotAcceptable: The client takes none of them.
+    """
+    if not accept or not accept.strip():
+        return offered[0]
+    ranges = [_parse_range(part) for part in accept.split(",")]
+    best = max(offered, key=lambda media_type: _preference(media_type, ranges))
+    if _preference(best, ranges)[0] <= 0.0:
+        raise NotAcceptable(accept[:100], offered)
+    return best
+
+
+def _parse_range(part: str) -> tuple[str, float]:
+    """One element of the header: a media range and its quality, 0 where that cannot be read."""
+    media_range, *parameters = (piece.strip().lower() for piece in part.split(";"))
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            try:
+                return media_range, min(max(float(value), 0.0), 1.0)
+            except ValueError:
+                return media_range, 0.0
+    return media_range, 1.0
+
+
+def _preference(media_type: str, ranges: Sequence[tuple[str, float]]) -> tuple[float, int]:
+    """The quality given to a media type, and how exactly it was named; the most exact range decides."""
+    family = media_type.partition("/")[0] + "/*"
+    for exactness, wanted in ((2, media_type), (1, family), (0, "*/*")):
+        qualities = [quality for media_range, quality in ranges if media_range == wanted]
+        if qualities:
+            return max(qualities), exactness
+    return 0.0, -1

@@ -1,0 +1,76 @@
+"""Errors as they go over the wire: RFC 9457 problems, for every route and every way to fail."""
+
+from __future__ import annotations
+
+import json
+import math
+from difflib import get_close_matches
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.errors import MethodNotAllowed, NotFound, Problem, problem_for
+from app.logs import log_fields
+
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+
+
+def problem_response(error: Exception) -> Response:
+    """The answer to a request that failed.
+
+    Args:
+        error: What went wrong; anything the table does not know becomes a 500 without detail.
+    """
+    return response_to(problem_for(error))
+
+
+def response_to(problem: Problem) -> Response:
+    """A problem as an HTTP response, with ``Retry-After`` where coming back later helps.
+
+    Args:
+        problem: The problem.
+    """
+    headers = {}
+    if problem.retry_after_s is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after_s)))
+    return Response(
+        json.dumps(problem.to_dict(), ensure_ascii=False),
+        status_code=problem.status,
+        media_type=PROBLEM_MEDIA_TYPE,
+        headers=headers,
+    )
+
+
+async def answer_known_error(request: Request, error: Exception) -> Response:
+    """Exception handler for everything ``model`` and ``app`` raise on purpose.
+
+    Args:
+        request: The request that failed.
+        error: A ModelError or ServiceError.
+    """
+    problem = problem_for(error)
+    log_fields(request.scope)["code"] = problem.code
+    return response_to(problem)
+
+
+async def answer_routing_error(request: Request, error: Exception) -> Response:
+    """Exception handler for what the router raises: no such path, or not with this method.
+
+    Args:
+        request: The request that failed.
+        error: An HTTPException.
+
+    Raises:
+        Exception: ``error`` itself, when it is not about routing.
+    """
+    assert isinstance(error, HTTPException)
+    path = request.url.path
+    if error.status_code == 404:
+        close = get_close_matches(path, list(request.app.openapi()["paths"]), n=1)
+        return await answer_known_error(request, NotFound(path, close))
+    if error.status_code == 405:
+        response = await answer_known_error(request, MethodNotAllowed(request.method[:20], path[:200]))
+        response.headers.update(error.headers or {})
+        return response
+    raise error

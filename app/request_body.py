@@ -1,0 +1,179 @@
+"""From the bytes of a request to a checked schema, with a clear answer to everything that can be wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails, from_json
+from starlette.requests import Request
+
+from app.errors import BodyTooLarge, FieldProblem, InvalidRequest, MalformedBody, UnsupportedMediaType
+
+LONGEST_VALUE_REPEATED = 100
+"""Characters of a refused value that are sent back; longer values, texts above all, are left out."""
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+
+async def read_request(request: Request, schema: type[Schema], max_body_bytes: int) -> Schema:
+    """Read, parse and check the body of a request.
+
+    Args:
+        request: The request; its body has not been read yet.
+        schema: What the body must hold.
+        max_body_bytes: The largest body that is taken.
+
+    Returns:
+        The body, checked.
+
+    Raises:
+        UnsupportedMediaType: It is not declared to be JSON.
+        BodyTooLarge: It has more bytes than are taken; no more than that many are kept in memory.
+        MalformedBody: It is not JSON, or JSON with values no schema could hold.
+        InvalidRequest: Fields are missing, unknown or out of bounds, all of them listed.
+    """
+    _require_json(request)
+    body = await _read_body(request, max_body_bytes)
+    content = parse_json(body)
+    if not isinstance(content, dict):
+        raise MalformedBody(f"The body must be a JSON object with fields; it is {_json_type(content)}.")
+    try:
+        return schema.model_validate(content)
+    except ValidationError as error:
+        problems = field_problems(error.errors(include_url=False), schema)
+    # Raised outside of the except block: the cause would quote the text that was sent.
+    raise InvalidRequest(problems)
+
+
+def _require_json(request: Request) -> None:
+    declared = request.headers.get("content-type", "")
+    media_type, _, parameters = declared.partition(";")
+    if media_type.strip().lower() != "application/json":
+        raise UnsupportedMediaType(declared[:LONGEST_VALUE_REPEATED], ["application/json"])
+    charset = parameters.lower().replace(" ", "").replace('"', "").partition("charset=")[2]
+    if charset not in ("", "utf-8", "utf8", "us-ascii"):
+        raise UnsupportedMediaType(declared[:LONGEST_VALUE_REPEATED], ["application/json"])
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("", "identity"):
+        raise UnsupportedMediaType(f"content-encoding {encoding[:LONGEST_VALUE_REPEATED]}", ["application/json"])
+
+
+async def _read_body(request: Request, max_body_bytes: int) -> bytes:
+    # A server has checked this header; where it is wrong or absent, the bytes are counted as they come.
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:20]) > max_body_bytes:
+        raise BodyTooLarge(max_body_bytes)
+    body = bytearray()
+    async for chunk in request.stream():
+        if len(body) + len(chunk) > max_body_bytes:
+            raise BodyTooLarge(max_body_bytes)
+        body += chunk
+    return bytes(body)
+
+
+def parse_json(body: bytes) -> Any:
+    """JSON, strictly: UTF-8, no NaN or Infinity, no half surrogates, no depth or number beyond reason.
+
+    Args:
+        body: The bytes.
+
+    Returns:
+        What they stand for.
+
+    Raises:
+        MalformedBody: They are not JSON; the message says where.
+    """
+    if not body:
+        raise MalformedBody("The body is empty; send a JSON object.")
+    try:
+        return from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        reason = str(error)
+    if "hex escape" in reason or "surrogate" in reason:
+        reason += "; a character beyond U+FFFF is written as a whole surrogate pair, or as itself"
+    raise MalformedBody(f"The body is not valid JSON: {reason}.")
+
+
+def field_problems(errors: Sequence[ErrorDetails], schema: type[BaseModel]) -> list[FieldProblem]:
+    """What pydantic found wrong, said in our words and at most once per field.
+
+    Args:
+        errors: pydantic's findings.
+        schema: What the fields were checked against; its names are offered to who misspelt one.
+    """
+    known = list(schema.model_fields)
+    problems: dict[str, FieldProblem] = {}
+    for error in errors:
+        path = _path_of(error["loc"])
+        message, bound = _describe(error, path, known)
+        problems.setdefault(path, FieldProblem(path, message, _repeatable(error), bound))
+    return list(problems.values())
+
+
+def _path_of(loc: Sequence[int | str]) -> str:
+    """The field as a client would write it: list positions in brackets, the branch of a union left out."""
+    positions = "".join(f"[{part}]" for part in loc[1:] if isinstance(part, int))
+    return f"{loc[0]}{positions}" if loc else ""
+
+
+def _describe(error: ErrorDetails, path: str, known: Sequence[str]) -> tuple[str, Any]:
+    """What is wrong with one field, and the bound it broke or None."""
+    context = error.get("ctx", {})
+    match error["type"]:
+        case "extra_forbidden":
+            close = get_close_matches(path, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+            return f"unknown field; {hint}", None
+        case "missing":
+            return "is required", None
+        case "greater_than_equal":
+            return f"must be at least {context['ge']}", context["ge"]
+        case "less_than_equal":
+            return f"must be at most {context['le']}", context["le"]
+        case "literal_error":
+            return f"must be {context['expected']}", context["expected"]
+        case "too_short":
+            return f"must hold at least {context['min_length']} values", context["min_length"]
+        case "too_long":
+            return f"must hold at most {context['max_length']} values", context["max_length"]
+        case "string_pattern_mismatch" | "string_too_short" | "string_too_long":
+            return "must be a language code such as en, de or en-US", None
+        case "string_type":
+            return "must be a string", None
+        case "list_type":
+            return "must be a list", None
+        case "int_type" | "int_parsing_size":
+            return "must be a whole number", None
+        case "float_type":
+            return "must be a number", None
+        case "bool_type":
+            return "must be true or false", None
+        case _:
+            return error["msg"], None
+
+
+def _repeatable(error: ErrorDetails) -> Any:
+    """The value refused, where it is a short scalar."""
+    value = error["input"]
+    if error["type"] in ("missing", "nul_character"):
+        return None
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST_VALUE_REPEATED else None
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 10**15 else None
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else None
+    return None
+
+
+def _json_type(value: Any) -> str:
+    """What a JSON value is, in words."""
+    if value is None:
+        return "null"
+    names = {bool: "a boolean", str: "a string", list: "a list", int: "a number", float: "a number"}
+    return names[type(value)]

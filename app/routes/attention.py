@@ -1,0 +1,239 @@
+"""``POST /attention``: the weights behind a translation, as JSON, as arrays, or as a picture."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from app.errors import FieldProblem, InvalidRequest
+from app.limits import check_attention_limits, check_attention_size
+from app.logs import log_fields
+from app.negotiation import choose_media_type
+from app.openapi import ATTENTION_ERRORS, ATTENTION_EXAMPLE, ATTENTION_REQUESTS, answers, request_body
+from app.request_body import read_request
+from app.schemas import AttentionKind, AttentionRequest, AttentionResponse
+from app.service import TranslationService
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from model.translator import Attention
+
+JSON = "application/json"
+NPZ = "application/x-npz"
+PNG = "image/png"
+
+router = APIRouter(tags=["attention"])
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The weights of one kind that were asked for.
+
+    Args:
+        kind: Which attention.
+        layers: Layers on the first axis, counted from 0.
+        heads: Heads on the second axis, or those that were averaged to one.
+        averaged: Whether the second axis is the mean of the heads.
+        weights: float32, (layers, heads or 1, position that looks, position looked at).
+    """
+
+    kind: AttentionKind
+    layers: list[int]
+    heads: list[int]
+    averaged: bool
+    weights: npt.NDArray[np.float32]
+
+
+@router.post(
+    "/attention",
+    summary="Show what a translation looks at",
+    response_model=AttentionResponse,
+    responses=answers(
+        ATTENTION_EXAMPLE, *ATTENTION_ERRORS, also={NPZ: "The same as NumPy arrays.", PNG: "A labelled heat map."}
+    ),
+    openapi_extra=request_body(AttentionRequest, ATTENTION_REQUESTS),
+)
+async def attention(request: Request) -> Response:
+    """The attention weights of one sentence and its translation, or of a translation given as `target_text`.
+
+    `Accept` chooses the form: `application/json`, `application/x-npz` (arrays named `encoder`, `decoder`, `cross`,
+    each with its `…_layers` and `…_heads`, besides the lists of tokens and `translation`), or
+    `image/png` (one kind and one layer: the last, unless `layers` names one).
+    """
+    settings: Settings = request.app.state.settings
+    service: TranslationService = request.app.state.service
+    media_type = choose_media_type(request.headers.get("accept"), [JSON, NPZ, PNG])
+    asked = await read_request(request, AttentionRequest, settings.max_body_bytes)
+    log_fields(request.scope).update(characters=len(asked.text), decoding=asked.decoding, answer=media_type)
+    check_attention_limits(asked, settings)
+    if media_type == PNG:
+        _require_one_picture(asked)
+
+    result = await service.attention(
+        asked.text,
+        source=asked.source,
+        target=asked.target,
+        options=asked.options(),
+        target_text=asked.target_text,
+    )
+
+    log_fields(request.scope).update(source_tokens=len(result.source_tokens), target_tokens=len(result.target_tokens))
+    selections = select(result, asked, only_last_layer=media_type == PNG)
+    model = service.manifests[0].name
+    # Writing a large answer takes tens of milliseconds, which the event loop does not have.
+    if media_type == NPZ:
+        content = await asyncio.to_thread(as_npz, result, selections)
+    elif media_type == PNG:
+        content = await asyncio.to_thread(as_png, result, selections[0])
+    else:
+        num_cells = sum(selection.weights.size for selection in selections)
+        check_attention_size(num_cells, settings)
+        content = await asyncio.to_thread(as_json, result, selections, model)
+    return Response(content, media_type=media_type)
+
+
+def _require_one_picture(asked: AttentionRequest) -> None:
+    """Refuse what does not fit one heat map.
+
+    Raises:
+        InvalidRequest: More than one kind or layer was asked for.
+    """
+    problems = []
+    if len(asked.kinds) > 1:
+        problems.append(FieldProblem("kinds", "a picture shows one kind; ask for one, or for JSON or npz", None, 1))
+    if asked.layers is not None and len(asked.layers) > 1:
+        problems.append(FieldProblem("layers", "a picture shows one layer; ask for one, or for JSON or npz", None, 1))
+    if problems:
+        raise InvalidRequest(problems)
+
+
+def select(result: Attention, asked: AttentionRequest, only_last_layer: bool) -> list[Selection]:
+    """Cut the kinds, layers and heads asked for out of all weights.
+
+    Args:
+        result: All weights of one pair of sentences.
+        asked: What to keep of them.
+        only_last_layer: Whether ``layers: null`` stands for the last layer, instead of all.
+
+    Returns:
+        One selection for each kind, in the order asked for, each kind once.
+
+    Raises:
+        InvalidRequest: A layer or head does not exist.
+    """
+    selections = []
+    problems = []
+    for kind in dict.fromkeys(asked.kinds):
+        weights: npt.NDArray[np.float32] = getattr(result, kind).numpy()
+        num_layers, num_heads = weights.shape[:2]
+        all_layers = [num_layers - 1] if only_last_layer else list(range(num_layers))
+        layers = all_layers if asked.layers is None else asked.layers
+        heads = list(range(num_heads)) if asked.heads is None else asked.heads
+        wrong = [
+            *_out_of_range("layers", layers, num_layers, f"{kind} layers"),
+            *_out_of_range("heads", heads, num_heads, f"{kind} heads"),
+        ]
+        if wrong:
+            problems.extend(wrong)
+            continue
+        chosen = weights[np.ix_(layers, heads)]  # (layers, heads, T or S, T or S)
+        if asked.average_heads:
+            chosen = chosen.mean(axis=1, keepdims=True)
+        selections.append(Selection(kind, layers, heads, asked.average_heads, chosen))
+    if problems:
+        raise InvalidRequest(problems)
+    return selections
+
+
+def _out_of_range(field: str, numbers: Sequence[int], count: int, what: str) -> list[FieldProblem]:
+    """The numbers that name no layer or head."""
+    return [
+        FieldProblem(f"{field}[{place}]", f"there are {count} {what}, counted from 0 to {count - 1}", number, count - 1)
+        for place, number in enumerate(numbers)
+        if number >= count
+    ]
+
+
+def as_json(result: Attention, selections: Sequence[Selection], model: str) -> bytes:
+    """The answer as JSON, weights rounded to seven decimals.
+
+    It is written row by row: one call for all of a large answer would hold the interpreter's lock, and with it
+    the event loop, to its end.
+
+    Args:
+        result: Tokens and translation.
+        selections: The weights.
+        model: Name of the model that answered.
+    """
+    head = {
+        "source_tokens": result.source_tokens,
+        "target_tokens": result.target_tokens,
+        "decoder_input_tokens": result.decoder_input_tokens,
+        "translation": result.translation,
+        "model": model,
+    }
+    parts = [json.dumps(head, ensure_ascii=False)[:-1]]
+    for selection in selections:
+        about = {"layers": selection.layers, "heads": selection.heads, "averaged": selection.averaged}
+        parts.append(f', "{selection.kind}": {json.dumps(about)[:-1]}, "weights": ')
+        parts.append(_nested(selection.weights.astype(np.float64).round(7)))
+        parts.append("}")
+    parts.append("}")
+    return "".join(parts).encode()
+
+
+def _nested(weights: npt.NDArray[np.float64]) -> str:
+    """An array of any depth as JSON lists."""
+    if weights.ndim == 1:
+        return json.dumps(weights.tolist(), allow_nan=False)
+    return "[" + ", ".join(_nested(part) for part in weights) + "]"
+
+
+def as_npz(result: Attention, selections: Sequence[Selection]) -> bytes:
+    """The answer as NumPy's archive of arrays; it holds no pickled object.
+
+    Args:
+        result: Tokens and translation.
+        selections: The weights.
+    """
+    arrays: dict[str, npt.NDArray[np.generic]] = {
+        "source_tokens": np.array(result.source_tokens, dtype=np.str_),
+        "target_tokens": np.array(result.target_tokens, dtype=np.str_),
+        "decoder_input_tokens": np.array(result.decoder_input_tokens, dtype=np.str_),
+        "translation": np.array(result.translation, dtype=np.str_),
+    }
+    for selection in selections:
+        arrays[selection.kind] = selection.weights
+        arrays[f"{selection.kind}_layers"] = np.array(selection.layers)
+        arrays[f"{selection.kind}_heads"] = np.array(selection.heads)
+    file = io.BytesIO()
+    np.savez_compressed(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
+def as_png(result: Attention, selection: Selection) -> bytes:
+    """The answer as a heat map of one layer.
+
+    Args:
+        result: Tokens for the axes.
+        selection: The weights of one layer.
+    """
+    # Here and not above: drawing takes a second to import, which a service that never draws should not pay.
+    import torch
+
+    from model.plots import attention_heat_map
+
+    rows = result.source_tokens if selection.kind == "encoder" else result.target_tokens
+    columns = result.decoder_input_tokens if selection.kind == "decoder" else result.source_tokens
+    title = f"{selection.kind} attention, layer {selection.layers[0]}"
+    title += ", mean of the heads" if selection.averaged else f", heads {', '.join(map(str, selection.heads))}"
+    return attention_heat_map(torch.from_numpy(selection.weights[0]), rows, columns, title)

@@ -1,0 +1,45 @@
+"""``GET /docs``, ``/`` that leads there, and ``/openapi.json``: the page and what it shows, all from this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import APIRouter, Request
+from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response
+
+STATIC = Path(__file__).resolve().parent.parent / "static"
+"""The folder of the page's assets, served under ``/static``."""
+
+# The browser itself enforces that nothing comes from anywhere else; Swagger UI needs inline styles and data images.
+CONTENT_SECURITY_POLICY = (
+    "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.head("/")
+@router.get("/")
+async def root(request: Request) -> Response:
+    """Leads to the page, under whatever path a proxy serves this process."""
+    root_path = request.scope.get("root_path", "").rstrip("/")
+    return RedirectResponse(f"{root_path}/docs" if root_path else "docs")
+
+
+@router.head("/docs")
+@router.get("/docs")
+async def docs() -> Response:
+    """The page; it loads ``openapi.json`` and ``static/`` from beside itself."""
+    return FileResponse(
+        STATIC / "docs.html",
+        media_type="text/html; charset=utf-8",
+        headers={"Content-Security-Policy": CONTENT_SECURITY_POLICY, "Cache-Control": "no-cache"},
+    )
+
+
+@router.head("/openapi.json")
+@router.get("/openapi.json")
+async def openapi(request: Request) -> Response:
+    """The description of all routes, with the bounds of this process."""
+    return JSONResponse(request.app.openapi())

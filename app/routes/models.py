@@ -1,0 +1,57 @@
+"""``GET /models``: what is loaded, and what may be asked of it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from app.errors import NotReady
+from app.openapi import MODELS_EXAMPLE, answers
+from app.schemas import LimitsBody, ModelBody, ModelsResponse
+from app.service import TranslationService
+from app.settings import Settings
+
+router = APIRouter(tags=["translation"])
+
+
+@router.get(
+    "/models",
+    summary="What is loaded",
+    response_model=ModelsResponse,
+    responses=answers(MODELS_EXAMPLE, NotReady),
+)
+async def models(request: Request) -> Response:
+    """The loaded models: language pairs, limits, licence and attribution, and the card that says how good they are."""
+    settings: Settings = request.app.state.settings
+    service: TranslationService = request.app.state.service
+    if not service.manifests:
+        raise service.not_ready()
+    bodies = [
+        ModelBody(
+            name=manifest.name,
+            pairs=list(manifest.pairs),
+            precision=manifest.precision,
+            device=service.device,
+            format_version=manifest.format_version,
+            architecture=manifest.architecture,
+            limits=LimitsBody(
+                max_texts=settings.max_texts,
+                max_text_characters=settings.max_text_characters,
+                max_body_bytes=settings.max_body_bytes,
+                max_beam_size=settings.max_beam_size,
+                max_hypotheses=settings.max_hypotheses,
+                deadline_s=settings.deadline_s,
+                max_source_tokens=manifest.max_source_tokens,
+                max_target_tokens=manifest.max_target_tokens,
+            ),
+            licence=manifest.licence,
+            attribution=list(manifest.attribution),
+            card={
+                "training": manifest.training,
+                "scores": manifest.scores,
+                "precision": manifest.precision_report,
+            },
+        )
+        for manifest in service.manifests
+    ]
+    return Response(ModelsResponse(models=bodies).model_dump_json(), media_type="application/json")

@@ -1,0 +1,120 @@
+"""``POST /translate``: texts in, translations out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from app.errors import problem_for
+from app.limits import check_translate_limits
+from app.logs import log_fields
+from app.negotiation import choose_media_type
+from app.openapi import TRANSLATE_ERRORS, TRANSLATE_EXAMPLE, TRANSLATE_REQUESTS, answers, request_body
+from app.request_body import read_request
+from app.schemas import (
+    AlignmentLinkBody,
+    AlternativeBody,
+    FailedTranslationBody,
+    ProblemBody,
+    TimingsBody,
+    TranslateRequest,
+    TranslateResponse,
+    TranslationBody,
+    UsageBody,
+)
+from app.service import TranslationService
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from model.translator import Translation
+
+router = APIRouter(tags=["translation"])
+
+
+@router.post(
+    "/translate",
+    summary="Translate texts",
+    response_model=TranslateResponse,
+    responses=answers(TRANSLATE_EXAMPLE, *TRANSLATE_ERRORS),
+    openapi_extra=request_body(TranslateRequest, TRANSLATE_REQUESTS),
+)
+async def translate(request: Request) -> Response:
+    """Translate one text or a list of texts.
+
+    Texts may have many sentences: they are split, and everything between the sentences (line breaks, indentation,
+    blank lines) comes back as it was. Nothing is cut: a sentence that is too long for the model is split further.
+    A text that fails has an `error` at its place in `translations` and the others are answered; where there is
+    only one text, its error is the answer.
+    """
+    settings: Settings = request.app.state.settings
+    service: TranslationService = request.app.state.service
+    choose_media_type(request.headers.get("accept"), ["application/json"])
+    asked = await read_request(request, TranslateRequest, settings.max_body_bytes)
+    texts = asked.texts
+    log_fields(request.scope).update(texts=len(texts), characters=sum(map(len, texts)), decoding=asked.decoding)
+    check_translate_limits(asked, settings)
+
+    outcome = await service.translate(
+        texts,
+        source=asked.source,
+        target=asked.target,
+        options=asked.options(),
+        return_alignment=asked.return_alignment,
+    )
+
+    failures = [result for result in outcome.results if isinstance(result, Exception)]
+    timings = TimingsBody(
+        queue=round(outcome.queue_ms, 3), decode=round(outcome.decode_ms, 3), total=round(outcome.total_ms, 3)
+    )
+    usage = UsageBody(source_tokens=outcome.num_source_tokens, target_tokens=outcome.num_target_tokens)
+    log_fields(request.scope).update(
+        failed_texts=len(failures),
+        source_tokens=usage.source_tokens,
+        target_tokens=usage.target_tokens,
+        queue_ms=timings.queue,
+        decode_ms=timings.decode,
+    )
+    if failures and len(texts) == 1:
+        raise failures[0]
+    answer = TranslateResponse(
+        translations=[_entry(result) for result in outcome.results],
+        model=_model_of(outcome.results, service),
+        usage=usage,
+        timings_ms=timings,
+    )
+    return Response(answer.model_dump_json(), media_type="application/json")
+
+
+def _entry(result: Translation | Exception) -> TranslationBody | FailedTranslationBody:
+    """One text's place in the answer."""
+    if isinstance(result, Exception):
+        return FailedTranslationBody(error=ProblemBody.model_validate(problem_for(result).to_dict()))
+    alignment = result.alignment
+    return TranslationBody(
+        text=result.text,
+        source=result.source,
+        target=result.target,
+        finish_reason=result.finish_reason,
+        score=result.score,
+        alternatives=[
+            AlternativeBody(text=other.text, score=other.score, finish_reason=other.finish_reason)
+            for other in result.alternatives
+        ],
+        alignment=None
+        if alignment is None
+        else [AlignmentLinkBody(source=link.source, target=link.target, weight=link.weight) for link in alignment],
+    )
+
+
+def _model_of(results: Sequence[Translation | Exception], service: TranslationService) -> str:
+    """The name of the model that serves the pair translated."""
+    for result in results:
+        if isinstance(result, Exception):
+            continue
+        for manifest in service.manifests:
+            if (result.source, result.target) in manifest.pairs:
+                return manifest.name
+    return service.manifests[0].name

@@ -1,0 +1,148 @@
+"""Everything an operator can configure: environment variables ``VERSO_*``, read once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from app.errors import SettingsError
+
+ENV_PREFIX = "VERSO_"
+
+
+def _digest(value: str | None) -> str | None:
+    if value is not None and (len(value) != 64 or not set(value.lower()) <= set("0123456789abcdef")):
+        raise ValueError("must be 64 hexadecimal digits")
+    return value
+
+
+def _root_path(value: str) -> str:
+    if value and (not value.startswith("/") or value.endswith("/")):
+        raise ValueError("must start with / and not end with one")
+    return value
+
+
+class Settings(BaseSettings):
+    """Read once, from ``VERSO_*``, and handed to ``create_app``."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, frozen=True, use_attribute_docstrings=True, extra="forbid", protected_namespaces=()
+    )
+
+    host: str = Field("127.0.0.1", min_length=1)
+    """Address to listen on; 0.0.0.0 is every IPv4 address of the machine."""
+
+    port: int = Field(8000, ge=0, le=65535)
+    """Port to listen on; 0 takes any free one."""
+
+    root_path: Annotated[str, AfterValidator(_root_path)] = ""
+    """Path under which a proxy publishes the service, such as /verso."""
+
+    model: str = Field("auto", min_length=1)
+    """A bundle to serve, or auto: the translator that ships, its bundle built for the device on first use."""
+
+    model_sha256: Annotated[str | None, AfterValidator(_digest)] = None
+    """SHA-256 the bundle must have; another file is refused before anything of it runs."""
+
+    device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
+    """Where the model runs: auto (a GPU if there is one), cpu, cuda or cuda:N."""
+
+    threads: int | None = Field(None, ge=1, le=1024)
+    """Processor threads of the model; all processors unless set."""
+
+    cache_dir: Path | None = None
+    """Folder for bundles built at start; ~/.cache/verso unless set."""
+
+    max_body_bytes: int = Field(2_000_000, ge=1_000, le=1_000_000_000)
+    """Largest request body, in bytes (413)."""
+
+    max_texts: int = Field(128, ge=1, le=100_000)
+    """Most texts in one request (422)."""
+
+    max_text_characters: int = Field(50_000, ge=1, le=10_000_000)
+    """Most characters in one text (422)."""
+
+    max_beam_size: int = Field(16, ge=1, le=64)
+    """Widest beam a request may ask for (422)."""
+
+    max_hypotheses: int = Field(16, ge=1, le=64)
+    """Most hypotheses a request may ask for (422)."""
+
+    max_attention_cells: int = Field(200_000, ge=1_000, le=100_000_000)
+    """Most attention weights in one JSON answer (422); npz and PNG are not bounded by it."""
+
+    queue_sentences: int = Field(4_096, ge=1, le=10_000_000)
+    """Sentences that may wait for the model; a request that does not fit is refused (429)."""
+
+    deadline_s: float = Field(30.0, gt=0, le=86_400)
+    """Seconds a request may take; then its work is stopped (504)."""
+
+    max_batch_tokens: int = Field(16_384, ge=64, le=100_000_000)
+    """Padded size of what decodes together: sentences times longest source, and rows times longest target."""
+
+    max_batch_rows: int = Field(256, ge=1, le=1_000_000)
+    """Rows that decode together: sentences times beam size."""
+
+    drain_timeout_s: float = Field(30.0, ge=0, le=86_400)
+    """Seconds running requests get to finish after SIGTERM."""
+
+    keep_alive_s: int = Field(30, ge=1, le=86_400)
+    """Seconds an idle connection is kept open."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe log lines that are written."""
+
+    @model_validator(mode="after")
+    def _relations_hold(self) -> Self:
+        if self.max_hypotheses > self.max_beam_size:
+            raise ValueError(
+                f"{ENV_PREFIX}MAX_HYPOTHESES is {self.max_hypotheses}, more than {ENV_PREFIX}MAX_BEAM_SIZE, which is "
+                f"{self.max_beam_size}: hypotheses come from the beam"
+            )
+        if self.max_beam_size > self.max_batch_rows:
+            raise ValueError(
+                f"{ENV_PREFIX}MAX_BEAM_SIZE is {self.max_beam_size}, more than {ENV_PREFIX}MAX_BATCH_ROWS, which is "
+                f"{self.max_batch_rows}: the widest beam would fit no batch"
+            )
+        return self
+
+
+def load_settings(environ: Mapping[str, str]) -> Settings:
+    """Read the settings from an environment.
+
+    Args:
+        environ: Variables; those without the prefix are ignored, empty ones count as not set.
+
+    Returns:
+        The settings.
+
+    Raises:
+        SettingsError: A variable is unknown or its value out of bounds; one line names it, its value and the bound.
+    """
+    values: dict[str, Any] = {}
+    for variable, value in environ.items():
+        if not variable.startswith(ENV_PREFIX) or value == "":
+            continue
+        name = variable.removeprefix(ENV_PREFIX).lower()
+        if name not in Settings.model_fields:
+            near = difflib.get_close_matches(name, Settings.model_fields, n=1)
+            hint = f" Did you mean {ENV_PREFIX}{near[0].upper()}?" if near else " See python -m app --help."
+            raise SettingsError(f"There is no setting {variable}.{hint}")
+        values[name] = value
+    try:
+        # Validated from our own mapping: the process's environment must not slip in behind the caller's back.
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        raise SettingsError("; ".join(_sentence(problem) for problem in error.errors())) from error
+
+
+def _sentence(problem: Any) -> str:
+    message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    if not problem["loc"]:
+        return message
+    return f"{ENV_PREFIX}{str(problem['loc'][0]).upper()} is {problem['input']!r}: {message[0].lower()}{message[1:]}"

@@ -1,0 +1,169 @@
+"""An application around a service that answers by rote, and a client that talks to it without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import httpx
+import torch
+from fastapi import FastAPI
+from torch import Tensor
+
+from app.errors import NotReady
+from app.main import create_app
+from app.settings import Settings
+from model.bundle import Manifest
+from model.decoding.options import DecodingOptions
+
+MANIFEST = Manifest(
+    name="rote",
+    pairs=(("en", "de"), ("de", "en")),
+    architecture={"d_model": 8},
+    precision="float32",
+    max_source_tokens=64,
+    max_target_tokens=64,
+    licence="Apache-2.0",
+    attribution=("Nobody",),
+)
+
+
+@dataclass(frozen=True)
+class RoteLink:
+    source: tuple[int, int]
+    target: tuple[int, int]
+    weight: float
+
+
+@dataclass(frozen=True)
+class RoteAlternative:
+    text: str
+    score: float | None
+    finish_reason: Literal["stop", "length"] = "stop"
+
+
+@dataclass(frozen=True)
+class RoteTranslation:
+    text: str
+    source: str
+    target: str
+    score: float | None = None
+    alternatives: tuple[RoteAlternative, ...] = ()
+    alignment: list[RoteLink] | None = None
+    finish_reason: Literal["stop", "length"] = "stop"
+
+
+@dataclass(frozen=True)
+class RoteOutcome:
+    results: list[RoteTranslation | Exception]
+    num_source_tokens: int = 5
+    num_target_tokens: int = 4
+    queue_ms: float = 0.25
+    decode_ms: float = 2.0
+    total_ms: float = 3.0
+
+
+@dataclass(frozen=True)
+class RoteAttention:
+    source_tokens: list[str]
+    target_tokens: list[str]
+    decoder_input_tokens: list[str]
+    translation: str
+    encoder: Tensor
+    decoder: Tensor
+    cross: Tensor
+
+
+def random_weights(layers: int, heads: int, rows: int, columns: int) -> Tensor:
+    """Attention weights: non-negative, rows summing to 1."""
+    generator = torch.Generator().manual_seed(rows * 1000 + columns)
+    return torch.rand(layers, heads, rows, columns, generator=generator).softmax(dim=-1)
+
+
+@dataclass
+class RoteService:
+    """Upper case is its translation. ``errors`` maps a text to what it fails with; ``forever`` never ends."""
+
+    state: str = "ready"
+    errors: dict[str, Exception] = field(default_factory=dict)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    started: asyncio.Event = field(default_factory=asyncio.Event)
+    request_error: Exception | None = None
+    device: str = "cpu"
+
+    @property
+    def manifests(self) -> list[Manifest]:
+        return [] if self.state == "loading" else [MANIFEST]
+
+    def not_ready(self) -> NotReady:
+        return NotReady(5.0, self.state)
+
+    async def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        source: str | None,
+        target: str | None,
+        options: DecodingOptions,
+        return_alignment: bool,
+    ) -> RoteOutcome:
+        self.calls.append({"texts": list(texts), "source": source, "target": target, "options": options})
+        self.started.set()
+        if self.request_error is not None:
+            raise self.request_error
+        if "forever" in texts:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.cancelled.set()
+        return RoteOutcome([self._translation(text, options, return_alignment) for text in texts])
+
+    def _translation(self, text: str, options: DecodingOptions, return_alignment: bool) -> RoteTranslation | Exception:
+        if text in self.errors:
+            return self.errors[text]
+        score = -0.5 if options.return_scores else None
+        others = tuple(RoteAlternative(f"{text} {k}", score) for k in range(1, options.num_hypotheses))
+        links = [RoteLink((0, 1), (0, 1), 1.0)] if return_alignment else None
+        return RoteTranslation(text.upper(), "en", "de", score, others, links)
+
+    async def attention(
+        self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None
+    ) -> RoteAttention:
+        self.calls.append({"text": text, "target_text": target_text, "options": options})
+        if self.request_error is not None:
+            raise self.request_error
+        words = text.split()
+        answer = (target_text or text.upper()).split()
+        size, length = len(words), len(answer)
+        return RoteAttention(
+            source_tokens=words,
+            target_tokens=answer,
+            decoder_input_tokens=["<s>", *answer[:-1]],
+            translation=" ".join(answer),
+            encoder=random_weights(6, 4, size, size),
+            decoder=random_weights(2, 4, length, length),
+            cross=random_weights(2, 4, length, size),
+        )
+
+
+def rote_app(service: RoteService, **settings: Any) -> FastAPI:
+    """The application with its service replaced; nothing is loaded and no thread started."""
+    app = create_app(Settings(**settings), load=_never_called)
+    app.state.service = service
+    return app
+
+
+def _never_called() -> Any:
+    raise AssertionError("the lifespan was not run, so nothing is to be loaded")
+
+
+@asynccontextmanager
+async def client_of(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an application, without a socket and without its lifespan."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://verso.test") as client:
+        yield client

@@ -1,0 +1,75 @@
+"""``/docs``: the page, and that it needs nothing from anywhere else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import urljoin
+
+import pytest
+
+from app.routes.docs import STATIC
+from tests.app.serving import RoteService, client_of, rote_app
+
+pytestmark = pytest.mark.anyio
+
+ASSET = re.compile(r"""(?:src|href)="([^"]+)\"""")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_the_root_leads_to_the_page() -> None:
+    async with client_of(rote_app(RoteService())) as client:
+        response = await client.get("/", follow_redirects=True)
+    assert response.url.path == "/docs"
+    assert "swagger-ui" in response.text
+
+
+@pytest.mark.parametrize(("root_path", "path"), [("", "/docs"), ("/verso", "/verso/docs"), ("/verso", "/docs")])
+async def test_every_asset_of_the_page_is_served_by_this_process(root_path: str, path: str) -> None:
+    async with client_of(rote_app(RoteService(), root_path=root_path)) as client:
+        page = await client.get(path)
+        assert page.status_code == 200
+        assets = ASSET.findall(page.text)
+        assert len(assets) == 5
+        for asset in assets:
+            address = urljoin(str(page.url), asset)
+            assert address.startswith("http://verso.test/")
+            assert (await client.get(address)).status_code == 200, asset
+
+
+async def test_the_root_leads_to_the_page_behind_a_proxy() -> None:
+    async with client_of(rote_app(RoteService(), root_path="/verso")) as client:
+        assert (await client.get("/")).headers["location"] == "/verso/docs"
+
+
+async def test_the_browser_is_told_to_load_nothing_from_elsewhere() -> None:
+    async with client_of(rote_app(RoteService())) as client:
+        policy = (await client.get("/docs")).headers["content-security-policy"]
+    assert policy.startswith("default-src 'self'")
+    assert "http" not in policy and "*" not in policy
+
+
+def test_the_page_and_its_script_name_no_other_host() -> None:
+    for name in ("docs.html", "docs.js"):
+        assert "//" not in re.sub(r"^\s*//.*$", "", (STATIC / name).read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
+def test_the_page_does_not_ask_the_validator_on_the_internet() -> None:
+    assert "validatorUrl: null" in (STATIC / "docs.js").read_text(encoding="utf-8")
+
+
+def test_the_vendored_files_carry_their_licence() -> None:
+    vendored: Path = STATIC / "swagger-ui"
+    assert "Apache License" in (vendored / "LICENSE").read_text(encoding="utf-8")
+    assert (vendored / "NOTICE").is_file() and (vendored / "swagger-ui-bundle.js.LICENSE.txt").is_file()
+
+
+@pytest.mark.parametrize("path", ["/static/nothing.js", "/static/../main.py", "/static/%2e%2e/main.py"])
+async def test_only_assets_are_served_as_assets(path: str) -> None:
+    async with client_of(rote_app(RoteService())) as client:
+        response = await client.get(path)
+    assert (response.status_code, response.headers["content-type"]) == (404, "application/problem+json")

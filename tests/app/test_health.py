@@ -1,0 +1,68 @@
+"""``/livez``, ``/readyz`` and ``/metrics``: what load balancers and monitoring ask."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.errors import NotReady
+from tests.app.serving import RoteService, client_of, rote_app
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.parametrize("state", ["loading", "ready", "draining", "failed", "stopped"])
+async def test_the_process_lives_whatever_the_model_does(state: str) -> None:
+    async with client_of(rote_app(RoteService(state=state))) as client:
+        response = await client.get("/livez")
+    assert (response.status_code, response.json()) == (200, {"status": "alive"})
+
+
+async def test_the_process_is_ready_when_the_model_is() -> None:
+    async with client_of(rote_app(RoteService())) as client:
+        response = await client.get("/readyz")
+    assert (response.status_code, response.json()) == (200, {"status": "ready"})
+
+
+@pytest.mark.parametrize("state", ["loading", "draining", "failed", "stopped"])
+async def test_the_process_is_not_ready_otherwise_and_says_why(state: str) -> None:
+    async with client_of(rote_app(RoteService(state=state))) as client:
+        response = await client.get("/readyz")
+    assert (response.status_code, response.json()["code"]) == (503, "not_ready")
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["detail"] == str(NotReady(5.0, state))
+    assert int(response.headers["retry-after"]) > 0
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/docs", "/openapi.json", "/metrics"])
+async def test_a_probe_may_ask_for_the_head_only(path: str) -> None:
+    async with client_of(rote_app(RoteService())) as client:
+        assert (await client.head(path)).status_code == 200
+
+
+async def test_metrics_count_a_request_under_its_route_and_status() -> None:
+    async with client_of(rote_app(RoteService())) as client:
+        await client.post("/translate", json={"text": "a"})
+        response = await client.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain")
+    counted = [line for line in response.text.splitlines() if 'route="/translate"' in line and 'status="200"' in line]
+    assert counted
+
+
+async def test_metrics_count_a_refusal_under_its_code() -> None:
+    async with client_of(rote_app(RoteService())) as client:
+        await client.post("/translate", json={"text": 5})
+        response = await client.get("/metrics")
+    assert 'verso_refusals_total{reason="invalid_request"} 1.0' in response.text
+
+
+async def test_metrics_do_not_grow_with_the_paths_and_methods_people_try() -> None:
+    async with client_of(rote_app(RoteService())) as client:
+        await client.get("/some/path/or/other")
+        await client.request("INVENTED", "/livez")
+        response = await client.get("/metrics")
+    assert "/some/path" not in response.text and "INVENTED" not in response.text

@@ -1,0 +1,165 @@
+"""What surrounds every route: ids, the last answer to errors, and clients that hang up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from starlette.types import Message, Scope
+
+from app.middleware import DisconnectWatcher
+from tests.app.serving import RoteService, client_of, rote_app
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    async with client_of(rote_app(RoteService())) as client:
+        yield client
+
+
+def post_scope(app: Any, path: str) -> Scope:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+        "server": ("verso.test", 80),
+        "client": ("127.0.0.1", 5),
+        "app": app,
+    }
+
+
+class Wire:
+    """The server's side of one connection: what the client sends, and what it was sent."""
+
+    def __init__(self, *messages: Message) -> None:
+        self.incoming: asyncio.Queue[Message] = asyncio.Queue()
+        self.sent: list[Message] = []
+        for message in messages:
+            self.incoming.put_nowait(message)
+
+    async def receive(self) -> Message:
+        return await self.incoming.get()
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+    def hang_up(self) -> None:
+        self.incoming.put_nowait({"type": "http.disconnect"})
+
+
+def body_message(body: Any, more_body: bool = False) -> Message:
+    return {"type": "http.request", "body": json.dumps(body).encode(), "more_body": more_body}
+
+
+@pytest.mark.parametrize("path", ["/livez", "/nowhere", "/docs", "/static/docs.js"])
+async def test_every_answer_carries_a_new_request_id(client: httpx.AsyncClient, path: str) -> None:
+    first, second = (await client.get(path)).headers, (await client.get(path)).headers
+    assert re.fullmatch(r"[0-9a-f]{32}", first["x-request-id"])
+    assert first["x-request-id"] != second["x-request-id"]
+
+
+async def test_the_request_id_of_the_client_is_returned(client: httpx.AsyncClient) -> None:
+    response = await client.get("/livez", headers={"X-Request-ID": "order-17:b/3"})
+    assert response.headers["x-request-id"] == "order-17:b/3"
+
+
+@pytest.mark.parametrize("request_id", ["", "a b", "x" * 129, 'a"b', "a\tb", b"\xff"])
+async def test_a_request_id_unfit_for_headers_and_logs_is_replaced(
+    client: httpx.AsyncClient, request_id: str | bytes
+) -> None:
+    response = await client.get("/livez", headers=[(b"x-request-id", request_id)])  # type: ignore[list-item]
+    assert re.fullmatch(r"[0-9a-f]{32}", response.headers["x-request-id"])
+
+
+async def test_answers_of_a_draining_process_close_their_connection() -> None:
+    service = RoteService(state="draining")
+    async with client_of(rote_app(service)) as client:
+        assert (await client.get("/livez")).headers["connection"] == "close"
+        service.state = "ready"
+        assert "connection" not in (await client.get("/livez")).headers
+
+
+async def test_a_client_that_hangs_up_stops_its_work() -> None:
+    service = RoteService()
+    app = rote_app(service)
+    wire = Wire(body_message({"text": "forever"}))
+    answering = asyncio.create_task(app(post_scope(app, "/translate"), wire.receive, wire.send))
+    await asyncio.wait_for(service.started.wait(), 5)
+    assert not service.cancelled.is_set()
+    wire.hang_up()
+    await asyncio.wait_for(answering, 5)
+    assert service.cancelled.is_set()
+    assert wire.sent == []
+
+
+async def test_a_client_that_hangs_up_within_its_request_costs_nothing() -> None:
+    service = RoteService()
+    app = rote_app(service)
+    wire = Wire(body_message({"text": "a"}, more_body=True))
+    wire.hang_up()
+    await asyncio.wait_for(app(post_scope(app, "/translate"), wire.receive, wire.send), 5)
+    assert (service.calls, wire.sent) == ([], [])
+
+
+async def test_a_client_that_stays_is_answered_although_it_sends_nothing_more() -> None:
+    service = RoteService()
+    app = rote_app(service)
+    wire = Wire(body_message({"text": "a"}))
+    await asyncio.wait_for(app(post_scope(app, "/translate"), wire.receive, wire.send), 5)
+    assert [message["type"] for message in wire.sent] == ["http.response.start", "http.response.body"]
+
+
+async def test_a_disconnect_reported_after_the_answer_cancels_nothing() -> None:
+    finished = False
+
+    async def inner(scope: Scope, receive: Any, send: Any) -> None:
+        nonlocal finished
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+        wire.hang_up()
+        await asyncio.sleep(0.01)
+        finished = True
+
+    wire = Wire(body_message({}))
+    await asyncio.wait_for(DisconnectWatcher(inner)(post_scope(None, "/"), wire.receive, wire.send), 5)
+    assert finished
+
+
+async def test_a_server_that_cancels_a_request_cancels_its_work_too() -> None:
+    service = RoteService()
+    app = rote_app(service)
+    wire = Wire(body_message({"text": "forever"}))
+    answering = asyncio.create_task(app(post_scope(app, "/translate"), wire.receive, wire.send))
+    await asyncio.wait_for(service.started.wait(), 5)
+    answering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await answering
+    assert service.cancelled.is_set()
+
+
+async def test_no_task_outlives_its_request() -> None:
+    app = rote_app(RoteService())
+    before = asyncio.all_tasks()
+    wire = Wire(body_message({"text": "a"}))
+    await app(post_scope(app, "/translate"), wire.receive, wire.send)
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before

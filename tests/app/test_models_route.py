@@ -1,0 +1,35 @@
+"""``GET /models``: what is loaded and what may be asked of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.schemas import ModelsResponse
+from tests.app.serving import RoteService, client_of, rote_app
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_a_loaded_model_tells_its_pairs_limits_licence_and_card() -> None:
+    async with client_of(rote_app(RoteService(), max_texts=7, deadline_s=12.0)) as client:
+        response = await client.get("/models")
+    ModelsResponse.model_validate_json(response.content)
+    (model,) = response.json()["models"]
+    assert (model["name"], model["precision"], model["device"]) == ("rote", "float32", "cpu")
+    assert model["pairs"] == [["en", "de"], ["de", "en"]]
+    assert (model["licence"], model["attribution"]) == ("Apache-2.0", ["Nobody"])
+    assert (model["limits"]["max_texts"], model["limits"]["deadline_s"]) == (7, 12.0)
+    assert (model["limits"]["max_source_tokens"], model["limits"]["max_target_tokens"]) == (64, 64)
+    assert set(model["card"]) == {"training", "scores", "precision"}
+
+
+async def test_models_are_not_ready_before_one_is_loaded() -> None:
+    async with client_of(rote_app(RoteService(state="loading"))) as client:
+        response = await client.get("/models")
+    assert (response.status_code, response.json()["code"]) == (503, "not_ready")
+    assert int(response.headers["retry-after"]) > 0

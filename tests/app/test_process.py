@@ -1,0 +1,229 @@
+"""``python -m app`` as a process: how it starts, how it fails to start, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 60.0
+
+Found = TypeVar("Found")
+
+
+class Process:
+    """A running service, what it says on stderr, and a client for it."""
+
+    def __init__(self, **environment: str) -> None:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
+        clean |= {"VERSO_HOST": "127.0.0.1", "VERSO_PORT": "0", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"}
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", "tests.app.fake_server"],
+            cwd=ROOT,
+            env=clean | environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.popen.stderr is not None
+        self.lines.extend(line.rstrip("\n") for line in iter(self.popen.stderr.readline, ""))
+
+    def logged(self, message: str) -> dict[str, Any] | None:
+        for line in list(self.lines):
+            if line.startswith("{") and (record := json.loads(line))["message"].startswith(message):
+                found: dict[str, Any] = record
+                return found
+        return None
+
+    def wait_for_line(self, message: str) -> dict[str, Any]:
+        return until(lambda: self.logged(message), lambda: f"{message!r} in {self.lines}")
+
+    @property
+    def address(self) -> str:
+        address: str = self.wait_for_line("listening")["address"]
+        return address
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.address, timeout=PATIENCE_S, trust_env=False)
+
+    def wait_until_ready(self) -> None:
+        with self.client() as client:
+            until(lambda: client.get("/readyz").status_code == 200, lambda: f"ready: {self.lines}")
+
+    def wait(self) -> int:
+        code = self.popen.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        return code
+
+    def close(self) -> None:
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.wait()
+        assert self.popen.stderr is not None
+        self.popen.stderr.close()
+
+
+def until(found: Callable[[], Found | None], wanted: Callable[[], str]) -> Found:
+    """Wait until something is found."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        result = found()
+        if result:
+            return result
+        time.sleep(0.02)
+    raise AssertionError(f"waited {PATIENCE_S} s for {wanted()}")
+
+
+@contextmanager
+def running(**environment: str) -> Iterator[Process]:
+    """A service that is gone when the test is over, however it ends."""
+    process = Process(**environment)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+def test_a_started_service_translates_and_ends_with_0_when_told_to() -> None:
+    with running() as process:
+        process.wait_until_ready()
+        with process.client() as client:
+            answer = client.post("/translate", json={"text": "Good morning.", "source": "en", "target": "de"})
+            assert answer.status_code == 200
+            assert answer.json()["translations"][0]["text"]
+            assert client.get("/").headers["location"] == "docs"
+        process.popen.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+        assert process.logged("stopped")
+        assert all(line.startswith("{") for line in process.lines), process.lines
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str) -> None:
+    with running(FAKE_STEP_S="0.3") as process, process.client() as client, ThreadPoolExecutor(1) as pool:
+        process.wait_until_ready()
+        request = {"text": "one two three four five", "source": "en", "target": "de"}
+        slow = pool.submit(client.post, "/translate", json=request)
+        with process.client() as other:
+            until(lambda: "verso_" in other.get("/metrics").text, lambda: "metrics")
+            time.sleep(0.3)
+            process.popen.send_signal(signal.Signals[name])
+            process.wait_for_line("draining")
+            not_ready = other.get("/readyz")
+            assert (not_ready.status_code, not_ready.headers["connection"]) == (503, "close")
+            refused = other.post("/translate", json=request)
+            assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
+            assert other.get("/livez").status_code == 200
+        answer = slow.result(PATIENCE_S)
+        assert answer.status_code == 200 and answer.json()["translations"][0]["text"]
+        assert process.wait() == 0
+
+
+def test_a_drain_that_takes_too_long_is_cut_short_with_exit_code_0() -> None:
+    with running(FAKE_STEP_S="0.5", VERSO_DRAIN_TIMEOUT_S="1") as process, ThreadPoolExecutor(1) as pool:
+        process.wait_until_ready()
+        with process.client() as client:
+            request = {"text": "word " * 40, "source": "en", "target": "de"}
+            slow = pool.submit(client.post, "/translate", json=request)
+            time.sleep(0.5)
+            process.popen.send_signal(signal.SIGTERM)
+            assert process.wait() == 0
+            assert process.logged("running requests are given up")
+            error = slow.exception(PATIENCE_S)
+            assert error is not None or slow.result().status_code == 503
+
+
+def test_a_client_that_hangs_up_is_dropped_and_the_next_one_served() -> None:
+    with running(FAKE_STEP_S="0.2") as process:
+        process.wait_until_ready()
+        with process.client() as client:
+            with pytest.raises(httpx.ReadTimeout):
+                client.post("/translate", json={"text": "word " * 60, "source": "en", "target": "de"}, timeout=0.5)
+            line = until(
+                lambda: next((line for line in process.lines if '"status": 499' in line), None),
+                lambda: f"status 499 in {process.lines}",
+            )
+            assert json.loads(line)["duration_ms"] < 5000
+            assert client.post("/translate", json={"text": "a", "source": "en", "target": "de"}).status_code == 200
+
+
+def test_readiness_says_no_while_the_model_loads() -> None:
+    with running(FAKE_LOAD_S="1.5") as process, process.client() as client:
+        early = client.get("/readyz")
+        assert (early.status_code, early.json()["code"]) == (503, "not_ready")
+        assert client.get("/livez").status_code == 200
+        refused = client.post("/translate", json={"text": "a", "source": "en", "target": "de"})
+        assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
+        process.wait_until_ready()
+
+
+def test_a_signal_while_the_model_loads_ends_the_process_with_0() -> None:
+    with running(FAKE_LOAD_S="1") as process:
+        assert process.address
+        process.popen.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+
+
+def plain_lines(process: Process) -> list[str]:
+    return [line for line in process.lines if not line.startswith("{")]
+
+
+def test_a_model_that_fails_to_load_ends_the_process_with_one_line() -> None:
+    with running(FAKE_LOAD_ERROR="The bundle is truncated; export it again.") as process:
+        assert process.wait() == 1
+        assert plain_lines(process) == ["verso: cannot start: The bundle is truncated; export it again."]
+        assert "Traceback" not in "\n".join(process.lines)
+
+
+def test_a_setting_that_is_wrong_ends_the_process_with_one_line_that_names_it() -> None:
+    with running(VERSO_PORT="eighty") as process:
+        assert process.wait() == 1
+        (line,) = process.lines
+        assert line.startswith("verso: cannot start: ") and "VERSO_PORT" in line
+
+
+def test_a_port_that_is_taken_ends_the_process_with_one_line_that_names_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with running(VERSO_PORT=port) as process:
+            assert process.wait() == 1
+            (line,) = process.lines
+            assert port in line and "VERSO_PORT" in line
+
+
+def test_help_lists_every_setting_with_default_and_sentence() -> None:
+    from app.settings import Settings
+
+    run = subprocess.run(
+        [sys.executable, "-m", "app", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    said = " ".join(run.stdout.split())
+    for name, setting in Settings.model_fields.items():
+        assert f"VERSO_{name.upper()} (default: " in said
+        assert setting.description is not None
+        assert " ".join(setting.description.split()) in said
