@@ -191,7 +191,7 @@ class Engine:
         try:
             translator = self._load()
             translator.warm_up(self._warm_up_widths)
-        except BaseException as error:  # noqa: BLE001  (whatever it is, the process must hear of it)
+        except BaseException as error:
             logger.debug("the model could not be loaded", exc_info=True)
             self._on_loaded(error)
             return
@@ -205,7 +205,9 @@ class Engine:
     def _turn(self, translator: Translator) -> bool:
         """One round: leave, join, one call, one step for each cohort. False when it is time to end."""
         with self._wake:
-            while not (self._stopping or self._calls or self._withdrawn or self._running or self._scheduler.num_waiting):
+            while not (
+                self._stopping or self._calls or self._withdrawn or self._running or self._scheduler.num_waiting
+            ):
                 self._wake.wait()
             if self._stopping:
                 return False
@@ -213,9 +215,7 @@ class Engine:
             call = self._calls.popleft() if self._calls else None
         self._leave(withdrawn)
         with self._wake:
-            loads = {
-                running.cohort.width: running.load() for running in self._running if running.may_join
-            }
+            loads = {running.cohort.width: running.load() for running in self._running if running.may_join}
             joining = self._scheduler.take(loads)
         if joining:
             self._join(translator, joining)
@@ -253,7 +253,7 @@ class Engine:
         requests = [DecodingRequest(sentence.key, sentence.source_ids, sentence.options) for sentence in joining]
         try:
             finished = running.cohort.join(requests)
-        except Exception:  # noqa: BLE001  (torch raises whatever it likes; this is the border)
+        except Exception:
             logger.exception("joining failed", extra={"fields": {"sentences": len(joining)}})
             # The cohort's tensors cannot be trusted any more.
             self._separate(translator, running)
@@ -268,7 +268,7 @@ class Engine:
         num_rows = running.cohort.num_rows
         try:
             finished = running.cohort.step()
-        except Exception:  # noqa: BLE001
+        except Exception:
             logger.exception("a step failed", extra={"fields": {"rows": num_rows}})
             self._separate(translator, running)
             return
@@ -290,7 +290,7 @@ class Engine:
         for sentence in sentences:
             try:
                 own = self._open(translator.cohort(sentence.width), may_join=False)
-            except Exception:  # noqa: BLE001
+            except Exception:
                 logger.exception("a cohort could not be made")
                 self._metrics.sentence_left("failed")
                 sentence.deliver(InferenceFailed())
@@ -339,7 +339,7 @@ class Engine:
             return run()
         except ModelError as error:
             return error
-        except Exception:  # noqa: BLE001
+        except Exception:
             logger.exception("a call failed")
             return InferenceFailed()
 

@@ -38,14 +38,18 @@ class Metrics:
         self._wait = Histogram(
             "verso_queue_wait_seconds", "Seconds a sentence waited.", buckets=_SECONDS, registry=registry
         )
-        self._sentences = Counter("verso_sentences", "Sentences, by what became of them.", ["outcome"], registry=registry)
+        self._sentences = Counter(
+            "verso_sentences", "Sentences, by what became of them.", ["outcome"], registry=registry
+        )
         self._steps = Counter("verso_decode_steps", "Decoding steps.", registry=registry)
         self._step_seconds = Histogram(
             "verso_decode_step_seconds", "Seconds of one decoding step.", buckets=_STEP_SECONDS, registry=registry
         )
         self._rows = Histogram("verso_batch_rows", "Rows of a decoding step.", buckets=_ROWS, registry=registry)
         self._padding = Histogram(
-            "verso_padding_share", "Share of padding among the source tokens encoded together.", buckets=_SHARES,
+            "verso_padding_share",
+            "Share of padding among the source tokens encoded together.",
+            buckets=_SHARES,
             registry=registry,
         )
         self._source_tokens = Counter("verso_source_tokens", "Source tokens encoded.", registry=registry)

@@ -104,7 +104,7 @@ class Manifest:
             raise ArtifactError(f"The bundle's manifest is damaged ({error}); export it again.") from error
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise ArtifactError(
-                "The file is a TorchScript archive but no bundle of this project; make one with 'python -m model export'."
+                "The file is an archive but no bundle of this project; make one with 'python -m model export'."
             )
         if values.get("format_version") != FORMAT_VERSION:
             raise ArtifactError(
@@ -220,7 +220,9 @@ def check_device(device: str, precision: Precision) -> torch.device:
     if where.type not in ("cpu", "cuda"):
         raise DeviceError(f"The device is {device!r}; it can be cpu, cuda or cuda:1.")
     if where.type == "cuda" and not torch.cuda.is_available():
-        raise DeviceError("The device is cuda, but torch finds no NVIDIA GPU here; use cpu, or install torch's CUDA build.")
+        raise DeviceError(
+            "The device is cuda, but torch finds no NVIDIA GPU here; use cpu, or install torch's CUDA build."
+        )
     if where.type == "cuda" and (where.index or 0) >= torch.cuda.device_count():
         raise DeviceError(f"The device is {device}, but there are only {torch.cuda.device_count()} GPUs.")
     if where.type == "cuda" and precision == "int8":
@@ -253,4 +255,6 @@ def _read_member(path: Path, name: str) -> bytes:
         raise ArtifactError(
             f"{path} is no bundle, or was cut short ({error}); restore it from a copy or export it again."
         ) from error
-    raise ArtifactError(f"{path} is no bundle of this project: it holds no {name}; make one with 'python -m model export'.")
+    raise ArtifactError(
+        f"{path} is no bundle of this project: it holds no {name}; make one with 'python -m model export'."
+    )

@@ -81,9 +81,7 @@ class TargetTooLong(InputError):
     """
 
     def __init__(self, num_tokens: int, limit: int) -> None:
-        super().__init__(
-            f"The given translation has {num_tokens} tokens and this model accepts {limit}; shorten it."
-        )
+        super().__init__(f"The given translation has {num_tokens} tokens and this model accepts {limit}; shorten it.")
         self.num_tokens = num_tokens
         self.limit = limit
 

@@ -196,8 +196,10 @@ def export_bundle(
         report(f"{precision} against eager float32: {comparison.to_dict()}")
         _refuse_strays(comparison, precision)
         manifest = replace(
-            manifest, precision_report={**comparison.to_dict(), "activation_levels": activation_levels()}
-            if precision == "int8" else comparison.to_dict()
+            manifest,
+            precision_report={**comparison.to_dict(), "activation_levels": activation_levels()}
+            if precision == "int8"
+            else comparison.to_dict(),
         )
     else:
         report("The checkpoint carries no held-out sample (dev_sample): nothing was compared.")
@@ -304,7 +306,7 @@ def _refuse_strays(comparison: Comparison, precision: Precision) -> None:
     bound = LOGIT_BOUNDS[precision]
     if not error <= bound:
         raise ArtifactError(
-            f"The {precision} bundle's logits are {error:.3g} away from float32, more than {bound}; nothing was written."
+            f"The {precision} bundle's logits are {error:.3g} off float32, more than {bound}; nothing was written."
         )
     if precision == "float32":
         different = comparison.num_sentences - comparison.num_identical - comparison.num_ties
@@ -404,7 +406,9 @@ def build_pretrained(
     chosen = precision or preferred_precision(device)
     check_device(device, chosen)
     if not PRETRAINED.is_file():
-        raise ArtifactError(f"The shipped weights are missing: {PRETRAINED} is not there; check out the whole repository.")
+        raise ArtifactError(
+            f"The shipped weights are missing: {PRETRAINED} is not there; check out the whole repository."
+        )
     digest = hashlib.sha256(PRETRAINED.read_bytes())
     digest.update(f"{FORMAT_VERSION} {torch.__version__} {activation_levels()}".encode())
     path = (cache_dir or default_cache_dir()) / f"{PRETRAINED.stem}-{chosen}-{digest.hexdigest()[:12]}.pt"

@@ -250,7 +250,9 @@ class Translator:
         return translations
 
     def translate_tokens(
-        self, sources: Sequence[Sequence[int]], options: DecodingOptions = DecodingOptions()  # noqa: B008
+        self,
+        sources: Sequence[Sequence[int]],
+        options: DecodingOptions = DecodingOptions(),  # noqa: B008
     ) -> list[Hypothesis]:
         """The same below the tokenizer: source ids, marker and end token included, in; target ids out.
 
@@ -327,9 +329,7 @@ class Translator:
 
     def cohort(self, width: int) -> Cohort:
         """An empty cohort for sentences of this beam width."""
-        return Cohort(
-            self._bundle.module, self._tokenizer, width, self.manifest.max_target_tokens, self._bundle.device
-        )
+        return Cohort(self._bundle.module, self._tokenizer, width, self.manifest.max_target_tokens, self._bundle.device)
 
     def align(self, prepared: PreparedText, hypotheses: Sequence[Hypothesis]) -> list[Tensor]:
         """Attention between each segment and its answer: rows are answer tokens, columns source tokens, (T, S)."""

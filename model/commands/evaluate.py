@@ -30,7 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
     add_model_arguments(parser)
     parser.add_argument(
-        "--test", type=Path, required=True, action="append", metavar="BASE",
+        "--test",
+        type=Path,
+        required=True,
+        action="append",
+        metavar="BASE",
         help="test set without language ending; may be given several times",
     )
     parser.add_argument("--pair", action="append", metavar="XX-YY", help="only this pair; may be given several times")

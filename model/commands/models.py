@@ -62,7 +62,9 @@ def load_translator(arguments: argparse.Namespace) -> Translator:
 
 def add_pair_arguments(parser: argparse.ArgumentParser) -> None:
     """``--source`` and ``--target``."""
-    parser.add_argument("--source", metavar="XX", help="language of the text; may be left out where --target decides it")
+    parser.add_argument(
+        "--source", metavar="XX", help="language of the text; may be left out where --target decides it"
+    )
     parser.add_argument("--target", metavar="XX", help="language wanted")
 
 

@@ -22,7 +22,9 @@ curve.png while it trains and averaged.pt at the end: export that one.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="a YAML file, see configs/")
-    parser.add_argument("--data", type=Path, default=Path(), metavar="DIR", help="where corpus paths start; default here")
+    parser.add_argument(
+        "--data", type=Path, default=Path(), metavar="DIR", help="where corpus paths start; default here"
+    )
     parser.add_argument("--run", type=Path, metavar="DIR", help="the run's folder; default runs/NAME")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda; default auto")
     parser.add_argument("--stop-after", type=int, metavar="N", help="pause after N updates, to be resumed")

@@ -135,6 +135,4 @@ class BeamSearch:
             for ended in sentence.pool[: sentence.options.num_hypotheses]
         ]
         best = answers[0]
-        return Finished(
-            sentence.key, Hypothesis(best.token_ids, best.score, best.finish_reason, tuple(answers[1:]))
-        )
+        return Finished(sentence.key, Hypothesis(best.token_ids, best.score, best.finish_reason, tuple(answers[1:])))

@@ -13,7 +13,6 @@ from model.decoding.scoring import hypothesis_score
 from model.decoding.sentence import Choice, Finished, Past, Sentence
 from model.errors import DecodingError
 
-
 NO_TOKEN = "The model gave no usable next token: its output was NaN or infinite, or every token was forbidden."
 
 

@@ -1,0 +1,1 @@
+"""Training: parallel text in, checkpoints out."""

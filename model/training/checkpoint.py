@@ -104,7 +104,9 @@ def save_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
         # A full disk reaches us as OSError or, from inside torch's writer, as RuntimeError.
         with contextlib.suppress(OSError):
             unfinished.unlink(missing_ok=True)
-        raise ArtifactError(f"The checkpoint {path} could not be written: {error}. The previous one is intact.") from error
+        raise ArtifactError(
+            f"The checkpoint {path} could not be written: {error}. The previous one is intact."
+        ) from error
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

@@ -48,9 +48,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     bleu, chrf = BLEU(), CHRF()
     bleu_score = bleu.corpus_score(list(hypotheses), [list(references)]).score
     chrf_score = chrf.corpus_score(list(hypotheses), [list(references)]).score
-    return Score(
-        bleu_score, chrf_score, str(bleu.get_signature()), str(chrf.get_signature()), len(references)
-    )
+    return Score(bleu_score, chrf_score, str(bleu.get_signature()), str(chrf.get_signature()), len(references))
 
 
 def dev_scores(

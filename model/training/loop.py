@@ -129,8 +129,12 @@ class _Run:
         self.config = settings.model_config(self.tokenizer.vocab_size)
         self.transformer = Transformer(self.config, PAD_ID).to(device)
         self.optimizer = torch.optim.AdamW(
-            self.transformer.parameters(), lr=settings.learning_rate, betas=settings.betas, eps=1e-9,
-            weight_decay=settings.weight_decay, fused=True,
+            self.transformer.parameters(),
+            lr=settings.learning_rate,
+            betas=settings.betas,
+            eps=1e-9,
+            weight_decay=settings.weight_decay,
+            fused=True,
         )
         self.step = 0
         self.epoch = 0
@@ -242,7 +246,7 @@ class _Run:
         nll = torch.zeros((), device=self.device)
         for part in parts:
             loss, part_nll = self._loss(part)
-            (loss / num_tokens).backward()  # type: ignore[no-untyped-call]
+            (loss / num_tokens).backward()
             nll += part_nll
         torch.nn.utils.clip_grad_norm_(self.transformer.parameters(), settings.clip_norm)
         self.optimizer.step()

@@ -30,7 +30,7 @@ def label_smoothed_loss(
         Two sums over the N positions: the smoothed loss, which carries the gradient, and the plain negative
         log-likelihood in nats, which does not.
     """
-    loss, nll = _ChunkedLoss.apply(hidden, weight, bias, targets, smoothing, chunk_rows)
+    loss, nll = _ChunkedLoss.apply(hidden, weight, bias, targets, smoothing, chunk_rows)  # type: ignore[no-untyped-call]
     return loss, nll
 
 

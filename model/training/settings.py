@@ -155,9 +155,7 @@ class TrainingSettings:
 
     def model_config(self, vocab_size: int) -> ModelConfig:
         """The architecture for a vocabulary of this size."""
-        return ModelConfig.from_dict(
-            {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size, **self.model}
-        )
+        return ModelConfig.from_dict({"source_vocab_size": vocab_size, "target_vocab_size": vocab_size, **self.model})
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, ready for JSON."""

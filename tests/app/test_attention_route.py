@@ -145,7 +145,7 @@ async def test_a_client_that_takes_no_form_is_told_them_all(client: httpx.AsyncC
 
 
 async def test_too_much_json_is_refused_with_smaller_forms_offered(client: httpx.AsyncClient) -> None:
-    body = {"text": "word " * 20, "kinds": ["encoder"]}  # 6 layers x 4 heads x 20 x 20 = 9600 weights
+    body: dict[str, Any] = {"text": "word " * 20, "kinds": ["encoder"]}  # 6 layers x 4 heads x 20 x 20 = 9600 weights
     response = await ask(client, **body)
     assert (response.status_code, response.json()["code"]) == (422, "limit_exceeded")
     for said in ("9600", "2000", "average_heads", "application/x-npz"):

@@ -81,11 +81,11 @@ async def test_the_request_id_of_the_client_is_returned(client: httpx.AsyncClien
     assert response.headers["x-request-id"] == "order-17:b/3"
 
 
-@pytest.mark.parametrize("request_id", ["", "a b", "x" * 129, 'a"b', "a\tb", b"\xff"])
+@pytest.mark.parametrize("request_id", [b"", b"a b", b"x" * 129, b'a"b', b"a\tb", b"\xff"])
 async def test_a_request_id_unfit_for_headers_and_logs_is_replaced(
-    client: httpx.AsyncClient, request_id: str | bytes
+    client: httpx.AsyncClient, request_id: bytes
 ) -> None:
-    response = await client.get("/livez", headers=[(b"x-request-id", request_id)])  # type: ignore[list-item]
+    response = await client.get("/livez", headers=[(b"x-request-id", request_id)])
     assert re.fullmatch(r"[0-9a-f]{32}", response.headers["x-request-id"])
 
 
