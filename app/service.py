@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from app.engine import Dropped, Engine
-from app.errors import DeadlineExceeded, NotReady
+from app.errors import DeadlineExceeded, InferenceFailed, NotReady
 from app.metrics import Metrics
 from app.scheduler import Budget, Scheduler
 from app.settings import Settings
@@ -227,10 +227,12 @@ class TranslationService:
 
     async def stop(self) -> None:
         """End the engine's thread; whoever still waits is refused."""
+        # A model that is still loading cannot be interrupted; its thread ends with the process.
+        timeout_s = _STOP_TIMEOUT_S if self._loaded.is_set() else 0.0
         if self._state != "failed":
             self._change_state("stopped")
         self._loaded.set()
-        await asyncio.get_running_loop().run_in_executor(None, self._engine.stop, _STOP_TIMEOUT_S)
+        await asyncio.get_running_loop().run_in_executor(None, self._engine.stop, timeout_s)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _loaded_on_engine_thread(self, loaded: Translator | BaseException) -> None:
@@ -335,7 +337,10 @@ class TranslationService:
             hypotheses = [outcome for outcome in own if isinstance(outcome, Hypothesis)]
             if len(hypotheses) < len(own):
                 return None
-            return await self._call(lambda translator: translator.align(text, hypotheses), timeout)
+            try:
+                return await self._call(lambda translator: translator.align(text, hypotheses), timeout)
+            except InferenceFailed as failure:
+                return failure
 
         return [await align(text, own) for text, own in zip(prepared, outcomes, strict=True)]
 
@@ -367,10 +372,15 @@ def _complete(
     translator: Translator, text: PreparedText, outcomes: Sequence[Hypothesis | Exception], weights: Any
 ) -> Translation | Exception:
     """A text's translation, or the first failure among its sentences."""
-    for outcome in outcomes:
+    for outcome in (*outcomes, weights):
         if isinstance(outcome, Exception):
             return outcome
-    return translator.complete(text, [outcome for outcome in outcomes if isinstance(outcome, Hypothesis)], weights)
+    try:
+        return translator.complete(text, [outcome for outcome in outcomes if isinstance(outcome, Hypothesis)], weights)
+    except Exception:
+        # One text must not take the others of its request along.
+        logger.exception("a text could not be put together")
+        return InferenceFailed()
 
 
 def _tell(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:

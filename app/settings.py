@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.errors import SettingsError
 
@@ -97,6 +97,13 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe log lines that are written."""
 
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **others: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Values come from whoever makes the settings, which is :func:`load_settings`, and from nowhere else."""
+        return (init_settings,)
+
     @model_validator(mode="after")
     def _relations_hold(self) -> Self:
         if self.max_hypotheses > self.max_beam_size:
@@ -135,8 +142,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
             raise SettingsError(f"There is no setting {variable}.{hint}")
         values[name] = value
     try:
-        # Validated from our own mapping: the process's environment must not slip in behind the caller's back.
-        return Settings.model_validate(values)
+        return Settings(**values)
     except ValidationError as error:
         raise SettingsError("; ".join(_sentence(problem) for problem in error.errors())) from error
 

@@ -15,7 +15,25 @@ L     layers
 ====  ==========================================
 """
 
-from model.decoding.options import DecodingOptions
-from model.translator import Translator
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from model.decoding.options import DecodingOptions
+    from model.translator import Translator
 
 __all__ = ["DecodingOptions", "Translator"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the two names on first use: errors and options alone must not cost the seconds torch takes."""
+    if name == "DecodingOptions":
+        from model.decoding.options import DecodingOptions
+
+        return DecodingOptions
+    if name == "Translator":
+        from model.translator import Translator
+
+        return Translator
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -42,10 +42,10 @@ def main(argv: list[str] | None = None) -> int:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_arguments(subparser)
-        subparser.set_defaults(run=command.run)
+        subparser.set_defaults(do=command.run)
     arguments = parser.parse_args(argv)
     try:
-        code: int = arguments.run(arguments)
+        code: int = arguments.do(arguments)
         sys.stdout.flush()
         return code
     except ModelError as error:

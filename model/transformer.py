@@ -94,7 +94,7 @@ class Transformer(nn.Module):
         """
         layers: list[Tensor] = []
         for layer in self.decoder:
-            key, value = layer.cross_attention.project_memory(memory)  # type: ignore[operator, union-attr]
+            key, value = layer.cross_attention.project_memory(memory)
             layers.append(torch.stack([key, value]))
         return torch.stack(layers)
 
@@ -124,7 +124,7 @@ class Transformer(nn.Module):
         """
         x = self.target_embedding(token_ids, positions)
         for index, layer in enumerate(self.decoder):
-            x = layer.step(x, self_cache[index], cross_cache[index], column, may_attend_target, may_attend_memory)  # type: ignore[operator]
+            x = layer.step(x, self_cache[index], cross_cache[index], column, may_attend_target, may_attend_memory)
         return self.output(self.decoder_norm(x))
 
     def attend(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -142,7 +142,7 @@ class Transformer(nn.Module):
         x = self._embed_source(source)
         encoder_weights: list[Tensor] = []
         for layer in self.encoder:
-            encoder_weights.append(layer.weights(x, may_attend_source))  # type: ignore[operator]
+            encoder_weights.append(layer.weights(x, may_attend_source))
             x = layer(x, may_attend_source)
         memory = self.encoder_norm(x)
 
@@ -151,7 +151,7 @@ class Transformer(nn.Module):
         decoder_weights: list[Tensor] = []
         cross_weights: list[Tensor] = []
         for decoder_layer in self.decoder:
-            y, own, across = decoder_layer.attend(y, memory, may_attend_target, may_attend_source)  # type: ignore[operator]
+            y, own, across = decoder_layer.attend(y, memory, may_attend_target, may_attend_source)
             decoder_weights.append(own)
             cross_weights.append(across)
         return (

@@ -8,6 +8,7 @@ usage: python scripts/install_torch.py [auto|cpu|cuda]
 
 from __future__ import annotations
 
+import importlib.metadata
 import platform
 import re
 import shutil
@@ -33,40 +34,68 @@ def gpu_is_here() -> bool:
     return tool is not None and subprocess.run([tool, "-L"], capture_output=True, check=False).returncode == 0
 
 
-def installed() -> str | None:
-    """Version and build of the torch that is installed, such as ``2.13.0 cpu``; None where there is none."""
-    code = "import torch; print(torch.__version__.split('+')[0], 'cuda' if torch.version.cuda else 'cpu')"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    return found.stdout.strip() if found.returncode == 0 else None
+def installed() -> tuple[str, str] | None:
+    """Version and build (``cpu`` or ``cuda``) of the torch that is installed; None where there is none."""
+    importlib.invalidate_caches()
+    try:
+        version, _, local = importlib.metadata.version("torch").partition("+")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    # The build without a label is the CUDA one on Linux, and the only one elsewhere.
+    return version, "cpu" if local == "cpu" or platform.system() != "Linux" else "cuda"
 
 
 def pip_install(*arguments: str) -> bool:
     """Run pip; whether it succeeded."""
-    return subprocess.run([sys.executable, "-m", "pip", "install", *arguments], check=False).returncode == 0
+    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", *arguments]
+    return subprocess.run(command, check=False).returncode == 0
+
+
+def install(version: str, build: str) -> bool:
+    """Fetch the build from where it is to be had; whether that succeeded.
+
+    Args:
+        version: The version, without a build label.
+        build: ``cpu`` or ``cuda``.
+    """
+    if platform.system() != "Linux":
+        return pip_install(f"torch=={version}")
+    if build == "cuda":
+        # A CPU build that is there already would satisfy the pin, and pip would keep it.
+        return pip_install(*(["--force-reinstall"] if installed() else []), f"torch=={version}")
+    # The label keeps the CUDA build out, whatever else pip is configured to look at. What torch itself needs comes
+    # later, with the other packages: here an index that does not answer would cost its seconds for each of them.
+    labelled = ["--no-deps", f"torch=={version}+cpu"]
+    return pip_install("--index-url", CPU_INDEX, "--timeout", "10", "--retries", "1", *labelled) or pip_install(
+        *labelled
+    )
 
 
 def main() -> int:
-    """Install, unless the right build is there already."""
+    """Install, unless the right build is there already; 0, or 1 after saying what to do."""
     wanted = sys.argv[1] if len(sys.argv) > 1 else "auto"
     if wanted not in ("auto", "cpu", "cuda"):
         sys.exit(f"the build is {wanted!r}; it must be auto, cpu or cuda")
-    if wanted == "auto":
-        wanted = "cuda" if gpu_is_here() else "cpu"
+    build = wanted if wanted != "auto" else "cuda" if gpu_is_here() else "cpu"
     version = pinned_version()
-    if installed() == f"{version} {wanted}":
+    if installed() == (version, build) or ((installed() or ("",))[0] == version and platform.system() != "Linux"):
         return 0
-    print(f"installing torch {version}, the {wanted} build", flush=True)
-    if wanted == "cuda" or platform.system() != "Linux":
-        # Elsewhere than on Linux the ordinary build is the CPU build.
-        return 0 if pip_install(f"torch=={version}") else 1
-    # What torch needs comes with the other packages: an index that does not answer costs seconds for each.
-    done = pip_install("--no-deps", "--index-url", CPU_INDEX, "--timeout", "10", "--retries", "0", f"torch=={version}")
-    # Only a build that says "+cpu" is taken from elsewhere; the plain one is the CUDA build.
-    if not done and not pip_install("--no-deps", f"torch=={version}+cpu"):
+    print(f"installing torch {version}, the {build} build", flush=True)
+    if not install(version, build):
+        where = f"neither at {CPU_INDEX} nor" if build == "cpu" else "not"
         print(
-            f"\nThe CPU build of torch {version} is neither at {CPU_INDEX} nor where pip is configured to look.\n"
-            "Check the network, or point pip at a wheel (pip config set global.find-links DIR).\n"
-            "TORCH=cuda installs the CUDA build (gigabytes) instead.",
+            f"\nThe {build} build of torch {version} for Python {platform.python_version()} on {platform.machine()} "
+            f"is {where} where pip is configured to look.\n"
+            "Check the network, or point pip at a wheel: PIP_FIND_LINKS=/folder/with/the/wheel make ...",
+            file=sys.stderr,
+        )
+        if build == "cpu":
+            print("TORCH=cuda installs the CUDA build (gigabytes) instead.", file=sys.stderr)
+        return 1
+    if installed() != (version, build) and platform.system() == "Linux":
+        print(
+            f"\ntorch {version} is installed, but not its {build} build: pip found no other. "
+            "TORCH=cpu is what this machine can have.",
             file=sys.stderr,
         )
         return 1

@@ -10,10 +10,9 @@ import os
 import sys
 import time
 
-from tests.app.fakes import FakeTranslator
-
 from app.__main__ import main
 from model.errors import ArtifactError
+from tests.app.fakes import FakeTranslator
 
 
 def load() -> FakeTranslator:

@@ -1,0 +1,32 @@
+"""What several test files share: a toy translator, trained and exported once a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.export import export_bundle
+from model.training.checkpoint import load_checkpoint
+from tests.toy import train_toy
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _two_threads_at_most() -> None:
+    """Tiny tensors gain nothing from more threads, and tests may share the machine."""
+    torch.set_num_threads(min(2, torch.get_num_threads()))
+
+
+@pytest.fixture(scope="session")
+def toy_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained toy translator's averaged checkpoint."""
+    return train_toy(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture(scope="session")
+def toy_bundle(toy_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The toy as a float32 bundle."""
+    path = tmp_path_factory.mktemp("bundle") / "toy.pt"
+    export_bundle(load_checkpoint(toy_checkpoint), "float32", path, report=lambda line: None)
+    return path

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from model import bundle as bundle_module
+from model import export as export_module
+from model.bundle import Manifest, Precision, is_checkpoint, load_bundle, read_manifest
+from model.errors import ArtifactError, DeviceError
+from model.export import build_pretrained, export_bundle, preferred_precision
+from model.quantised import int8_is_supported
+from model.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+
+LOWER: list[Precision] = ["float16", "bfloat16", *(["int8"] if int8_is_supported() else [])]  # type: ignore[list-item]
+
+
+def quiet(line: str) -> None:
+    """News are of no interest here."""
+
+
+def rewrite(source: Path, target: Path, name: str, content: bytes | None) -> Path:
+    """A copy of an archive with one member changed, or left out."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for member in old.namelist():
+            if not member.endswith(name):
+                new.writestr(member, old.read(member))
+            elif content is not None:
+                new.writestr(member, content)
+    return target
+
+
+def test_the_scripted_model_is_the_eager_one(toy_checkpoint: Path, toy_bundle: Path) -> None:
+    eager = load_checkpoint(toy_checkpoint).build()
+    module = load_bundle(toy_bundle).module
+    source = torch.tensor([[4, 5, 6, 7, 3], [4, 9, 3, 0, 0]])
+    target = torch.tensor([[2, 8, 9, 10], [2, 11, 12, 0]])
+    with torch.inference_mode():
+        torch.testing.assert_close(module.forward(source, target), eager(source, target), atol=1e-4, rtol=0)
+        for one, other in zip(module.attend(source, target), eager.attend(source, target), strict=True):
+            torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
+
+
+def test_the_manifest_says_what_was_measured(toy_bundle: Path) -> None:
+    manifest = read_manifest(toy_bundle)
+    assert (manifest.name, manifest.precision, manifest.licence) == ("toy", "float32", "CC0")
+    assert set(manifest.pairs) == {("en", "de"), ("de", "en")}
+    assert (manifest.max_source_tokens, manifest.max_target_tokens) == (24, 64)
+    report = manifest.precision_report
+    assert report["max_logit_error"] <= 1e-4
+    assert report["identical_to_float32"] + report["ties"] == report["sentences"] == 40
+    assert manifest.training["max_steps"] == 300
+
+
+@pytest.mark.parametrize("precision", LOWER)
+def test_lower_precisions_are_measured_bounded_and_usable(
+    precision: Precision, toy_checkpoint: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "lower.pt"
+    manifest = export_bundle(load_checkpoint(toy_checkpoint), precision, path, report=quiet)
+    assert 0 < manifest.precision_report["rms_logit_error"] <= export_module.LOGIT_BOUNDS[precision]
+    for full, this in manifest.precision_report["greedy_bleu_float32_and_this"].values():
+        assert full - this <= export_module.BLEU_BOUND
+    assert load_bundle(path).manifest == manifest
+
+
+def test_a_bundle_holds_no_path_of_the_machine_that_made_it(toy_bundle: Path) -> None:
+    here = str(Path(export_module.__file__).parent).encode()
+    with zipfile.ZipFile(toy_bundle) as archive:
+        for member in archive.namelist():
+            assert here not in archive.read(member), member
+
+
+def test_nothing_is_written_when_the_logits_stray(
+    toy_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(export_module.LOGIT_BOUNDS, "bfloat16", 1e-9)
+    with pytest.raises(ArtifactError, match="nothing was written"):
+        export_bundle(load_checkpoint(toy_checkpoint), "bfloat16", tmp_path / "stray.pt", report=quiet)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_written_when_bleu_is_lost(
+    toy_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export_module, "BLEU_BOUND", -1.0)
+    with pytest.raises(ArtifactError, match="BLEU"):
+        export_bundle(load_checkpoint(toy_checkpoint), "float16", tmp_path / "stray.pt", report=quiet)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(toy_checkpoint: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ArtifactError, match="could not be written"):
+        export_bundle(load_checkpoint(toy_checkpoint), "float32", tmp_path / "file" / "x.pt", report=quiet)
+
+
+def test_a_missing_bundle_is_named_with_the_way_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"no bundle at .*nowhere\.pt.*model export"):
+        load_bundle(tmp_path / "nowhere.pt")
+
+
+def test_a_truncated_bundle_is_refused(toy_bundle: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pt"
+    cut.write_bytes(toy_bundle.read_bytes()[:-2000])
+    with pytest.raises(ArtifactError, match="cut short"):
+        load_bundle(cut)
+
+
+def test_a_bundle_with_a_changed_byte_is_refused(toy_bundle: Path, tmp_path: Path) -> None:
+    data = bytearray(toy_bundle.read_bytes())
+    with zipfile.ZipFile(toy_bundle) as archive:
+        largest = max(archive.infolist(), key=lambda member: member.file_size)
+    data[largest.header_offset + 200] ^= 0xFF
+    changed = tmp_path / "changed.pt"
+    changed.write_bytes(data)
+    with pytest.raises(ArtifactError, match=r"checksum of .* is wrong"):
+        load_bundle(changed)
+
+
+def test_another_digest_than_the_one_configured_is_refused_before_anything_runs(
+    toy_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.jit, "load", lambda *args, **options: pytest.fail("the file was loaded"))
+    with pytest.raises(ArtifactError, match=r"SHA-256 .* is required"):
+        load_bundle(toy_bundle, sha256="0" * 64)
+
+
+def test_the_right_digest_in_any_case_is_taken(toy_bundle: Path) -> None:
+    digest = load_bundle(toy_bundle).sha256
+    assert load_bundle(toy_bundle, sha256=digest.upper()).sha256 == digest
+
+
+def test_a_foreign_torchscript_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "foreign.pt"
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), str(path))
+    with pytest.raises(ArtifactError, match="no bundle of this project"):
+        load_bundle(path)
+
+
+def test_a_checkpoint_is_no_bundle(toy_checkpoint: Path, toy_bundle: Path) -> None:
+    assert is_checkpoint(toy_checkpoint)
+    assert not is_checkpoint(toy_bundle)
+    with pytest.raises(ArtifactError, match="no bundle of this project"):
+        load_bundle(toy_checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format_version": 99}, "format version 99 and this release reads 1"),
+        ({"format": "other"}, "no bundle of this project"),
+        ({"pairs": None}, "incomplete"),
+    ],
+)
+def test_a_newer_foreign_or_incomplete_manifest_is_refused(
+    change: dict[str, object], said: str, toy_bundle: Path, tmp_path: Path
+) -> None:
+    values = {**json.loads(read_manifest(toy_bundle).to_json()), **change}
+    path = rewrite(toy_bundle, tmp_path / "x.pt", "manifest.json", json.dumps(values).encode())
+    with pytest.raises(ArtifactError, match=said):
+        load_bundle(path)
+
+
+def test_a_manifest_that_is_no_json_is_refused(toy_bundle: Path, tmp_path: Path) -> None:
+    path = rewrite(toy_bundle, tmp_path / "x.pt", "manifest.json", b"{")
+    with pytest.raises(ArtifactError, match="damaged"):
+        load_bundle(path)
+
+
+def test_code_torch_cannot_run_is_an_artifact_error(toy_bundle: Path, tmp_path: Path) -> None:
+    path = rewrite(toy_bundle, tmp_path / "x.pt", "model/transformer.py", b"def (:")
+    with zipfile.ZipFile(toy_bundle) as archive:
+        member = next(name for name in archive.namelist() if "transformer" in name)
+    path = rewrite(toy_bundle, tmp_path / "y.pt", member, b"def (:")
+    with pytest.raises(ArtifactError, match="export it again"):
+        load_bundle(path)
+
+
+@pytest.mark.parametrize("device", ["tpu", "mps", "nonsense:3"])
+def test_an_unknown_device_is_named(device: str, toy_bundle: Path) -> None:
+    with pytest.raises(DeviceError, match=device):
+        load_bundle(toy_bundle, device)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_cuda_without_a_gpu_is_refused(toy_bundle: Path) -> None:
+    with pytest.raises(DeviceError, match="finds no NVIDIA GPU"):
+        load_bundle(toy_bundle, "cuda")
+
+
+def test_int8_on_cuda_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(DeviceError, match="CPU only"):
+        bundle_module.check_device("cuda", "int8")
+    with pytest.raises(DeviceError, match="only 1 GPUs"):
+        bundle_module.check_device("cuda:3", "float16")
+
+
+def test_what_is_not_x86_serves_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export_module, "int8_is_supported", lambda: False)
+    assert preferred_precision("cpu") == "float32"
+    assert preferred_precision("cuda") == "float16"
+
+
+def test_the_shipped_translator_is_built_once_and_anew_after_a_change(
+    toy_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = tmp_path / "toy.pt"
+    shutil.copy(toy_checkpoint, shipped)
+    monkeypatch.setattr(export_module, "PRETRAINED", shipped)
+    news: list[str] = []
+    path = build_pretrained("cpu", tmp_path / "cache", precision="float32", report=news.append)
+    assert load_bundle(path).manifest.name == "toy"
+    assert any("building" in line for line in news)
+    news.clear()
+    assert build_pretrained("cpu", tmp_path / "cache", precision="float32", report=news.append) == path
+    assert news == []
+    checkpoint: Checkpoint = load_checkpoint(shipped)
+    save_checkpoint(replace(checkpoint, facts={**checkpoint.facts, "name": "other"}), shipped)
+    other = build_pretrained("cpu", tmp_path / "cache", precision="float32", report=news.append)
+    assert other != path
+    assert Manifest.from_json(read_manifest(other).to_json()).name == "other"
+    shipped.unlink()
+    with pytest.raises(ArtifactError, match="shipped weights are missing"):
+        build_pretrained("cpu", tmp_path / "cache", precision="float32", report=quiet)

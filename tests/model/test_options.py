@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from model.decoding.options import DecodingOptions, default_max_new_tokens
+from model.errors import InvalidOptions
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"decoding": "sampling"}, "sampling"),
+        ({"beam_size": 0}, "beam_size is 0"),
+        ({"beam_size": 65}, "1 to 64"),
+        ({"length_penalty": -0.1}, "length_penalty is -0.1"),
+        ({"length_penalty": float("nan")}, "length_penalty is nan"),
+        ({"num_hypotheses": 5}, "beam size, which is 4"),
+        ({"decoding": "greedy", "num_hypotheses": 2}, "for greedy decoding"),
+        ({"min_new_tokens": -1}, "min_new_tokens is -1"),
+        ({"max_new_tokens": 0}, "max_new_tokens is 0"),
+        ({"min_new_tokens": 5, "max_new_tokens": 4}, "which is 5"),
+        ({"no_repeat_ngram_size": -2}, "no_repeat_ngram_size is -2"),
+    ],
+)
+def test_a_contradiction_is_refused_and_named(wrong: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidOptions, match=named.replace("(", r"\(")):
+        DecodingOptions(**wrong)
+
+
+def test_greedy_takes_one_row_whatever_the_beam_size() -> None:
+    assert DecodingOptions(decoding="greedy", beam_size=7).width == 1
+    assert DecodingOptions(beam_size=7).width == 7
+
+
+def test_an_answer_may_be_twice_its_source_and_twenty_but_no_longer_than_the_model_goes() -> None:
+    assert default_max_new_tokens(10, 256) == 40
+    assert default_max_new_tokens(200, 256) == 256

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from model.decoding.filters import TokenFilter, tokens_that_repeat
+from model.decoding.options import DecodingOptions
+from model.decoding.scoring import hypothesis_score
+from model.decoding.sentence import Past, Sentence
+from tests.model.tiny import VOCABULARY, decode, random_sources, tiny_transformer
+
+
+def test_the_length_penalty_by_hand() -> None:
+    assert hypothesis_score(-6.0, 3, 0.0) == -6.0
+    assert hypothesis_score(-6.0, 3, 1.0) == -2.0
+    assert hypothesis_score(-6.0, 4, 0.5) == -3.0
+
+
+@pytest.mark.parametrize(
+    ("tokens", "size", "expected"),
+    [
+        ([], 2, []),
+        ([5, 6, 7], 2, []),
+        ([5, 6, 5], 2, [6]),
+        ([5, 6, 7, 5, 6], 3, [7]),
+        ([5, 6, 5, 7, 5], 2, [6, 7]),
+        ([5, 6], 1, [5, 6]),
+    ],
+)
+def test_tokens_that_would_repeat_by_hand(tokens: list[int], size: int, expected: list[int]) -> None:
+    assert tokens_that_repeat(tokens, size) == expected
+
+
+def test_the_filter_forbids_special_tokens_and_an_early_end() -> None:
+    sentence = Sentence(0, DecodingOptions(min_new_tokens=2), 3, 10)
+    history = torch.tensor([[[1, 5, 0]]])
+    logits = torch.zeros(1, 1, 8)
+    TokenFilter((0, 1), 2, torch.device("cpu")).forbid(logits, Past([sentence], history, 2))
+    assert torch.isinf(logits[0, 0]).tolist() == [True, True, True, *[False] * 5]
+
+
+@pytest.mark.parametrize("options", [DecodingOptions(decoding="greedy"), DecodingOptions(beam_size=3)])
+def test_no_sequence_of_two_occurs_twice_under_the_guard(options: DecodingOptions) -> None:
+    guarded = DecodingOptions(
+        decoding=options.decoding,
+        beam_size=options.beam_size,
+        no_repeat_ngram_size=2,
+        min_new_tokens=20,
+        max_new_tokens=30,
+    )
+    transformer = tiny_transformer()
+    repeats = 0
+    for outcome in decode(transformer, random_sources(6), guarded).values():
+        assert outcome.hypothesis is not None
+        tokens = outcome.hypothesis.token_ids
+        pairs = list(zip(tokens, tokens[1:], strict=False))
+        repeats += len(pairs) - len(set(pairs))
+        assert len(tokens) >= 20
+    assert repeats == 0
+    free = DecodingOptions(decoding=options.decoding, beam_size=options.beam_size, min_new_tokens=20, max_new_tokens=30)
+    unguarded = [o.hypothesis.token_ids for o in decode(transformer, random_sources(6), free).values() if o.hypothesis]
+    assert any(len(set(zip(t, t[1:], strict=False))) < len(t) - 1 for t in unguarded), "the guard had nothing to do"
+
+
+def test_special_tokens_are_never_generated() -> None:
+    transformer = tiny_transformer()
+    with torch.no_grad():
+        transformer.output.bias[[0, 1]] += 50.0
+    for outcome in decode(transformer, random_sources(5), DecodingOptions()).values():
+        assert outcome.hypothesis is not None
+        assert not set(outcome.hypothesis.token_ids) & {VOCABULARY.pad_id, VOCABULARY.start_id}

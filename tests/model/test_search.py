@@ -1,0 +1,211 @@
+"""Greedy and beam search against searches that are slow and obviously right."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from model.decoding.beam import BeamSearch
+from model.decoding.cohort import Cohort
+from model.decoding.filters import TokenFilter
+from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.sentence import DecodingRequest
+from model.errors import DecodingError
+from model.transformer import Transformer
+from tests.model.tiny import VOCABULARY, cohort, decode, log_probs, random_sources, tiny_transformer
+
+
+def answer(transformer: Transformer, source: list[int], options: DecodingOptions) -> Hypothesis:
+    hypothesis = decode(transformer, [source], options)[0].hypothesis
+    assert hypothesis is not None
+    return hypothesis
+
+
+def step_by_step(
+    transformer: Transformer, source: list[int], longest: int, shortest: int = 0
+) -> tuple[list[int], float]:
+    """Greedy search without cache or batch: tokens and the sum of their log-probabilities."""
+    tokens: list[int] = []
+    total = 0.0
+    while True:
+        scores = log_probs(transformer, source, tokens)
+        scores[list(VOCABULARY.never_generated)] = -math.inf
+        if len(tokens) < shortest:
+            scores[VOCABULARY.end_id] = -math.inf
+        token = int(scores.argmax())
+        total += float(scores[token])
+        if token == VOCABULARY.end_id:
+            return tokens, total
+        tokens.append(token)
+        if len(tokens) == longest:
+            return tokens, total
+
+
+def test_greedy_is_the_likeliest_token_at_every_step() -> None:
+    transformer = tiny_transformer()
+    options = DecodingOptions(decoding="greedy", return_scores=True, max_new_tokens=12)
+    for source in random_sources(8):
+        expected, total = step_by_step(transformer, source, 12)
+        found = answer(transformer, source, options)
+        assert found.token_ids == expected
+        ended = found.finish_reason == "stop"
+        assert found.score == pytest.approx(total / (len(expected) + ended), abs=1e-5)
+        assert ended == (len(expected) < 12)
+
+
+def test_scores_are_absent_unless_asked_for() -> None:
+    transformer = tiny_transformer()
+    (source,) = random_sources(1)
+    for decoding in (DecodingOptions(decoding="greedy"), DecodingOptions(num_hypotheses=2)):
+        found = answer(transformer, source, decoding)
+        assert found.score is None
+        assert all(other.score is None for other in found.alternatives)
+
+
+def test_min_and_max_new_tokens_bound_the_answer() -> None:
+    transformer = tiny_transformer()
+    for source in random_sources(5):
+        for decoding in ("greedy", "beam"):
+            options = DecodingOptions(decoding=decoding, min_new_tokens=7, max_new_tokens=9)  # type: ignore[arg-type]
+            found = answer(transformer, source, options)
+            assert 7 <= len(found.token_ids) <= 9
+            if decoding == "greedy":
+                assert found.token_ids == step_by_step(transformer, source, 9, 7)[0]
+
+
+def beam_of_one(transformer: Transformer, source: list[int]) -> Hypothesis:
+    """Beam search itself with one row; a cohort of width 1 would take the greedy way."""
+    alone = cohort(transformer, 1)
+    alone._search = BeamSearch(TokenFilter(VOCABULARY.never_generated, VOCABULARY.end_id, torch.device("cpu")), 2, 1)
+    finished = alone.join([DecodingRequest(0, source, DecodingOptions(beam_size=1, return_scores=True))])
+    while not finished:
+        finished = alone.step()
+    assert finished[0].hypothesis is not None
+    return finished[0].hypothesis
+
+
+def test_a_beam_of_one_is_greedy() -> None:
+    transformer = tiny_transformer()
+    for source in random_sources(10):
+        greedy = answer(transformer, source, DecodingOptions(decoding="greedy", return_scores=True))
+        one = beam_of_one(transformer, source)
+        assert one.token_ids == greedy.token_ids
+        assert one.score == pytest.approx(greedy.score, abs=1e-5)
+
+
+def exhaustive(
+    transformer: Transformer, source: list[int], vocabulary: list[int], longest: int, penalty: float
+) -> list[tuple[float, list[int]]]:
+    """Every answer there is, best first: closed ones of up to ``longest`` tokens and those cut there."""
+    found: list[tuple[float, list[int]]] = []
+    for length in range(longest + 1):
+        for tokens in itertools.product(vocabulary, repeat=length):
+            closing = [VOCABULARY.end_id] if length < longest else []
+            total = sum(
+                float(log_probs(transformer, source, list(tokens[:place]))[token])
+                for place, token in enumerate([*tokens, *closing])
+            )
+            found.append((total / (length + len(closing)) ** penalty, list(tokens)))
+    return sorted(found, key=lambda entry: -entry[0])
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
+def test_a_beam_wide_enough_is_exhaustive_search(penalty: float) -> None:
+    transformer = tiny_transformer(vocab_size=6, sharpness=1.0)
+    source = [4, 5, 3, 2]
+    expected = exhaustive(transformer, source, [3, 4, 5], 3, penalty)
+    options = DecodingOptions(
+        beam_size=64, num_hypotheses=40, length_penalty=penalty, max_new_tokens=3, return_scores=True
+    )
+    found = answer(transformer, source, options)
+    ranked = [found, *found.alternatives]
+    assert len(ranked) == len(expected) == 40
+    for hypothesis, (score, tokens) in zip(ranked, expected, strict=True):
+        assert hypothesis.score == pytest.approx(score, abs=1e-5)
+        assert hypothesis.token_ids == tokens
+        assert hypothesis.finish_reason == ("length" if len(tokens) == 3 else "stop")
+
+
+def reference_beam(
+    transformer: Transformer, source: list[int], width: int, penalty: float, longest: int, early: bool
+) -> list[tuple[float, list[int]]]:
+    """Beam search over Python lists, with the rules of the module's docstring and no cache."""
+    running: list[tuple[float, list[int]]] = [(0.0, [])]
+    ended: list[tuple[float, list[int]]] = []
+    for length in range(1, longest + 1):
+        candidates: list[tuple[float, list[int], int]] = []
+        for total, tokens in running:
+            scores = log_probs(transformer, source, tokens)
+            for token in range(len(scores)):
+                if token not in VOCABULARY.never_generated:
+                    candidates.append((total + float(scores[token]), tokens, token))
+        candidates.sort(key=lambda candidate: -candidate[0])
+        running = []
+        for rank, (total, tokens, token) in enumerate(candidates[: 2 * width]):
+            if token == VOCABULARY.end_id:
+                if rank < width:
+                    ended.append((total / length**penalty, tokens))
+            elif len(running) < width:
+                running.append((total, [*tokens, token]))
+        ended = sorted(ended, key=lambda entry: -entry[0])[:width]
+        if len(ended) == width and (early or ended[-1][0] >= running[0][0] / length**penalty):
+            return ended
+    ended += [(total / longest**penalty, tokens) for total, tokens in running]
+    return sorted(ended, key=lambda entry: -entry[0])[:width]
+
+
+@pytest.mark.parametrize(
+    ("width", "penalty", "early"), [(2, 1.0, False), (4, 0.0, False), (4, 1.4, True), (5, 1.0, False)]
+)
+def test_beams_are_those_of_a_plain_implementation(width: int, penalty: float, early: bool) -> None:
+    transformer = tiny_transformer(sharpness=2.0)
+    options = DecodingOptions(
+        beam_size=width,
+        num_hypotheses=width,
+        length_penalty=penalty,
+        max_new_tokens=10,
+        early_stopping=early,
+        return_scores=True,
+    )
+    for source in random_sources(6, seed=width):
+        expected = reference_beam(transformer, source, width, penalty, 10, early)
+        found = answer(transformer, source, options)
+        ranked = [found, *found.alternatives]
+        assert [hypothesis.token_ids for hypothesis in ranked] == [tokens for _, tokens in expected]
+        assert [hypothesis.score for hypothesis in ranked] == pytest.approx([score for score, _ in expected], abs=1e-5)
+
+
+class Poisoned:
+    """A model whose logits are NaN for sources that begin with a certain token."""
+
+    def __init__(self, transformer: Transformer, bad: int) -> None:
+        self._transformer = transformer
+        self._bad = bad
+
+    def encode(self, source: torch.Tensor) -> torch.Tensor:
+        memory = self._transformer.encode(source)
+        memory[source[:, 0] == self._bad] = math.nan
+        return memory
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._transformer, name)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_sentence_whose_output_is_nan_fails_alone(width: int) -> None:
+    transformer = tiny_transformer()
+    sources = [[5, 6, 2], [9, 6, 2], [7, 2]]
+    options = DecodingOptions(beam_size=width, max_new_tokens=8)
+    model: object = Poisoned(transformer, bad=9)
+    group = Cohort(model, VOCABULARY, width, 60, torch.device("cpu"))  # type: ignore[arg-type]
+    finished = group.join([DecodingRequest(number, source, options) for number, source in enumerate(sources)])
+    while group.num_sentences:
+        finished += group.step()
+    outcomes = {outcome.key: outcome for outcome in finished}
+    assert isinstance(outcomes[1].error, DecodingError)
+    expected = decode(transformer, sources, options)
+    for number in (0, 2):
+        assert outcomes[number].hypothesis == expected[number].hypothesis

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.errors import ArtifactError, ConfigError, DataError
+from model.training import loop
+from model.training.checkpoint import load_checkpoint
+from model.training.evaluation import score
+from model.training.loop import train
+from model.training.settings import TrainingSettings
+from tests.toy import CONFIG, write_corpus, write_toy
+
+
+def settings(folder: Path, **changes: object) -> TrainingSettings:
+    """The toy's settings, short."""
+    short = {"max_steps": 12, "evaluate_every": 6, "warmup_steps": 4, "cooldown_steps": 4, "dev_sentences": 6}
+    return replace(TrainingSettings.load(write_toy(folder)), **{**short, **changes})  # type: ignore[arg-type]
+
+
+def run(told: TrainingSettings, folder: Path, name: str = "run", stop_after_steps: int | None = None) -> Path:
+    return train(
+        told, folder, folder / name, show_progress=False, stop_after_steps=stop_after_steps, report=lambda line: None
+    )
+
+
+def weights_of(path: Path) -> dict[str, torch.Tensor]:
+    return load_checkpoint(path).weights
+
+
+def curve_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "curve.csv").open(newline="") as source:
+        return list(csv.DictReader(source))
+
+
+def test_a_run_that_was_interrupted_ends_where_the_uninterrupted_one_ends(tmp_path: Path) -> None:
+    told = settings(tmp_path, model={**settings(tmp_path).model, "dropout": 0.2}, subword_sampling=0.3)
+    whole = run(told, tmp_path, "whole")
+    for _ in range(3):
+        stopped = run(told, tmp_path, "parts", stop_after_steps=4)
+    assert load_checkpoint(stopped).progress["step"] == 12
+    parts = run(told, tmp_path, "parts")
+    for name, value in weights_of(whole).items():
+        torch.testing.assert_close(weights_of(parts)[name], value, atol=1e-6, rtol=0)
+    for one, other in zip(curve_of(tmp_path / "whole"), curve_of(tmp_path / "parts"), strict=True):
+        for column in ("train_loss", "dev_loss", "bleu_en-de", "bleu_de-en", "learning_rate"):
+            assert float(one[column]) == pytest.approx(float(other[column]), abs=1e-6)
+
+
+def test_a_run_leaves_a_curve_and_its_checkpoints(tmp_path: Path) -> None:
+    averaged = run(settings(tmp_path), tmp_path)
+    folder = tmp_path / "run"
+    assert averaged == folder / loop.AVERAGED
+    assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
+    rows = curve_of(folder)
+    assert [row["step"] for row in rows] == ["6", "12"]
+    assert float(rows[1]["dev_loss"]) < float(rows[0]["dev_loss"])
+    kept = [load_checkpoint(path).weights for path in sorted(folder.glob("step-*.pt"))]
+    assert len(kept) == 2
+    for name, value in weights_of(averaged).items():
+        torch.testing.assert_close(value, (kept[0][name] + kept[1][name]) / 2)
+    facts = load_checkpoint(averaged).facts
+    assert facts["licence"] == "CC0"
+    assert len(facts["dev_sample"]) == 6
+
+
+def test_gradients_of_small_batches_add_up_to_those_of_a_large_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Adam's first step is the sign of the gradient, which rounding decides where the gradient is zero.
+    monkeypatch.setattr(torch.optim, "AdamW", lambda parameters, lr, **others: torch.optim.SGD(parameters, lr=lr))
+    # One epoch is three batches here, so that accumulating three sees the same sentences in any order.
+    for language in ("en", "de"):
+        (tmp_path / f"few.{language}").write_text("cat sees dog\nold house likes\nred tree\n")
+    told = settings(tmp_path, max_steps=1, evaluate_every=1, average=1, cooldown_steps=0, warmup_steps=1)
+    tokenizer = run(told, tmp_path, "tokens").parent / "tokenizer.model"
+    few = replace(told, train=(replace(told.train[0], path="few"),), tokenizer=str(tokenizer), pairs=("en-de",))
+    large = run(replace(few, batch_tokens=600), tmp_path, "large")
+    small = run(replace(few, batch_tokens=24, accumulate=3), tmp_path, "small")
+    for name, value in weights_of(large).items():
+        torch.testing.assert_close(weights_of(small)[name], value, atol=1e-5, rtol=0)
+
+
+def test_a_run_stops_early_when_bleu_rises_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bleu = iter([3.0, 5.0, 4.0, 5.0, 4.5, 9.0, 9.0, 9.0])
+    monkeypatch.setattr(loop, "dev_scores", lambda *args: {"dev_loss": 1.0, "bleu_en-de": next(bleu)})
+    run(settings(tmp_path, max_steps=40, evaluate_every=2, patience=3, cooldown_steps=0), tmp_path)
+    rows = curve_of(tmp_path / "run")
+    assert [float(row["bleu_en-de"]) for row in rows] == [3.0, 5.0, 4.0, 5.0, 4.5]
+    assert load_checkpoint(tmp_path / "run" / loop.BEST).facts["step"] == 4
+
+
+def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = settings(tmp_path)
+    last = run(told, tmp_path, stop_after_steps=6)
+    before = last.read_bytes()
+
+    def no_space(*args: object, **options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", no_space)
+    with pytest.raises(ArtifactError, match=r"No space left.*previous one is intact"):
+        run(told, tmp_path)
+    assert last.read_bytes() == before
+
+
+def test_a_run_that_diverges_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nan = torch.tensor(math.nan, requires_grad=True)
+    monkeypatch.setattr(loop, "label_smoothed_loss", lambda *args: (nan * 1.0, nan.detach()))
+    with pytest.raises(ArtifactError, match="Lower learning_rate"):
+        run(settings(tmp_path), tmp_path)
+
+
+def test_another_architecture_does_not_go_on_with_a_run(tmp_path: Path) -> None:
+    told = settings(tmp_path)
+    run(told, tmp_path, stop_after_steps=2)
+    with pytest.raises(ConfigError, match="another architecture"):
+        run(replace(told, model={**told.model, "d_ff": 96}), tmp_path)
+
+
+def test_a_vocabulary_the_text_does_not_allow_is_refused_with_the_largest_that_it_does(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"5000.*at most \d+"):
+        run(settings(tmp_path, vocab_size=5000), tmp_path)
+
+
+def test_corpora_that_do_not_line_up_are_refused(tmp_path: Path) -> None:
+    told = settings(tmp_path)
+    with (tmp_path / "train.de").open("a") as more:
+        more.write("zu viel\n")
+    with pytest.raises(DataError, match="does not line up: 600 lines of en and 601 of de"):
+        run(told, tmp_path)
+
+
+def test_the_dev_set_is_read_before_hours_are_spent(tmp_path: Path) -> None:
+    told = settings(tmp_path, dev="nowhere")
+    with pytest.raises(DataError, match="nowhere"):
+        run(told, tmp_path)
+
+
+def test_scores_carry_their_signatures() -> None:
+    found = score(["the cat sat on the mat", "yes"], ["the cat sat on the mat", "yes"])
+    assert (found.bleu, found.chrf, found.num_sentences) == (pytest.approx(100.0), pytest.approx(100.0), 2)
+    assert "tok:13a" in found.bleu_signature
+    assert "nc:6" in found.chrf_signature
+
+
+def test_the_configuration_in_the_tests_is_the_documented_format(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(CONFIG)
+    write_corpus(tmp_path, "x", 3, seed=1)
+    assert TrainingSettings.load(tmp_path / "c.yaml").name == "toy"

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from model import DecodingOptions, Translator
+from model.errors import EmptySource, SeveralSentences, SourceTooLong, TargetTooLong, UnsupportedPair
+
+
+@pytest.fixture(scope="module")
+def translator(toy_bundle: Path) -> Translator:
+    return Translator.load(toy_bundle)
+
+
+def test_the_toy_was_learned(translator: Translator) -> None:
+    (found,) = translator.translate(["red cat sees old dog."], target="de")
+    assert found.text == "rot Katze sieht alt Hund."
+    assert (found.source, found.target, found.finish_reason, found.score) == ("en", "de", "stop", None)
+    (back,) = translator.translate(["Baum mag Haus."], DecodingOptions(decoding="greedy"), target="en")
+    assert back.text == "tree likes house."
+
+
+def test_white_space_between_sentences_comes_back_as_it_was(translator: Translator) -> None:
+    text = "\n  cat sees dog.  old tree.\n\n\r\n\tred house.\n"
+    (found,) = translator.translate([text], target="de")
+    assert found.text == "\n  Katze sieht Hund.  alt Baum.\n\n\r\n\trot Haus.\n"
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n", "\t \u2003"])
+def test_blank_texts_answer_themselves(text: str, translator: Translator) -> None:
+    (found,) = translator.translate([text], DecodingOptions(return_scores=True), target="de")
+    assert (found.text, found.score, found.finish_reason, found.num_target_tokens) == (text, None, "stop", 0)
+
+
+@pytest.mark.parametrize("text", ["42", "* * *", "-----\n\n1,000.5", "\U0001f600"])
+def test_what_has_no_letter_is_copied(text: str, translator: Translator) -> None:
+    assert translator.translate([text], target="de")[0].text == text
+
+
+def test_a_sentence_over_the_limit_is_split_and_nothing_is_lost(translator: Translator) -> None:
+    text = "cat sees, dog likes house " * 20 + "x" * 200
+    prepared = translator.prepare(text, "en", "de")
+    limit = translator.manifest.max_source_tokens
+    assert all(len(segment.token_ids) <= limit for segment in prepared.segments)
+    kept = "".join(text[segment.start : segment.end] for segment in prepared.segments)
+    assert kept.replace(" ", "") == text.replace(" ", "")
+    (found,) = translator.translate([text], target="de")
+    assert len(found.text.split()) >= len(prepared.segments)
+
+
+def test_a_text_of_n_sentences_scores_the_mean_weighted_by_tokens(translator: Translator) -> None:
+    options = DecodingOptions(return_scores=True, num_hypotheses=3)
+    text, first, second = translator.translate(
+        ["cat sees dog. old tree likes red house.", "cat sees dog.", "old tree likes red house."], options, target="de"
+    )
+    assert text.text == f"{first.text} {second.text}"
+    weights = (first.num_target_tokens + 1, second.num_target_tokens + 1)
+    assert first.score is not None
+    assert second.score is not None
+    expected = (first.score * weights[0] + second.score * weights[1]) / sum(weights)
+    assert text.score == pytest.approx(expected, abs=1e-5)
+    assert len(text.alternatives) == 2
+    for rank, alternative in enumerate(text.alternatives):
+        assert alternative.text == f"{first.alternatives[rank].text} {second.alternatives[rank].text}"
+
+
+def test_a_cut_sentence_marks_its_text(translator: Translator) -> None:
+    (found,) = translator.translate(["cat. red dog sees house."], DecodingOptions(max_new_tokens=3), target="de")
+    assert found.finish_reason == "length"
+
+
+def test_an_alignment_points_at_the_words_that_were_translated(translator: Translator) -> None:
+    text = "red cat.  old\n dog likes tree."
+    (found,) = translator.translate([text], target="de", return_alignment=True)
+    assert found.alignment is not None
+    for link in found.alignment:
+        assert 0 <= link.weight <= 1
+        assert text[slice(*link.source)].strip() == text[slice(*link.source)] != ""
+        assert found.text[slice(*link.target)] != ""
+    assert found.alignment[-1].target[1] == len(found.text)
+
+
+def test_the_target_alone_may_decide_the_pair(translator: Translator) -> None:
+    assert translator.resolve_pair(None, "DE") == ("en", "de")
+    assert translator.resolve_pair("de_AT", None) == ("de", "en")
+    assert translator.resolve_pair("EN-us", "de-CH") == ("en", "de")
+
+
+@pytest.mark.parametrize(("source", "target"), [(None, None), ("en", "en"), ("fr", "de"), (None, "fr"), ("", "de")])
+def test_a_pair_that_is_not_there_is_refused_with_those_that_are(
+    source: str | None, target: str | None, translator: Translator
+) -> None:
+    with pytest.raises(UnsupportedPair, match=r"de-en, en-de"):
+        translator.resolve_pair(source, target)
+
+
+def test_tokens_in_tokens_out(translator: Translator) -> None:
+    prepared = translator.prepare("red cat.", "en", "de")
+    (found,) = translator.translate_tokens([prepared.segments[0].token_ids])
+    assert translator.complete(prepared, [found]).text == "rot Katze."
+    with pytest.raises(EmptySource):
+        translator.translate_tokens([[]])
+    with pytest.raises(SourceTooLong, match="25 tokens and this model accepts 24"):
+        translator.translate_tokens([[5] * 25])
+
+
+def test_attention_rows_sum_to_one(translator: Translator) -> None:
+    found = translator.attention("red cat sees dog.", target="de")
+    assert found.translation == "rot Katze sieht Hund."
+    rows, columns = len(found.target_tokens), len(found.source_tokens)
+    assert found.encoder.shape == (1, 2, columns, columns)
+    assert found.decoder.shape == (1, 2, rows, rows)
+    assert found.cross.shape == (1, 2, rows, columns)
+    for weights in (found.encoder, found.decoder, found.cross):
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+    assert (found.decoder[0].triu(diagonal=1) == 0).all()
+    assert found.target_tokens[-1] == "</s>"
+    assert found.decoder_input_tokens == ["<s>", *found.target_tokens[:-1]]
+
+
+def test_attention_of_a_given_translation(translator: Translator) -> None:
+    found = translator.attention("red cat.", target="de", target_text="Baum Baum")
+    assert found.translation == "Baum Baum"
+    assert found.cross.shape[2] == len(found.target_tokens)
+
+
+def test_attention_refuses_what_is_not_one_sentence_of_the_right_length(translator: Translator) -> None:
+    with pytest.raises(EmptySource):
+        translator.attention(" \n", target="de")
+    with pytest.raises(SeveralSentences, match="2 sentences"):
+        translator.attention("Red cat. Old dog.", target="de")
+    with pytest.raises(SourceTooLong):
+        translator.attention("cat " * 30, target="de")
+    with pytest.raises(TargetTooLong):
+        translator.attention("cat", target="de", target_text="Katze " * 80)
+
+
+def test_many_texts_in_any_precision_of_batch_give_what_one_gives(translator: Translator) -> None:
+    texts = ["red cat.", "old dog likes tree. house.", "", "tree sees house."] * 5
+    together = translator.translate(texts, target="de")
+    assert [found.text for found in together[:4]] * 5 == [found.text for found in together]
+    assert [translator.translate([text], target="de")[0].text for text in texts[:4]] == [
+        found.text for found in together[:4]
+    ]
+
+
+def test_warming_up_leaves_nothing_behind(translator: Translator) -> None:
+    translator.warm_up([1, 3])
+    assert translator.translate(["cat."], target="de")[0].text == "Katze."

@@ -1,0 +1,77 @@
+"""Tiny untrained Transformers whose every answer can be computed in other ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from model.config import ModelConfig
+from model.decoding.batch import decode_all
+from model.decoding.cohort import Cohort
+from model.decoding.options import DecodingOptions
+from model.decoding.sentence import DecodingRequest, Finished
+from model.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class TinyVocabulary:
+    """Pad 0, start 1, end 2; everything else may be generated."""
+
+    pad_id: int = 0
+    start_id: int = 1
+    end_id: int = 2
+    never_generated: tuple[int, ...] = (0, 1)
+
+
+VOCABULARY = TinyVocabulary()
+
+
+def tiny_transformer(vocab_size: int = 12, seed: int = 0, sharpness: float = 3.0) -> Transformer:
+    """Random weights; ``sharpness`` scales the output so that choices are clear."""
+    torch.manual_seed(seed)
+    config = ModelConfig(
+        source_vocab_size=vocab_size,
+        target_vocab_size=vocab_size,
+        d_model=16,
+        num_heads=2,
+        d_ff=32,
+        encoder_layers=2,
+        decoder_layers=2,
+        dropout=0.0,
+        share_embeddings=False,
+        tie_output=False,
+        max_positions=64,
+    )
+    transformer = Transformer(config, VOCABULARY.pad_id).eval()
+    with torch.no_grad():
+        transformer.output.weight *= sharpness
+    return transformer
+
+
+def random_sources(number: int, vocab_size: int = 12, seed: int = 0, longest: int = 9) -> list[list[int]]:
+    """Sources of 1 to ``longest`` tokens, end token last."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, longest + 1, (number,), generator=generator).tolist()
+    return [torch.randint(3, vocab_size, (length,), generator=generator).tolist() + [2] for length in lengths]
+
+
+def cohort(transformer: Transformer, width: int, longest_target: int = 60) -> Cohort:
+    return Cohort(transformer, VOCABULARY, width, longest_target, torch.device("cpu"))
+
+
+def decode(
+    transformer: Transformer, sources: list[list[int]], options: DecodingOptions, **bounds: int
+) -> dict[int, Finished]:
+    """Outcomes by the source's place."""
+    requests = [DecodingRequest(number, source, options) for number, source in enumerate(sources)]
+    return {
+        outcome.key: outcome for outcome in decode_all(lambda width: cohort(transformer, width), requests, **bounds)
+    }
+
+
+def log_probs(transformer: Transformer, source: list[int], prefix: list[int]) -> torch.Tensor:
+    """Log-probabilities of the token after ``prefix``, from the full, uncached pass: (V,)."""
+    with torch.inference_mode():
+        logits = transformer(torch.tensor([source]), torch.tensor([[VOCABULARY.start_id, *prefix]]))
+    return logits[0, -1].log_softmax(-1)

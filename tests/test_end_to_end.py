@@ -1,0 +1,179 @@
+"""The whole way: a toy translator trained and exported here, served by a real process, asked over HTTP."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PATIENCE_S = 120.0
+
+
+class Server:
+    """``python -m app`` around a bundle."""
+
+    def __init__(self, bundle: Path, **settings: str) -> None:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
+        told = {"VERSO_MODEL": str(bundle), "VERSO_PORT": "0", "VERSO_DEVICE": "cpu", "VERSO_THREADS": "1", **settings}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "app"], cwd=ROOT, env=clean | told, stderr=subprocess.PIPE, text=True
+        )
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        self.client = httpx.Client(timeout=PATIENCE_S, trust_env=False, base_url=self._address())
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as lines:
+            self.lines.extend(lines)
+
+    def _address(self) -> str:
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            for line in list(self.lines):
+                if "address" in line:
+                    return str(json.loads(line)["address"])
+            time.sleep(0.02)
+        raise AssertionError(f"no address: {self.lines}")
+
+    def wait_until_ready(self) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while self.client.get("/readyz").status_code != 200:
+            assert time.monotonic() < end, self.lines
+            time.sleep(0.05)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.finish()
+
+    def finish(self) -> int:
+        code = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        self.client.close()
+        return code
+
+    def translate(self, **fields: Any) -> dict[str, Any]:
+        response = self.client.post("/translate", json={"target": "de", **fields})
+        assert response.status_code == 200, response.text
+        body: dict[str, Any] = response.json()
+        return body
+
+
+@pytest.fixture(scope="module")
+def server(toy_bundle: Path) -> Iterator[Server]:
+    running = Server(toy_bundle)
+    try:
+        running.wait_until_ready()
+        yield running
+    finally:
+        running.process.kill()
+        running.finish()
+
+
+def test_a_sentence_is_translated_both_ways_greedy_and_with_a_beam(server: Server) -> None:
+    for options in ({"decoding": "greedy"}, {"decoding": "beam", "beam_size": 4}):
+        assert server.translate(text="red cat sees old dog.", **options)["translations"][0]["text"] == (
+            "rot Katze sieht alt Hund."
+        )
+    back = server.translate(text="alt Baum.", source="DE", target="en-GB")
+    assert back["translations"][0]["text"] == "old tree."
+    assert back["model"] == "toy"
+
+
+def test_hypotheses_come_with_scores_best_first(server: Server) -> None:
+    (found,) = server.translate(text="cat likes tree.", num_hypotheses=3, return_scores=True)["translations"]
+    scores = [found["score"], *(other["score"] for other in found["alternatives"])]
+    assert len(scores) == 3
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_text_of_two_paragraphs_keeps_its_shape(server: Server) -> None:
+    (found,) = server.translate(text="red cat.  old dog.\n\n\n  tree.\n", return_alignment=True)["translations"]
+    assert found["text"] == "rot Katze.  alt Hund.\n\n\n  Baum.\n"
+    assert found["alignment"]
+
+
+def test_attention_in_three_forms(server: Server) -> None:
+    asked = {"text": "red cat.", "target": "de", "kinds": ["cross", "encoder", "decoder"]}
+    body = server.client.post("/attention", json=asked).json()
+    for kind in ("cross", "encoder", "decoder"):
+        np.testing.assert_allclose(np.array(body[kind]["weights"]).sum(-1), 1.0, atol=1e-5)
+    packed = server.client.post("/attention", json=asked, headers={"accept": "application/x-npz"})
+    with np.load(io.BytesIO(packed.content)) as arrays:
+        np.testing.assert_allclose(arrays["cross"], np.array(body["cross"]["weights"]), atol=1e-6)
+    asked["kinds"] = ["cross"]
+    picture = server.client.post("/attention", json=asked, headers={"accept": "image/png"})
+    assert picture.content.startswith(b"\x89PNG")
+
+
+def test_sixty_four_clients_at_once_get_what_one_gets(server: Server) -> None:
+    texts = ["red cat.", "old dog likes tree.", "house.", "tree sees red house."]
+    alone = [server.translate(text=text)["translations"][0]["text"] for text in texts]
+    with ThreadPoolExecutor(64) as clients:
+        found = list(clients.map(lambda n: server.translate(text=texts[n % 4])["translations"][0]["text"], range(64)))
+    assert found == alone * 16
+    metrics = server.client.get("/metrics").text
+    assert "verso_batch_rows_count" in metrics
+
+
+def test_the_log_never_holds_the_text(server: Server) -> None:
+    server.translate(text="secretive cat")
+    server.client.post("/translate", json={"text": "secretive cat", "target": "xx"})
+    assert not any("secretive" in line for line in server.lines)
+
+
+def test_sigterm_under_load_finishes_what_runs_and_exits_with_0(toy_bundle: Path) -> None:
+    server = Server(toy_bundle, VERSO_MAX_TEXTS="1000")
+    try:
+        server.wait_until_ready()
+        with ThreadPoolExecutor(8) as clients:
+            running = [clients.submit(server.translate, text=["red cat sees old dog."] * 100) for _ in range(8)]
+            while "verso_running_sentences 0.0" in server.client.get("/metrics").text:
+                assert not all(one.done() for one in running)
+            assert server.stop() == 0
+            for one in running:
+                texts = {found["text"] for found in one.result()["translations"]}
+                assert texts == {"rot Katze sieht alt Hund."}
+    finally:
+        server.process.kill()
+        server.finish()
+
+
+def test_a_bundle_that_does_not_load_ends_the_process_with_one_clear_line(toy_bundle: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pt"
+    cut.write_bytes(toy_bundle.read_bytes()[:-500])
+    server = Server(cut)
+    assert server.finish() == 1
+    assert [line for line in server.lines if not line.startswith("{")] == [server.lines[-1]]
+    assert "cut short" in server.lines[-1]
+
+
+def test_training_on_the_command_line_can_be_stopped_and_resumed(toy_checkpoint: Path, tmp_path: Path) -> None:
+    folder = toy_checkpoint.parents[1]
+    command = [sys.executable, "-m", "model", "train", "--config", str(folder / "toy.yaml"), "--data", str(folder)]
+    for _ in range(2):
+        done = subprocess.run(
+            [*command, "--run", str(tmp_path / "run"), "--stop-after", "3"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == str(tmp_path / "run" / "last.pt")
+    assert "going on after update 3" in done.stderr
+    assert "tok/s, loss" in done.stderr
