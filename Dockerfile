@@ -4,26 +4,29 @@ ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim AS build
 ARG TORCH=cpu
-ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 RUN python -m venv /opt/verso
 ENV PATH=/opt/verso/bin:$PATH
 WORKDIR /src
+# What changes seldom comes first: torch, the other dependencies, the model and its bundle, the service.
 COPY pyproject.toml ./
 COPY scripts scripts
 RUN python scripts/install_torch.py ${TORCH}
-# The dependencies before the code, so that a changed line does not install them again.
-RUN python -c "import tomllib; print('\n'.join(tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies']))" \
-      > requirements.txt && pip install -r requirements.txt
-COPY app app
+RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
+      > requirements.txt \
+ && pip install -r requirements.txt
 COPY model model
 # A machine that builds an image seldom has the GPU it is for: float16 is compared on the CPU then.
 RUN python -m model export --pretrained --device cpu --out /opt/verso/bundle.pt \
-      --precision "$([ "${TORCH}" = cuda ] && echo float16 || echo auto)" \
- && find /opt/verso -name '__pycache__' -prune -exec rm -rf {} + \
- # What serving never touches: headers, the compiler's parts, tests.
- && cd /opt/verso/lib/python*/site-packages \
- && rm -rf torch/include torch/share torch/test pip pip-*.dist-info setuptools setuptools-*.dist-info \
- && find . -type d -name tests -prune -exec rm -rf {} +
+      --precision "$([ "${TORCH}" = cuda ] && echo float16 || echo auto)"
+COPY app app
+COPY LICENSE README.md ./
+RUN pip install --no-deps .
+# What serving never touches: headers, tests, the installer itself.
+RUN cd /opt/verso/lib/python*/site-packages \
+ && rm -rf torch/include torch/share torch/test pip pip-*.dist-info setuptools setuptools-*.dist-info pkg_resources \
+ && find . -type d -name tests -prune -exec rm -rf {} + \
+ && rm -f /opt/verso/bin/pip*
 
 FROM python:${PYTHON}-slim
 LABEL org.opencontainers.image.title="Verso" \
@@ -31,10 +34,8 @@ LABEL org.opencontainers.image.title="Verso" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin verso
 COPY --from=build /opt/verso /opt/verso
-WORKDIR /srv
-COPY pyproject.toml LICENSE ./
-COPY app app
-COPY model model
+WORKDIR /opt/verso
+# /tmp is all that may be written to.
 ENV PATH=/opt/verso/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -46,6 +47,6 @@ ENV PATH=/opt/verso/bin:$PATH \
 USER verso
 EXPOSE 8000
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --start-interval=1s --retries=3 \
-  CMD ["python", "-c", "import os, urllib.request as r; r.urlopen(f'http://127.0.0.1:{os.environ[\"VERSO_PORT\"]}/readyz', timeout=4)"]
+HEALTHCHECK --interval=5s --timeout=4s --start-period=120s --retries=3 \
+  CMD ["python", "-c", "import os, urllib.request as r; r.urlopen('http://127.0.0.1:' + os.environ['VERSO_PORT'] + '/readyz', timeout=3)"]
 CMD ["python", "-m", "app"]

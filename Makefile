@@ -5,58 +5,76 @@ BIN := $(VENV)/bin
 TORCH ?= auto
 DATA ?= ../shared/data
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
-	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
-	>/dev/null 2>&1 && echo $$p && break; done)
+	$$p -c 'import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 \
+	&& echo $$p && break; done)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# What the code is checked and measured with: whichever of these folders are there.
+CODE := $(wildcard app model scripts benchmarks tests)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-slow test-gpu check format train evaluate bench docker clean
+.DELETE_ON_ERROR:
+.PHONY: help venv serve test test-slow test-gpu check format train evaluate bench docker clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
+	@echo "make serve, then open http://localhost:8000/docs"
+	@echo
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 20
+	@echo
+	@echo "PYTHON=python3.12   the interpreter to build on (3.11-3.13; found by itself otherwise)"
+	@echo "TORCH=cpu|cuda      torch's build; by itself: cuda where nvidia-smi finds a GPU, cpu elsewhere"
+	@echo "DATA=folder         where the corpora lie, for train and evaluate (now $(DATA))"
+	@echo "VERSO_PORT=9000 ... settings of the service: docs/operating.md"
 
 $(BIN)/python:
-	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 (with its venv module) is needed and none was found; set PYTHON=/path/to/python" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@test -n "$(PYTHON)" || { echo "Verso needs Python 3.11, 3.12 or 3.13 with its venv module (python3-venv on" \
+		"Debian and Ubuntu), and none was found; name one with PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-$(VENV)/serve.stamp: pyproject.toml scripts/install_torch.py | $(BIN)/python
-	$(BIN)/python scripts/install_torch.py $(TORCH)
-	$(PIP) -e .
+# What was installed is stamped, so that a second run costs nothing; a changed pyproject.toml or TORCH installs again.
+$(VENV)/serve-$(TORCH).stamp: pyproject.toml scripts/install_torch.py | $(BIN)/python
+	@rm -f $(VENV)/*.stamp
+	@$(BIN)/python scripts/install_torch.py $(TORCH)
+	$(PIP) --editable .
 	@touch $@
 
-$(VENV)/develop.stamp: $(VENV)/serve.stamp
-	$(PIP) -e '.[test,check]'
+$(VENV)/develop-$(TORCH).stamp: $(VENV)/serve-$(TORCH).stamp
+	$(PIP) --editable '.[test,check]'
 	@touch $@
 
-serve: $(VENV)/serve.stamp  ## set up and serve on port 8000 (settings: VERSO_*, see python -m app --help)
-	$(BIN)/python -m app
+venv: $(VENV)/develop-$(TORCH).stamp  ## set up .venv with everything, for an editor or a shell
 
-test: $(VENV)/develop.stamp  ## set up and run the tests
+serve: $(VENV)/serve-$(TORCH).stamp  ## set up and serve on port 8000 (settings: VERSO_*)
+	@exec $(BIN)/python -m app
+
+test: $(VENV)/develop-$(TORCH).stamp  ## set up and run the tests
 	$(BIN)/python -m pytest --cov --cov-report=term
 
-test-slow: $(VENV)/develop.stamp  ## the tests that take minutes
+test-slow: $(VENV)/develop-$(TORCH).stamp  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
-test-gpu: $(VENV)/develop.stamp  ## the tests that need an NVIDIA GPU
+test-gpu: $(VENV)/develop-$(TORCH).stamp  ## the tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -m gpu
 
-check: $(VENV)/develop.stamp  ## format, lint and types
+check: $(VENV)/develop-$(TORCH).stamp  ## format, lint and types, as they must be
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m ruff check .
-	$(BIN)/python -m mypy app model scripts tests
+	$(BIN)/python -m mypy $(CODE)
 
-format: $(VENV)/develop.stamp  ## bring the code into its format
+format: $(VENV)/develop-$(TORCH).stamp  ## bring the code into its format
 	$(BIN)/python -m ruff format .
 	$(BIN)/python -m ruff check --fix .
 
-train: $(VENV)/serve.stamp  ## train the translator that ships (DATA=folder; hours; goes on where it stopped)
+train: $(VENV)/serve-$(TORCH).stamp  ## train the translator that ships (hours; goes on where it stopped)
 	$(BIN)/python -m model train --config configs/verso-en-de.yaml --data $(DATA)
 
-evaluate: $(VENV)/serve.stamp  ## score the translator that ships (DATA=folder)
+evaluate: $(VENV)/serve-$(TORCH).stamp  ## score the translator that ships
 	$(BIN)/python -m model evaluate --test $(DATA)/eval/tatoeba-test-v2020-07-28
 
-docker:  ## build and serve with Docker
+bench: $(VENV)/develop-$(TORCH).stamp  ## measure its speed, offline and over HTTP
+	$(BIN)/python -m benchmarks.speed
+
+docker:  ## build the image and serve with Docker
 	docker compose up --build
 
-clean:  ## remove the environment
+clean:  ## remove .venv
 	rm -rf $(VENV) *.egg-info

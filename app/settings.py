@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from app.errors import SettingsError
 
@@ -27,82 +26,73 @@ def _root_path(value: str) -> str:
     return value
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Read once, from ``VERSO_*``, and handed to ``create_app``."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX, frozen=True, use_attribute_docstrings=True, extra="forbid", protected_namespaces=()
-    )
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, extra="forbid", protected_namespaces=())
 
-    host: str = Field("127.0.0.1", min_length=1)
+    host: str = Field(default="127.0.0.1", min_length=1)
     """Address to listen on; 0.0.0.0 is every IPv4 address of the machine."""
 
-    port: int = Field(8000, ge=0, le=65535)
+    port: int = Field(default=8000, ge=0, le=65535)
     """Port to listen on; 0 takes any free one."""
 
     root_path: Annotated[str, AfterValidator(_root_path)] = ""
     """Path under which a proxy publishes the service, such as /verso."""
 
-    model: str = Field("auto", min_length=1)
+    model: str = Field(default="auto", min_length=1)
     """A bundle to serve, or auto: the translator that ships, its bundle built for the device on first use."""
 
     model_sha256: Annotated[str | None, AfterValidator(_digest)] = None
     """SHA-256 the bundle must have; another file is refused before anything of it runs."""
 
-    device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
+    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
     """Where the model runs: auto (a GPU if there is one), cpu, cuda or cuda:N."""
 
-    threads: int | None = Field(None, ge=1, le=1024)
+    threads: int | None = Field(default=None, ge=1, le=1024)
     """Processor threads of the model; all processors unless set."""
 
     cache_dir: Path | None = None
     """Folder for bundles built at start; ~/.cache/verso unless set."""
 
-    max_body_bytes: int = Field(2_000_000, ge=1_000, le=1_000_000_000)
+    max_body_bytes: int = Field(default=2_000_000, ge=1_000, le=1_000_000_000)
     """Largest request body, in bytes (413)."""
 
-    max_texts: int = Field(128, ge=1, le=100_000)
+    max_texts: int = Field(default=128, ge=1, le=100_000)
     """Most texts in one request (422)."""
 
-    max_text_characters: int = Field(50_000, ge=1, le=10_000_000)
+    max_text_characters: int = Field(default=50_000, ge=1, le=10_000_000)
     """Most characters in one text (422)."""
 
-    max_beam_size: int = Field(16, ge=1, le=64)
+    max_beam_size: int = Field(default=16, ge=1, le=64)
     """Widest beam a request may ask for (422)."""
 
-    max_hypotheses: int = Field(16, ge=1, le=64)
+    max_hypotheses: int = Field(default=16, ge=1, le=64)
     """Most hypotheses a request may ask for (422)."""
 
-    max_attention_cells: int = Field(200_000, ge=1_000, le=100_000_000)
+    max_attention_cells: int = Field(default=200_000, ge=1_000, le=100_000_000)
     """Most attention weights in one JSON answer (422); npz and PNG are not bounded by it."""
 
-    queue_sentences: int = Field(4_096, ge=1, le=10_000_000)
+    queue_sentences: int = Field(default=4_096, ge=1, le=10_000_000)
     """Sentences that may wait for the model; a request that does not fit is refused (429)."""
 
-    deadline_s: float = Field(30.0, gt=0, le=86_400)
+    deadline_s: float = Field(default=30.0, gt=0, le=86_400)
     """Seconds a request may take; then its work is stopped (504)."""
 
-    max_batch_tokens: int = Field(16_384, ge=64, le=100_000_000)
+    max_batch_tokens: int = Field(default=16_384, ge=64, le=100_000_000)
     """Padded size of what decodes together: sentences times longest source, and rows times longest target."""
 
-    max_batch_rows: int = Field(256, ge=1, le=1_000_000)
+    max_batch_rows: int = Field(default=256, ge=1, le=1_000_000)
     """Rows that decode together: sentences times beam size."""
 
-    drain_timeout_s: float = Field(30.0, ge=0, le=86_400)
+    drain_timeout_s: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds running requests get to finish after SIGTERM."""
 
-    keep_alive_s: int = Field(30, ge=1, le=86_400)
+    keep_alive_s: int = Field(default=30, ge=1, le=86_400)
     """Seconds an idle connection is kept open."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe log lines that are written."""
-
-    @classmethod
-    def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **others: Any
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Values come from whoever makes the settings, which is :func:`load_settings`, and from nowhere else."""
-        return (init_settings,)
 
     @model_validator(mode="after")
     def _relations_hold(self) -> Self:

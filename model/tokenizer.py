@@ -213,10 +213,16 @@ def learn_tokenizer(
             minloglevel=2,
         )
     except RuntimeError as error:
-        bound = re.search(r"value <= (\d+)", str(error))
-        advice = f"; the text allows at most {bound[1]}" if bound else f" ({str(error).splitlines()[-1].strip()})"
         raise ConfigError(
-            f"A vocabulary of {vocab_size} cannot be learned from this text{advice}. "
-            "Lower vocab_size or give more text."
+            f"A vocabulary of {vocab_size} cannot be learned from this text: {_advice(str(error))}."
         ) from error
     return Tokenizer(sink.getvalue())
+
+
+def _advice(message: str) -> str:
+    """What SentencePiece's message means to whoever chose the size."""
+    if highest := re.search(r"value <= (\d+)", message):
+        return f"it allows at most {highest[1]}; lower vocab_size or give more text"
+    if lowest := re.search(r"required_chars\. \d+ vs (\d+)", message):
+        return f"its characters, the bytes and the special tokens alone are {lowest[1]}; raise vocab_size"
+    return message.splitlines()[-1].strip()

@@ -42,7 +42,7 @@ def installed() -> tuple[str, str] | None:
     except importlib.metadata.PackageNotFoundError:
         return None
     # The build without a label is the CUDA one on Linux, and the only one elsewhere.
-    return version, "cpu" if local == "cpu" or platform.system() != "Linux" else "cuda"
+    return version, "cuda" if local != "cpu" and platform.system() == "Linux" else "cpu"
 
 
 def pip_install(*arguments: str) -> bool:
@@ -92,7 +92,7 @@ def main() -> int:
         if build == "cpu":
             print("TORCH=cuda installs the CUDA build (gigabytes) instead.", file=sys.stderr)
         return 1
-    if installed() != (version, build) and platform.system() == "Linux":
+    if installed() != (version, build):
         print(
             f"\ntorch {version} is installed, but not its {build} build: pip found no other. "
             "TORCH=cpu is what this machine can have.",

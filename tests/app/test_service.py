@@ -143,8 +143,7 @@ def test_nothing_is_taken_while_the_model_loads() -> None:
 
         service = TranslationService(Settings(), Metrics(), load)
         await service.start()
-        assert service.state == "loading"
-        assert service.manifests == []
+        assert (service.state, service.manifests) == ("loading", [])
         with pytest.raises(NotReady, match="still loading"):
             await ask(service, "x")
         gate.set()

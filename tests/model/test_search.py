@@ -69,7 +69,7 @@ def test_min_and_max_new_tokens_bound_the_answer() -> None:
     transformer = tiny_transformer()
     for source in random_sources(5):
         for decoding in ("greedy", "beam"):
-            options = DecodingOptions(decoding=decoding, min_new_tokens=7, max_new_tokens=9)  # type: ignore[arg-type]
+            options = DecodingOptions(decoding=decoding, min_new_tokens=7, max_new_tokens=9)
             found = answer(transformer, source, options)
             assert 7 <= len(found.token_ids) <= 9
             if decoding == "greedy":

@@ -53,7 +53,7 @@ def random_sources(number: int, vocab_size: int = 12, seed: int = 0, longest: in
     """Sources of 1 to ``longest`` tokens, end token last."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, longest + 1, (number,), generator=generator).tolist()
-    return [torch.randint(3, vocab_size, (length,), generator=generator).tolist() + [2] for length in lengths]
+    return [[*torch.randint(3, vocab_size, (length,), generator=generator).tolist(), 2] for length in lengths]
 
 
 def cohort(transformer: Transformer, width: int, longest_target: int = 60) -> Cohort:
@@ -73,5 +73,5 @@ def decode(
 def log_probs(transformer: Transformer, source: list[int], prefix: list[int]) -> torch.Tensor:
     """Log-probabilities of the token after ``prefix``, from the full, uncached pass: (V,)."""
     with torch.inference_mode():
-        logits = transformer(torch.tensor([source]), torch.tensor([[VOCABULARY.start_id, *prefix]]))
+        logits: torch.Tensor = transformer(torch.tensor([source]), torch.tensor([[VOCABULARY.start_id, *prefix]]))
     return logits[0, -1].log_softmax(-1)
