@@ -136,7 +136,7 @@ def test_the_loss_and_its_gradients_are_torchs(smoothing: float, chunk_rows: int
     targets = torch.randint(0, 9, (10,), generator=generator)
     ours = [tensor.clone().requires_grad_() for tensor in tensors]
     theirs = [tensor.clone().requires_grad_() for tensor in tensors]
-    loss, nll = label_smoothed_loss(*ours, targets, smoothing, chunk_rows)
+    loss, nll = label_smoothed_loss(ours[0], ours[1], ours[2], targets, smoothing, chunk_rows)
     logits = theirs[0] @ theirs[1].T + theirs[2]
     expected = torch.nn.functional.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
     torch.testing.assert_close(loss, expected)

@@ -1,0 +1,106 @@
+"""How a running service does under load: sentences a second, latency, and whether it stays responsive meanwhile.
+
+usage: python benchmarks/serving.py --url http://127.0.0.1:8000 --text FILE --clients 1 8 64
+
+Every client sends one sentence a request, one request after the other. Before each measurement the service is warmed
+up with the same number of clients. While the clients run, /livez is probed 200 times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+PROBES = 200
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value that ``share`` of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+async def run_clients(
+    client: httpx.AsyncClient, sentences: list[str], num_clients: int, seconds: float, fields: dict[str, object]
+) -> tuple[list[float], float]:
+    """Let clients ask for a while; returns the latencies in seconds and how long it took."""
+    latencies: list[float] = []
+    end = time.perf_counter() + seconds
+
+    async def one(number: int) -> None:
+        place = number
+        while time.perf_counter() < end:
+            began = time.perf_counter()
+            response = await client.post("/translate", json={"text": sentences[place % len(sentences)], **fields})
+            if response.status_code != 200:
+                raise SystemExit(f"the service answered {response.status_code}: {response.text}")
+            latencies.append(time.perf_counter() - began)
+            place += num_clients
+
+    began = time.perf_counter()
+    await asyncio.gather(*(one(number) for number in range(num_clients)))
+    return latencies, time.perf_counter() - began
+
+
+async def probe(client: httpx.AsyncClient, seconds: float) -> list[float]:
+    """Latencies of /livez, spread over the time given."""
+    latencies: list[float] = []
+    for _ in range(PROBES):
+        began = time.perf_counter()
+        (await client.get("/livez")).raise_for_status()
+        latencies.append(time.perf_counter() - began)
+        await asyncio.sleep(seconds / PROBES)
+    return latencies
+
+
+async def measure(arguments: argparse.Namespace) -> None:
+    """Print one line for each number of clients."""
+    sentences = arguments.text.read_text(encoding="utf-8").splitlines()[: arguments.limit]
+    fields: dict[str, object] = {"source": arguments.source, "target": arguments.target, "decoding": arguments.decoding}
+    limits = httpx.Limits(max_connections=max(arguments.clients))
+    async with (
+        httpx.AsyncClient(base_url=arguments.url, timeout=120, limits=limits, trust_env=False) as client,
+        httpx.AsyncClient(base_url=arguments.url, timeout=120, trust_env=False) as prober,
+    ):
+        for num_clients in arguments.clients:
+            await run_clients(client, sentences, num_clients, 2.0, fields)
+            (latencies, elapsed), probes = await asyncio.gather(
+                run_clients(client, sentences, num_clients, arguments.seconds, fields),
+                probe(prober, arguments.seconds * 0.9),
+            )
+            row = {
+                "clients": num_clients,
+                "decoding": arguments.decoding,
+                "sentences_per_s": round(len(latencies) / elapsed, 1),
+                "p50_ms": round(statistics.median(latencies) * 1000, 1),
+                "p95_ms": round(percentile(latencies, 0.95) * 1000, 1),
+                "p99_ms": round(percentile(latencies, 0.99) * 1000, 1),
+                "livez_p99_ms": round(percentile(probes, 0.99) * 1000, 1),
+            }
+            print(json.dumps(row), flush=True)
+
+
+def main() -> int:
+    """Read the arguments and measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", default="http://127.0.0.1:8000")
+    parser.add_argument("--text", type=Path, required=True, help="one sentence a line")
+    parser.add_argument("--limit", type=int, default=2000, help="sentences used; default 2000")
+    parser.add_argument("--source", default="en")
+    parser.add_argument("--target", default="de")
+    parser.add_argument("--decoding", choices=("greedy", "beam"), default="beam")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
+    parser.add_argument("--seconds", type=float, default=15.0, help="length of each measurement; default 15")
+    asyncio.run(measure(parser.parse_args()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
