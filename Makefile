@@ -22,7 +22,7 @@ help:  ## this list
 	@echo
 	@echo "PYTHON=python3.12   the interpreter to build on (3.11-3.13; found by itself otherwise)"
 	@echo "TORCH=cpu|cuda      torch's build; by itself: cuda where nvidia-smi finds a GPU, cpu elsewhere"
-	@echo "DATA=folder         where the corpora lie, for train and evaluate (now $(DATA))"
+	@echo "DATA=folder         where the corpora lie, for train, evaluate and bench (now $(DATA))"
 	@echo "VERSO_PORT=9000 ... settings of the service: docs/operating.md"
 
 $(BIN)/python:
@@ -70,8 +70,8 @@ train: $(VENV)/serve-$(TORCH).stamp  ## train the translator that ships (hours; 
 evaluate: $(VENV)/serve-$(TORCH).stamp  ## score the translator that ships
 	$(BIN)/python -m model evaluate --test $(DATA)/eval/tatoeba-test-v2020-07-28
 
-bench: $(VENV)/develop-$(TORCH).stamp  ## measure its speed, offline and over HTTP
-	$(BIN)/python -m benchmarks.speed
+bench: $(VENV)/develop-$(TORCH).stamp  ## measure the running service under load (while make serve runs)
+	$(BIN)/python benchmarks/serving.py --text $(DATA)/eval/tatoeba-test-v2020-07-28.en
 
 docker:  ## build the image and serve with Docker
 	docker compose up --build

@@ -240,7 +240,10 @@ class Engine:
         width = joining[0].width
         running = next((one for one in self._running if one.may_join and one.cohort.width == width), None)
         if running is None:
-            running = self._open(translator.cohort(width), may_join=True)
+            running = self._open(translator, width, may_join=True)
+        if running is None:
+            self._fail(joining)
+            return
         self._metrics.joined(
             [len(sentence.source_ids) for sentence in joining],
             [sentence.started_at - sentence.arrived_at for sentence in joining],
@@ -283,19 +286,19 @@ class Engine:
         alone = not running.may_join
         self._close(running)
         if alone or len(sentences) == 1:
-            for sentence in sentences:
-                self._metrics.sentence_left("failed")
-                sentence.deliver(InferenceFailed())
+            self._fail(sentences)
             return
         for sentence in sentences:
-            try:
-                own = self._open(translator.cohort(sentence.width), may_join=False)
-            except Exception:
-                logger.exception("a cohort could not be made")
-                self._metrics.sentence_left("failed")
-                sentence.deliver(InferenceFailed())
-                continue
-            self._admit(translator, own, [sentence])
+            own = self._open(translator, sentence.width, may_join=False)
+            if own is None:
+                self._fail([sentence])
+            else:
+                self._admit(translator, own, [sentence])
+
+    def _fail(self, sentences: Sequence[WaitingSentence]) -> None:
+        for sentence in sentences:
+            self._metrics.sentence_left("failed")
+            sentence.deliver(InferenceFailed())
 
     def _hand_out(self, running: _Running, finished: Sequence[Finished]) -> None:
         if not finished:
@@ -318,8 +321,13 @@ class Engine:
                 self._metrics.sentence_left("failed")
                 sentence.deliver(outcome.error or InferenceFailed())
 
-    def _open(self, cohort: Cohort, *, may_join: bool) -> _Running:
-        running = _Running(cohort, may_join=may_join)
+    def _open(self, translator: Translator, width: int, *, may_join: bool) -> _Running | None:
+        """A cohort to join, or None where the model cannot make one, for want of memory perhaps."""
+        try:
+            running = _Running(translator.cohort(width), may_join=may_join)
+        except Exception:
+            logger.exception("a cohort could not be made", extra={"fields": {"width": width}})
+            return None
         with self._wake:
             self._running.append(running)
         return running

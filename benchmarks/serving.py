@@ -1,6 +1,7 @@
 """How a running service does under load: sentences a second, latency, and whether it stays responsive meanwhile.
 
 usage: python benchmarks/serving.py --url http://127.0.0.1:8000 --text FILE --clients 1 8 64
+       (make bench, while make serve runs)
 
 Every client sends one sentence a request, one request after the other. Before each measurement the service is warmed
 up with the same number of clients. While the clients run, /livez is probed 200 times.
@@ -17,6 +18,9 @@ import time
 from pathlib import Path
 
 import httpx
+
+from model.errors import DataError
+from model.training.corpus import read_lines
 
 PROBES = 200
 
@@ -62,7 +66,7 @@ async def probe(client: httpx.AsyncClient, seconds: float) -> list[float]:
 
 async def measure(arguments: argparse.Namespace) -> None:
     """Print one line for each number of clients."""
-    sentences = arguments.text.read_text(encoding="utf-8").splitlines()[: arguments.limit]
+    sentences = read_lines(arguments.text)[: arguments.limit]
     fields: dict[str, object] = {"source": arguments.source, "target": arguments.target, "decoding": arguments.decoding}
     limits = httpx.Limits(max_connections=max(arguments.clients))
     async with (
@@ -91,14 +95,22 @@ def main() -> int:
     """Read the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", default="http://127.0.0.1:8000")
-    parser.add_argument("--text", type=Path, required=True, help="one sentence a line")
+    parser.add_argument("--text", type=Path, required=True, help="one sentence a line (plain, .gz, .xz)")
     parser.add_argument("--limit", type=int, default=2000, help="sentences used; default 2000")
     parser.add_argument("--source", default="en")
     parser.add_argument("--target", default="de")
     parser.add_argument("--decoding", choices=("greedy", "beam"), default="beam")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
     parser.add_argument("--seconds", type=float, default=15.0, help="length of each measurement; default 15")
-    asyncio.run(measure(parser.parse_args()))
+    arguments = parser.parse_args()
+    try:
+        asyncio.run(measure(arguments))
+    except DataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except httpx.TransportError as error:
+        print(f"error: no answer from {arguments.url} ({type(error).__name__}); is it running?", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -244,3 +244,19 @@ def test_a_model_that_does_not_load_is_reported() -> None:
     engine.start()
     assert loaded.get(timeout=PATIENCE_S) is error
     engine.stop(PATIENCE_S)
+
+
+def test_a_cohort_that_cannot_be_made_costs_its_sentences_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = FakeTranslator()
+    inbox = Inbox()
+
+    def no_memory(width: int) -> Any:
+        raise RuntimeError("out of memory")
+
+    with engine_of(translator) as engine:
+        monkeypatch.setattr(translator, "cohort", no_memory)
+        engine.submit([ids("a"), ids("b")], GREEDY, inbox.deliver)
+        assert all(isinstance(outcome, InferenceFailed) for outcome in inbox.take(2).values())
+        monkeypatch.undo()
+        engine.submit([ids("c")], GREEDY, inbox.deliver)
+        assert text_of(inbox.take(1)[0]) == "c"
