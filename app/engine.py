@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 import logging
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -87,8 +88,12 @@ class Engine:
         self._on_loaded = on_loaded
         self._wake = threading.Condition()
         self._calls: deque[_Call] = deque()
-        self._withdrawn: set[int] = set()
+        # Guarded by the lock. Whoever takes a sentence out of _decoding settles it, so that it is settled once.
+        self._decoding: dict[int, WaitingSentence] = {}  # left the line, and somebody waits for them
+        self._calling: _Call | None = None  # is being run, and somebody waits for it
+        self._withdrawn: set[int] = set()  # nobody waits for them, but a cohort may still hold them
         self._stopping = False
+        self._max_target_tokens = sys.maxsize  # until the model says
         self._keys = itertools.count()
         self._running: list[_Running] = []
         # A daemon, so that a start given up while the model still loads does not hold the process.
@@ -105,6 +110,8 @@ class Engine:
             self._wake.notify_all()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
+        else:
+            self._abandon()  # it was never started, or has done so itself
 
     @property
     def num_waiting(self) -> int:
@@ -135,7 +142,13 @@ class Engine:
             QueueFull: They do not fit into the line.
         """
         sentences = [
-            WaitingSentence(next(self._keys), source_ids, options, _deliver_at(place, deliver))
+            WaitingSentence(
+                next(self._keys),
+                source_ids,
+                options,
+                _deliver_at(place, deliver),
+                max_target_tokens=self._max_target_tokens,
+            )
             for place, source_ids in enumerate(sources)
         ]
         with self._wake:
@@ -177,9 +190,11 @@ class Engine:
         with self._wake:
             waiting = self._scheduler.withdraw(keys)
             self._calls = deque(call for call in self._calls if call.key not in keys)
-            running = {key for running in self._running for key in running.sentences if key in keys}
-            self._withdrawn |= running
-            for _ in range(len(waiting) + len(running)):
+            if self._calling is not None and self._calling.key in keys:
+                self._calling = None
+            decoding = [key for key in keys if self._decoding.pop(key, None) is not None]
+            self._withdrawn.update(decoding)
+            for _ in range(len(waiting) + len(decoding)):
                 self._metrics.sentence_left("expired" if expired else "cancelled")
             self._wake.notify_all()
 
@@ -189,16 +204,19 @@ class Engine:
 
     def _run(self) -> None:
         try:
-            translator = self._load()
-            translator.warm_up(self._warm_up_widths)
-        except BaseException as error:
-            logger.debug("the model could not be loaded", exc_info=True)
-            self._on_loaded(error)
-            return
-        self._on_loaded(translator)
-        try:
+            try:
+                translator = self._load()
+                translator.warm_up(self._warm_up_widths)
+            except BaseException as error:
+                logger.debug("the model could not be loaded", exc_info=True)
+                self._on_loaded(error)
+                return
+            self._max_target_tokens = translator.manifest.max_target_tokens
+            self._on_loaded(translator)
             while self._turn(translator):
                 pass
+        except Exception:
+            logger.critical("the engine ends", exc_info=True)
         finally:
             self._abandon()
 
@@ -212,15 +230,13 @@ class Engine:
             if self._stopping:
                 return False
             withdrawn, self._withdrawn = self._withdrawn, set()
-            call = self._calls.popleft() if self._calls else None
-        self._leave(withdrawn)
+        self._leave(translator, withdrawn)
         with self._wake:
-            loads = {running.cohort.width: running.load() for running in self._running if running.may_join}
-            joining = self._scheduler.take(loads)
+            joining = self._scheduler.take(self._loads())
+            self._decoding.update((sentence.key, sentence) for sentence in joining)
         if joining:
             self._join(translator, joining)
-        if call is not None:
-            call.deliver(self._guarded(lambda: call.run(translator)))
+        self._make_call(translator)
         for running in list(self._running):
             self._step(translator, running)
         with self._wake:
@@ -229,12 +245,39 @@ class Engine:
             )
         return True
 
-    def _leave(self, keys: set[int]) -> None:
-        if not keys:
+    def _loads(self) -> dict[int, Load]:
+        """What decodes, by width; under 0, which is nobody's width, those that decode alone."""
+        loads = {running.cohort.width: running.load() for running in self._running if running.may_join}
+        alone = [running.cohort.num_rows for running in self._running if not running.may_join]
+        return {**loads, 0: Load(len(alone), sum(alone))} if alone else loads
+
+    def _make_call(self, translator: Translator) -> None:
+        with self._wake:
+            call = self._calling = self._calls.popleft() if self._calls else None
+        if call is None:
             return
+        outcome = self._guarded(lambda: call.run(translator))
+        with self._wake:
+            wanted, self._calling = self._calling is call, None
+        if wanted:
+            _deliver(call, outcome)
+
+    def _leave(self, translator: Translator, keys: set[int]) -> None:
         for running in list(self._running):
-            running.cohort.leave(keys)
-            self._forget(running, keys)
+            leaving = keys & running.sentences.keys()
+            if not leaving:
+                continue
+            intact = True
+            try:
+                running.cohort.leave(leaving)
+            except Exception:
+                logger.exception("leaving failed", extra={"fields": {"sentences": len(leaving)}})
+                intact = False
+            if not intact:
+                self._separate(translator, running)
+                continue
+            for key in leaving:
+                del running.sentences[key]
 
     def _join(self, translator: Translator, joining: list[WaitingSentence]) -> None:
         width = joining[0].width
@@ -251,17 +294,21 @@ class Engine:
         self._admit(translator, running, joining)
 
     def _admit(self, translator: Translator, running: _Running, joining: list[WaitingSentence]) -> None:
-        with self._wake:
-            running.sentences.update((sentence.key, sentence) for sentence in joining)
+        joining = self._wanted(joining)
+        if not joining:
+            return
+        running.sentences.update((sentence.key, sentence) for sentence in joining)
         requests = [DecodingRequest(sentence.key, sentence.source_ids, sentence.options) for sentence in joining]
+        finished: list[Finished] | None = None
         try:
             finished = running.cohort.join(requests)
         except Exception:
             logger.exception("joining failed", extra={"fields": {"sentences": len(joining)}})
-            # The cohort's tensors cannot be trusted any more.
+        # Out here, so that no exception holds on to tensors whose memory is needed.
+        if finished is None:
             self._separate(translator, running)
-            return
-        self._hand_out(running, finished)
+        else:
+            self._hand_out(running, finished)
 
     def _step(self, translator: Translator, running: _Running) -> None:
         if not running.sentences:
@@ -269,10 +316,12 @@ class Engine:
             return
         began = time.perf_counter()
         num_rows = running.cohort.num_rows
+        finished: list[Finished] | None = None
         try:
             finished = running.cohort.step()
         except Exception:
             logger.exception("a step failed", extra={"fields": {"rows": num_rows}})
+        if finished is None:
             self._separate(translator, running)
             return
         self._metrics.stepped(num_rows, time.perf_counter() - began)
@@ -281,11 +330,15 @@ class Engine:
             self._close(running)
 
     def _separate(self, translator: Translator, running: _Running) -> None:
-        """After a failure: give each sentence a cohort of its own, so that the one at fault fails alone."""
-        sentences = list(running.sentences.values())
+        """After a failure: give each sentence a cohort of its own, so that the one at fault fails alone.
+
+        The failed cohort's tensors cannot be trusted any more: its sentences start again.
+        """
+        sentences = self._wanted(running.sentences.values())
         alone = not running.may_join
+        num_held = len(running.sentences)
         self._close(running)
-        if alone or len(sentences) == 1:
+        if alone or num_held == 1:
             self._fail(sentences)
             return
         for sentence in sentences:
@@ -295,10 +348,17 @@ class Engine:
             else:
                 self._admit(translator, own, [sentence])
 
+    def _wanted(self, sentences: Iterable[WaitingSentence]) -> list[WaitingSentence]:
+        """Those somebody still waits for."""
+        with self._wake:
+            return [sentence for sentence in sentences if sentence.key in self._decoding]
+
     def _fail(self, sentences: Sequence[WaitingSentence]) -> None:
-        for sentence in sentences:
+        with self._wake:
+            failed = [sentence for sentence in sentences if self._decoding.pop(sentence.key, None) is not None]
+        for sentence in failed:
             self._metrics.sentence_left("failed")
-            sentence.deliver(InferenceFailed())
+            _deliver(sentence, InferenceFailed())
 
     def _hand_out(self, running: _Running, finished: Sequence[Finished]) -> None:
         if not finished:
@@ -306,20 +366,20 @@ class Engine:
         done: list[tuple[WaitingSentence, Finished]] = []
         with self._wake:
             for outcome in finished:
-                sentence = running.sentences.pop(outcome.key)
-                if outcome.key in self._withdrawn:
-                    self._withdrawn.discard(outcome.key)
-                else:
+                running.sentences.pop(outcome.key, None)
+                self._withdrawn.discard(outcome.key)
+                sentence = self._decoding.pop(outcome.key, None)
+                if sentence is not None:
                     done.append((sentence, outcome))
             self._scheduler.finished(len(finished))
         for sentence, outcome in done:
             if outcome.hypothesis is not None:
                 self._metrics.sentence_left("finished", len(outcome.hypothesis.token_ids))
-                sentence.deliver(outcome.hypothesis)
+                _deliver(sentence, outcome.hypothesis)
             else:
                 logger.error("a sentence failed", extra={"fields": {"error": str(outcome.error)}})
                 self._metrics.sentence_left("failed")
-                sentence.deliver(outcome.error or InferenceFailed())
+                _deliver(sentence, outcome.error or InferenceFailed())
 
     def _open(self, translator: Translator, width: int, *, may_join: bool) -> _Running | None:
         """A cohort to join, or None where the model cannot make one, for want of memory perhaps."""
@@ -336,11 +396,6 @@ class Engine:
         with self._wake:
             self._running.remove(running)
 
-    def _forget(self, running: _Running, keys: Collection[int]) -> None:
-        with self._wake:
-            for key in keys:
-                running.sentences.pop(key, None)
-
     def _guarded(self, run: Callable[[], Any]) -> object:
         """The result, or the exception as clients may see it."""
         try:
@@ -354,14 +409,25 @@ class Engine:
     def _abandon(self) -> None:
         with self._wake:
             self._stopping = True
-            waiting = self._scheduler.clear()
-            calls, self._calls = list(self._calls), deque()
-            decoding = [sentence for running in self._running for sentence in running.sentences.values()]
+            sentences = [*self._scheduler.clear(), *self._decoding.values()]
+            calls = [*self._calls] if self._calling is None else [self._calling, *self._calls]
+            self._decoding, self._calls, self._calling = {}, deque(), None
+            self._withdrawn = set()
             self._running = []
-        for sentence in [*waiting, *decoding]:
-            sentence.deliver(Dropped())
+            self._metrics.load_changed(0, 0)
+        for sentence in sentences:
+            self._metrics.sentence_left("cancelled")
+            _deliver(sentence, Dropped())
         for call in calls:
-            call.deliver(Dropped())
+            _deliver(call, Dropped())
+
+
+def _deliver(to: WaitingSentence | _Call, outcome: object) -> None:
+    """Hand over an outcome; a callback that raises harms nobody else."""
+    try:
+        to.deliver(outcome)
+    except Exception:
+        logger.exception("an outcome could not be delivered")
 
 
 def _deliver_at(place: int, deliver: Callable[[int, object], None]) -> Callable[[object], None]:

@@ -4,7 +4,7 @@
 
     ServiceError
     ├─ QueueFull             too many sentences wait                         429  Retry-After
-    ├─ NotReady              loading, draining or stopped                    503  Retry-After
+    ├─ NotReady              loading, draining, failed, ended                  503  Retry-After
     ├─ DeadlineExceeded      the request took longer than it may             504
     ├─ InferenceFailed       the model raised something unforeseen           500  detail hidden
     ├─ BodyTooLarge          more bytes than a body may have                 413
@@ -68,7 +68,7 @@ class NotReady(ServiceError):
         meaning = {
             "loading": "The model is still loading",
             "draining": "The service is shutting down and takes no new requests",
-            "failed": "The model could not be loaded",
+            "failed": "The model could not be loaded or no longer works",
             "stopped": "The service has stopped",
         }.get(reason, reason)
         super().__init__(f"{meaning}; try again in {retry_after_s:.0f} s.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import math
+import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -34,6 +35,7 @@ class WaitingSentence:
         deliver: Takes the outcome, on the engine's thread.
         arrived_at: Clock time it was admitted.
         started_at: Clock time it joined the model; NaN while it waits.
+        max_target_tokens: Tokens the model can produce at all, whatever the options allow.
     """
 
     key: int
@@ -42,6 +44,7 @@ class WaitingSentence:
     deliver: Callable[[object], None]
     arrived_at: float = 0.0
     started_at: float = math.nan
+    max_target_tokens: int = sys.maxsize
 
     @property
     def width(self) -> int:
@@ -51,7 +54,8 @@ class WaitingSentence:
     @property
     def longest_target(self) -> int:
         """Tokens its answer may have."""
-        return self.options.max_new_tokens or default_max_new_tokens(len(self.source_ids), 10**9)
+        wanted = self.options.max_new_tokens or default_max_new_tokens(len(self.source_ids), self.max_target_tokens)
+        return min(wanted, self.max_target_tokens)
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,8 @@ class Scheduler:
             else:
                 passed_over = True
         if chosen:
+            if not any(load.num_rows for load in loads.values()):
+                self._last_finish = now  # the model was idle, which does not make it slow
             taken = {sentence.key for sentence in chosen}
             self._line = [entry for entry in self._line if entry[1] not in taken]
             for sentence in chosen:

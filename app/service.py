@@ -17,6 +17,7 @@ from app.metrics import Metrics
 from app.scheduler import Budget, Scheduler
 from app.settings import Settings
 from model.decoding.options import DecodingOptions, Hypothesis
+from model.errors import ModelError
 
 if TYPE_CHECKING:
     from model.bundle import Manifest
@@ -156,6 +157,7 @@ class TranslationService:
                 prepared = await self._off_loop(
                     sum(map(len, texts)), lambda: [translator.prepare(text, *pair) for text in texts]
                 )
+                submitted = self._clock()
                 outcomes, queue_s = await self._decode(prepared, options, timeout)
                 decoded = self._clock()
                 weights = await self._align(prepared, outcomes, timeout) if return_alignment else [None] * len(prepared)
@@ -173,7 +175,7 @@ class TranslationService:
             num_source_tokens=sum(result.num_source_tokens for result in done),
             num_target_tokens=sum(result.num_target_tokens for result in done),
             queue_ms=queue_s * 1000,
-            decode_ms=max(0.0, decoded - began - queue_s) * 1000,
+            decode_ms=max(0.0, decoded - submitted - queue_s) * 1000,
             total_ms=total_s * 1000,
         )
 
@@ -243,7 +245,8 @@ class TranslationService:
     def _on_loaded(self, loaded: Translator | BaseException) -> None:
         if isinstance(loaded, BaseException):
             self.failure = loaded
-            self._change_state("failed")
+            if self._state != "stopped":
+                self._change_state("failed")
         else:
             self._translator = loaded
             if self._state == "loading":
@@ -269,6 +272,8 @@ class TranslationService:
         try:
             yield
         except Dropped:
+            if self._state == "ready":  # nobody stopped the engine: it died, and /readyz is to say so
+                self._change_state("failed")
             raise self.not_ready() from None
         except asyncio.CancelledError:
             if not self._giving_up:
@@ -335,11 +340,13 @@ class TranslationService:
     ) -> list[Any]:
         async def align(text: PreparedText, own: Sequence[Hypothesis | Exception]) -> Any:
             hypotheses = [outcome for outcome in own if isinstance(outcome, Hypothesis)]
+            if not own:
+                return []  # a blank text: nothing to ask the model
             if len(hypotheses) < len(own):
                 return None
             try:
                 return await self._call(lambda translator: translator.align(text, hypotheses), timeout)
-            except InferenceFailed as failure:
+            except (InferenceFailed, ModelError) as failure:
                 return failure
 
         return [await align(text, own) for text, own in zip(prepared, outcomes, strict=True)]

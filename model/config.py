@@ -65,6 +65,13 @@ class ModelConfig:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ConfigError(f"{name} is {value!r}; it must be a whole number of at least 1.")
+        for name in ("dropout", "layer_norm_eps"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise ConfigError(f"{name} is {value!r}; it must be a number.")
+        for name in ("share_embeddings", "tie_output"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be true or false.")
         if self.d_model % self.num_heads:
             raise ConfigError(
                 f"num_heads is {self.num_heads}, which does not divide d_model {self.d_model}; "
@@ -74,6 +81,8 @@ class ModelConfig:
             raise ConfigError(f"d_model is {self.d_model}; sines and cosines come in pairs, so it must be even.")
         if not 0.0 <= self.dropout < 1.0:
             raise ConfigError(f"dropout is {self.dropout}; it must be at least 0 and below 1.")
+        if not 0.0 < self.layer_norm_eps < 1.0:
+            raise ConfigError(f"layer_norm_eps is {self.layer_norm_eps}; it must be above 0 and below 1.")
         if self.activation not in ("relu", "silu", "gelu"):
             raise ConfigError(f"activation is {self.activation!r}; it must be 'relu', 'silu' or 'gelu'.")
         if self.norm not in ("pre", "post"):

@@ -26,7 +26,7 @@ class Dropout(nn.Module):
 
     def __init__(self, probability: float) -> None:
         super().__init__()
-        self.threshold = round(probability * 256)
+        self.threshold = min(255, round(probability * 256))
 
     def forward(self, x: Tensor) -> Tensor:
         """Drop from ``x``, any shape; the identity outside training."""

@@ -43,7 +43,7 @@ def attention_heat_map(weights: Tensor, row_tokens: Sequence[str], column_tokens
     height = min(_MAX_INCHES, 0.6 + down * (1.4 + _CELL_INCHES * len(row_tokens)))
     figure = Figure(figsize=(max(width, 4.0), max(height, 3.0)), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(_visible(title), fontsize=11)
     panels = figure.subplots(down, across, squeeze=False).flat
     # Cells shrink once the picture is as large as it gets, and labels with them.
     cell = min(
@@ -90,7 +90,8 @@ def learning_curve(rows: Sequence[Mapping[str, float | None]], path: Path) -> No
         for number, key in enumerate(pairs):
             _line(bleu_axes, rows, key, f"BLEU {key.removeprefix('bleu_')}", f"C{number + 2}", "-")
         bleu_axes.set_ylim(bottom=0)
-    figure.legend(loc="outside upper center", ncols=4, fontsize=9)
+    if any(axes.lines for axes in figure.axes):
+        figure.legend(loc="outside upper center", ncols=4, fontsize=9)
     figure.savefig(path, format="png")
 
 

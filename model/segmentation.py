@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import sentencex
 
@@ -17,6 +18,8 @@ _LINE = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _AFTER_CLAUSE = re.compile(r"[;:,.!?…—–)\]}»”]+(?=\s)|(?<=\s)(?=[—–(\[{«„“])")
 _AFTER_SPACE = re.compile(r"\s+")
 _ZERO_WIDTH_JOINER = "\u200d"
+_FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
+_TAG = re.compile("[\U000e0020-\U000e007f]")
 
 
 @dataclass(frozen=True)
@@ -94,11 +97,11 @@ def _split_long(text: str, start: int, end: int, fits: Callable[[str], bool]) ->
             segments.append(Segment(start, end))
             break
         cut = (
-            _furthest([match.end() for match in _AFTER_CLAUSE.finditer(text, start, end)], text, start, end, fits)
-            or _furthest([match.start() for match in _AFTER_SPACE.finditer(text, start, end)], text, start, end, fits)
+            _furthest((match.end() for match in _AFTER_CLAUSE.finditer(text, start, end)), text, start, end, fits)
+            or _furthest((match.start() for match in _AFTER_SPACE.finditer(text, start, end)), text, start, end, fits)
             or _furthest(_character_breaks(text, start, end), text, start, end, fits)
             # A single character that does not fit: the model takes less than one; let it say so.
-            or next(iter(_character_breaks(text, start, end)), end)
+            or next(_character_breaks(text, start, end), end)
         )
         first, last = _trim(text, start, cut)
         segments.append(Segment(first, last))
@@ -106,13 +109,18 @@ def _split_long(text: str, start: int, end: int, fits: Callable[[str], bool]) ->
     return segments
 
 
-def _furthest(cuts: list[int], text: str, start: int, end: int, fits: Callable[[str], bool]) -> int | None:
-    """The last of ``cuts`` that leaves a first part that fits; None where there is none."""
-    cuts = [cut for cut in cuts if start < cut < end and not text[start:cut].isspace()]
+def _furthest(places: Iterable[int], text: str, start: int, end: int, fits: Callable[[str], bool]) -> int | None:
+    """The last of ``places`` that leaves a first part that fits; None where there is none.
+
+    They are drawn as needed: looking for all of them anew for every segment would take a long text seconds.
+    """
+    drawn = (place for place in places if start < place < end)
+    cuts = list(islice(drawn, 1))
     # Doubling first, so that a long rest is never measured whole.
     low, high = -1, 0
     while high < len(cuts) and fits(text[start : cuts[high]]):
         low, high = high, 2 * high + 1
+        cuts += islice(drawn, high + 1 - len(cuts))
     high = min(high, len(cuts))
     while high - low > 1:
         middle = (low + high) // 2
@@ -123,12 +131,15 @@ def _furthest(cuts: list[int], text: str, start: int, end: int, fits: Callable[[
     return cuts[low] if low >= 0 else None
 
 
-def _character_breaks(text: str, start: int, end: int) -> list[int]:
-    """Places between characters that do not tear an accent or an emoji sequence apart."""
-    return [
-        place
-        for place in range(start + 1, end)
-        if not unicodedata.combining(text[place])
-        and unicodedata.category(text[place]) not in ("Mn", "Me", "Sk")
-        and _ZERO_WIDTH_JOINER not in (text[place], text[place - 1])
-    ]
+def _character_breaks(text: str, start: int, end: int) -> Iterator[int]:
+    """Places between characters that do not tear an accent, an emoji sequence or a flag apart."""
+    flag_letters = 0
+    for place in range(start + 1, end):
+        flag_letters = flag_letters + 1 if _FLAG_LETTER.match(text, place - 1) else 0
+        if (
+            unicodedata.category(text[place]) not in ("Mn", "Mc", "Me", "Sk")
+            and _ZERO_WIDTH_JOINER not in (text[place], text[place - 1])
+            and not _TAG.match(text, place)
+            and not (flag_letters % 2 and _FLAG_LETTER.match(text, place))
+        ):
+            yield place

@@ -110,8 +110,16 @@ class Tokenizer:
         """A source sentence as ids: marker of the wanted language, pieces, end token."""
         return [self._marker(target), *self._processor.EncodeAsIds(text), END_ID]
 
-    def encode_sampled(self, text: str, target: str, alpha: float) -> list[int]:
-        """As :meth:`encode`, cut at random (subword regularisation, Kudo 2018); ``alpha`` sharpens the choice."""
+    def encode_sampled(self, text: str, target: str, alpha: float, seed: int) -> list[int]:
+        """As :meth:`encode`, cut at random (subword regularisation, Kudo 2018).
+
+        Args:
+            text: The sentence.
+            target: The language wanted.
+            alpha: Sharpens the choice.
+            seed: Decides it, below 2**32.
+        """
+        sentencepiece.set_random_generator_seed(seed)
         pieces = self._processor.Encode(text, enable_sampling=True, alpha=alpha, nbest_size=-1)
         return [self._marker(target), *pieces, END_ID]
 
@@ -181,9 +189,12 @@ def learn_tokenizer(
         character_coverage: Share of the characters that get a piece of their own; others become bytes.
 
     Raises:
-        ConfigError: The text is too small for a vocabulary of this size.
+        ConfigError: The text is too small for a vocabulary of this size, or a language code is none.
         DataError: There is no text.
     """
+    for language in languages:
+        if not _MARKER.fullmatch(f"<2{language}>"):
+            raise ConfigError(f"{language!r} is no language code; it must be two or three small letters, like 'de'.")
     sink = io.BytesIO()
     iterator = iter(sentence for sentence in sentences if sentence.strip())
     first = next(iterator, None)

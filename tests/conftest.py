@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
 from model.export import export_bundle
 from model.training.checkpoint import load_checkpoint
 from tests.toy import train_toy
+
+# No deadline for an example: the machine may be busy. The same examples every time, so that a failure is the change's.
+hypothesis.settings.register_profile("verso", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("verso")
 
 
 @pytest.fixture(scope="session", autouse=True)

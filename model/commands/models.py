@@ -23,7 +23,8 @@ def say(line: str) -> None:
 
 def with_progress(items: Iterable[Any], label: str, total: int) -> Iterable[Any]:
     """A progress bar on standard error."""
-    return tqdm(items, desc=label, total=total, unit=" sentences", dynamic_ncols=True)
+    # None: no bar where standard error is no terminal, but a build log.
+    return tqdm(items, desc=label, total=total, unit=" sentences", dynamic_ncols=True, disable=None)
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from model.errors import DataError
 
@@ -19,7 +20,14 @@ example:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
     parser.add_argument("--checkpoint", type=Path, required=True, metavar="FILE", help="usually a run's averaged.pt")
-    parser.add_argument("--scores", type=Path, metavar="FILE", help="what 'python -m model evaluate --json' wrote")
+    parser.add_argument(
+        "--scores",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="what 'python -m model evaluate --json' wrote",
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the checkpoint to write")
 
 
@@ -29,11 +37,15 @@ def run(arguments: argparse.Namespace) -> int:
 
     checkpoint = load_checkpoint(arguments.checkpoint)
     facts = dict(checkpoint.facts)
-    if arguments.scores:
+    scores: dict[str, dict[str, Any]] = {}
+    for path in arguments.scores:
         try:
-            facts["scores"] = json.loads(arguments.scores.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise DataError(f"The scores {arguments.scores} cannot be read: {error}.") from error
+            for test_set, pairs in json.loads(path.read_text(encoding="utf-8")).items():
+                scores.setdefault(test_set, {}).update(pairs)
+        except (OSError, ValueError, AttributeError) as error:
+            raise DataError(f"The scores {path} cannot be read: {error}.") from error
+    if scores:
+        facts["scores"] = scores
     weights = {name: value.half() for name, value in checkpoint.weights.items()}
     save_checkpoint(replace(checkpoint, weights=weights, facts=facts, progress={}), arguments.out)
     print(f"{arguments.out}: {arguments.out.stat().st_size / 1e6:.1f} MB")

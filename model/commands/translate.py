@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     translator = load_translator(arguments)
     translator.resolve_pair(arguments.source, arguments.target)
     lines = _lines()
-    with tqdm(unit=" lines", disable=arguments.quiet, dynamic_ncols=True) as bar:
+    with tqdm(unit=" lines", disable=arguments.quiet or None, dynamic_ncols=True) as bar:
         while chunk := list(itertools.islice(lines, _LINES_AT_ONCE)):
             for translation in translator.translate(chunk, options, arguments.source, arguments.target):
                 sys.stdout.buffer.write(translation.text.encode("utf-8") + b"\n")

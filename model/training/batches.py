@@ -44,7 +44,8 @@ class BatchMaker:
         languages: The two languages.
         directions: (source, target) to learn.
         tokenizer: Makes the tokens.
-        batch_tokens: Largest padded size of one batch, rows times the longer of source and target.
+        batch_tokens: Largest padded size of one batch, rows times the longer of source and target, before sources
+            are lower-cased or cut at random, which can lengthen them.
         max_tokens: Longer sentences are left out and counted in ``num_too_long``.
         seed: Decides the order.
         subword_sampling: Share of sources cut at random, anew every epoch.
@@ -123,10 +124,12 @@ class BatchMaker:
         sources: list[list[int]] = []
         for index in indices:
             ids, _, text, target_language = self._examples[index]
+            other = ids
             if self._lowercase_share and rng.random() < self._lowercase_share:
-                ids = self._tokenizer.encode(text.lower(), target_language)[: self._max_tokens]
+                other = self._tokenizer.encode(text.lower(), target_language)
             elif self._subword_sampling and rng.random() < self._subword_sampling:
-                ids = self._tokenizer.encode_sampled(text, target_language, alpha=0.2)[: self._max_tokens]
-            sources.append(ids)
+                seed = int(rng.integers(2**32))
+                other = self._tokenizer.encode_sampled(text, target_language, alpha=0.2, seed=seed)
+            sources.append(other if len(other) <= self._max_tokens else ids)
         targets = [[START_ID, *self._examples[index][1]] for index in indices]
         return Batch(pad(sources, PAD_ID), pad(targets, PAD_ID))

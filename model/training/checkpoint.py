@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from model.config import ModelConfig
-from model.errors import ArtifactError
+from model.errors import ArtifactError, ConfigError
 from model.tokenizer import PAD_ID, Tokenizer
 from model.transformer import Transformer
 
@@ -120,6 +120,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if not zipfile.is_zipfile(path):
         raise ArtifactError(f"{path} is no checkpoint, or was cut short; restore it from a copy.")
     try:
+        with zipfile.ZipFile(path) as archive:
+            # torch does not compare the checksums.
+            if damaged := archive.testzip():
+                raise zipfile.BadZipFile(f"{damaged} inside it is damaged; restore it from a copy.")
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load lets anything from zlib's to pickle's errors through
         raise ArtifactError(f"{path} cannot be read as a checkpoint: {error}") from error
@@ -131,6 +135,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
             "Use the version of Verso that wrote it."
         )
     try:
+        if not all(isinstance(weight, Tensor) for weight in dict(content["weights"]).values()):
+            raise TypeError("its weights are no tensors.")
         return Checkpoint(
             config=ModelConfig.from_dict(content["config"]),
             weights=content["weights"],
@@ -140,6 +146,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         )
     except KeyError as error:
         raise ArtifactError(f"{path} is incomplete: it has no {error}.") from error
+    except (TypeError, ValueError, ConfigError) as error:
+        raise ArtifactError(f"{path} holds something else than a checkpoint: {error}") from error
 
 
 def average_weights(checkpoints: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -150,10 +158,10 @@ def average_weights(checkpoints: Sequence[Mapping[str, Tensor]]) -> dict[str, Te
     """
     if not checkpoints:
         raise ArtifactError("There is no checkpoint to average.")
-    names = checkpoints[0].keys()
-    if any(weights.keys() != names for weights in checkpoints):
+    shapes = {name: weight.shape for name, weight in checkpoints[0].items()}
+    if any({name: weight.shape for name, weight in weights.items()} != shapes for weights in checkpoints):
         raise ArtifactError("The checkpoints to average are of different architectures.")
     # In float64, so that the mean of n equal tensors is that tensor.
     return {
-        name: torch.stack([weights[name].double() for weights in checkpoints]).mean(dim=0).float() for name in names
+        name: torch.stack([weights[name].double() for weights in checkpoints]).mean(dim=0).float() for name in shapes
     }

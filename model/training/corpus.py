@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import re
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def read_lines(path: Path) -> list[str]:
             data = gzip.decompress(data)
         elif found.suffix == ".xz":
             data = lzma.decompress(data)
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise DataError(f"{found} cannot be read or unpacked: {error}.") from error
     try:
         text = data.decode("utf-8")

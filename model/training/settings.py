@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,13 @@ class CorpusSettings:
     path: str
     detokenise: bool = False
     whole_sentences_only: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str) or not self.path:
+            raise ConfigError(f"train names the corpus {self.path!r}; it must be a path without language ending.")
+        for name in ("detokenise", "whole_sentences_only"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} of {self.path} is {getattr(self, name)!r}; it must be true or false.")
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,18 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         if len(self.languages) != 2 or self.languages[0] == self.languages[1]:
             raise ConfigError(f"languages is {list(self.languages)}; it must name two different languages.")
+        for language in self.languages:
+            if not isinstance(language, str) or not re.fullmatch("[a-z]{2,3}", language):
+                raise ConfigError(f"languages names {language!r}; a code is two or three small letters, like 'de'.")
+        for name in ("name", "dev", "licence"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be text.")
+        if self.tokenizer is not None and not isinstance(self.tokenizer, str):
+            raise ConfigError(f"tokenizer is {self.tokenizer!r}; it must be the path of a SentencePiece model.")
+        if not all(isinstance(source, str) for source in self.attribution):
+            raise ConfigError(f"attribution is {list(self.attribution)}; it must be a list of texts.")
+        if not isinstance(self.model, dict):
+            raise ConfigError(f"model is {self.model!r}; it must be a mapping of architecture fields to values.")
         if not self.train:
             raise ConfigError("train is empty; name at least one parallel corpus.")
         allowed = {f"{a}-{b}" for a, b in (self.languages, self.languages[::-1])}
@@ -112,6 +132,8 @@ class TrainingSettings:
         for pair in self.pairs:
             if pair not in allowed:
                 raise ConfigError(f"pairs names {pair!r}; with these languages it can hold {sorted(allowed)}.")
+        if len(set(self.pairs)) < len(self.pairs):
+            raise ConfigError(f"pairs is {list(self.pairs)}; name each direction once.")
         if self.precision not in ("auto", "float32", "bfloat16"):
             raise ConfigError(f"precision is {self.precision!r}; it must be auto, float32 or bfloat16.")
         for name, low, high in (
@@ -133,20 +155,32 @@ class TrainingSettings:
             ("save_every_s", 1, None),
             ("patience", 0, None),
             ("average", 1, None),
+            ("seed", 0, 2**32 - 1),
             ("threads", 0, 1024),
         ):
             value = getattr(self, name)
-            wrong_type = isinstance(value, bool) or not isinstance(value, (int, float))
-            if wrong_type or value < low or (high is not None and value > high):
+            whole = isinstance(getattr(type(self), name), int)
+            wrong_type = isinstance(value, bool) or not isinstance(value, int if whole else (int, float))
+            # Asked this way round so that NaN is refused.
+            if wrong_type or not value >= low or (high is not None and not value <= high):
                 bounds = f"at least {low}" if high is None else f"{low} to {high}"
-                raise ConfigError(f"{name} is {value!r}; it must be {bounds}.")
+                hint = " (a number; YAML takes 1e-3 for text, so write 1.0e-3)" if isinstance(value, str) else ""
+                kind = "a whole number, " if whole and isinstance(value, float) else ""
+                raise ConfigError(f"{name} is {value!r}; it must be {kind}{bounds}{hint}.")
+        if len(self.betas) != 2 or not all(isinstance(beta, (int, float)) and 0 <= beta < 1 for beta in self.betas):
+            raise ConfigError(f"betas is {list(self.betas)}; it must hold two numbers of at least 0 and below 1.")
         if self.batch_tokens < self.max_tokens_per_sentence:
             raise ConfigError(
                 f"batch_tokens is {self.batch_tokens}, less than max_tokens_per_sentence "
                 f"{self.max_tokens_per_sentence}: the longest sentence would fit no batch."
             )
         # Refuse a wrong architecture now, not after the corpora were read.
-        self.model_config(self.vocab_size)
+        config = self.model_config(self.vocab_size)
+        if self.max_tokens_per_sentence > config.max_positions:
+            raise ConfigError(
+                f"max_tokens_per_sentence is {self.max_tokens_per_sentence}, but the model has positions for "
+                f"{config.max_positions} tokens; raise max_positions or lower it."
+            )
 
     @property
     def direction_pairs(self) -> list[tuple[str, str]]:
@@ -190,18 +224,25 @@ class TrainingSettings:
             ConfigError: A key is unknown or missing, or its value is wrong.
         """
         known = {item.name for item in fields(cls)}
-        unknown = sorted(set(values) - known)
+        unknown = sorted(set(values) - known, key=str)
         if unknown:
             raise ConfigError(f"Unknown key {unknown[0]!r} in the configuration; the keys are {sorted(known)}.")
         values = dict(values)
         try:
             for name in ("languages", "pairs", "betas", "attribution"):
                 if name in values:
-                    values[name] = tuple(values[name])
+                    values[name] = _listed(name, values[name])
             values["train"] = tuple(
                 CorpusSettings(**(corpus if isinstance(corpus, dict) else {"path": corpus}))
-                for corpus in values.get("train", ())
+                for corpus in _listed("train", values.get("train", ()))
             )
             return cls(**values)
         except TypeError as error:
             raise ConfigError(f"The configuration is not complete: {error}.") from error
+
+
+def _listed(name: str, value: Any) -> tuple[Any, ...]:
+    """A list as a tuple; a text would come apart into letters."""
+    if not isinstance(value, (list, tuple)):
+        raise ConfigError(f"{name} is {value!r}; it must be a list.")
+    return tuple(value)

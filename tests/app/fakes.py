@@ -19,7 +19,11 @@ from model.bundle import Bundle, Manifest
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import DecodingError
+from model.tokenizer import Span
 from model.translator import Attention, PreparedText, Translator
+
+GATE_S = 30.0
+"""Longest a step waits for its gate, so that a test that forgets it fails instead of hanging."""
 
 MANIFEST = Manifest(
     name="fake",
@@ -38,8 +42,15 @@ class FakeTokenizer:
     def encode(self, text: str, target: str) -> list[int]:
         return [2, *map(ord, text), 3]
 
+    def encode_with_offsets(self, text: str, target: str) -> tuple[list[int], list[Span]]:
+        spans = [(place, place + 1) for place in range(len(text))]
+        return self.encode(text, target), [(0, 0), *spans, (len(text), len(text))]
+
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(map(chr, ids)).upper()
+
+    def decode_with_offsets(self, ids: Sequence[int]) -> tuple[str, list[Span]]:
+        return self.decode(ids), [(place, place + 1) for place in range(len(ids))]
 
 
 @dataclass
@@ -78,7 +89,8 @@ class FakeCohort:
         return self._advance([request.key for request in requests])
 
     def step(self) -> list[Finished]:
-        self._translator.step_gate.wait()
+        self._translator.stepping.set()
+        self._translator.step_gate.wait(GATE_S)
         time.sleep(self._translator.step_s)
         self._translator.log.steps.append(self.num_sentences)
         return self._advance(list(self._requests))
@@ -123,6 +135,7 @@ class FakeTranslator(Translator):
         self.step_s = step_s
         self.step_gate = threading.Event()
         self.step_gate.set()
+        self.stepping = threading.Event()  # set by the first step, before it waits for the gate
         self.log = Log()
         self.warmed_up: list[int] = []
 
@@ -136,7 +149,11 @@ class FakeTranslator(Translator):
         self.warmed_up = list(widths)
 
     def align(self, prepared: PreparedText, hypotheses: Sequence[Hypothesis]) -> list[Tensor]:
-        return [torch.ones(len(hypothesis.token_ids), 1) for hypothesis in hypotheses]
+        """Each character looks at the one it was made of, past the language marker."""
+        return [
+            torch.eye(len(segment.token_ids))[1 : len(hypothesis.token_ids) + 1]
+            for segment, hypothesis in zip(prepared.segments, hypotheses, strict=True)
+        ]
 
     def attention(
         self,

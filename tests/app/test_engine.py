@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import random
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from app.metrics import Metrics
 from app.scheduler import Budget, Scheduler
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import DecodingError, EmptySource
-from tests.app.fakes import FakeTranslator
+from tests.app.fakes import FakeCohort, FakeTranslator
 
 PATIENCE_S = 30.0
 GREEDY = DecodingOptions(decoding="greedy")
@@ -81,6 +82,17 @@ def until(condition: Any) -> None:
         time.sleep(0.002)
 
 
+def counted(engine: Engine, outcome: str) -> float:
+    """Sentences that left this way."""
+    return engine._metrics.registry.get_sample_value("verso_sentences_total", {"outcome": outcome}) or 0.0
+
+
+def holds_nothing(engine: Engine) -> bool:
+    """Whether nothing is left behind of sentences and calls that are done with."""
+    with engine._wake:
+        return not (engine._running or engine._decoding or engine._withdrawn or engine._calls or engine._calling)
+
+
 def test_the_model_is_warmed_up_before_it_is_called_loaded() -> None:
     translator = FakeTranslator()
     with engine_of(translator):
@@ -112,15 +124,18 @@ def test_a_short_sentence_does_not_wait_for_a_long_one() -> None:
 
 def test_different_widths_run_side_by_side() -> None:
     translator = FakeTranslator()
+    translator.step_gate.clear()
     inbox = Inbox()
     with engine_of(translator) as engine:
-        engine.submit([ids("greedy")], GREEDY, inbox.deliver)
-        beams = Inbox()
-        engine.submit([ids("beam")], DecodingOptions(beam_size=3, num_hypotheses=2), beams.deliver)
-        assert text_of(inbox.take(1)[0]) == "greedy"
-        found = beams.take(1)[0]
-        assert text_of(found) == "beam"
-        assert len(found.alternatives) == 1
+        engine.submit([ids("greedy" * 10)], GREEDY, inbox.deliver)
+        assert translator.stepping.wait(PATIENCE_S)
+        beam = DecodingOptions(beam_size=3, num_hypotheses=2)
+        engine.submit([ids("beam")], beam, lambda _, outcome: inbox.deliver(1, outcome))
+        translator.step_gate.set()
+        first = inbox.take(1)[1]
+        assert text_of(first) == "beam", "it came later, is shorter and waits for nobody"
+        assert len(first.alternatives) == 1
+        assert text_of(inbox.take(1)[0]) == "greedy" * 10
 
 
 def test_a_sentence_whose_client_left_is_not_decoded() -> None:
@@ -178,14 +193,16 @@ def test_a_sentence_without_a_hypothesis_fails_alone() -> None:
 
 
 def test_calls_run_on_the_engine_thread_between_steps() -> None:
-    translator = FakeTranslator(step_s=0.001)
-    inbox, calls = Inbox(), Inbox()
+    translator = FakeTranslator()
+    translator.step_gate.clear()
+    inbox = Inbox()
     with engine_of(translator) as engine:
         engine.submit([ids("x" * 100)], GREEDY, inbox.deliver)
-        engine.call(lambda owned: (owned is translator, threading.current_thread().name), lambda o: calls.deliver(0, o))
-        assert calls.take(1)[0] == (True, "verso-engine")
-        assert inbox.is_empty
-        inbox.take(1)
+        assert translator.stepping.wait(PATIENCE_S)
+        engine.call(lambda owned: (owned is translator, threading.current_thread().name), lambda o: inbox.deliver(1, o))
+        translator.step_gate.set()
+        assert inbox.take(1) == {1: (True, "verso-engine")}, "it does not wait for the sentence"
+        assert text_of(inbox.take(1)[0]) == "x" * 100
 
 
 def test_errors_of_calls_are_translated() -> None:
@@ -260,3 +277,334 @@ def test_a_cohort_that_cannot_be_made_costs_its_sentences_only(monkeypatch: pyte
         monkeypatch.undo()
         engine.submit([ids("c")], GREEDY, inbox.deliver)
         assert text_of(inbox.take(1)[0]) == "c"
+
+
+class Gate:
+    """Something that is reached, and goes on once it is opened."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.open = threading.Event()
+
+    def pass_through(self) -> None:
+        self.reached.set()
+        assert self.open.wait(PATIENCE_S)
+
+
+def test_a_sentence_starts_at_once_when_the_model_is_idle() -> None:
+    translator = FakeTranslator()
+    inbox = Inbox()
+    with engine_of(translator) as engine:
+        for turn in range(3):
+            until(lambda: holds_nothing(engine))
+            engine.submit([ids("alone")], GREEDY, inbox.deliver)
+            assert text_of(inbox.take(1)[0]) == "alone"
+            assert translator.log.joins == [1] * (turn + 1)
+
+
+def test_a_client_that_leaves_while_its_cohort_is_made_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = FakeTranslator()
+    inbox, gate = Inbox(), Gate()
+
+    def slow_cohort(width: int) -> FakeCohort:
+        gate.pass_through()
+        return FakeCohort(width, translator)
+
+    monkeypatch.setattr(translator, "cohort", slow_cohort)
+    with engine_of(translator) as engine:
+        (leaving,) = engine.submit([ids("leaving")], GREEDY, inbox.deliver)
+        assert gate.reached.wait(PATIENCE_S)
+        engine.withdraw({leaving.key})
+        gate.open.set()
+        until(lambda: holds_nothing(engine))
+        assert (counted(engine, "cancelled"), counted(engine, "finished")) == (1, 0)
+    assert translator.log.joins == []
+    assert inbox.is_empty
+
+
+def test_withdrawing_twice_counts_once() -> None:
+    translator = FakeTranslator()
+    translator.step_gate.clear()
+    inbox = Inbox()
+    with engine_of(translator) as engine:
+        keys = {sentence.key for sentence in engine.submit([ids("one"), ids("two")], GREEDY, inbox.deliver)}
+        until(lambda: translator.log.joins == [2])
+        engine.withdraw(keys)
+        engine.withdraw(keys, expired=True)
+        translator.step_gate.set()
+        until(lambda: holds_nothing(engine))
+        assert (counted(engine, "cancelled"), counted(engine, "expired")) == (2, 0)
+    assert inbox.is_empty
+
+
+def test_a_client_that_left_hears_nothing_of_the_failure_of_its_cohort(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = FakeTranslator()
+    inbox, gate = Inbox(), Gate()
+    step = FakeCohort.step
+
+    def fail_once(cohort: FakeCohort) -> Any:
+        if gate.reached.is_set():
+            return step(cohort)
+        gate.pass_through()
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(FakeCohort, "step", fail_once)
+    with engine_of(translator) as engine:
+        left, _ = engine.submit([ids("left"), ids("stays")], GREEDY, inbox.deliver)
+        assert gate.reached.wait(PATIENCE_S)
+        engine.withdraw({left.key})
+        gate.open.set()
+        assert text_of(inbox.take(1)[1]) == "stays"
+        until(lambda: holds_nothing(engine))
+        assert [counted(engine, outcome) for outcome in ("cancelled", "failed", "finished")] == [1, 0, 1]
+    assert inbox.is_empty
+    assert translator.log.joins == [2, 1], "only the sentence somebody waits for starts again"
+
+
+def test_a_cohort_that_cannot_let_go_keeps_nobody_from_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = FakeTranslator()
+    translator.step_gate.clear()
+    inbox = Inbox()
+
+    def no_memory(cohort: FakeCohort, keys: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(FakeCohort, "leave", no_memory)
+    with engine_of(translator) as engine:
+        left, _ = engine.submit([ids("left"), ids("stays")], GREEDY, inbox.deliver)
+        until(lambda: translator.log.joins == [2])
+        engine.withdraw({left.key})
+        translator.step_gate.set()
+        assert text_of(inbox.take(1)[1]) == "stays"
+        engine.submit([ids("next")], GREEDY, inbox.deliver)
+        assert text_of(inbox.take(1)[0]) == "next"
+        until(lambda: holds_nothing(engine))
+    assert inbox.is_empty
+
+
+def test_a_callback_that_raises_harms_nobody_else() -> None:
+    inbox = Inbox()
+
+    def broken(*outcome: object) -> None:
+        raise ValueError("a bug of the caller")
+
+    with engine_of(FakeTranslator()) as engine:
+        engine.submit([ids("lost")], GREEDY, broken)
+        engine.call(lambda owned: owned.device, broken)
+        engine.submit([ids("fine")], GREEDY, inbox.deliver)
+        assert text_of(inbox.take(1)[0]) == "fine"
+        until(lambda: holds_nothing(engine))
+
+
+def test_the_words_of_an_unforeseen_error_are_not_handed_out() -> None:
+    inbox = Inbox()
+    with engine_of(FakeTranslator()) as engine:
+        engine.submit([ids("boom")], GREEDY, inbox.deliver)
+        failure = inbox.take(1)[0]
+        assert isinstance(failure, InferenceFailed)
+        assert "secret" not in str(failure)
+        assert failure.__cause__ is None
+        assert failure.__context__ is None
+        assert counted(engine, "failed") == 1
+
+
+def test_a_sentence_that_breaks_the_model_spares_those_that_decode_already() -> None:
+    translator = FakeTranslator()
+    translator.step_gate.clear()
+    early, late = Inbox(), Inbox()
+    with engine_of(translator) as engine:
+        engine.submit([ids("early"), ids("bird")], GREEDY, early.deliver)
+        until(lambda: translator.log.joins == [2])
+        engine.submit([ids("boom")], GREEDY, late.deliver)
+        translator.step_gate.set()
+        assert isinstance(late.take(1)[0], InferenceFailed)
+        assert {place: text_of(outcome) for place, outcome in early.take(2).items()} == {0: "early", 1: "bird"}
+        until(lambda: holds_nothing(engine))
+        assert (counted(engine, "failed"), counted(engine, "finished")) == (1, 2)
+
+
+def test_sentences_that_decode_alone_after_a_failure_still_take_their_rows() -> None:
+    translator = FakeTranslator()
+    inbox, other = Inbox(), Inbox()
+    with engine_of(translator, max_rows=3) as engine:
+        translator.step_gate.clear()
+        engine.submit([ids("boom"), ids("first"), ids("second")], GREEDY, inbox.deliver)
+        assert isinstance(inbox.take(1)[0], InferenceFailed)
+        engine.submit([ids("a"), ids("b")], GREEDY, other.deliver)
+        translator.step_gate.set()
+        inbox.take(2)
+        other.take(2)
+    # Two decode alone, so that one of the three rows is left for those who come.
+    assert translator.log.joins == [3, 1, 1, 1, 1, 1]
+
+
+def test_asking_for_more_tokens_than_the_model_has_keeps_nobody_out() -> None:
+    translator = FakeTranslator()
+    translator.step_gate.clear()
+    inbox, other = Inbox(), Inbox()
+    with engine_of(translator) as engine:
+        engine.submit([ids("greedy")], DecodingOptions(decoding="greedy", max_new_tokens=99_999), inbox.deliver)
+        until(lambda: translator.log.joins == [1])
+        engine.submit([ids("beside")], GREEDY, other.deliver)
+        translator.step_gate.set()
+        inbox.take(1)
+        other.take(1)
+    assert max(translator.log.steps) == 2
+
+
+def test_a_call_given_up_while_it_waits_is_not_made() -> None:
+    calls, gate = Inbox(), Gate()
+    made: list[str] = []
+    with engine_of(FakeTranslator()) as engine:
+        engine.call(lambda _: gate.pass_through(), lambda outcome: calls.deliver(0, outcome))
+        assert gate.reached.wait(PATIENCE_S)
+        given_up = engine.call(lambda _: made.append("x"), lambda outcome: calls.deliver(1, outcome))
+        engine.call(lambda _: made.append("y"), lambda outcome: calls.deliver(2, outcome))
+        engine.withdraw({given_up})
+        gate.open.set()
+        assert set(calls.take(2)) == {0, 2}
+        until(lambda: holds_nothing(engine))
+    assert made == ["y"]
+    assert calls.is_empty
+
+
+def test_nothing_is_delivered_for_a_call_given_up_while_it_is_made() -> None:
+    calls, gate = Inbox(), Gate()
+    with engine_of(FakeTranslator()) as engine:
+        key = engine.call(lambda _: gate.pass_through(), lambda outcome: calls.deliver(0, outcome))
+        assert gate.reached.wait(PATIENCE_S)
+        engine.withdraw({key})
+        gate.open.set()
+        engine.call(lambda _: "next", lambda outcome: calls.deliver(1, outcome))
+        assert calls.take(1) == {1: "next"}
+        until(lambda: holds_nothing(engine))
+    assert calls.is_empty
+
+
+def test_more_calls_than_may_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.engine.MAX_CALLS", 2)
+    calls, gate = Inbox(), Gate()
+    with engine_of(FakeTranslator()) as engine:
+        engine.call(lambda _: gate.pass_through(), lambda outcome: calls.deliver(0, outcome))
+        assert gate.reached.wait(PATIENCE_S)
+        engine.call(lambda _: 1, lambda outcome: calls.deliver(1, outcome))
+        engine.call(lambda _: 2, lambda outcome: calls.deliver(2, outcome))
+        with pytest.raises(QueueFull):
+            engine.call(lambda _: 3, lambda outcome: calls.deliver(3, outcome))
+        gate.open.set()
+        assert set(calls.take(3)) == {0, 1, 2}
+
+
+def test_who_asked_while_the_model_loaded_is_told_that_it_did_not_load() -> None:
+    inbox, gate = Inbox(), Gate()
+    loaded: queue.Queue[object] = queue.Queue()
+
+    def load() -> Any:
+        gate.pass_through()
+        raise OSError("no such file")
+
+    engine = Engine(load, Scheduler(Budget(100, 10), 10, time.monotonic), Metrics(), [1], loaded.put)
+    engine.start()
+    assert gate.reached.wait(PATIENCE_S)
+    engine.submit([ids("early")], GREEDY, inbox.deliver)
+    engine.call(lambda _: 1, lambda outcome: inbox.deliver(1, outcome))
+    gate.open.set()
+    assert isinstance(loaded.get(timeout=PATIENCE_S), OSError)
+    assert all(isinstance(outcome, Dropped) for outcome in inbox.take(2).values())
+    engine.stop(PATIENCE_S)
+    assert not engine._thread.is_alive()
+    with pytest.raises(Dropped):
+        engine.submit([ids("late")], GREEDY, inbox.deliver)
+    with pytest.raises(Dropped):
+        engine.call(lambda _: 1, lambda outcome: inbox.deliver(2, outcome))
+
+
+def test_an_engine_that_never_started_drops_who_waits_when_it_is_stopped() -> None:
+    inbox = Inbox()
+    engine = Engine(FakeTranslator, Scheduler(Budget(100, 10), 10, time.monotonic), Metrics(), [1], lambda _: None)
+    engine.submit([ids("early")], GREEDY, inbox.deliver)
+    engine.stop(PATIENCE_S)
+    engine.stop(PATIENCE_S)
+    assert isinstance(inbox.take(1)[0], Dropped)
+    assert inbox.is_empty
+
+
+def test_stopping_says_nothing_to_clients_that_left() -> None:
+    inbox, gate = Inbox(), Gate()
+    with engine_of(FakeTranslator()) as engine:
+        engine.call(lambda _: gate.pass_through(), lambda outcome: None)
+        assert gate.reached.wait(PATIENCE_S)
+        left, _ = engine.submit([ids("left"), ids("stays")], GREEDY, inbox.deliver)
+        engine.withdraw({left.key})
+        stopper = threading.Thread(target=engine.stop, args=(PATIENCE_S,))
+        stopper.start()
+        until(lambda: engine._stopping)
+        gate.open.set()
+        stopper.join(PATIENCE_S)
+        assert not stopper.is_alive()
+        assert isinstance(inbox.take(1)[1], Dropped)
+        assert inbox.is_empty
+        assert counted(engine, "cancelled") == 2
+        assert engine._metrics.registry.get_sample_value("verso_running_sentences") == 0
+
+
+def test_if_the_thread_dies_of_a_bug_nobody_is_left_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    inbox, gate = Inbox(), Gate()
+
+    def bug(loads: object) -> Any:
+        raise AssertionError("a bug of ours")
+
+    with engine_of(FakeTranslator()) as engine:
+        engine.call(lambda _: gate.pass_through(), lambda outcome: None)
+        assert gate.reached.wait(PATIENCE_S)
+        monkeypatch.setattr(engine._scheduler, "take", bug)
+        engine.submit([ids("waits")], GREEDY, inbox.deliver)
+        engine.call(lambda _: 1, lambda outcome: inbox.deliver(1, outcome))
+        gate.open.set()
+        assert all(isinstance(outcome, Dropped) for outcome in inbox.take(2).values())
+        with pytest.raises(Dropped):
+            engine.submit([ids("late")], GREEDY, inbox.deliver)
+
+
+def test_every_sentence_is_settled_once_while_clients_come_go_and_fail() -> None:
+    translator = FakeTranslator()
+    num_clients, num_requests = 4, 25
+    delivered: list[queue.Queue[tuple[int, int]]] = [queue.Queue() for _ in range(num_clients)]
+    submitted: list[dict[tuple[int, int], int]] = [{} for _ in range(num_clients)]
+    left: list[set[int]] = [set() for _ in range(num_clients)]
+
+    def client(number: int, engine: Engine) -> None:
+        choose = random.Random(number)
+        for request in range(num_requests):
+            texts = [choose.choice(["a", "bcd", "efghij", "nan", "boom"]) for _ in range(choose.randint(1, 4))]
+            options = choose.choice([GREEDY, DecodingOptions(beam_size=2)])
+
+            def deliver(place: int, outcome: object, request: int = request) -> None:
+                delivered[number].put((request, place))
+
+            sentences = engine.submit([ids(text) for text in texts], options, deliver)
+            submitted[number].update({(request, place): one.key for place, one in enumerate(sentences)})
+            if choose.random() < 0.4:
+                keys = {one.key for one in sentences}
+                engine.withdraw(keys)
+                left[number] |= keys
+
+    with engine_of(translator, max_waiting=10_000, max_rows=6) as engine:
+        clients = [threading.Thread(target=client, args=(number, engine)) for number in range(num_clients)]
+        for one in clients:
+            one.start()
+        for one in clients:
+            one.join(PATIENCE_S)
+            assert not one.is_alive()
+        until(lambda: engine.num_waiting == 0 and holds_nothing(engine))
+        outcomes = {kind: counted(engine, kind) for kind in ("finished", "failed", "cancelled", "expired")}
+    num_delivered = 0
+    for number in range(num_clients):
+        answers = [delivered[number].get_nowait() for _ in range(delivered[number].qsize())]
+        assert len(set(answers)) == len(answers), "delivered twice"
+        unanswered = submitted[number].keys() - set(answers)
+        assert {submitted[number][place] for place in unanswered} <= left[number], "lost"
+        num_delivered += len(answers)
+    assert sum(outcomes.values()) == sum(map(len, submitted))
+    assert outcomes["finished"] + outcomes["failed"] == num_delivered
+    assert outcomes["expired"] == 0

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from app import errors
@@ -9,7 +11,7 @@ from model import errors as model_errors
 
 def leaves(kind: type[Exception]) -> set[type[Exception]]:
     """Classes without subclasses below ``kind``."""
-    below = kind.__subclasses__()
+    below = [one for one in kind.__subclasses__() if one.__module__ in (errors.__name__, model_errors.__name__)]
     return {leaf for other in below for leaf in leaves(other)} if below else {kind}
 
 
@@ -63,3 +65,95 @@ def test_wrong_fields_are_listed() -> None:
     (listed,) = problem.to_dict()["errors"]
     assert (listed["field"], listed["value"], listed["bound"]) == ("text[2]", 70, 60)
     assert "60" in listed["message"]
+
+
+ERRORS: list[Exception] = [
+    errors.QueueFull(7, 3, 9, 10),
+    errors.NotReady(5, "loading"),
+    errors.DeadlineExceeded(30),
+    errors.InferenceFailed(),
+    errors.BodyTooLarge(10),
+    errors.UnsupportedMediaType("text/html", ["application/json"]),
+    errors.NotAcceptable("text/html", ["application/json", "image/png"]),
+    errors.MalformedBody("no JSON at line 1"),
+    errors.NotFound("/translat", ["/translate"]),
+    errors.MethodNotAllowed("GET", "/translate"),
+    errors.InvalidRequest([errors.FieldProblem("text", "is missing")]),
+    errors.LimitExceeded("text", 200, 128, "texts"),
+    model_errors.EmptySource(),
+    model_errors.SourceTooLong(99, 50),
+    model_errors.TargetTooLong(99, 50),
+    model_errors.SeveralSentences(3),
+    model_errors.UnsupportedPair("en", "fr", [("en", "de")]),
+    model_errors.InvalidOptions("beam_size is 0; it must be 1 to 64."),
+    model_errors.DecodingError("NaN"),
+]
+
+
+def test_there_is_an_example_of_every_error() -> None:
+    assert {type(error) for error in ERRORS} == PROBLEMS.keys()
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_every_problem_has_the_members_of_rfc_9457(error: Exception) -> None:
+    row, body = PROBLEMS[type(error)], problem_for(error).to_dict()
+    assert (body["status"], body["code"], body["title"]) == (row.status, row.code, row.title)
+    assert body["type"] == "about:blank"
+    assert isinstance(body["detail"], str)
+    assert "\n" not in body["detail"]
+    assert 400 <= row.status < 600
+    assert json.loads(json.dumps(body)) == body
+
+
+def test_details_are_hidden_where_the_model_failed_and_nowhere_else() -> None:
+    hidden = {kind for kind, row in PROBLEMS.items() if not row.show_detail}
+    assert hidden == {kind for kind, row in PROBLEMS.items() if row.status == 500}
+    assert hidden == {errors.InferenceFailed, model_errors.DecodingError}
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_refusals_that_pass_say_when_to_try_again(error: Exception) -> None:
+    waits = {errors.QueueFull: 7, errors.NotReady: 5}
+    assert problem_for(error).retry_after_s == waits.get(type(error))
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("loading", "still loading"),
+        ("draining", "shutting down"),
+        ("failed", "could not be loaded"),
+        ("stopped", "has stopped"),
+    ],
+)
+def test_not_being_ready_has_its_reason(reason: str, said: str) -> None:
+    error = errors.NotReady(5.0, reason)
+    assert said in str(error)
+    assert "try again in 5 s" in str(error)
+    assert error.reason == reason
+
+
+def test_messages_hold_the_number_given_and_the_bound() -> None:
+    assert all(number in str(errors.QueueFull(7, 3, 9, 10)) for number in ("7 s", "3 sentences", "9 wait", "10 may"))
+    assert "30 s" in str(errors.DeadlineExceeded(30))
+    assert "did you mean /translate?" in str(errors.NotFound("/translat", ["/translate"]))
+    assert "/docs" in str(errors.NotFound("/x", []))
+    assert len(str(errors.NotFound("/" + "x" * 10_000, []))) < 300
+
+
+def test_an_error_below_one_of_the_table_is_that_problem() -> None:
+    class WorseInput(model_errors.EmptySource):
+        pass
+
+    assert problem_for(WorseInput()).code == "empty_source"
+
+
+def test_errors_of_the_start_are_nobodys_problem_on_the_wire() -> None:
+    assert STARTUP_ONLY.isdisjoint(PROBLEMS)
+    assert not issubclass(errors.SettingsError, errors.ServiceError)
+    assert problem_for(errors.SettingsError("secret")).code == "internal_error"
+
+
+def test_a_field_problem_leaves_out_what_is_unknown() -> None:
+    assert errors.FieldProblem("text", "is missing").to_dict() == {"field": "text", "message": "is missing"}
+    assert errors.FieldProblem("beam_size", "is too small", 0, 1).to_dict()["value"] == 0

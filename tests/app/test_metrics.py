@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from typing import get_args
+
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.metrics import Metrics
+from app.metrics import Metrics, Outcome
 
 
 def values(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -37,3 +40,56 @@ def test_two_applications_do_not_share_their_counts() -> None:
     first, second = Metrics(), Metrics()
     first.refused("x")
     assert ("verso_refusals_total", (("reason", "x"),)) not in values(second)
+
+
+def test_everything_starts_at_zero() -> None:
+    metrics = Metrics()
+    assert {value for (name, _), value in values(metrics).items() if not name.endswith("_created")} == {0.0}
+    assert metrics.content_type.startswith("text/plain")
+
+
+def test_gauges_follow_what_is_now() -> None:
+    metrics = Metrics()
+    metrics.ready_changed(True)
+    metrics.load_changed(9, 8)
+    metrics.ready_changed(False)
+    metrics.load_changed(1, 0)
+    found = values(metrics)
+    assert [found[f"verso_{name}", ()] for name in ("ready", "queue_sentences", "running_sentences")] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("outcome", get_args(Outcome))
+def test_every_outcome_is_counted_by_its_name(outcome: Outcome) -> None:
+    metrics = Metrics()
+    metrics.sentence_left(outcome)
+    metrics.sentence_left(outcome)
+    found = values(metrics)
+    assert found["verso_sentences_total", (("outcome", outcome),)] == 2
+    assert found["verso_target_tokens_total", ()] == 0
+
+
+def test_durations_are_in_seconds_and_fall_into_their_buckets() -> None:
+    metrics = Metrics()
+    metrics.request_finished("/translate", "POST", 200, 0.3)
+    metrics.stepped(4, 0.003)
+    found = values(metrics)
+    assert found["verso_request_seconds_sum", (("route", "/translate"),)] == 0.3
+    assert found["verso_request_seconds_bucket", (("le", "0.25"), ("route", "/translate"))] == 0
+    assert found["verso_request_seconds_bucket", (("le", "0.5"), ("route", "/translate"))] == 1
+    assert found["verso_decode_step_seconds_bucket", (("le", "0.0025"),)] == 0
+    assert found["verso_decode_step_seconds_bucket", (("le", "0.005"),)] == 1
+    assert found["verso_batch_rows_bucket", (("le", "4.0"),)] == 1
+
+
+def test_sentences_of_one_length_have_no_padding() -> None:
+    metrics = Metrics()
+    metrics.joined([5, 5, 5], [0.0, 1.0, 2.0])
+    found = values(metrics)
+    assert (found["verso_padding_share_sum", ()], found["verso_padding_share_count", ()]) == (0, 1)
+    assert (found["verso_queue_wait_seconds_sum", ()], found["verso_queue_wait_seconds_count", ()]) == (3, 3)
+
+
+def test_every_metric_is_named_after_the_service_and_explained() -> None:
+    families = list(text_string_to_metric_families(Metrics().render().decode()))
+    assert families
+    assert all(family.name.startswith("verso_") and family.documentation.endswith(".") for family in families)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import app.scheduler
 from app.errors import QueueFull
 from app.scheduler import OVERTAKE_S, Budget, Load, Scheduler, WaitingSentence
 from model.decoding.options import DecodingOptions
@@ -166,12 +169,199 @@ def test_advice_follows_the_speed_and_stays_between_a_second_and_a_minute() -> N
     assert 1.0 <= line.retry_after_s() < slow <= 60.0
 
 
+def test_the_time_the_model_was_idle_does_not_count_as_slowness() -> None:
+    clock = Clock()
+    line = scheduler(clock)
+    line.admit([sentence()])
+    take_all(line)
+    clock.now += 0.05
+    line.finished(1)
+    clock.now += 3600.0
+    line.admit([sentence()])
+    take_all(line)
+    clock.now += 0.05
+    line.finished(1)
+    line.admit([sentence() for _ in range(100)])
+    assert line.retry_after_s() < 5.0
+
+
+def test_advice_is_bounded_even_when_nothing_finishes() -> None:
+    clock = Clock()
+    line = scheduler(clock, max_waiting=100_000)
+    line.admit([sentence()])
+    line.take({1: Load(1, 1, 5, 10)})
+    line.finished(1)
+    clock.now += 10_000
+    line.finished(0)
+    line.admit([sentence() for _ in range(1000)])
+    assert line.retry_after_s() == 60.0
+
+
+def test_finishing_twice_within_one_tick_of_the_clock_does_no_harm() -> None:
+    line = scheduler(Clock())
+    for _ in range(3):
+        line.finished(1)
+    assert line.retry_after_s() == 1.0
+
+
+def test_a_refused_request_changes_nothing() -> None:
+    line = scheduler(Clock(), max_waiting=2)
+    first = sentence()
+    line.admit([first])
+    refused = [sentence(), sentence()]
+    with pytest.raises(QueueFull):
+        line.admit(refused)
+    assert line.withdraw({one.key for one in refused}) == []
+    assert take_all(line) == [first]
+
+
+def test_a_request_without_sentences_is_always_let_in() -> None:
+    line = scheduler(Clock(), max_waiting=1)
+    line.admit([sentence()])
+    line.admit([])
+    assert line.num_waiting == 1
+
+
+def test_two_documents_take_turns() -> None:
+    clock = Clock()
+    line = scheduler(clock, max_rows=4)
+    first, second = [sentence() for _ in range(6)], [sentence() for _ in range(6)]
+    line.admit(first)
+    line.admit(second)
+    taken = take_all(line)
+    assert taken == [first[0], second[0], first[1], second[1]]
+
+
+def test_rows_are_bounded_by_width_times_sentences() -> None:
+    line = scheduler(Clock(), max_tokens=100_000, max_rows=10)
+    line.admit([sentence(width=4) for _ in range(5)])
+    assert len(take_all(line)) == 2
+    assert len(line.take({4: Load(2, 8, 5, 10)})) == 0
+    assert len(line.take({4: Load(1, 4, 5, 10)})) == 1
+
+
+def test_a_longest_source_that_joins_pads_those_that_decode_already() -> None:
+    line = scheduler(Clock(), max_tokens=100)
+    line.admit([sentence(30, longest_target=1)])
+    # Four of 10 tokens would be five of 30.
+    assert line.take({1: Load(4, 4, 10, 1)}) == []
+    assert len(line.take({1: Load(2, 2, 10, 1)})) == 1
+
+
+def test_a_sentence_too_wide_for_what_is_left_waits_until_nothing_else_decodes() -> None:
+    line = scheduler(Clock(), max_rows=4)
+    wide = sentence(width=8)
+    line.admit([wide])
+    assert line.take({1: Load(1, 1, 5, 10)}) == []
+    assert line.take({}) == [wide]
+
+
+def test_nobody_overtakes_the_head_even_with_another_width() -> None:
+    clock = Clock()
+    line = scheduler(clock, max_rows=8)
+    wide = sentence(width=8)
+    line.admit([wide])
+    clock.now += 0.01
+    narrow = sentence()
+    line.admit([narrow])
+    clock.now += OVERTAKE_S - 0.01
+    assert line.take({1: Load(1, 1, 5, 10)}) == [narrow], "exactly at the bound it may"
+    line.admit([sentence()])
+    clock.now += 0.01
+    assert line.take({1: Load(1, 1, 5, 10)}) == []
+
+
+def test_withdrawing_the_head_lets_the_others_go() -> None:
+    clock = Clock()
+    line = scheduler(clock, max_rows=8)
+    wide, narrow = sentence(width=8), sentence()
+    line.admit([wide])
+    line.admit([narrow])
+    clock.now += 2 * OVERTAKE_S
+    assert line.take({1: Load(1, 1, 5, 10)}) == []
+    line.withdraw({wide.key})
+    assert line.take({1: Load(1, 1, 5, 10)}) == [narrow]
+
+
+def test_clearing_gives_back_everybody_in_order() -> None:
+    line = scheduler(Clock())
+    both = [sentence(), sentence()]
+    line.admit(both)
+    assert line.clear() == both
+    assert line.num_waiting == 0
+    assert line.clear() == []
+
+
+def test_an_answer_is_never_longer_than_the_model_can_make_it() -> None:
+    asks = WaitingSentence(0, [1] * 5, DecodingOptions(max_new_tokens=90_000), nobody, max_target_tokens=200)
+    assert asks.longest_target == 200
+    silent = WaitingSentence(1, [1] * 150, DecodingOptions(), nobody, max_target_tokens=200)
+    assert silent.longest_target == 200
+    short = WaitingSentence(2, [1] * 5, DecodingOptions(), nobody, max_target_tokens=200)
+    assert short.longest_target == 30
+
+
+def test_the_scheduler_needs_neither_asyncio_nor_torch_nor_a_clock_of_its_own() -> None:
+    tree = ast.parse(Path(app.scheduler.__file__).read_text(encoding="utf-8"))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.split(".")[0] for name in imported}.isdisjoint({"asyncio", "torch", "threading", "time"})
+
+
+@given(
+    requests=st.lists(st.lists(st.sampled_from([1, 2, 4]), max_size=5), max_size=12),
+    events=st.lists(
+        st.tuples(st.sampled_from(["admit", "take", "withdraw", "finish"]), st.integers(0, 7)), max_size=40
+    ),
+)
+@settings(max_examples=50)
+def test_whoever_is_admitted_is_taken_withdrawn_or_still_waiting(
+    requests: list[list[int]], events: list[tuple[str, int]]
+) -> None:
+    clock = Clock()
+    line = scheduler(clock, max_tokens=300, max_rows=8, max_waiting=12)
+    coming = iter(requests)
+    admitted: set[int] = set()
+    taken: list[WaitingSentence] = []
+    decoding: list[WaitingSentence] = []
+    withdrawn: list[int] = []
+    for event, number in events:
+        clock.now += number / 10
+        if event == "admit":
+            request = [sentence(5 + number, width) for width in next(coming, [])]
+            room = line.max_waiting - line.num_waiting
+            if len(request) > room:
+                with pytest.raises(QueueFull):
+                    line.admit(request)
+            else:
+                line.admit(request)
+                admitted |= {one.key for one in request}
+        elif event == "take":
+            loads: dict[int, Load] = {}
+            for one in decoding:
+                loads[one.width] = loads.get(one.width, Load()).with_one_more(one)
+            joined = line.take(loads)
+            taken += joined
+            decoding += joined
+            assert len(decoding) <= 1 or sum(one.width for one in decoding) <= line.budget.max_rows
+        elif event == "withdraw":
+            withdrawn += [one.key for one in line.withdraw(set(sorted(admitted)[number::3]))]
+        else:
+            line.finished(len(decoding[number:]))
+            decoding = decoding[:number]
+        assert 1.0 <= line.retry_after_s() <= 60.0
+        assert line.num_waiting <= line.max_waiting
+    waiting = [one.key for one in line.clear()]
+    assert sorted([*waiting, *withdrawn, *(one.key for one in taken)]) == sorted(admitted)
+
+
 @given(
     requests=st.lists(
         st.lists(st.tuples(st.integers(1, 40), st.sampled_from([1, 2, 4])), min_size=1, max_size=8), max_size=10
     ),
     steps=st.lists(st.floats(0, 1), max_size=20),
 )
+@settings(max_examples=50)
 def test_no_sentence_is_lost_or_taken_twice(requests: Sequence[list[tuple[int, int]]], steps: list[float]) -> None:
     clock = Clock()
     line = scheduler(clock, max_tokens=200, max_rows=8)

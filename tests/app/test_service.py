@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,6 +14,7 @@ from app.service import TranslateOutcome, TranslationService
 from app.settings import Settings
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, SeveralSentences, UnsupportedPair
+from model.translator import Attention, PreparedText, Translator
 from tests.app.fakes import FakeTranslator
 
 PATIENCE_S = 30.0
@@ -51,6 +51,34 @@ async def ask(
 async def until(condition: Callable[[], object]) -> None:
     while not condition():
         await asyncio.sleep(0.002)
+
+
+async def look(service: TranslationService, text: str, target: str = "de") -> Attention:
+    return await service.attention(text, source=None, target=target, options=GREEDY, target_text=None)
+
+
+def counted(service: TranslationService, outcome: str) -> float:
+    return service._metrics.registry.get_sample_value("verso_sentences_total", {"outcome": outcome}) or 0.0
+
+
+def is_idle(service: TranslationService) -> bool:
+    """Whether the engine holds nothing any more."""
+    engine = service._engine
+    with engine._wake:
+        left = [engine._running, engine._decoding, engine._withdrawn, engine._calls, engine._calling]
+        return not any(left) and not engine.num_waiting
+
+
+class Gate:
+    """Something that is reached on another thread, and goes on once it is opened."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.open = threading.Event()
+
+    def pass_through(self) -> None:
+        self.reached.set()
+        assert self.open.wait(PATIENCE_S)
 
 
 def texts_of(outcome: TranslateOutcome) -> list[str]:
@@ -92,13 +120,48 @@ def test_a_pair_that_is_not_loaded_is_refused() -> None:
 
 def test_the_deadline_stops_the_work() -> None:
     async def test() -> None:
-        translator = FakeTranslator(step_s=0.01)
+        translator = FakeTranslator()
+        translator.step_gate.clear()
         async with service_of(translator, deadline_s=0.15) as service:
             with pytest.raises(DeadlineExceeded, match=r"within 0\.15 s"):
                 await ask(service, "x" * 180)
-            await until(lambda: translator.log.left)
-            assert b'verso_sentences_total{outcome="expired"} 1.0' in service._metrics.render()
-            assert texts_of(await ask(service, "y")) == ["Y"]
+            translator.step_gate.set()
+            await until(lambda: is_idle(service))
+            assert len(translator.log.left) == len(translator.log.joins)
+            assert counted(service, "expired") == 1
+            assert counted(service, "finished") == 0
+
+    run(test)
+
+
+def test_the_deadline_reaches_sentences_that_wait() -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        translator.step_gate.clear()
+        async with service_of(
+            translator, deadline_s=0.15, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
+        ) as service:
+            with pytest.raises(DeadlineExceeded):
+                await ask(service, "first", "second", "third")
+            assert service._engine.num_waiting == 0
+            translator.step_gate.set()
+            await until(lambda: is_idle(service))
+            assert counted(service, "expired") == 3
+            assert sum(translator.log.joins) <= 1
+
+    run(test)
+
+
+def test_the_deadline_reaches_calls() -> None:
+    async def test() -> None:
+        gate = Gate()
+        async with service_of(FakeTranslator(), deadline_s=0.15) as service:
+            service._engine.call(lambda _: gate.pass_through(), lambda outcome: None)
+            await until(gate.reached.is_set)
+            with pytest.raises(DeadlineExceeded):
+                await look(service, "two words")
+            assert not service._engine._calls
+            gate.open.set()
 
     run(test)
 
@@ -209,16 +272,19 @@ def test_draining_is_bounded_and_those_given_up_are_told() -> None:
 
 def test_the_event_loop_is_free_while_the_model_works() -> None:
     async def test() -> None:
-        translator = FakeTranslator(step_s=0.05)
+        translator = FakeTranslator()
+        translator.step_gate.clear()
         async with service_of(translator) as service:
-            working = asyncio.create_task(ask(service, "x" * 20))
-            delays: list[float] = []
-            while not working.done():
-                began = time.perf_counter()
+            working = asyncio.create_task(ask(service, "running"))
+            await until(translator.stepping.is_set)
+            # A step is being made, and does not end before the gate opens; had it run on the loop, this would not.
+            for _ in range(10):
+                assert texts_of(await ask(service, "")) == [""]
                 await asyncio.sleep(0.001)
-                delays.append(time.perf_counter() - began)
-            # Had a step run on the loop, the delay would be a step's.
-            assert sorted(delays)[len(delays) // 2] < 0.04
+            assert not working.done()
+            assert service._engine.num_waiting == 0
+            translator.step_gate.set()
+            assert texts_of(await working) == ["RUNNING"]
 
     run(test)
 
@@ -266,5 +332,377 @@ def test_input_errors_of_attention_keep_their_kind(monkeypatch: pytest.MonkeyPat
         async with service_of(translator) as service:
             with pytest.raises(SeveralSentences):
                 await service.attention("a", source=None, target="de", options=GREEDY, target_text=None)
+
+    run(test)
+
+
+@pytest.mark.parametrize("return_alignment", [False, True])
+def test_blank_texts_answer_themselves_without_the_model(
+    return_alignment: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        monkeypatch.setattr(translator, "align", None)
+        async with service_of(translator) as service:
+            outcome = await ask(service, "", " \n\t", "42 — 7", return_alignment=return_alignment)
+            assert texts_of(outcome) == ["", " \n\t", "42 — 7"]
+            assert (outcome.num_source_tokens, outcome.num_target_tokens) == (0, 0)
+            assert outcome.queue_ms == 0
+            assert [result.alignment for result in outcome.results if not isinstance(result, Exception)] == (
+                [()] * 3 if return_alignment else [None] * 3
+            )
+        assert translator.log.joins == []
+
+    run(test)
+
+
+def test_alignments_come_from_the_engine_thread_and_reach_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        threads: list[str] = []
+        align = translator.align
+
+        def noting(prepared: PreparedText, hypotheses: Any) -> Any:
+            threads.append(threading.current_thread().name)
+            return align(prepared, hypotheses)
+
+        monkeypatch.setattr(translator, "align", noting)
+        async with service_of(translator) as service:
+            outcome = await ask(service, "ab", "", "c", return_alignment=True)
+            first, blank, last = outcome.results
+            assert not isinstance(first, Exception) and first.alignment is not None
+            assert [(link.source, link.target) for link in first.alignment] == [((0, 1), (0, 1)), ((1, 2), (1, 2))]
+            assert not isinstance(blank, Exception) and blank.alignment == ()
+            assert not isinstance(last, Exception) and last.alignment is not None and len(last.alignment) == 1
+            assert threads == ["verso-engine"] * 2
+
+    run(test)
+
+
+def test_a_known_error_of_an_alignment_costs_its_text_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        align = translator.align
+
+        def refuse(prepared: PreparedText, hypotheses: Any) -> Any:
+            if "bad" in prepared.text:
+                raise DecodingError("NaN")
+            return align(prepared, hypotheses)
+
+        monkeypatch.setattr(translator, "align", refuse)
+        async with service_of(translator) as service:
+            outcome = await ask(service, "bad", "good", "nan", return_alignment=True)
+            assert isinstance(outcome.results[0], DecodingError)
+            assert texts_of(outcome)[1] == "GOOD"
+            assert isinstance(outcome.results[2], DecodingError)
+
+    run(test)
+
+
+def test_a_text_that_cannot_be_put_together_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        complete = translator.complete
+
+        def broken(prepared: PreparedText, hypotheses: Any, weights: Any = None) -> Any:
+            if "bad" in prepared.text:
+                raise RuntimeError("secret")
+            return complete(prepared, hypotheses, weights)
+
+        monkeypatch.setattr(translator, "complete", broken)
+        async with service_of(translator) as service:
+            outcome = await ask(service, "bad", "good")
+            assert isinstance(outcome.results[0], InferenceFailed)
+            assert texts_of(outcome)[1] == "GOOD"
+
+    run(test)
+
+
+def test_many_requests_at_once_each_get_their_own_answer() -> None:
+    async def test() -> None:
+        async with service_of(FakeTranslator()) as service:
+            beam = DecodingOptions(beam_size=2, num_hypotheses=2)
+            asked = [f"text {'abcdefghij'[number % 10] * (number + 1)}" for number in range(40)]
+            outcomes = await asyncio.gather(
+                *(ask(service, text, options=beam if place % 3 else GREEDY) for place, text in enumerate(asked))
+            )
+            assert [texts_of(outcome) for outcome in outcomes] == [[text.upper()] for text in asked]
+            await until(lambda: is_idle(service))
+            assert counted(service, "finished") == len(asked)
+
+    run(test)
+
+
+def test_times_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        now = [100.0]
+        prepare = translator.prepare
+
+        def slow(text: str, source: str, target: str) -> PreparedText:
+            now[0] += 5.0
+            return prepare(text, source, target)
+
+        monkeypatch.setattr(translator, "prepare", slow)
+        service = TranslationService(Settings(), Metrics(), lambda: translator, clock=lambda: now[0])
+        await service.start()
+        try:
+            await service.wait_loaded()
+            outcome = await ask(service, "text")
+        finally:
+            await service.stop()
+        assert (outcome.queue_ms, outcome.decode_ms, outcome.total_ms) == (0.0, 0.0, 5000.0)
+
+    run(test)
+
+
+@pytest.mark.parametrize(("length", "thread"), [(20, "MainThread"), (2_000, "verso-prepare")])
+def test_only_long_texts_are_cut_on_another_thread(length: int, thread: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        threads: list[str] = []
+        prepare = translator.prepare
+
+        def noting(text: str, source: str, target: str) -> PreparedText:
+            threads.append(threading.current_thread().name)
+            return prepare(text, source, target)
+
+        monkeypatch.setattr(translator, "prepare", noting)
+        async with service_of(translator) as service:
+            await ask(service, "x" * length)
+        assert [name.startswith(thread) for name in threads] == [True]
+
+    run(test)
+
+
+def test_a_client_that_leaves_before_the_model_is_asked_never_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        gate = Gate()
+        prepare = translator.prepare
+
+        def slow(text: str, source: str, target: str) -> PreparedText:
+            gate.pass_through()
+            return prepare(text, source, target)
+
+        monkeypatch.setattr(translator, "prepare", slow)
+        async with service_of(translator) as service:
+            leaving = asyncio.create_task(ask(service, "x" * 2_000))
+            await until(gate.reached.is_set)
+            leaving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await leaving
+            gate.open.set()
+            assert await service.drain(PATIENCE_S)
+        assert translator.log.joins == []
+
+    run(test)
+
+
+def test_a_client_that_leaves_makes_room_in_the_queue() -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        translator.step_gate.clear()
+        async with service_of(
+            translator, queue_sentences=3, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
+        ) as service:
+            leaving = asyncio.create_task(ask(service, "a1", "a2", "a3"))
+            await until(lambda: translator.log.joins)
+            with pytest.raises(QueueFull) as refused:
+                await ask(service, "b1", "b2")
+            assert 1 <= (refused.value.retry_after_s or 0) <= 60
+            leaving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await leaving
+            coming = asyncio.create_task(ask(service, "b1", "b2", "b3"))
+            await until(lambda: service._engine.num_waiting == 3)
+            translator.step_gate.set()
+            assert texts_of(await coming) == ["B1", "B2", "B3"]
+
+    run(test)
+
+
+def test_a_client_that_leaves_gives_up_its_call() -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        translator.step_gate.clear()
+        async with service_of(translator) as service:
+            running = asyncio.create_task(ask(service, "running"))
+            await until(translator.stepping.is_set)
+            leaving = asyncio.create_task(look(service, "two words"))
+            await until(lambda: service._engine._calls)
+            leaving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await leaving
+            assert not service._engine._calls
+            translator.step_gate.set()
+            assert texts_of(await running) == ["RUNNING"]
+
+    run(test)
+
+
+def test_while_loading_clients_are_told_when_to_come_back() -> None:
+    async def test() -> None:
+        gate = Gate()
+
+        def load() -> Translator:
+            gate.pass_through()
+            return FakeTranslator()
+
+        service = TranslationService(Settings(), Metrics(), load)
+        await service.start()
+        assert service.not_ready().retry_after_s == 5.0
+        with pytest.raises(NotReady) as refused:
+            await look(service, "two words")
+        assert refused.value.reason == "loading"
+        assert (service.device, service.manifests) == ("", [])
+        assert await service.drain(0.0), "nothing runs"
+        gate.open.set()
+        await service.wait_loaded()
+        assert service.state == "draining", "a model that is loaded too late opens no doors"
+        assert service.device == "cpu"
+        with pytest.raises(NotReady, match="shutting down"):
+            await ask(service, "x")
+        await service.stop()
+        assert service.not_ready().reason == "stopped"
+
+    run(test)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_stopping_does_not_wait_for_a_model_that_still_loads(fails: bool) -> None:
+    async def test() -> None:
+        gate = Gate()
+
+        def load() -> Translator:
+            gate.pass_through()
+            if fails:
+                raise ArtifactError("there is no bundle")
+            return FakeTranslator()
+
+        service = TranslationService(Settings(), Metrics(), load)
+        await service.start()
+        await until(gate.reached.is_set)
+        await service.stop()
+        await service.wait_loaded()
+        assert service.state == "stopped"
+        gate.open.set()
+        await until(lambda: not service._engine._thread.is_alive())
+        await until(lambda: service.failure is not None if fails else service.manifests)
+        assert service.state == "stopped"
+
+    run(test)
+
+
+def test_stopping_tells_those_who_still_wait() -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        translator.step_gate.clear()
+        async with service_of(translator) as service:
+            asked = [asyncio.create_task(ask(service, "text")), asyncio.create_task(ask(service, "other"))]
+            await until(translator.stepping.is_set)
+            asked.append(asyncio.create_task(ask(service, "late")))
+            looking = asyncio.create_task(look(service, "two words"))
+            await until(lambda: service._engine._calls)
+            stopping = asyncio.create_task(service.stop())
+            await until(lambda: service._engine._stopping)
+            translator.step_gate.set()
+            await stopping
+            for task in (*asked, looking):
+                with pytest.raises(NotReady, match="has stopped"):
+                    await task
+            with pytest.raises(NotReady, match="has stopped"):
+                await ask(service, "x")
+
+    run(test)
+
+
+def test_a_stopped_service_leaves_no_thread_behind() -> None:
+    async def test() -> None:
+        async with service_of(FakeTranslator()) as service:
+            await ask(service, "Long text. " * 100)
+            mine = [service._engine._thread, *service._pool._threads]
+        assert len(mine) > 1
+        await until(lambda: not any(thread.is_alive() for thread in mine))
+
+    run(test)
+
+
+def test_draining_waits_for_attention_too() -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        translator.step_gate.clear()
+        async with service_of(translator) as service:
+            running = asyncio.create_task(ask(service, "running"))
+            await until(translator.stepping.is_set)
+            looking = asyncio.create_task(look(service, "two words"))
+            await until(lambda: service._engine._calls)
+            draining = asyncio.create_task(service.drain(PATIENCE_S))
+            await until(lambda: service.state == "draining")
+            assert not draining.done()
+            translator.step_gate.set()
+            assert await draining
+            assert (await looking).translation == "TWO WORDS"
+            assert texts_of(await running) == ["RUNNING"]
+
+    run(test)
+
+
+def test_draining_an_idle_service_ends_at_once() -> None:
+    async def test() -> None:
+        async with service_of(FakeTranslator()) as service:
+            assert await service.drain(0.0)
+            assert await service.drain(PATIENCE_S)
+            assert service._metrics.registry.get_sample_value("verso_ready") == 0
+
+    run(test)
+
+
+def test_requests_given_up_by_draining_leave_the_model() -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        translator.step_gate.clear()
+        async with service_of(translator) as service:
+            asked: list[asyncio.Task[Any]] = [asyncio.create_task(ask(service, "running"))]
+            await until(translator.stepping.is_set)
+            asked.append(asyncio.create_task(look(service, "two words")))
+            await until(lambda: service._engine._calls)
+            assert not await service.drain(0.0)
+            for task in asked:
+                with pytest.raises(NotReady, match="shutting down"):
+                    await task
+            translator.step_gate.set()
+            await until(lambda: is_idle(service))
+            assert counted(service, "cancelled") == 1
+            assert await service.drain(0.0), "nothing runs any more"
+
+    run(test)
+
+
+def test_an_engine_that_died_is_no_longer_called_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with service_of(FakeTranslator()) as service:
+
+            def bug(loads: object) -> Any:
+                raise AssertionError("a bug of ours")
+
+            monkeypatch.setattr(service._engine._scheduler, "take", bug)
+            with pytest.raises(NotReady, match="no longer works"):
+                await ask(service, "x")
+            assert service.state == "failed"
+            assert service._metrics.registry.get_sample_value("verso_ready") == 0
+            with pytest.raises(NotReady):
+                await look(service, "two words")
+
+    run(test)
+
+
+def test_the_model_is_warmed_up_for_the_widths_it_will_meet() -> None:
+    async def test() -> None:
+        wide, narrow = FakeTranslator(), FakeTranslator()
+        async with service_of(wide):
+            assert wide.warmed_up == [1, 4]
+        async with service_of(narrow, max_beam_size=2, max_hypotheses=2):
+            assert narrow.warmed_up == [1]
 
     run(test)

@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import math
+from pathlib import Path
+from typing import Any
+
+import annotated_types
 import pytest
 from pydantic import ValidationError
 
@@ -71,3 +76,115 @@ def test_settings_cannot_be_changed_and_each_explains_itself() -> None:
         settings.port = 1
     for name, field in Settings.model_fields.items():
         assert field.description, name
+
+
+def bounds() -> list[tuple[str, str, str]]:
+    """For each bound of each number: the setting, a value just outside, and the bound as it is written."""
+    found: list[tuple[str, str, str]] = []
+    for name, field in Settings.model_fields.items():
+        for one in field.metadata:
+            bound: Any
+            outside: Any
+            if isinstance(one, annotated_types.Ge):
+                bound, outside = one.ge, one.ge - 1  # type: ignore[operator]
+            elif isinstance(one, annotated_types.Gt):
+                bound, outside = one.gt, one.gt
+            elif isinstance(one, annotated_types.Le):
+                bound, outside = one.le, one.le + 1  # type: ignore[operator]
+            else:
+                continue
+            found.append((name, str(outside), f"{bound:g}" if bound == 0 else str(bound)))
+    return found
+
+
+@pytest.mark.parametrize(("name", "outside", "bound"), bounds())
+def test_every_bound_is_kept_and_named(name: str, outside: str, bound: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load_settings({f"VERSO_{name.upper()}": outside})
+    line = str(refused.value)
+    assert "\n" not in line
+    assert line.startswith(f"VERSO_{name.upper()} is {outside!r}: ")
+    assert line.endswith(bound)
+
+
+def test_every_number_is_bounded_on_both_sides() -> None:
+    numbers = {name for name, field in Settings.model_fields.items() if field.annotation in (int, float, int | None)}
+    assert numbers
+    both = [name for name, _, _ in bounds()]
+    assert {name for name in numbers if both.count(name) != 2} == set()
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize("name", ["DEADLINE_S", "DRAIN_TIMEOUT_S"])
+def test_a_number_that_is_none_is_refused(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=f"VERSO_{name} is '{value}'"):
+        load_settings({f"VERSO_{name}": value})
+
+
+def test_the_bounds_themselves_are_allowed() -> None:
+    settings = load_settings(
+        {"VERSO_PORT": "0", "VERSO_MAX_BEAM_SIZE": "64", "VERSO_DRAIN_TIMEOUT_S": "0", "VERSO_DEADLINE_S": "86400"}
+    )
+    assert (settings.port, settings.max_beam_size, settings.drain_timeout_s) == (0, 64, 0.0)
+
+
+def test_defaults_obey_their_own_bounds() -> None:
+    defaults = {name: field.default for name, field in Settings.model_fields.items()}
+    assert Settings(**defaults) == Settings() == load_settings({})
+    assert all(math.isfinite(value) for value in defaults.values() if isinstance(value, float))
+
+
+def test_several_wrong_values_are_named_together_on_one_line() -> None:
+    with pytest.raises(SettingsError) as refused:
+        load_settings({"VERSO_PORT": "-1", "VERSO_MODEL": "x.pt", "VERSO_DEVICE": "gpu\nand more"})
+    line = str(refused.value)
+    assert "\n" not in line
+    assert "VERSO_PORT is '-1'" in line
+    assert "VERSO_DEVICE is " in line
+    assert "VERSO_MODEL " not in line
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_an_empty_variable_counts_as_unset(name: str) -> None:
+    assert load_settings({f"VERSO_{name.upper()}": ""}) == Settings()
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:0", "cuda:15"])
+def test_devices_are_taken_as_torch_names_them(device: str) -> None:
+    assert load_settings({"VERSO_DEVICE": device}).device == device
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "CPU", "cpu "])
+def test_other_devices_are_refused(device: str) -> None:
+    with pytest.raises(SettingsError, match="VERSO_DEVICE"):
+        load_settings({"VERSO_DEVICE": device})
+
+
+@pytest.mark.parametrize(
+    ("path", "fine"), [("/verso", True), ("/a/b", True), ("/", False), ("a", False), ("/a/", False)]
+)
+def test_a_root_path_starts_with_a_slash_and_ends_without_one(path: str, fine: bool) -> None:
+    if fine:
+        assert load_settings({"VERSO_ROOT_PATH": path}).root_path == path
+    else:
+        with pytest.raises(SettingsError, match="VERSO_ROOT_PATH"):
+            load_settings({"VERSO_ROOT_PATH": path})
+
+
+def test_paths_and_digests_are_kept() -> None:
+    settings = load_settings({"VERSO_CACHE_DIR": "/var/cache/verso", "VERSO_MODEL_SHA256": "Ab" * 32})
+    assert settings.cache_dir == Path("/var/cache/verso")
+    assert settings.model_sha256 == "Ab" * 32
+    for wrong in ("ab" * 31, "zz" * 32):
+        with pytest.raises(SettingsError, match="VERSO_MODEL_SHA256"):
+            load_settings({"VERSO_MODEL_SHA256": wrong})
+
+
+@pytest.mark.parametrize("variable", ["VERSOPORT", "verso_port", "MY_VERSO_PORT", "PORT"])
+def test_variables_of_others_are_ignored(variable: str) -> None:
+    assert load_settings({variable: "not a port"}) == Settings()
+
+
+def test_relations_hold_at_their_edges() -> None:
+    settings = load_settings({"VERSO_MAX_HYPOTHESES": "4", "VERSO_MAX_BEAM_SIZE": "4", "VERSO_MAX_BATCH_ROWS": "4"})
+    assert settings.max_batch_rows == settings.max_beam_size == settings.max_hypotheses

@@ -1,17 +1,24 @@
+"""The whole model: against torch's parts with the same weights, and step by step against all at once."""
+
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.embeddings import Embedding, sinusoidal_positions
-from model.errors import ConfigError
+from model.layers import DecoderLayer, EncoderLayer
 from model.masks import padding_mask
 from model.transformer import Transformer
-from tests.model.torch_layers import randomise, small_config, torch_logits
+from tests.model.torch_layers import (
+    randomise,
+    small_config,
+    torch_decoder_layer,
+    torch_encoder_layer,
+    torch_logits,
+)
 
 PAD = 0
 SOURCE = torch.tensor([[5, 6, 7, 8, 9, 2], [4, 3, 2, PAD, PAD, PAD], [11, 2, PAD, PAD, PAD, PAD]])
@@ -35,42 +42,71 @@ def test_logits_are_those_of_torchs_layers_with_the_same_weights(norm: str, shar
     torch.testing.assert_close(ours(SOURCE, TARGET)[real], expected[real], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("activation", ["relu", "silu", "gelu"])
 @torch.inference_mode()
-def test_a_cached_step_is_the_full_pass_at_every_position(norm: str) -> None:
-    ours, config = transformer(norm=norm)
-    full = ours(SOURCE, TARGET)  # (B, T, V)
-    cross_cache = ours.project_memory(ours.encode(SOURCE))
-    batch, length = TARGET.shape
-    width = config.d_model // config.num_heads
-    self_cache = torch.zeros(config.decoder_layers, 2, batch, config.num_heads, length, width)
-    for column in range(length):
-        logits = ours.step(
-            TARGET[:, column : column + 1],
-            torch.tensor(column),
-            self_cache,
-            cross_cache,
-            column,
-            torch.ones(1, 1, 1, column + 1, dtype=torch.bool),
-            padding_mask(SOURCE, PAD),
-        )
-        torch.testing.assert_close(logits[:, 0], full[:, column], atol=1e-5, rtol=1e-5)
+def test_every_activation_gives_torchs_logits(activation: str) -> None:
+    ours, config = transformer(activation=activation)
+    expected = torch_logits(ours, config, SOURCE, TARGET)
+    real = TARGET != PAD
+    torch.testing.assert_close(ours(SOURCE, TARGET)[real], expected[real], atol=1e-5, rtol=1e-5)
 
 
 @torch.inference_mode()
-def test_rows_that_started_later_and_share_a_sentence_step_as_if_alone() -> None:
-    ours, config = transformer()
-    beam = 3
-    source = SOURCE[:2]
-    targets = torch.randint(3, 20, (2, beam, 6), generator=torch.Generator().manual_seed(0))
-    starts = [0, 2]  # the second sentence joined two columns later
+def test_logits_are_those_of_torchs_whole_transformer() -> None:
+    # nn.Transformer's post-norm stacks end in a norm of their own, which ours do not have; pre-norm is the same.
+    ours, config = transformer(norm="pre")
+    theirs = nn.Transformer(16, 4, 2, 3, 24, 0.0, batch_first=True, norm_first=True).eval()
+    theirs.encoder.enable_nested_tensor = False
+    for index, layer in enumerate(ours.encoder):
+        assert isinstance(layer, EncoderLayer)
+        theirs.encoder.layers[index].load_state_dict(torch_encoder_layer(layer, config).state_dict())
+    for index, layer in enumerate(ours.decoder):
+        assert isinstance(layer, DecoderLayer)
+        theirs.decoder.layers[index].load_state_dict(torch_decoder_layer(layer, config).state_dict())
+    theirs.encoder.norm.load_state_dict(ours.encoder_norm.state_dict())
+    theirs.decoder.norm.load_state_dict(ours.decoder_norm.state_dict())
+    pad = SOURCE == PAD
+    hidden = theirs(
+        ours.source_embedding(SOURCE, torch.arange(6)),
+        ours.target_embedding(TARGET, torch.arange(5)),
+        tgt_mask=torch.ones(5, 5, dtype=torch.bool).triu(1),
+        src_key_padding_mask=pad,
+        memory_key_padding_mask=pad,
+    )
+    torch.testing.assert_close(ours.hidden(SOURCE, TARGET), hidden, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(ours(SOURCE, TARGET), ours.output(hidden), atol=1e-5, rtol=1e-5)
+
+
+@torch.inference_mode()
+def test_no_position_sees_what_comes_after_it() -> None:
+    ours, _ = transformer()
+    changed = TARGET.clone()
+    changed[:, 3:] = 19
+    assert torch.equal(ours(SOURCE, TARGET)[:, :3], ours(SOURCE, changed)[:, :3])
+    assert not torch.equal(ours(SOURCE, TARGET)[:, 3:], ours(SOURCE, changed)[:, 3:])
+
+
+def step_through(
+    ours: Transformer, config: ModelConfig, source: Tensor, targets: Tensor, starts: list[int], columns: int
+) -> None:
+    """Step rows (B, K, T) whose sentences begin at their own columns; each must be as if alone, at every step.
+
+    As in model/decoding/cohort.py: all write the same column, and a mask hides what stands before a row's start.
+    """
+    num_sentences, beam, length = targets.shape
     cross_cache = ours.project_memory(ours.encode(source))
-    width = config.d_model // config.num_heads
-    cache = torch.randn(config.decoder_layers, 2, 2 * beam, config.num_heads, 6, width)  # garbage before the start
-    for column in range(6):
-        places = torch.tensor([[max(0, column - start)] for start in starts])  # (B, 1)
-        tokens = targets.gather(2, places.unsqueeze(1).expand(2, beam, 1)).squeeze(2)
-        seen = torch.arange(column + 1) >= torch.tensor(starts).unsqueeze(1)
+    assert cross_cache.shape == (config.decoder_layers, 2, num_sentences, config.num_heads, source.size(1), 4)
+    begins = torch.tensor(starts)
+    # Garbage before a start must not be seen, and a column read before it is written would be NaN.
+    cache = torch.full((config.decoder_layers, 2, num_sentences * beam, config.num_heads, columns + 3, 4), torch.nan)
+    alone = torch.stack([ours(source, targets[:, row]) for row in range(beam)], dim=1)  # (B, K, T, V)
+    for sentence, start in enumerate(starts):
+        rows = slice(sentence * beam, (sentence + 1) * beam)
+        cache[:, :, rows, :, :start] = 1e4
+    for column in range(columns):
+        places = (column - begins).clamp(0, length - 1).unsqueeze(1)  # (B, 1)
+        tokens = targets.gather(2, places.unsqueeze(1).expand(-1, beam, 1)).squeeze(2)
+        seen = torch.arange(column + 1) >= begins.unsqueeze(1)
         # A row that has not begun looks at its newest column only, and its answer is thrown away.
         seen[:, -1] = True
         logits = ours.step(
@@ -79,16 +115,49 @@ def test_rows_that_started_later_and_share_a_sentence_step_as_if_alone() -> None
             cache,
             cross_cache,
             column,
-            seen.repeat_interleave(beam, 0).view(2 * beam, 1, 1, column + 1),
+            seen.repeat_interleave(beam, 0).view(num_sentences * beam, 1, 1, column + 1),
             padding_mask(source, PAD),
         )
+        assert logits.shape == (num_sentences, beam, config.target_vocab_size)
         for sentence, start in enumerate(starts):
-            if column < start:
-                continue
-            for row in range(beam):
-                prefix = targets[sentence : sentence + 1, row, : column - start + 1]
-                alone = ours(source[sentence : sentence + 1], prefix)[0, -1]
-                torch.testing.assert_close(logits[sentence, row], alone, atol=1e-5, rtol=1e-5)
+            if start <= column < start + length:
+                torch.testing.assert_close(logits[sentence], alone[sentence, :, column - start], atol=1e-5, rtol=1e-5)
+
+
+def some_targets(beam: int, length: int) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(3, 20, (len(SOURCE), beam, length), generator=generator)
+
+
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@torch.inference_mode()
+def test_a_cached_step_is_the_full_pass_at_every_position(norm: str, beam: int, share: bool) -> None:
+    ours, config = transformer(norm=norm, share_embeddings=share, tie_output=share)
+    step_through(ours, config, SOURCE, some_targets(beam, 7), starts=[0, 0, 0], columns=7)
+
+
+@pytest.mark.parametrize("starts", [[0, 2, 5], [4, 0, 1]], ids=str)
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@torch.inference_mode()
+def test_rows_that_started_later_step_as_if_alone(norm: str, beam: int, starts: list[int]) -> None:
+    ours, config = transformer(norm=norm)
+    step_through(ours, config, SOURCE, some_targets(beam, 5), starts, columns=10)
+
+
+@torch.inference_mode()
+def test_a_step_writes_its_column_and_no_other() -> None:
+    ours, config = transformer()
+    cross_cache = ours.project_memory(ours.encode(SOURCE))
+    cache = torch.full((config.decoder_layers, 2, 3, config.num_heads, 6, 4), torch.nan)
+    cache[..., :2, :] = 0.5
+    seen = torch.ones(1, 1, 1, 3, dtype=torch.bool)
+    ours.step(TARGET[:, :1], torch.tensor(2), cache, cross_cache, 2, seen, padding_mask(SOURCE, PAD))
+    assert (cache[..., :2, :] == 0.5).all()
+    assert cache[..., 2, :].isfinite().all()
+    assert cache[..., 3:, :].isnan().all()
 
 
 @torch.inference_mode()
@@ -139,51 +208,66 @@ def test_the_weights_shown_are_the_weights_used(monkeypatch: pytest.MonkeyPatch)
         torch.testing.assert_close(cross[0, layer], used[3 + 2 * layer][0])
 
 
-def test_tied_and_shared_tables_are_one_parameter() -> None:
-    tied, _ = transformer()
-    assert tied.output.weight is tied.target_embedding.tokens.weight is tied.source_embedding.tokens.weight
-    free, _ = transformer(share_embeddings=False, tie_output=False)
-    assert free.output.weight is not free.target_embedding.tokens.weight
-    assert free.source_embedding.tokens.weight is not free.target_embedding.tokens.weight
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_weights_are_torchs(norm: str) -> None:
+    ours, config = transformer(norm=norm)
+    encoder, decoder, cross = ours.attend(SOURCE[:1], TARGET[:1])
+    expected: list[Tensor] = []
+    original = nn.MultiheadAttention.forward
+
+    def spy(self: nn.MultiheadAttention, *arguments: Any, **options: Any) -> Any:
+        options.update(need_weights=True, average_attn_weights=False)
+        mixed, weights = original(self, *arguments, **options)
+        expected.append(weights[0])
+        return mixed, weights
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nn.MultiheadAttention, "forward", spy)
+        torch_logits(ours, config, SOURCE[:1], TARGET[:1])
+    torch.testing.assert_close(encoder[0], torch.stack(expected[:2]), atol=1e-5, rtol=0)
+    torch.testing.assert_close(decoder[0], torch.stack(expected[2::2]), atol=1e-5, rtol=0)
+    torch.testing.assert_close(cross[0], torch.stack(expected[3::2]), atol=1e-5, rtol=0)
 
 
-def test_positions_are_the_paper_s_sines_and_cosines() -> None:
-    table = sinusoidal_positions(300, 8)
-    for position, column in ((0, 0), (3, 2), (299, 5), (17, 7)):
-        angle = position / 10000 ** ((column - column % 2) / 8)
-        expected = math.cos(angle) if column % 2 else math.sin(angle)
-        assert float(table[position, column]) == pytest.approx(expected, abs=1e-6)
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("tie", [True, False])
+def test_shared_and_tied_tables_are_one_parameter_and_others_are_not(share: bool, tie: bool) -> None:
+    made, config = transformer(share_embeddings=share, tie_output=tie)
+    source, target = made.source_embedding.tokens.weight, made.target_embedding.tokens.weight
+    assert (source is target) == share
+    assert (made.output.weight is target) == tie
+    tables = sum(parameter.shape == (20, 16) for parameter in made.parameters())
+    assert tables == 3 - share - tie
+    assert config.share_embeddings == share
 
 
-def test_an_embedding_is_scaled_and_placed() -> None:
-    embedding = Embedding(10, 16, 5)
-    found = embedding(torch.tensor([[3, 3]]), torch.tensor([0, 4]))
-    expected = embedding.tokens.weight[3] * 4.0 + embedding.positions[4]
-    torch.testing.assert_close(found[0, 1], expected)
+@torch.inference_mode()
+def test_vocabularies_of_different_size_have_tables_of_their_own() -> None:
+    made, config = transformer(source_vocab_size=25, share_embeddings=False)
+    source = SOURCE.clone()
+    source[0, 0] = 24
+    torch.testing.assert_close(
+        made(source, TARGET)[0], torch_logits(made, config, source, TARGET)[0], atol=1e-5, rtol=1e-5
+    )
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"num_heads": 3}, "does not divide d_model 16"),
-        ({"d_model": 15, "num_heads": 5}, "must be even"),
-        ({"dropout": 1.0}, "below 1"),
-        ({"activation": "tanh"}, "'relu', 'silu' or 'gelu'"),
-        ({"norm": "middle"}, "'pre' or 'post'"),
-        ({"encoder_layers": 0}, "encoder_layers is 0"),
-        ({"d_ff": 2.5}, "d_ff is 2.5"),
-        ({"target_vocab_size": 30}, "share_embeddings"),
-    ],
-)
-def test_an_impossible_architecture_is_refused_by_name(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        small_config(**wrong)
+def test_only_pre_norm_has_a_norm_after_the_stack() -> None:
+    assert "encoder_norm.weight" in transformer(norm="pre")[0].state_dict()
+    assert "encoder_norm.weight" not in transformer(norm="post")[0].state_dict()
 
 
-def test_an_architecture_survives_json_and_unknown_fields_are_named() -> None:
-    config = small_config(norm="post")
-    assert ModelConfig.from_dict(config.to_dict()) == config
-    with pytest.raises(ConfigError, match="layers_of_encoder"):
-        ModelConfig.from_dict({**config.to_dict(), "layers_of_encoder": 3})
-    with pytest.raises(ConfigError, match="not fully described"):
-        ModelConfig.from_dict({"d_model": 8})
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_every_parameter_learns(norm: str) -> None:
+    made, _ = transformer(norm=norm, share_embeddings=False, tie_output=False)
+    made(SOURCE, TARGET).square().sum().backward()
+    idle = [name for name, p in made.named_parameters() if p.grad is None or not p.grad.any()]
+    assert idle == []
+
+
+def test_an_untrained_model_knows_nothing() -> None:
+    # Xavier and scaled embeddings: the first loss is about the logarithm of the vocabulary.
+    torch.manual_seed(0)
+    made = Transformer(small_config(tie_output=False, share_embeddings=False), PAD).eval()
+    with torch.inference_mode():
+        loss = nn.functional.cross_entropy(made(SOURCE, TARGET).flatten(0, 1), TARGET.flatten())
+    assert 2.0 < float(loss) < 4.5  # log(20) is 3.0

@@ -1,0 +1,131 @@
+"""Batches: nothing lost, nothing twice, nothing too large, and the same again after a pause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+
+from model.errors import DataError
+from model.tokenizer import END_ID, PAD_ID, START_ID
+from model.training.batches import Batch, BatchMaker
+from tests.model.vocabulary import SENTENCES, TOKENIZER
+
+PAIRS = [(a, b) for a, b in zip(SENTENCES, reversed(SENTENCES), strict=True)] + [("cat " * 9, "Katze")]
+BOTH = [("en", "de"), ("de", "en")]
+Row = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def maker(**changes: Any) -> BatchMaker:
+    values: dict[str, Any] = {"batch_tokens": 80, "max_tokens": 20, "seed": 3, **changes}
+    directions = values.pop("directions", BOTH)
+    return BatchMaker(PAIRS, ("en", "de"), directions, TOKENIZER, **values)
+
+
+def rows(batches: list[Batch]) -> Counter[Row]:
+    """How often each source and target comes, padding taken off."""
+    found: Counter[Row] = Counter()
+    for batch in batches:
+        for source, target in zip(batch.source.tolist(), batch.target.tolist(), strict=True):
+            found[tuple(i for i in source if i != PAD_ID), tuple(i for i in target if i != PAD_ID)] += 1
+    return found
+
+
+def expected_rows(directions: list[tuple[str, str]]) -> Counter[Row]:
+    expected: Counter[Row] = Counter()
+    for english, german in PAIRS:
+        for _, language in directions:
+            source, target = (english, german) if language == "de" else (german, english)
+            ids = (tuple(TOKENIZER.encode(source, language)), (START_ID, *TOKENIZER.encode_target(target)))
+            if max(len(ids[0]), len(ids[1]) - 1) <= 20:
+                expected[ids] += 1
+    return expected
+
+
+def same(one: list[Batch], other: list[Batch]) -> bool:
+    return len(one) == len(other) and all(
+        torch.equal(a.source, b.source) and torch.equal(a.target, b.target) for a, b in zip(one, other, strict=True)
+    )
+
+
+@pytest.mark.parametrize("directions", [BOTH, [("en", "de")], [("de", "en")]], ids=str)
+def test_an_epoch_has_every_example_once(directions: list[tuple[str, str]]) -> None:
+    batches = maker(directions=directions)
+    expected = expected_rows(directions)
+    assert rows(list(batches.epoch(0))) == rows(list(batches.epoch(1))) == expected
+    assert batches.num_examples == sum(expected.values())
+    assert batches.num_too_long == len(directions) * len(PAIRS) - batches.num_examples > 0
+
+
+@pytest.mark.parametrize("batch_tokens", [20, 33, 80, 100_000])
+def test_no_batch_exceeds_its_budget(batch_tokens: int) -> None:
+    for batch in maker(batch_tokens=batch_tokens).epoch(0):
+        assert batch.source.size(0) * max(batch.source.size(1), batch.target.size(1) - 1) <= batch_tokens
+
+
+def test_like_long_sentences_stand_together() -> None:
+    batches = list(maker(batch_tokens=400).epoch(0))
+    real = sum(batch.num_target_tokens for batch in batches)
+    padded = sum(batch.target[:, 1:].numel() for batch in batches)
+    assert real / padded > 0.9
+
+
+def test_padding_stands_on_the_right_and_every_row_is_whole() -> None:
+    for batch in maker().epoch(0):
+        for row in (*batch.source.tolist(), *batch.target.tolist()):
+            length = row.index(END_ID) + 1
+            assert PAD_ID not in row[:length]
+            assert set(row[length:]) <= {PAD_ID}
+        assert (batch.target[:, 0] == START_ID).all()
+        assert batch.num_target_tokens == int((batch.target[:, 1:] != PAD_ID).sum())
+
+
+@pytest.mark.parametrize("options", [{}, {"subword_sampling": 0.5, "lowercase_share": 0.5}], ids=["plain", "varied"])
+@pytest.mark.parametrize("skip", [1, 3, 10_000])
+def test_skipped_batches_change_nothing_of_those_that_follow(options: dict[str, float], skip: int) -> None:
+    whole = list(maker(**options).epoch(2))
+    assert same(list(maker(**options).epoch(2, skip=skip)), whole[skip:])
+
+
+@pytest.mark.parametrize("options", [{}, {"subword_sampling": 0.5, "lowercase_share": 0.5}], ids=["plain", "varied"])
+def test_the_same_seed_gives_the_same_batches_and_another_does_not(options: dict[str, float]) -> None:
+    first = list(maker(**options).epoch(0))
+    assert same(first, list(maker(**options).epoch(0)))
+    assert not same(first, list(maker(**options).epoch(1)))
+    assert not same(first, list(maker(seed=4, **options).epoch(0)))
+
+
+def test_batches_do_not_come_by_length() -> None:
+    lengths = [batch.target.size(1) for batch in maker().epoch(0)]
+    assert lengths != sorted(lengths)
+    assert lengths != sorted(lengths, reverse=True)
+
+
+def test_random_cuts_change_the_pieces_of_a_source_and_nothing_else() -> None:
+    plain = rows(list(maker().epoch(0)))
+    varied = rows(list(maker(subword_sampling=1.0).epoch(0)))
+    assert varied != plain
+    assert {TOKENIZER.decode(source) for source, _ in varied} == {TOKENIZER.decode(source) for source, _ in plain}
+    assert Counter(target for _, target in varied) == Counter(target for _, target in plain)
+
+
+def test_a_source_stays_whole_and_within_the_bound_however_it_is_cut() -> None:
+    # At this bound some random cuts are too long, and are not taken.
+    batches = maker(subword_sampling=1.0, max_tokens=12)
+    for source, _ in rows([batch for epoch in range(5) for batch in batches.epoch(epoch)]):
+        assert len(source) <= 12
+        assert source[-1] == END_ID
+
+
+def test_lower_casing_reaches_sources_only() -> None:
+    lowered = rows(list(maker(lowercase_share=1.0, max_tokens=40).epoch(0)))
+    sources, targets = ({TOKENIZER.decode(row[side]) for row in lowered} for side in (0, 1))
+    assert sources == {source.lower().strip() for pair in PAIRS for source in pair}
+    assert targets == {target.strip() for pair in PAIRS for target in pair}
+
+
+def test_a_bound_no_sentence_meets_is_refused() -> None:
+    with pytest.raises(DataError, match="longer than max_tokens_per_sentence, which is 2"):
+        maker(max_tokens=2)

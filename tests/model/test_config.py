@@ -1,0 +1,87 @@
+"""Architectures: the impossible ones are refused by name, the others survive JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+import pytest
+
+from model.config import ModelConfig
+from model.errors import ConfigError
+from tests.model.torch_layers import small_config
+
+COUNTS = (
+    "source_vocab_size",
+    "target_vocab_size",
+    "d_model",
+    "num_heads",
+    "d_ff",
+    "encoder_layers",
+    "decoder_layers",
+    "max_positions",
+)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("value", [0, -4, 2.5, "8", True, None], ids=repr)
+def test_a_count_is_a_whole_number_of_at_least_one(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"^{name} is {value!r}; it must be a whole number of at least 1"):
+        small_config(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"num_heads": 3}, "num_heads is 3, which does not divide d_model 16"),
+        ({"d_model": 15, "num_heads": 5}, "d_model is 15; .* must be even"),
+        ({"dropout": 1.0}, "dropout is 1.0; it must be at least 0 and below 1"),
+        ({"dropout": -0.1}, "dropout is -0.1"),
+        ({"dropout": math.nan}, "dropout is nan"),
+        ({"dropout": "x"}, "dropout is 'x'; it must be a number"),
+        ({"layer_norm_eps": 0.0}, "layer_norm_eps is 0.0; it must be above 0"),
+        ({"layer_norm_eps": "1e-5"}, "layer_norm_eps is '1e-5'; it must be a number"),
+        ({"activation": "tanh"}, "activation is 'tanh'; it must be 'relu', 'silu' or 'gelu'"),
+        ({"norm": "middle"}, "norm is 'middle'; it must be 'pre' or 'post'"),
+        ({"share_embeddings": "no"}, "share_embeddings is 'no'; it must be true or false"),
+        ({"tie_output": 1}, "tie_output is 1; it must be true or false"),
+        ({"target_vocab_size": 30}, "the source has 20 tokens and the target 30; set share_embeddings to false"),
+    ],
+    ids=str,
+)
+def test_an_impossible_architecture_is_refused_by_name(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        small_config(**wrong)
+
+
+def test_vocabularies_may_differ_where_nothing_is_shared() -> None:
+    assert small_config(target_vocab_size=30, share_embeddings=False).target_vocab_size == 30
+
+
+@pytest.mark.parametrize("change", [{}, {"norm": "post"}, {"activation": "silu", "dropout": 0}], ids=str)
+def test_an_architecture_survives_json(change: dict[str, Any]) -> None:
+    config = small_config(**change)
+    assert ModelConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_an_unknown_field_is_named_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"Unknown model field 'encoders'.*encoder_layers"):
+        ModelConfig.from_dict({**small_config().to_dict(), "encoders": 3})
+
+
+def test_a_missing_field_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"not fully described: .*'source_vocab_size' and 'target_vocab_size'"):
+        ModelConfig.from_dict({"d_model": 8})
+
+
+def test_an_architecture_cannot_be_changed_afterwards() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        small_config().d_model = 8  # type: ignore[misc]
+
+
+def test_every_field_is_documented() -> None:
+    assert [
+        field.name for field in dataclasses.fields(ModelConfig) if f" {field.name}: " not in str(ModelConfig.__doc__)
+    ] == []

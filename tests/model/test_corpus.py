@@ -1,0 +1,179 @@
+"""Reading corpora: plain or packed, whole or not, and what is said when they are not."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.errors import DataError
+from model.training.corpus import detokenise, find_text, load_training_pairs, read_lines, read_parallel
+from model.training.settings import CorpusSettings
+
+NOISE = gzip.compress(b"".join(random.Random(0).randbytes(20).hex().encode() + b"\n" for _ in range(200)))
+
+
+def write(folder: Path, base: str, english: str, german: str) -> None:
+    (folder / f"{base}.en").write_text(english, encoding="utf-8")
+    (folder / f"{base}.de").write_text(german, encoding="utf-8")
+
+
+def pairs_of(folder: Path, **cleaning: bool) -> tuple[list[tuple[str, str]], dict[str, int]]:
+    return load_training_pairs(folder, [CorpusSettings("x", **cleaning)], ("en", "de"))
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
+def test_plain_and_packed_text_is_read_alike(ending: str, tmp_path: Path) -> None:
+    text = "one\r\ntwo \u2028 still two\n\nM\u00fcnchen \U0001f600".encode()
+    packed = {"": text, ".gz": gzip.compress(text), ".xz": lzma.compress(text)}[ending]
+    (tmp_path / f"x.en{ending}").write_bytes(packed)
+    assert read_lines(tmp_path / "x.en") == ["one", "two \u2028 still two", "", "M\u00fcnchen \U0001f600"]
+    assert find_text(tmp_path / "x.en").name == f"x.en{ending}"
+
+
+def test_plain_text_is_preferred_to_a_packed_copy(tmp_path: Path) -> None:
+    (tmp_path / "x.en.gz").write_bytes(gzip.compress(b"old"))
+    (tmp_path / "x.en").write_text("new")
+    assert read_lines(tmp_path / "x.en") == ["new"]
+
+
+def test_the_last_line_may_end_in_a_newline_or_not(tmp_path: Path) -> None:
+    for content in ("a\nb", "a\nb\n"):
+        (tmp_path / "x.en").write_text(content)
+        assert read_lines(tmp_path / "x.en") == ["a", "b"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\n  \n\t\n"])
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_a_text_without_words_is_refused(content: bytes, ending: str, tmp_path: Path) -> None:
+    (tmp_path / f"x.en{ending}").write_bytes(gzip.compress(content) if ending else content)
+    with pytest.raises(DataError, match=r"x\.en.* is empty"):
+        read_lines(tmp_path / "x.en")
+
+
+@pytest.mark.parametrize("lines_before", [0, 1, 700])
+def test_the_line_that_is_no_utf8_is_named_with_its_byte_and_the_way_out(lines_before: int, tmp_path: Path) -> None:
+    (tmp_path / "x.de").write_bytes("gut\u00f6\n".encode() * lines_before + "M\u00fcnchen\n".encode("latin-1"))
+    with pytest.raises(DataError, match=rf"line {lines_before + 1} holds byte 0xfc.*iconv -f latin1"):
+        read_lines(tmp_path / "x.de")
+
+
+def test_a_missing_text_names_every_name_that_was_tried(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"No text at .*x\.en \(nor with \.gz or \.xz\); check the path"):
+        read_lines(tmp_path / "x.en")
+
+
+def test_a_folder_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "x.en").mkdir()
+    with pytest.raises(DataError, match="No text at"):
+        read_lines(tmp_path / "x.en")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.en.gz", b"no gzip at all"),
+        ("x.en.gz", NOISE[:-30]),
+        ("x.en.gz", gzip.compress(b"word\n" * 100)[:12]),
+        ("x.en.xz", b"no xz at all"),
+        ("x.en.xz", lzma.compress(b"word\n" * 100)[:-10]),
+    ],
+)
+def test_a_broken_archive_is_refused(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=rf"{name} cannot be read or unpacked"):
+        read_lines(tmp_path / "x.en")
+
+
+@pytest.mark.parametrize("place", range(12, len(NOISE) - 8, 97))
+def test_an_archive_with_one_wrong_byte_is_refused_wherever_it_stands(place: int, tmp_path: Path) -> None:
+    # zlib, gzip and the checksum each have an error of their own for this.
+    damaged = bytearray(NOISE)
+    damaged[place] ^= 0x55
+    (tmp_path / "x.en.gz").write_bytes(damaged)
+    with pytest.raises(DataError, match="cannot be read or unpacked"):
+        read_lines(tmp_path / "x.en")
+
+
+def test_two_files_are_paired_line_by_line(tmp_path: Path) -> None:
+    write(tmp_path, "x.v2", "a\nb\n", "A\nB")
+    assert read_parallel(tmp_path / "x.v2", ("en", "de")) == [("a", "A"), ("b", "B")]
+    assert read_parallel(tmp_path / "x.v2", ("de", "en")) == [("A", "a"), ("B", "b")]
+
+
+def test_files_that_do_not_line_up_are_refused_with_both_lengths(tmp_path: Path) -> None:
+    write(tmp_path, "x", "a\nb\n", "A\n")
+    with pytest.raises(DataError, match="does not line up: 2 lines of en and 1 of de"):
+        read_parallel(tmp_path / "x", ("en", "de"))
+
+
+def test_an_empty_line_in_the_middle_keeps_the_lines_in_step(tmp_path: Path) -> None:
+    write(tmp_path, "x", "a\n\nc\n", "A\nB\nC\n")
+    assert read_parallel(tmp_path / "x", ("en", "de")) == [("a", "A"), ("", "B"), ("c", "C")]
+
+
+@pytest.mark.parametrize(
+    ("spaced", "clean"),
+    [
+        ("It 's , well ( so to say ) 5 % .", "It's, well (so to say) 5%."),
+        ("I 'm here ; they 've left .", "I'm here; they've left."),
+        ('He said : " yes " !', 'He said: "yes"!'),
+        ("a well @-@ known man", "a well-known man"),
+        ("\u201c Yes \u201d , he said \u2026", "\u201cYes\u201d, he said\u2026"),
+        ("already clean, isn't it?", "already clean, isn't it?"),
+    ],
+)
+def test_the_spaces_a_tokeniser_left_are_taken_out(spaced: str, clean: str) -> None:
+    assert detokenise(spaced) == clean
+
+
+@given(st.text(alphabet="ab .,;:!?()\"'-", max_size=40))
+def test_detokenising_takes_out_spaces_and_nothing_else(text: str) -> None:
+    assert detokenise(text).replace(" ", "") == text.replace(" ", "")
+
+
+def test_pairs_are_trimmed_and_duplicates_and_empty_ones_left_out(tmp_path: Path) -> None:
+    write(tmp_path, "x", " Yes. \nYes.\n\nNo.\nYes.\n", "Ja.\nJa.\nLeer.\nNein.\nDoch.\n")
+    pairs, left_out = pairs_of(tmp_path)
+    assert pairs == [("Yes.", "Ja."), ("No.", "Nein."), ("Yes.", "Doch.")]
+    assert left_out == {"empty": 1, "duplicate": 1, "fragment": 0, "lopsided": 0}
+
+
+def test_a_pair_is_lopsided_beyond_three_times_and_twenty(tmp_path: Path) -> None:
+    write(tmp_path, "x", "ab\nab\n", "c" * 26 + "\n" + "c" * 27 + "\n")
+    pairs, left_out = pairs_of(tmp_path)
+    assert pairs == [("ab", "c" * 26)]
+    assert left_out["lopsided"] == 1
+
+
+def test_fragments_are_left_out_where_the_corpus_asks_for_it(tmp_path: Path) -> None:
+    write(tmp_path, "x", "Whole one.\nof a thing\n1990 was good.\n", "Ganzer Satz.\nEiner Sache\n1990 war gut.\n")
+    assert len(pairs_of(tmp_path)[0]) == 3
+    pairs, left_out = pairs_of(tmp_path, whole_sentences_only=True)
+    assert [english for english, _ in pairs] == ["Whole one.", "1990 was good."]
+    assert left_out["fragment"] == 1
+
+
+def test_only_a_corpus_that_asks_for_it_is_detokenised(tmp_path: Path) -> None:
+    write(tmp_path, "x", "Yes , sir .\n", "Ja , Herr .\n")
+    assert pairs_of(tmp_path)[0] == [("Yes , sir .", "Ja , Herr .")]
+    assert pairs_of(tmp_path, detokenise=True)[0] == [("Yes, sir.", "Ja, Herr.")]
+
+
+def test_duplicates_are_found_across_corpora(tmp_path: Path) -> None:
+    write(tmp_path, "x", "Yes.\n", "Ja.\n")
+    write(tmp_path, "y", "Yes.\nNo.\n", "Ja.\nNein.\n")
+    pairs, left_out = load_training_pairs(tmp_path, [CorpusSettings("x"), CorpusSettings("y")], ("en", "de"))
+    assert len(pairs) == 2
+    assert left_out["duplicate"] == 1
+
+
+def test_nothing_left_after_cleaning_is_refused_with_the_reasons(tmp_path: Path) -> None:
+    write(tmp_path, "x", "a\n\n", "\nb\n")
+    with pytest.raises(DataError, match=r"No training pair is left.*'empty': 2"):
+        pairs_of(tmp_path)

@@ -1,0 +1,124 @@
+"""Pictures: PNG files of a bounded size that show the numbers given, whatever the labels hold."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from matplotlib.figure import Figure
+from PIL import Image
+
+from model import plots
+from model.plots import attention_heat_map, learning_curve
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures drawn, for a look at what they show."""
+    figures: list[Figure] = []
+
+    def remember(**options: Any) -> Figure:
+        figures.append(Figure(**options))
+        return figures[-1]
+
+    monkeypatch.setattr(plots, "Figure", remember)
+    return figures
+
+
+def size_of(png: bytes) -> tuple[int, int]:
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    with Image.open(io.BytesIO(png)) as image:
+        image.load()
+        return image.size
+
+
+def test_a_heat_map_shows_the_weights_and_their_tokens(drawn: list[Figure]) -> None:
+    weights = torch.rand(2, 3, generator=torch.Generator().manual_seed(0))
+    size_of(attention_heat_map(weights, ["M\u00fc", "\u2581Stra\u00dfe"], ["a", "b", "</s>"], "t"))
+    panel = drawn[0].axes[0]
+    (image,) = panel.images
+    shown = image.get_array()
+    assert shown is not None
+    assert torch.equal(torch.as_tensor(shown), weights)
+    assert image.get_clim() == (0.0, 1.0)
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["M\u00fc", "_Stra\u00dfe"]
+    assert [label.get_text() for label in panel.get_xticklabels()] == ["a", "b", "</s>"]
+
+
+def test_a_heat_map_grows_with_its_tokens() -> None:
+    small = size_of(attention_heat_map(torch.eye(3), list("abc"), list("abc"), "t"))
+    wide = size_of(attention_heat_map(torch.rand(3, 30), list("abc"), ["x"] * 30, "t"))
+    assert wide[0] > small[0]
+
+
+def test_a_heat_map_grows_no_further_than_its_bound() -> None:
+    width, height = size_of(attention_heat_map(torch.rand(200, 1), ["x"] * 200, ["y"], "t"))
+    assert (width, height) == (4 * 110, 28 * 110)
+
+
+@pytest.mark.parametrize(
+    "token", ["$\\frac$", "$", "$$", "\\$", "a\\", "$x_{$", "^_{}", "\u00e4\u00f6\u00fc\u00df", ""]
+)
+def test_no_token_is_taken_for_mathematics(token: str) -> None:
+    assert size_of(attention_heat_map(torch.eye(2), [token, "a"], ["b", token], token))
+
+
+def test_several_heads_have_a_panel_each(drawn: list[Figure]) -> None:
+    weights = torch.rand(3, 2, 2, generator=torch.Generator().manual_seed(0))
+    assert size_of(attention_heat_map(weights, ["a", "b"], ["c", "d"], "heads"))
+    panels = [panel for panel in drawn[0].axes if panel.get_title()]
+    assert [panel.get_title() for panel in panels] == ["1 of 3", "2 of 3", "3 of 3"]
+    for panel, head in zip(panels, weights, strict=True):
+        assert torch.equal(torch.as_tensor(panel.images[0].get_array()), head)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_weights_of_any_precision_are_drawn(dtype: torch.dtype) -> None:
+    assert size_of(attention_heat_map(torch.eye(2, dtype=dtype), ["a", "b"], ["c", "d"], "t"))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 3), (2, 2), (3, 2)])
+def test_labels_that_do_not_fit_are_refused_with_both_numbers(rows: int, columns: int) -> None:
+    with pytest.raises(ValueError, match=rf"weights are \(2, 3\), labels {rows} rows and {columns} columns"):
+        attention_heat_map(torch.rand(2, 3), ["a"] * rows, ["b"] * columns, "t")
+
+
+def test_a_curve_skips_the_values_that_are_missing(drawn: list[Figure], tmp_path: Path) -> None:
+    rows: list[dict[str, float | None]] = [
+        {"step": 1.0, "train_loss": 3.0, "dev_loss": None},
+        {"step": 2.0, "train_loss": 2.0, "dev_loss": 2.5, "bleu_en-de": 1.0},
+        {"step": 3.0, "dev_loss": 2.0, "bleu_en-de": 4.0},
+    ]
+    learning_curve(rows, tmp_path / "c.png")
+    assert size_of((tmp_path / "c.png").read_bytes()) == (960, 540)
+    lines = {
+        str(line.get_label()): [tuple(point) for point in line.get_xydata().tolist()]
+        for axes in drawn[0].axes
+        for line in axes.lines
+    }
+    assert lines == {
+        "training loss": [(1, 3), (2, 2)],
+        "held-out loss": [(2, 2.5), (3, 2)],
+        "BLEU en-de": [(2, 1), (3, 4)],
+    }
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [{"step": 1.0}],
+        [{"step": 1.0, "train_loss": None, "bleu_de-en": None}],
+        [{"step": 1.0, "train_loss": math.nan}, {"step": 2.0, "train_loss": math.inf}],
+    ],
+    ids=["no evaluation", "no value", "None", "diverged"],
+)
+def test_a_run_with_nothing_to_show_yet_is_drawn_without_a_complaint(
+    rows: list[dict[str, float | None]], tmp_path: Path
+) -> None:
+    learning_curve(rows, tmp_path / "c.png")
+    assert size_of((tmp_path / "c.png").read_bytes()) == (960, 540)

@@ -1,0 +1,165 @@
+"""Training settings: every wrong value is refused by name, before a corpus is read."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.errors import ConfigError
+from model.training.settings import CorpusSettings, TrainingSettings
+
+ROOT = Path(__file__).resolve().parents[2]
+VALID: dict[str, Any] = {"name": "x", "languages": ["en", "de"], "train": ["a"], "dev": "b"}
+
+WHOLE = (
+    "dev_sentences",
+    "vocab_size",
+    "max_tokens_per_sentence",
+    "batch_tokens",
+    "accumulate",
+    "max_steps",
+    "warmup_steps",
+    "cooldown_steps",
+    "evaluate_every",
+    "patience",
+    "average",
+    "seed",
+    "threads",
+)
+NUMBERS = (
+    *WHOLE,
+    "learning_rate",
+    "weight_decay",
+    "label_smoothing",
+    "clip_norm",
+    "subword_sampling",
+    "lowercase_share",
+    "save_every_s",
+)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("value", [-1, math.nan, True, None, [3]], ids=repr)
+def test_no_number_may_be_negative_or_no_number(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"^{name} is .*; it must be"):
+        TrainingSettings.from_dict({**VALID, name: value})
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_is_counted_is_a_whole_number(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{name} is 450\.5; it must be a whole number"):
+        TrainingSettings.from_dict({**VALID, name: 450.5})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"languages": ["en", "en"]}, r"languages is \['en', 'en'\]; it must name two different languages"),
+        ({"languages": ["en"]}, "two different languages"),
+        ({"languages": "en"}, "languages is 'en'; it must be a list"),
+        ({"languages": ["EN", "de"]}, "'EN'; a code is two or three small letters"),
+        ({"languages": ["en", "german"]}, "'german'; a code is"),
+        ({"languages": [1, 2]}, "languages names 1"),
+        ({"train": []}, "train is empty"),
+        ({"train": "a"}, "train is 'a'; it must be a list"),
+        ({"train": None}, "train is None; it must be a list"),
+        ({"train": [5]}, "corpus 5; it must be a path"),
+        ({"train": [None]}, "corpus None"),
+        ({"train": [{"path": "a", "lang": "x"}]}, "'lang'"),
+        ({"train": [{"detokenise": True}]}, "'path'"),
+        ({"train": [{"path": "a", "detokenise": "no"}]}, "detokenise of a is 'no'; it must be true or false"),
+        ({"train": [{"path": "a", "whole_sentences_only": 1}]}, "whole_sentences_only of a is 1"),
+        ({"pairs": ["en-fr"]}, r"pairs names 'en-fr'; .* \['de-en', 'en-de'\]"),
+        ({"pairs": ["en-de", "en-de"]}, "name each direction once"),
+        ({"pairs": "en-de"}, "pairs is 'en-de'; it must be a list"),
+        ({"name": ""}, "name is ''; it must be text"),
+        ({"dev": 5}, "dev is 5; it must be text"),
+        ({"licence": None}, "licence is None"),
+        ({"tokenizer": 5}, "tokenizer is 5"),
+        ({"attribution": "Tatoeba"}, "attribution is 'Tatoeba'; it must be a list"),
+        ({"attribution": [5]}, "attribution is"),
+        ({"max_steps": 0}, "max_steps is 0; it must be at least 1"),
+        ({"vocab_size": 299}, "vocab_size is 299; it must be 300 to 1000000"),
+        ({"learning_rate": 11}, "learning_rate is 11; it must be 1e-09 to 10"),
+        ({"learning_rate": "1e-3"}, r"learning_rate is '1e-3'.* write 1\.0e-3"),
+        ({"label_smoothing": 0.95}, "label_smoothing is 0.95; it must be 0 to 0.9"),
+        ({"subword_sampling": 1.1}, "subword_sampling is 1.1; it must be 0 to 1"),
+        ({"cooldown_steps": 30000}, "cooldown_steps is 30000; it must be 0 to 20000"),
+        ({"seed": 2**32}, "seed is 4294967296"),
+        ({"betas": 0.9}, "betas is 0.9; it must be a list"),
+        ({"betas": [0.9]}, "two numbers"),
+        ({"betas": [0.9, 1.0]}, r"betas is \[0\.9, 1\.0\]"),
+        ({"betas": ["a", "b"]}, "two numbers"),
+        ({"precision": "float8"}, "precision is 'float8'; it must be auto, float32 or bfloat16"),
+        ({"batch_tokens": 50}, "batch_tokens is 50.* would fit no batch"),
+        ({"model": {"max_positions": 50}}, "max_tokens_per_sentence is 120, but the model has positions for 50"),
+        ({"model": {"num_heads": 7}}, "num_heads is 7, which does not divide"),
+        ({"model": {"layers": 7}}, "Unknown model field 'layers'"),
+        ({"model": [1]}, r"model is \[1\]; it must be a mapping"),
+        ({"modle": {}}, "Unknown key 'modle'.*'model'"),
+        ({1: 2}, "Unknown key 1"),
+    ],
+    ids=str,
+)
+def test_a_wrong_setting_is_named_with_its_bound(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        TrainingSettings.from_dict({**VALID, **change})
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_a_missing_key_is_named(name: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        TrainingSettings.from_dict({key: value for key, value in VALID.items() if key != name})
+
+
+def test_what_is_not_said_is_as_documented() -> None:
+    settings = TrainingSettings.from_dict(VALID)
+    assert settings.pairs == ("de-en", "en-de")
+    assert settings.direction_pairs == [("de", "en"), ("en", "de")]
+    assert settings.train == (CorpusSettings("a", detokenise=False, whole_sentences_only=False),)
+    assert settings.model_config(5000).target_vocab_size == settings.model_config(5000).source_vocab_size == 5000
+
+
+def test_settings_survive_json() -> None:
+    settings = TrainingSettings.from_dict({**VALID, "train": [{"path": "a", "detokenise": True}], "pairs": ["en-de"]})
+    assert TrainingSettings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"- a", "must be a mapping"),
+        (b"", "must be a mapping"),
+        (b"a: [", "is no YAML"),
+        (b"name: M\xfcnchen", "is not UTF-8"),
+        (b"!!python/object/apply:os.getcwd []", "is no YAML"),
+    ],
+)
+def test_a_file_that_is_no_configuration_says_why(content: bytes, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"{path}.* {said}"):
+        TrainingSettings.load(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"c\.yaml cannot be read: No such file"):
+        TrainingSettings.load(tmp_path / "c.yaml")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda path: path.name)
+def test_the_configurations_that_ship_are_valid(path: Path) -> None:
+    assert TrainingSettings.load(path).name
+
+
+def test_every_setting_is_documented() -> None:
+    for kind in (TrainingSettings, CorpusSettings):
+        undocumented = [
+            field.name for field in dataclasses.fields(kind) if f"    {field.name}: " not in str(kind.__doc__)
+        ]
+        assert undocumented == []
