@@ -44,7 +44,7 @@ _DTYPES: dict[str, torch.dtype] = {
     "int8": torch.float32,
 }
 
-LOGIT_BOUNDS: dict[str, float] = {"float32": 1e-4, "float16": 0.05, "bfloat16": 0.5, "int8": 1.0}
+LOGIT_BOUNDS: dict[str, float] = {"float32": 1e-4, "float16": 0.02, "bfloat16": 0.1, "int8": 0.25}
 """Largest root-mean-square (float32: largest) difference of logits from the eager float32 model."""
 
 BLEU_BOUND = 1.5

@@ -15,7 +15,8 @@ from itertools import islice
 import sentencex
 
 _LINE = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
-_AFTER_CLAUSE = re.compile(r"[;:,.!?…—–)\]}»”]+(?=\s)|(?<=\s)(?=[—–(\[{«„“])")
+# Looks back rather than matches "[...]+", which on ten thousand exclamation marks takes seconds.
+_AFTER_CLAUSE = re.compile(r"(?<=[;:,.!?…—–)\]}»”])(?=\s)|(?<=\s)(?=[—–(\[{«„“])")
 _AFTER_SPACE = re.compile(r"\s+")
 _ZERO_WIDTH_JOINER = "\u200d"
 _FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")

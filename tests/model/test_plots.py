@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
@@ -96,7 +97,7 @@ def test_a_curve_skips_the_values_that_are_missing(drawn: list[Figure], tmp_path
     learning_curve(rows, tmp_path / "c.png")
     assert size_of((tmp_path / "c.png").read_bytes()) == (960, 540)
     lines = {
-        str(line.get_label()): [tuple(point) for point in line.get_xydata().tolist()]
+        str(line.get_label()): [tuple(point) for point in np.asarray(line.get_xydata()).tolist()]
         for axes in drawn[0].axes
         for line in axes.lines
     }

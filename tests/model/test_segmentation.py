@@ -1,6 +1,6 @@
-from __future__ import annotations
+"""A text comes apart into sentences and back, whatever it holds."""
 
-import unicodedata
+from __future__ import annotations
 
 import pytest
 from hypothesis import given
@@ -63,21 +63,85 @@ def test_a_long_sentence_is_split_at_punctuation_first() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("en", "Dr. Jones met Mrs. Lee at 5 p.m. sharp.", 1),
+        ("en", "It costs 3.14 dollars, i.e. little. See e.g. page 2.", 2),
+        ("de", "Das gilt z.B. f\u00fcr Dr. M\u00fcller usw. und mehr.", 1),
+        ("de", "Am 3. Oktober ist frei. Am 4. nicht.", 2),
+        ("en", "What?! No... Yes.", 3),
+        ("xx", "Unknown language. Still split.", 2),
+    ],
+)
+def test_abbreviations_and_numbers_end_no_sentence(language: str, text: str, expected: int) -> None:
+    assert len(split_text(text, language, always)) == expected
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\r\n \t\u2028\u00a0"])
+def test_a_text_without_visible_characters_has_no_segment(text: str) -> None:
+    assert split_text(text, "en", always) == []
+    assert join_text(text, [], []) == text
+
+
+def test_what_stands_between_sentences_stays_as_it_was() -> None:
+    text = "  One.  Two.\r\n\r\n\tThree.\u2028Four. "
+    segments = split_text(text, "en", always)
+    joined = join_text(text, segments, ["1", "2", "3", "4"])
+    assert joined == "  1  2\r\n\r\n\t3\u20284 "
+
+
+def test_a_translation_too_few_is_refused() -> None:
+    segments = split_text("One. Two.", "en", always)
+    with pytest.raises(ValueError, match="shorter"):
+        join_text("One. Two.", segments, ["1"])
+
+
 def test_then_at_spaces_then_between_characters() -> None:
     assert parts("aa bb cc", split_text("aa bb cc", "en", lambda part: len(part) <= 5)) == ["aa bb", "cc"]
     assert parts("aaaaaaa", split_text("aaaaaaa", "en", lambda part: len(part) <= 3)) == ["aaa", "aaa", "a"]
 
 
-def test_accents_and_emoji_sequences_are_not_torn_apart() -> None:
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "e\u0301",  # accent
+        "\u0915\u093f",  # vowel sign
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467",  # family
+        "\U0001f44d\U0001f3fd",  # skin tone
+        "\U0001f1e9\U0001f1ea",  # flag of two letters
+        "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",  # flag spelled in tags
+        "1\ufe0f\u20e3",  # keycap
+    ],
+    ids=["accent", "vowel", "family", "skin", "flag", "tags", "keycap"],
+)
+@pytest.mark.parametrize("longest", [7, 8, 9, 10, 11])
+def test_what_people_see_as_one_character_is_not_torn_apart(unit: str, longest: int) -> None:
+    text = unit * 20
+    found = parts(text, split_text(text, "en", lambda part: len(part) <= longest))
+    assert [part.replace(unit, "") for part in found] == [""] * len(found)
+    assert "".join(found) == text
+
+
+def test_a_flag_after_a_letter_is_not_torn_apart() -> None:
+    text = "abc" + "\U0001f1e9\U0001f1ea\U0001f1eb\U0001f1f7"
+    assert parts(text, split_text(text, "en", lambda part: len(part) <= 4)) == ["abc", text[3:]]
+
+
+def test_a_sign_that_does_not_fit_is_a_segment_of_its_own() -> None:
     family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
-    text = ("e\u0301" * 10 + family) * 3
-    for part in parts(text, split_text(text, "en", lambda part: len(part) <= 6)):
-        assert not unicodedata.combining(part[0])
-        assert not part.startswith("\u200d")
-        assert not part.endswith("\u200d")
+    text = f"a{family}b"
+    assert parts(text, split_text(text, "en", lambda part: len(part) <= 2)) == ["a", family, "b"]
 
 
-@pytest.mark.parametrize("text", ["a" * 10_000, "ab " * 3_333, "word, " * 1_666])
+def test_a_model_that_takes_nothing_still_gets_everything() -> None:
+    text = "ab, c"
+    assert parts(text, split_text(text, "en", lambda part: False)) == ["a", "b", ",", "c"]
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 10_000, "ab " * 3_333, "word, " * 1_666, "\U0001f600" * 10_000, "e\u0301" * 5_000, "!" * 10_000]
+)
 def test_ten_thousand_characters_ask_a_bounded_number_of_questions(text: str) -> None:
     questions = 0
     longest_question = 0

@@ -1,8 +1,14 @@
+"""Text to ids and back: nothing lost, offsets that point at the right characters, wrong bytes refused."""
+
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
+import sentencepiece
+from hypothesis import given
+from hypothesis import strategies as st
 
 from model.errors import ArtifactError, ConfigError, DataError
 from model.tokenizer import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer, learn_tokenizer
@@ -51,6 +57,55 @@ def test_offsets_of_a_decoded_text_point_into_it(tokenizer: Tokenizer) -> None:
     assert [text[start:end] for start, end in spans] == [piece.replace("\u2581", "") for piece in tokenizer.pieces(ids)]
 
 
+@given(st.text(alphabet=st.sampled_from([*"abcKH .,!1\t\u00e4\u00df\u4f60\u00a0", "\U0001f600"]), max_size=30))
+def test_spans_are_in_order_and_hold_every_visible_character(text: str) -> None:
+    ids, spans = TOKENIZER.encode_target_with_offsets(text)
+    assert ids == TOKENIZER.encode_target(text)
+    position = 0
+    covered = ""
+    for start, end in spans:
+        assert position <= start <= end <= len(text)
+        covered += text[start:end]
+        position = end
+    assert "".join(covered.split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    "emoji",
+    ["\U0001f600", "\U0001f44d\U0001f3fd", "\U0001f468\u200d\U0001f469", "\U0001f1e9\U0001f1ea"],
+)
+def test_the_bytes_of_an_emoji_come_back_and_their_spans_hold_it(emoji: str, tokenizer: Tokenizer) -> None:
+    text = f"cat {emoji} tree"
+    ids = tokenizer.encode_target(text)
+    assert sum(piece.startswith("<0x") for piece in tokenizer.pieces(ids)) >= 4
+    assert tokenizer.decode(ids) == text
+    decoded, spans = tokenizer.decode_with_offsets(ids)
+    assert decoded == text
+    assert "".join(decoded[start:end] for start, end in spans) == text.replace(" ", "")
+
+
+def test_bytes_that_are_no_character_become_a_replacement_and_not_an_error(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode_target("\U0001f600")
+    (first,) = [i for i in ids if tokenizer.pieces([i]) == ["<0xF0>"]]
+    text, spans = tokenizer.decode_with_offsets([first, *tokenizer.encode_target("cat")])
+    assert text.startswith("\ufffd")
+    assert text.endswith("cat")
+    assert text[slice(*spans[0])] == "\ufffd"
+
+
+def test_nothing_decodes_to_nothing(tokenizer: Tokenizer) -> None:
+    assert tokenizer.decode([]) == tokenizer.decode([END_ID]) == ""
+    assert tokenizer.decode_with_offsets([]) == ("", [])
+    assert tokenizer.encode_target("") == [END_ID]
+
+
+def test_what_normalisation_widens_points_at_its_origin(tokenizer: Tokenizer) -> None:
+    text = "\uff43\uff41\uff54 \u2026 cat"  # full-width letters, and one character that becomes three
+    ids, spans = tokenizer.encode_target_with_offsets(text)
+    assert tokenizer.decode(ids) == "cat ... cat"
+    assert "".join(text[start:end] for start, end in spans) == text.replace(" ", "")
+
+
 def test_special_tokens_are_never_part_of_a_translation(tokenizer: Tokenizer) -> None:
     assert (tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id) == (PAD_ID, START_ID, END_ID) == (0, 2, 3)
     assert set(tokenizer.never_generated) == {
@@ -73,6 +128,13 @@ def test_sampled_pieces_spell_the_same_text(tokenizer: Tokenizer) -> None:
     assert {tokenizer.decode(cut) for cut in cuts} == {"sees house Katze."}
 
 
+def test_the_seed_alone_decides_how_a_sentence_is_cut(tokenizer: Tokenizer) -> None:
+    text = "sees house Katze likes tree."
+    first = [tokenizer.encode_sampled(text, "de", alpha=0.1, seed=seed) for seed in range(10)]
+    again = [tokenizer.encode_sampled(text, "de", alpha=0.1, seed=seed) for seed in reversed(range(10))]
+    assert first == again[::-1]
+
+
 def test_a_vocabulary_larger_than_the_text_allows_is_refused_with_the_bound() -> None:
     with pytest.raises(ConfigError, match=r"vocabulary of 9999 cannot be learned .* at most \d+"):
         learn_tokenizer(SENTENCES, 9999, ["de"])
@@ -83,15 +145,51 @@ def test_a_vocabulary_too_small_for_the_characters_is_refused_with_the_bound() -
         learn_tokenizer(SENTENCES, 270, ["de"])
 
 
+@pytest.mark.parametrize("code", ["DE", "german", "d", "zh-Hans", ""])
+def test_what_is_no_language_code_is_refused(code: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{code}' is no language code"):
+        learn_tokenizer(SENTENCES, 290, ["en", code])
+
+
+def test_the_same_text_gives_the_same_tokenizer() -> None:
+    assert learn_tokenizer(iter(SENTENCES), 290, ["de", "en"]).model_proto == TOKENIZER.model_proto
+
+
+def test_a_vocabulary_has_the_size_asked_for_and_every_byte() -> None:
+    assert TOKENIZER.vocab_size == 290
+    pieces = TOKENIZER.pieces(range(290))
+    assert [piece for piece in pieces if piece.startswith("<0x")] == [f"<0x{byte:02X}>" for byte in range(256)]
+
+
 def test_no_text_is_refused() -> None:
     with pytest.raises(DataError, match="every line is empty"):
         learn_tokenizer(["", "  "], 300, ["de"])
 
 
-def test_a_damaged_or_missing_tokenizer_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match="damaged"):
+@pytest.mark.parametrize("length", [0, 1, 100, 5000, -1])
+def test_a_damaged_tokenizer_is_refused(length: int) -> None:
+    with pytest.raises(ArtifactError, match="tokenizer is damaged"):
+        Tokenizer(TOKENIZER.model_proto[:length])
+
+
+def test_bytes_of_something_else_are_refused() -> None:
+    with pytest.raises(ArtifactError, match="tokenizer is damaged"):
         Tokenizer(b"nonsense")
-    with pytest.raises(ArtifactError, match="cannot be read"):
+
+
+def test_a_sentencepiece_model_of_another_project_is_refused_with_its_ids() -> None:
+    sink = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.Train(
+        sentence_iterator=iter(SENTENCES), model_writer=sink, vocab_size=40, hard_vocab_limit=False, minloglevel=2
+    )
+    with pytest.raises(ArtifactError, match=r"ids are \(-1, 0, 1, 2\), but this model format needs \(0, 1, 2, 3\)"):
+        Tokenizer(sink.getvalue())
+
+
+def test_a_file_is_read_and_a_missing_one_named(tmp_path: Path) -> None:
+    (tmp_path / "t.model").write_bytes(TOKENIZER.model_proto)
+    assert Tokenizer.load(tmp_path / "t.model").encode("cat", "de") == TOKENIZER.encode("cat", "de")
+    with pytest.raises(ArtifactError, match=r"nowhere\.model cannot be read: No such file"):
         Tokenizer.load(tmp_path / "nowhere.model")
 
 

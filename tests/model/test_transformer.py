@@ -51,20 +51,26 @@ def test_every_activation_gives_torchs_logits(activation: str) -> None:
     torch.testing.assert_close(ours(SOURCE, TARGET)[real], expected[real], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("norm", ["pre", "post"])
 @torch.inference_mode()
-def test_logits_are_those_of_torchs_whole_transformer() -> None:
-    # nn.Transformer's post-norm stacks end in a norm of their own, which ours do not have; pre-norm is the same.
-    ours, config = transformer(norm="pre")
-    theirs = nn.Transformer(16, 4, 2, 3, 24, 0.0, batch_first=True, norm_first=True).eval()
-    theirs.encoder.enable_nested_tensor = False
+def test_logits_are_those_of_torchs_whole_transformer(norm: str) -> None:
+    ours, config = transformer(norm=norm)
+    first, second = ours.encoder[0], ours.decoder[0]
+    assert isinstance(first, EncoderLayer) and isinstance(second, DecoderLayer)
+    # After a post-norm stack nn.Transformer would add a norm that Vaswani et al. do not have; ours is the identity.
+    encoder = nn.TransformerEncoder(
+        torch_encoder_layer(first, config), 2, ours.encoder_norm, enable_nested_tensor=False
+    )
+    decoder = nn.TransformerDecoder(torch_decoder_layer(second, config), 3, ours.decoder_norm)
+    # Before the weights, because it initialises what it is given.
+    theirs = nn.Transformer(16, 4, custom_encoder=encoder, custom_decoder=decoder, batch_first=True).eval()
+    randomise(ours)
     for index, layer in enumerate(ours.encoder):
         assert isinstance(layer, EncoderLayer)
-        theirs.encoder.layers[index].load_state_dict(torch_encoder_layer(layer, config).state_dict())
+        encoder.layers[index].load_state_dict(torch_encoder_layer(layer, config).state_dict())
     for index, layer in enumerate(ours.decoder):
         assert isinstance(layer, DecoderLayer)
-        theirs.decoder.layers[index].load_state_dict(torch_decoder_layer(layer, config).state_dict())
-    theirs.encoder.norm.load_state_dict(ours.encoder_norm.state_dict())
-    theirs.decoder.norm.load_state_dict(ours.decoder_norm.state_dict())
+        decoder.layers[index].load_state_dict(torch_decoder_layer(layer, config).state_dict())
     pad = SOURCE == PAD
     hidden = theirs(
         ours.source_embedding(SOURCE, torch.arange(6)),
@@ -218,6 +224,7 @@ def test_weights_are_torchs(norm: str) -> None:
     def spy(self: nn.MultiheadAttention, *arguments: Any, **options: Any) -> Any:
         options.update(need_weights=True, average_attn_weights=False)
         mixed, weights = original(self, *arguments, **options)
+        assert weights is not None
         expected.append(weights[0])
         return mixed, weights
 
