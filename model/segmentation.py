@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import sentencex
 
 _LINE = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 # Looks back rather than matches "[...]+", which on ten thousand exclamation marks takes seconds.
 _AFTER_CLAUSE = re.compile(r"(?<=[;:,.!?…—–)\]}»”])(?=\s)|(?<=\s)(?=[—–(\[{«„“])")
-_AFTER_SPACE = re.compile(r"\s+")
+_AFTER_SPACE = re.compile(r"(?<!\s)\s")
 _ZERO_WIDTH_JOINER = "\u200d"
 _FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
-_TAG = re.compile("[\U000e0020-\U000e007f]")
+# Skin tones, and the tags that spell flags such as Scotland's.
+_EMOJI_TAIL = re.compile("[\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_FIRST_REACH = 64
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ def split_text(text: str, language: str, fits: Callable[[str], bool]) -> list[Se
     Args:
         text: Any text.
         language: Its language, for abbreviations and the like.
-        fits: Whether the model can take a string as one unit; asked about a few dozen strings for each split.
+        fits: Whether the model can take a string as one unit; asked once about a sentence that fits, and about
+            a dozen strings of bounded length for each piece of one that does not.
 
     Returns:
         Segments that hold every visible character of the text.
@@ -71,6 +74,8 @@ def join_text(text: str, segments: Sequence[Segment], translations: Sequence[str
 
 
 def _sentences(line: str, language: str, offset: int) -> Iterator[tuple[int, int]]:
+    # Half a surrogate pair, which JSON can bring into a string, is no text to the library: U+FFFD stands in for it.
+    line = _SURROGATE.sub("\ufffd", line)
     sentences = list(sentencex.segment(language, line))
     if "".join(sentences) != line:
         # The library promises to lose nothing; if it ever does, an unsplit line is the safe answer.
@@ -92,17 +97,23 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _split_long(text: str, start: int, end: int, fits: Callable[[str], bool]) -> list[Segment]:
+    # Nearly every sentence fits, and is then measured once.
+    if fits(text[start:end]):
+        return [Segment(start, end)]
     segments: list[Segment] = []
     while start < end:
-        if fits(text[start:end]):
+        reach = _reach(text, start, end, fits)
+        if reach == end and fits(text[start:end]):
             segments.append(Segment(start, end))
             break
         cut = (
-            _furthest((match.end() for match in _AFTER_CLAUSE.finditer(text, start, end)), text, start, end, fits)
-            or _furthest((match.start() for match in _AFTER_SPACE.finditer(text, start, end)), text, start, end, fits)
-            or _furthest(_character_breaks(text, start, end), text, start, end, fits)
+            _furthest([match.end() for match in _AFTER_CLAUSE.finditer(text, start, reach)], text, start, fits)
+            or _furthest([match.start() for match in _AFTER_SPACE.finditer(text, start, reach)], text, start, fits)
+            or _furthest(_character_breaks(text, start, reach), text, start, fits)
+            # One letter under a pile of accents can be more than the model takes: the pile is torn apart.
+            or _furthest(list(range(start + 1, reach)), text, start, fits)
             # A single character that does not fit: the model takes less than one; let it say so.
-            or next(_character_breaks(text, start, end), end)
+            or start + 1
         )
         first, last = _trim(text, start, cut)
         segments.append(Segment(first, last))
@@ -110,19 +121,21 @@ def _split_long(text: str, start: int, end: int, fits: Callable[[str], bool]) ->
     return segments
 
 
-def _furthest(places: Iterable[int], text: str, start: int, end: int, fits: Callable[[str], bool]) -> int | None:
-    """The last of ``places`` that leaves a first part that fits; None where there is none.
+def _reach(text: str, start: int, end: int, fits: Callable[[str], bool]) -> int:
+    """Where to stop looking for a cut: nothing that ends further away fits, unless this is the end.
 
-    They are drawn as needed: looking for all of them anew for every segment would take a long text seconds.
+    Found by doubling, so that what remains of a long text is not measured anew for each of its segments.
     """
-    drawn = (place for place in places if start < place < end)
-    cuts = list(islice(drawn, 1))
-    # Doubling first, so that a long rest is never measured whole.
-    low, high = -1, 0
-    while high < len(cuts) and fits(text[start : cuts[high]]):
-        low, high = high, 2 * high + 1
-        cuts += islice(drawn, high + 1 - len(cuts))
-    high = min(high, len(cuts))
+    length = _FIRST_REACH
+    while start + length < end and fits(text[start : start + length]):
+        length *= 2
+    return min(start + length, end)
+
+
+def _furthest(cuts: list[int], text: str, start: int, fits: Callable[[str], bool]) -> int | None:
+    """The last of ``cuts`` that leaves a first part that fits; None where there is none."""
+    cuts = [cut for cut in cuts if cut > start]
+    low, high = -1, len(cuts)
     while high - low > 1:
         middle = (low + high) // 2
         if fits(text[start : cuts[middle]]):
@@ -132,15 +145,17 @@ def _furthest(places: Iterable[int], text: str, start: int, end: int, fits: Call
     return cuts[low] if low >= 0 else None
 
 
-def _character_breaks(text: str, start: int, end: int) -> Iterator[int]:
+def _character_breaks(text: str, start: int, end: int) -> list[int]:
     """Places between characters that do not tear an accent, an emoji sequence or a flag apart."""
+    places: list[int] = []
     flag_letters = 0
     for place in range(start + 1, end):
         flag_letters = flag_letters + 1 if _FLAG_LETTER.match(text, place - 1) else 0
         if (
-            unicodedata.category(text[place]) not in ("Mn", "Mc", "Me", "Sk")
+            unicodedata.category(text[place]) not in ("Mn", "Mc", "Me")
             and _ZERO_WIDTH_JOINER not in (text[place], text[place - 1])
-            and not _TAG.match(text, place)
+            and not _EMOJI_TAIL.match(text, place)
             and not (flag_letters % 2 and _FLAG_LETTER.match(text, place))
         ):
-            yield place
+            places.append(place)
+    return places

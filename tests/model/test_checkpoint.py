@@ -226,6 +226,23 @@ def test_a_disk_found_full_only_at_the_end_leaves_the_old_file(tmp_path: Path, m
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_the_old_file_stands_until_the_moment_the_new_one_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "c.pt"
+    save_checkpoint(checkpoint(), path)
+    before = path.read_bytes()
+
+    def refuse(self: Path, target: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(ArtifactError, match="Permission denied"):
+        save_checkpoint(checkpoint(seed=1), path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ArtifactError, match="could not be written"):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+import sentencex
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,10 +20,20 @@ def parts(text: str, segments: list[Segment]) -> list[str]:
     return [text[segment.start : segment.end] for segment in segments]
 
 
+AWKWARD = [
+    *" \n\t\r.!?,;:^`\"'()ab\u00e4\u00df\u2028\u0301\u200d\u200b\ufeff",
+    "\r\n",
+    "\U0001f600",
+    "\U0001f44d\U0001f3fd",
+    "\U0001f1e9\U0001f1ea",
+    "\ud800",
+    "\udfff",
+]
+"""What the texts of the property test are made of, besides any character at all."""
+
+
 @given(
-    text=st.text(
-        alphabet=st.one_of(st.sampled_from(list(" \n\t.!?,;:\"'()ab\u00e4\u00df\U0001f600\u2028\r")), st.characters())
-    ),
+    text=st.lists(st.one_of(st.sampled_from(AWKWARD), st.characters(exclude_categories=()))).map("".join),
     language=st.sampled_from(["en", "de", "xx"]),
     longest=st.integers(1, 12),
 )
@@ -32,6 +45,7 @@ def test_any_text_comes_back_when_nothing_is_translated(text: str, language: str
         assert position <= segment.start < segment.end <= len(text)
         assert not text[position : segment.start].strip()
         assert text[segment.start : segment.end].strip() == text[segment.start : segment.end]
+        assert segment.end - segment.start <= longest
         position = segment.end
     assert not text[position:].strip()
 
@@ -128,10 +142,11 @@ def test_a_flag_after_a_letter_is_not_torn_apart() -> None:
     assert parts(text, split_text(text, "en", lambda part: len(part) <= 4)) == ["abc", text[3:]]
 
 
-def test_a_sign_that_does_not_fit_is_a_segment_of_its_own() -> None:
-    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
-    text = f"a{family}b"
-    assert parts(text, split_text(text, "en", lambda part: len(part) <= 2)) == ["a", family, "b"]
+@pytest.mark.parametrize("text", ["e" + "\u0301" * 50, "\u200d" * 50, "\U0001f468\u200d\U0001f469\u200d\U0001f467"])
+def test_a_sign_longer_than_the_model_takes_is_torn_apart_rather_than_refused(text: str) -> None:
+    found = parts(text, split_text(text, "en", lambda part: len(part) <= 4))
+    assert max(map(len, found)) <= 4
+    assert "".join(found) == text
 
 
 def test_a_model_that_takes_nothing_still_gets_everything() -> None:
@@ -157,3 +172,69 @@ def test_ten_thousand_characters_ask_a_bounded_number_of_questions(text: str) ->
     assert len(segments) <= 40
     assert questions < 1000
     assert sum(len(part) for part in parts(text, segments)) >= len(text.replace(" ", ""))
+
+
+def test_a_line_the_library_loses_something_of_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sentencex, "segment", lambda language, line: ["One."])
+    assert parts("One. Two.", split_text("One. Two.", "en", always)) == ["One. Two."]
+
+
+@pytest.mark.parametrize("unit", ["^", "`", "x", "\u00b4"])
+def test_every_part_of_a_run_of_one_sign_fits(unit: str) -> None:
+    text = "a" + unit * 50
+    found = parts(text, split_text(text, "en", lambda part: len(part) <= 6))
+    assert max(map(len, found)) <= 6
+    assert "".join(found) == text
+
+
+def test_half_a_surrogate_pair_does_not_stop_the_sentences_around_it() -> None:
+    text = "One \ud83d here. Two."
+    assert parts(text, split_text(text, "en", always)) == ["One \ud83d here.", "Two."]
+
+
+def test_a_sentence_that_fits_is_measured_once() -> None:
+    measured: list[str] = []
+
+    def fits(part: str) -> bool:
+        measured.append(part)
+        return True
+
+    text = "This is one sentence, and it is longer than most, but it fits; so it is measured once, whole."
+    split_text(text, "en", fits)
+    assert measured == [text]
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "ab ", "word, ", "!?", "(", "\u201e\u201c", ". ", "e\u0301", "^", "\U0001f600", "a\tb\u200b"]
+)
+def test_what_splitting_measures_grows_with_the_text_and_no_faster(unit: str) -> None:
+    def measured(text: str) -> tuple[int, int]:
+        questions = characters = 0
+
+        def fits(part: str) -> bool:
+            nonlocal questions, characters
+            questions += 1
+            characters += len(part)
+            return len(part) <= 400
+
+        segments = split_text(text, "en", fits)
+        assert max(segment.end - segment.start for segment in segments) <= 400
+        assert len(segments) <= len(text) / 200
+        return questions, characters
+
+    text = unit * (10_000 // len(unit))
+    questions, characters = measured(text)
+    assert questions < 400
+    assert characters < 20 * len(text)
+    twice = measured(text * 2)
+    assert twice[0] <= 2.2 * questions + 10
+    assert twice[1] <= 2.2 * characters + 1000
+
+
+@pytest.mark.parametrize("unit", ["!?", "(", ")", "^", " (", "  ", "e\u0301"])
+def test_fifty_thousand_characters_are_split_in_a_moment(unit: str) -> None:
+    text = "x" + unit * (50_000 // len(unit)) + "x"
+    begun = time.process_time()
+    split_text(text, "en", lambda part: len(part) <= 400)
+    # Some hundredths of a second; a pattern that reads a run once from each of its characters takes minutes.
+    assert time.process_time() - begun < 5.0

@@ -145,6 +145,11 @@ def test_a_vocabulary_too_small_for_the_characters_is_refused_with_the_bound() -
         learn_tokenizer(SENTENCES, 270, ["de"])
 
 
+def test_a_size_that_is_none_is_refused_with_the_number() -> None:
+    with pytest.raises(ConfigError, match=r"A vocabulary of -5 cannot be learned from this text"):
+        learn_tokenizer(SENTENCES, -5, ["de"])
+
+
 @pytest.mark.parametrize("code", ["DE", "german", "d", "zh-Hans", ""])
 def test_what_is_no_language_code_is_refused(code: str) -> None:
     with pytest.raises(ConfigError, match=f"'{code}' is no language code"):
