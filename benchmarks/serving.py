@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import http.client
+import itertools
 import json
 import statistics
 import sys
@@ -74,13 +75,13 @@ def probe(url: str, seconds: float) -> list[float]:
 
 
 async def measure(arguments: argparse.Namespace) -> None:
-    """Print one line for each number of clients."""
+    """Print one line for each way of decoding and number of clients."""
     sentences = read_lines(arguments.text)[: arguments.limit]
-    fields: dict[str, object] = {"source": arguments.source, "target": arguments.target, "decoding": arguments.decoding}
     limits = httpx.Limits(max_connections=max(arguments.clients))
     loop = asyncio.get_running_loop()
     async with httpx.AsyncClient(base_url=arguments.url, timeout=120, limits=limits, trust_env=False) as client:
-        for num_clients in arguments.clients:
+        for decoding, num_clients in itertools.product(arguments.decoding, arguments.clients):
+            fields: dict[str, object] = {"source": arguments.source, "target": arguments.target, "decoding": decoding}
             await run_clients(client, sentences, num_clients, 2.0, fields)
             with ProcessPoolExecutor(1) as pool:
                 probing = loop.run_in_executor(pool, probe, arguments.url, arguments.seconds * 0.9)
@@ -88,7 +89,7 @@ async def measure(arguments: argparse.Namespace) -> None:
                 probes = await probing
             row = {
                 "clients": num_clients,
-                "decoding": arguments.decoding,
+                "decoding": decoding,
                 "sentences_per_s": round(len(latencies) / elapsed, 1),
                 "p50_ms": round(statistics.median(latencies) * 1000, 1),
                 "p95_ms": round(percentile(latencies, 0.95) * 1000, 1),
@@ -106,7 +107,7 @@ def main() -> int:
     parser.add_argument("--limit", type=int, default=2000, help="sentences used; default 2000")
     parser.add_argument("--source", default="en")
     parser.add_argument("--target", default="de")
-    parser.add_argument("--decoding", choices=("greedy", "beam"), default="beam")
+    parser.add_argument("--decoding", nargs="+", choices=("greedy", "beam"), default=["greedy", "beam"])
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
     parser.add_argument("--seconds", type=float, default=15.0, help="length of each measurement; default 15")
     arguments = parser.parse_args()
@@ -115,7 +116,7 @@ def main() -> int:
     except DataError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except httpx.TransportError as error:
+    except (httpx.TransportError, OSError) as error:
         print(f"error: no answer from {arguments.url} ({type(error).__name__}); is it running?", file=sys.stderr)
         return 1
     return 0
