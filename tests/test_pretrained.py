@@ -1,0 +1,57 @@
+"""The translator that ships."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.bundle import Bundle, Manifest, Precision
+from model.decoding.options import DecodingOptions
+from model.export import PRETRAINED, build_pretrained
+from model.quantised import int8_is_supported
+from model.training.checkpoint import load_checkpoint
+from model.translator import Translator
+
+EVERY_PRECISION: list[Precision] = ["float32", "float16", "bfloat16"]
+
+
+def eager() -> Translator:
+    checkpoint = load_checkpoint(PRETRAINED)
+    manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, "float32")
+    return Translator(Bundle(checkpoint.build(), checkpoint.tokenizer, manifest, torch.device("cpu"), ""))
+
+
+def test_the_shipped_weights_translate_both_ways_and_name_their_licence() -> None:
+    translator = eager()
+    assert set(translator.manifest.pairs) == {("en", "de"), ("de", "en")}
+    assert translator.manifest.licence == "CC BY-SA 4.0"
+    for pair, bleu in (("en-de", 14.0), ("de-en", 20.0)):
+        assert translator.manifest.scores["tatoeba-test-v2020-07-28"][pair]["bleu"] > bleu
+    greedy = DecodingOptions(decoding="greedy")
+    assert translator.translate(["Good morning!"], greedy, target="de")[0].text == "Guten Morgen!"
+    assert translator.translate(["Wo ist der Bahnhof?"], greedy, target="en")[0].text == "Where is the station?"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", [*EVERY_PRECISION, *(["int8"] if int8_is_supported() else [])])
+def test_every_precision_of_the_shipped_translator_stays_within_its_bounds(
+    precision: Precision, tmp_path: Path
+) -> None:
+    path = build_pretrained("cpu", tmp_path, precision=precision, report=lambda line: None)
+    (found,) = Translator.load(path).translate(["Where is the station?"], target="de")
+    assert "Bahnhof" in found.text
+
+
+@pytest.mark.gpu
+def test_the_shipped_translator_gives_on_a_gpu_what_it_gives_on_the_cpu(tmp_path: Path) -> None:
+    path = build_pretrained("cuda", tmp_path, report=lambda line: None)
+    on_gpu = Translator.load(path, device="cuda")
+    on_gpu.warm_up([1, 4])
+    sentences = [left for left, _ in load_checkpoint(PRETRAINED).facts["dev_sample"]][:100]
+    for options in (DecodingOptions(decoding="greedy"), DecodingOptions()):
+        expected = eager().translate(sentences, options, "en", "de")
+        found = on_gpu.translate(sentences, options, "en", "de")
+        same = sum(one.text == other.text for one, other in zip(found, expected, strict=True))
+        assert same >= 90, f"{same} of 100 sentences are the same in float16"
