@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from app.engine import Dropped, Engine
-from app.errors import DeadlineExceeded, InferenceFailed, NotReady
+from app.errors import DeadlineExceeded, InferenceFailed, LimitExceeded, NotReady
 from app.metrics import Metrics
 from app.scheduler import Budget, Scheduler
 from app.settings import Settings
@@ -146,6 +146,7 @@ class TranslationService:
         Raises:
             UnsupportedPair: No loaded pair fits.
             NotReady: Loading or draining.
+            LimitExceeded: The texts have more sentences than may wait at all.
             QueueFull: Too many sentences wait.
             DeadlineExceeded: It took too long; the work was stopped.
         """
@@ -306,6 +307,9 @@ class TranslationService:
         sources = [segment.token_ids for text in prepared for segment in text.segments]
         if not sources:
             return [[] for _ in prepared], 0.0
+        if len(sources) > self._settings.queue_sentences:
+            # Trying again would never help, so this is no full queue.
+            raise LimitExceeded("text", len(sources), self._settings.queue_sentences, "sentences in one request")
         outcomes, queue_s = await self._submit(sources, options, timeout)
         by_text = iter(outcomes)
         return [[next(by_text) for _ in text.segments] for text in prepared], queue_s

@@ -74,7 +74,7 @@ class Settings(BaseModel):
     """Most attention weights in one JSON answer (422); npz and PNG are not bounded by it."""
 
     queue_sentences: int = Field(default=4_096, ge=1, le=10_000_000)
-    """Sentences that may wait for the model; a request that does not fit is refused (429)."""
+    """Sentences that may wait for the model (429); a request with more than that is refused for good (422)."""
 
     deadline_s: float = Field(default=30.0, gt=0, le=86_400)
     """Seconds a request may take; then its work is stopped (504)."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.errors import DeadlineExceeded, InferenceFailed, NotReady, QueueFull
+from app.errors import DeadlineExceeded, InferenceFailed, LimitExceeded, NotReady, QueueFull
 from app.metrics import Metrics
 from app.service import TranslateOutcome, TranslationService
 from app.settings import Settings
@@ -185,10 +185,10 @@ def test_a_client_that_leaves_takes_its_sentences_along() -> None:
     run(test)
 
 
-def test_more_than_the_queue_holds_is_refused_at_once() -> None:
+def test_more_sentences_than_may_ever_wait_are_refused_for_good() -> None:
     async def test() -> None:
         async with service_of(FakeTranslator(), queue_sentences=2) as service:
-            with pytest.raises(QueueFull):
+            with pytest.raises(LimitExceeded, match="asks for 3; at most 2"):
                 await ask(service, "a", "b", "c")
             assert texts_of(await ask(service, "a", "b")) == ["A", "B"]
 
