@@ -96,6 +96,7 @@ class Engine:
         self._max_target_tokens = sys.maxsize  # until the model says
         self._keys = itertools.count()
         self._running: list[_Running] = []
+        self._suspects: deque[WaitingSentence] = deque()  # of a cohort that failed; each starts again alone
         # A daemon, so that a start given up while the model still loads does not hold the process.
         self._thread = threading.Thread(target=self._run, name="verso-engine", daemon=True)
 
@@ -224,13 +225,19 @@ class Engine:
         """One round: leave, join, one call, one step for each cohort. False when it is time to end."""
         with self._wake:
             while not (
-                self._stopping or self._calls or self._withdrawn or self._running or self._scheduler.num_waiting
+                self._stopping
+                or self._calls
+                or self._withdrawn
+                or self._running
+                or self._suspects
+                or self._scheduler.num_waiting
             ):
                 self._wake.wait()
             if self._stopping:
                 return False
             withdrawn, self._withdrawn = self._withdrawn, set()
         self._leave(translator, withdrawn)
+        self._retry_alone(translator)
         with self._wake:
             joining = self._scheduler.take(self._loads())
             self._decoding.update((sentence.key, sentence) for sentence in joining)
@@ -238,7 +245,8 @@ class Engine:
             self._join(translator, joining)
         self._make_call(translator)
         for running in list(self._running):
-            self._step(translator, running)
+            if running in self._running:
+                self._step(translator, running)
         with self._wake:
             self._metrics.load_changed(
                 self._scheduler.num_waiting, sum(len(running.sentences) for running in self._running)
@@ -338,15 +346,26 @@ class Engine:
         alone = not running.may_join
         num_held = len(running.sentences)
         self._close(running)
+        running.sentences = {}
+        del running.cohort  # frames below still hold `running`; its tensors' memory is needed now
         if alone or num_held == 1:
             self._fail(sentences)
-            return
-        for sentence in sentences:
-            own = self._open(translator, sentence.width, may_join=False)
+        else:
+            self._suspects.extend(sentences)
+
+    def _retry_alone(self, translator: Translator) -> None:
+        """Start the next suspect in a cohort of its own, one at a time: together they would need more memory still."""
+        while self._suspects and all(running.may_join for running in self._running):
+            wanted = self._wanted([self._suspects.popleft()])
+            if not wanted:
+                continue
+            own = self._open(translator, wanted[0].width, may_join=False)
             if own is None:
-                self._fail([sentence])
+                self._fail(wanted)
             else:
-                self._admit(translator, own, [sentence])
+                self._admit(translator, own, wanted)
+                if not own.sentences and own in self._running:
+                    self._close(own)
 
     def _wanted(self, sentences: Iterable[WaitingSentence]) -> list[WaitingSentence]:
         """Those somebody still waits for."""

@@ -165,6 +165,8 @@ class Scheduler:
         joined: Load | None = None  # the load of their width once those chosen are in it
         passed_over = False
         for _, _, sentence in self._line:
+            if num_rows >= self.budget.max_rows:
+                break  # nobody fits any more; a long line is not searched in vain
             if chosen and sentence.width != chosen[0].width:
                 continue
             grown = (joined or loads.get(sentence.width, Load())).with_one_more(sentence)

@@ -423,7 +423,7 @@ def test_a_sentence_that_breaks_the_model_spares_those_that_decode_already() -> 
         assert (counted(engine, "failed"), counted(engine, "finished")) == (1, 2)
 
 
-def test_sentences_that_decode_alone_after_a_failure_still_take_their_rows() -> None:
+def test_after_a_failure_sentences_are_tried_again_one_at_a_time_beside_those_who_come() -> None:
     translator = FakeTranslator()
     inbox, other = Inbox(), Inbox()
     with engine_of(translator, max_rows=3) as engine:
@@ -434,8 +434,8 @@ def test_sentences_that_decode_alone_after_a_failure_still_take_their_rows() -> 
         translator.step_gate.set()
         inbox.take(2)
         other.take(2)
-    # Two decode alone, so that one of the three rows is left for those who come.
-    assert translator.log.joins == [3, 1, 1, 1, 1, 1]
+    # One decodes alone, so that two of the three rows are left for those who come; then the last one is tried again.
+    assert translator.log.joins == [3, 1, 1, 2, 1]
 
 
 def test_asking_for_more_tokens_than_the_model_has_keeps_nobody_out() -> None:
