@@ -236,17 +236,16 @@ class Engine:
             if self._stopping:
                 return False
             withdrawn, self._withdrawn = self._withdrawn, set()
-        self._leave(translator, withdrawn)
+        self._leave(withdrawn)
         self._retry_alone(translator)
         with self._wake:
-            joining = self._scheduler.take(self._loads())
+            joining = self._scheduler.take(self._loads()) if self._scheduler.num_waiting else []
             self._decoding.update((sentence.key, sentence) for sentence in joining)
         if joining:
             self._join(translator, joining)
         self._make_call(translator)
         for running in list(self._running):
-            if running in self._running:
-                self._step(translator, running)
+            self._step(running)
         with self._wake:
             self._metrics.load_changed(
                 self._scheduler.num_waiting, sum(len(running.sentences) for running in self._running)
@@ -270,7 +269,7 @@ class Engine:
         if wanted:
             _deliver(call, outcome)
 
-    def _leave(self, translator: Translator, keys: set[int]) -> None:
+    def _leave(self, keys: set[int]) -> None:
         for running in list(self._running):
             leaving = keys & running.sentences.keys()
             if not leaving:
@@ -282,7 +281,7 @@ class Engine:
                 logger.exception("leaving failed", extra={"fields": {"sentences": len(leaving)}})
                 intact = False
             if not intact:
-                self._separate(translator, running)
+                self._separate(running)
                 continue
             for key in leaving:
                 del running.sentences[key]
@@ -299,9 +298,9 @@ class Engine:
             [len(sentence.source_ids) for sentence in joining],
             [sentence.started_at - sentence.arrived_at for sentence in joining],
         )
-        self._admit(translator, running, joining)
+        self._admit(running, joining)
 
-    def _admit(self, translator: Translator, running: _Running, joining: list[WaitingSentence]) -> None:
+    def _admit(self, running: _Running, joining: list[WaitingSentence]) -> None:
         joining = self._wanted(joining)
         if not joining:
             return
@@ -314,11 +313,11 @@ class Engine:
             logger.exception("joining failed", extra={"fields": {"sentences": len(joining)}})
         # Out here, so that no exception holds on to tensors whose memory is needed.
         if finished is None:
-            self._separate(translator, running)
+            self._separate(running)
         else:
             self._hand_out(running, finished)
 
-    def _step(self, translator: Translator, running: _Running) -> None:
+    def _step(self, running: _Running) -> None:
         if not running.sentences:
             self._close(running)
             return
@@ -330,14 +329,14 @@ class Engine:
         except Exception:
             logger.exception("a step failed", extra={"fields": {"rows": num_rows}})
         if finished is None:
-            self._separate(translator, running)
+            self._separate(running)
             return
         self._metrics.stepped(num_rows, time.perf_counter() - began)
         self._hand_out(running, finished)
         if not running.sentences:
             self._close(running)
 
-    def _separate(self, translator: Translator, running: _Running) -> None:
+    def _separate(self, running: _Running) -> None:
         """After a failure: give each sentence a cohort of its own, so that the one at fault fails alone.
 
         The failed cohort's tensors cannot be trusted any more: its sentences start again.
@@ -363,7 +362,7 @@ class Engine:
             if own is None:
                 self._fail(wanted)
             else:
-                self._admit(translator, own, wanted)
+                self._admit(own, wanted)
                 if not own.sentences and own in self._running:
                     self._close(own)
 

@@ -109,14 +109,11 @@ def load_translator(settings: Settings) -> Translator:
         DeviceError: The device is not there or cannot run the bundle's precision.
     """
     # Here and not above: importing torch takes seconds, which neither --help nor a wrong setting should cost.
-    import torch
-
+    from model.bundle import resolve_device
     from model.export import build_pretrained
     from model.translator import Translator
 
-    device = settings.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = resolve_device(settings.device)
     if settings.model == "auto":
         path = build_pretrained(device, settings.cache_dir, report=logger.info)
     else:

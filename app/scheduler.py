@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from app.errors import QueueFull
-from model.decoding.options import DecodingOptions, default_max_new_tokens
+from model.decoding.options import DecodingOptions
 
 TURN_S = 0.01
 """How much later each further sentence of one request counts as having come."""
@@ -54,8 +54,7 @@ class WaitingSentence:
     @property
     def longest_target(self) -> int:
         """Tokens its answer may have."""
-        wanted = self.options.max_new_tokens or default_max_new_tokens(len(self.source_ids), self.max_target_tokens)
-        return min(wanted, self.max_target_tokens)
+        return self.options.longest_answer(len(self.source_ids), self.max_target_tokens)
 
 
 @dataclass(frozen=True)

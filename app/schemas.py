@@ -6,6 +6,7 @@ here: they stand in :mod:`app.settings`, are checked by :mod:`app.limits` and sh
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
@@ -42,7 +43,7 @@ class _Contract(BaseModel):
 
 
 class _DecodingFields(_Contract):
-    """How one sentence is decoded; see :class:`model.decoding.options.DecodingOptions`."""
+    """How one sentence is decoded; the names are those of :class:`model.decoding.options.DecodingOptions`."""
 
     source: Language | None = None
     """Language of the text; may be left out where the other one leaves a single pair."""
@@ -70,6 +71,15 @@ class _DecodingFields(_Contract):
 
     no_repeat_ngram_size: int = Field(0, ge=0, le=1000)
     """A guard against loops: no sequence of this many tokens twice in one sentence; 0 switches it off."""
+
+    def options(self) -> DecodingOptions:
+        """The decoding options asked for; what a request has no field for keeps its default.
+
+        Raises:
+            InvalidOptions: They contradict each other.
+        """
+        names = [option.name for option in fields(DecodingOptions) if option.name in type(self).model_fields]
+        return DecodingOptions(**{name: getattr(self, name) for name in names})
 
 
 class TranslateRequest(_DecodingFields):
@@ -99,24 +109,6 @@ class TranslateRequest(_DecodingFields):
         """The texts, as a list in any case."""
         return [self.text] if isinstance(self.text, str) else self.text
 
-    def options(self) -> DecodingOptions:
-        """The decoding options asked for.
-
-        Raises:
-            InvalidOptions: They contradict each other.
-        """
-        return DecodingOptions(
-            decoding=self.decoding,
-            beam_size=self.beam_size,
-            length_penalty=self.length_penalty,
-            num_hypotheses=self.num_hypotheses,
-            min_new_tokens=self.min_new_tokens,
-            max_new_tokens=self.max_new_tokens,
-            return_scores=self.return_scores,
-            early_stopping=self.early_stopping,
-            no_repeat_ngram_size=self.no_repeat_ngram_size,
-        )
-
 
 class AttentionRequest(_DecodingFields):
     """One sentence whose attention weights are wanted, and which of them."""
@@ -138,22 +130,6 @@ class AttentionRequest(_DecodingFields):
 
     average_heads: bool = False
     """Whether the heads chosen are averaged to one."""
-
-    def options(self) -> DecodingOptions:
-        """The decoding options asked for.
-
-        Raises:
-            InvalidOptions: They contradict each other.
-        """
-        return DecodingOptions(
-            decoding=self.decoding,
-            beam_size=self.beam_size,
-            length_penalty=self.length_penalty,
-            min_new_tokens=self.min_new_tokens,
-            max_new_tokens=self.max_new_tokens,
-            early_stopping=self.early_stopping,
-            no_repeat_ngram_size=self.no_repeat_ngram_size,
-        )
 
 
 class FieldProblemBody(_Contract):

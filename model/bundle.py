@@ -207,6 +207,13 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
     return Bundle(module, tokenizer, manifest, where, digest)
 
 
+def resolve_device(device: str) -> str:
+    """The device a name stands for: ``auto`` is a GPU if there is one, everything else is itself."""
+    if device != "auto":
+        return device
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def check_device(device: str, precision: Precision) -> torch.device:
     """Whether a device is there and runs a precision.
 

@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from model.bundle import FORMAT_VERSION, MANIFEST, TOKENIZER, Manifest, Precision, check_device
-from model.decoding.batch import decode_all
+from model.decoding.batch import decode_in_order
 from model.decoding.cohort import Cohort, StepModel
 from model.decoding.options import DecodingOptions
-from model.decoding.sentence import DecodingRequest
 from model.errors import ArtifactError
 from model.layers import Dropout
 from model.padding import pad
@@ -54,52 +53,9 @@ TIE_MARGIN = 1e-4
 """Two tokens whose logits are closer than this may change places between implementations."""
 
 
-class ServedTransformer(nn.Module):
-    """The methods decoding and :meth:`Transformer.attend` need, as TorchScript carries them.
-
-    Args:
-        transformer: A model without dropout.
-    """
-
-    def __init__(self, transformer: Transformer) -> None:
-        super().__init__()
-        self.transformer = transformer
-
-    @torch.jit.export
-    def encode(self, source: Tensor) -> Tensor:
-        """See :meth:`Transformer.encode`."""
-        return self.transformer.encode(source)
-
-    @torch.jit.export
-    def project_memory(self, memory: Tensor) -> Tensor:
-        """See :meth:`Transformer.project_memory`."""
-        return self.transformer.project_memory(memory)
-
-    @torch.jit.export
-    def step(
-        self,
-        token_ids: Tensor,
-        positions: Tensor,
-        self_cache: Tensor,
-        cross_cache: Tensor,
-        column: int,
-        may_attend_target: Tensor,
-        may_attend_memory: Tensor,
-    ) -> Tensor:
-        """See :meth:`Transformer.step`."""
-        return self.transformer.step(
-            token_ids, positions, self_cache, cross_cache, column, may_attend_target, may_attend_memory
-        )
-
-    @torch.jit.export
-    def attend(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """See :meth:`Transformer.attend`."""
-        return self.transformer.attend(source, target)
-
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """See :meth:`Transformer.forward`."""
-        logits: Tensor = self.transformer(source, target)
-        return logits
+for _method in (Transformer.encode, Transformer.project_memory, Transformer.step, Transformer.attend):
+    # Marked here and not where they are written, so that the model knows nothing of TorchScript.
+    torch.jit.export(_method)
 
 
 def script(transformer: Transformer, precision: Precision) -> Any:
@@ -114,7 +70,7 @@ def script(transformer: Transformer, precision: Precision) -> Any:
     served.to(_DTYPES[precision])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
-        return torch.jit.script(ServedTransformer(served).eval())
+        return torch.jit.script(served)
 
 
 def _replace_modules(module: nn.Module, precision: Precision) -> None:
@@ -271,14 +227,17 @@ def _decode(
     label: str,
     progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
 ) -> list[list[int]]:
-    options = DecodingOptions(decoding="greedy")
-    requests = [DecodingRequest(number, ids, options) for number, ids in enumerate(sources)]
-    outcomes = decode_all(lambda width: Cohort(model, tokenizer, width, longest_target, device), requests)
-    answers: list[list[int]] = [[] for _ in sources]
-    for outcome in progress(outcomes, label, len(requests)):
-        if outcome.error is not None:
+    outcomes = decode_in_order(
+        lambda width: Cohort(model, tokenizer, width, longest_target, device),
+        sources,
+        DecodingOptions(decoding="greedy"),
+        progress=lambda items, total: progress(items, label, total),
+    )
+    answers: list[list[int]] = []
+    for outcome in outcomes:
+        if outcome.hypothesis is None:
             raise ArtifactError(f"{label}: a held-out sentence could not be decoded: {outcome.error}")
-        answers[outcome.key] = outcome.hypothesis.token_ids
+        answers.append(outcome.hypothesis.token_ids)
     return answers
 
 

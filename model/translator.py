@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from model.bundle import Bundle, Manifest, load_bundle
-from model.decoding.batch import decode_all
+from model.decoding.batch import Progress, decode_in_order
 from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
-from model.decoding.sentence import DecodingRequest
 from model.errors import (
     DecodingError,
     EmptySource,
@@ -29,9 +27,6 @@ from model.tokenizer import Span
 
 _ALIGN_BATCH = 16
 """Sentences whose attention is computed at once for alignments."""
-
-Progress = Callable[[Iterable[Any], int], Iterable[Any]]
-"""Wraps outcomes, given their number, in a progress bar."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +141,12 @@ class Attention:
     encoder: Tensor
     decoder: Tensor
     cross: Tensor
+
+    def labels(self, kind: str) -> tuple[list[str], list[str]]:
+        """The tokens of the rows and of the columns of ``encoder``, ``decoder`` or ``cross``."""
+        rows = self.source_tokens if kind == "encoder" else self.target_tokens
+        columns = self.decoder_input_tokens if kind == "decoder" else self.source_tokens
+        return rows, columns
 
 
 class Translator:
@@ -276,21 +277,23 @@ class Translator:
             source: Its language, as :meth:`resolve_pair` gave it.
             target: The language wanted.
         """
-        longest = self.manifest.max_source_tokens
-        segments = split_text(text, source, lambda part: len(self._tokenizer.encode(part, target)) <= longest)
-        return PreparedText(
-            text,
-            source,
-            target,
-            tuple(
-                PreparedSegment(
-                    segment.start, segment.end, self._tokenizer.encode(text[segment.start : segment.end], target)
-                )
-                for segment in segments
-                # Numbers, rules and emoji on their own say the same in every language.
-                if any(character.isalpha() for character in text[segment.start : segment.end])
-            ),
-        )
+        encoded: dict[str, list[int]] = {}
+
+        def fits(part: str) -> bool:
+            ids = self._tokenizer.encode(part, target)
+            if len(ids) > self.manifest.max_source_tokens:
+                return False
+            encoded[part] = ids  # what fits is what will be decoded, mostly
+            return True
+
+        segments: list[PreparedSegment] = []
+        for segment in split_text(text, source, fits):
+            part = text[segment.start : segment.end]
+            # Numbers, rules and emoji on their own say the same in every language.
+            if any(character.isalpha() for character in part):
+                ids = encoded[part] if part in encoded else self._tokenizer.encode(part, target)
+                segments.append(PreparedSegment(segment.start, segment.end, ids))
+        return PreparedText(text, source, target, tuple(segments))
 
     def complete(
         self, prepared: PreparedText, hypotheses: Sequence[Hypothesis], weights: Sequence[Tensor] | None = None
@@ -416,13 +419,12 @@ class Translator:
             self._attend([ids], [[self._tokenizer.start_id]])
 
     def _decode(self, sources: list[list[int]], options: DecodingOptions, progress: Progress) -> list[Hypothesis]:
-        requests = [DecodingRequest(number, ids, options) for number, ids in enumerate(sources)]
-        answers: dict[int, Hypothesis] = {}
-        for outcome in progress(decode_all(self.cohort, requests), len(requests)):
+        answers: list[Hypothesis] = []
+        for outcome in decode_in_order(self.cohort, sources, options, progress=progress):
             if outcome.hypothesis is None:
                 raise outcome.error or DecodingError("The model gave no hypothesis.")
-            answers[outcome.key] = outcome.hypothesis
-        return [answers[number] for number in range(len(sources))]
+            answers.append(outcome.hypothesis)
+        return answers
 
     def _attend(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> tuple[Tensor, Tensor, Tensor]:
         """Weights of padded pairs: encoder, decoder and cross, batch first, float32 on the CPU."""

@@ -232,8 +232,7 @@ def as_png(result: Attention, selection: Selection) -> bytes:
 
     from model.plots import attention_heat_map
 
-    rows = result.source_tokens if selection.kind == "encoder" else result.target_tokens
-    columns = result.decoder_input_tokens if selection.kind == "decoder" else result.source_tokens
+    rows, columns = result.labels(selection.kind)
     title = f"{selection.kind} attention, layer {selection.layers[0]}"
     title += ", mean of the heads" if selection.averaged else f", heads {', '.join(map(str, selection.heads))}"
     return attention_heat_map(torch.from_numpy(selection.weights[0]), rows, columns, title)

@@ -63,8 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         heads = layers[arguments.layer]
         if arguments.head is not None and not 0 <= arguments.head < len(heads):
             raise ConfigError(f"--head is {arguments.head}; there are heads 0 to {len(heads) - 1}.")
-        rows = found.source_tokens if arguments.kind == "encoder" else found.target_tokens
-        columns = found.decoder_input_tokens if arguments.kind == "decoder" else found.source_tokens
+        rows, columns = found.labels(arguments.kind)
         which = "mean of the heads" if arguments.head is None else f"head {arguments.head}"
         title = f"{arguments.kind} attention, layer {arguments.layer % len(layers)}, {which}"
         weights = heads.mean(dim=0) if arguments.head is None else heads[arguments.head]

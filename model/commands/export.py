@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import torch
-
+from model.bundle import resolve_device
 from model.commands.models import say, with_progress
 
 HELP = "make a bundle (TorchScript) from a checkpoint"
@@ -39,9 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
     from model.export import PRETRAINED, export_bundle, preferred_precision
     from model.training.checkpoint import load_checkpoint
 
-    device = arguments.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() and arguments.precision != "int8" else "cpu"
+    # int8 runs on the processor only, whatever else is here.
+    int8_anywhere = arguments.device == "auto" and arguments.precision == "int8"
+    device = "cpu" if int8_anywhere else resolve_device(arguments.device)
     precision = preferred_precision(device) if arguments.precision == "auto" else arguments.precision
     checkpoint = load_checkpoint(PRETRAINED if arguments.pretrained else arguments.checkpoint)
     export_bundle(checkpoint, precision, arguments.out, device=device, report=say, progress=with_progress)

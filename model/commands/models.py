@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from model.bundle import Bundle, Manifest, is_checkpoint
+from model.bundle import Bundle, Manifest, is_checkpoint, resolve_device
 from model.decoding.options import DecodingOptions
 from model.translator import Translator
 
@@ -44,9 +44,7 @@ def load_translator(arguments: argparse.Namespace) -> Translator:
     from model.export import build_pretrained
     from model.training.checkpoint import load_checkpoint
 
-    device = arguments.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = resolve_device(arguments.device)
     if arguments.model == "auto":
         path = build_pretrained(device, report=say, progress=with_progress)
         return Translator.load(path, device, arguments.threads)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import torch
-
+from model.bundle import check_device, resolve_device
 from model.commands.models import say
-from model.errors import DeviceError
 
 HELP = "train a translator from parallel text"
 EPILOG = """\
@@ -36,11 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     from model.training.loop import train
     from model.training.settings import TrainingSettings
 
-    device = arguments.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise DeviceError("The device is cuda, but torch finds no NVIDIA GPU here; use --device cpu.")
+    device = resolve_device(arguments.device)
+    check_device(device, "float32")
     settings = TrainingSettings.load(arguments.config)
     path = train(
         settings,

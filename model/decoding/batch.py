@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from model.decoding.cohort import Cohort
+from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest, Finished
+
+Progress = Callable[[Iterable[Any], int], Iterable[Any]]
+"""Wraps outcomes, given their number, in a progress bar."""
 
 
 def decode_all(
@@ -42,3 +47,28 @@ def decode_all(
                 del waiting[-free:]
                 yield from cohort.join(joining)
             yield from cohort.step()
+
+
+def decode_in_order(
+    make_cohort: Callable[[int], Cohort],
+    sources: Sequence[list[int]],
+    options: DecodingOptions,
+    *,
+    progress: Progress = lambda outcomes, total: outcomes,
+    max_batch_tokens: int = 8192,
+) -> list[Finished]:
+    """Decode sources with the same options.
+
+    Args:
+        make_cohort: Gives an empty cohort of a width.
+        sources: Token ids.
+        options: How to decode all of them.
+        progress: Sees each sentence finish.
+        max_batch_tokens: As for :func:`decode_all`.
+
+    Returns:
+        The outcomes in the order of the sources.
+    """
+    requests = [DecodingRequest(number, ids, options) for number, ids in enumerate(sources)]
+    outcomes = progress(decode_all(make_cohort, requests, max_batch_tokens=max_batch_tokens), len(requests))
+    return sorted(outcomes, key=lambda outcome: outcome.key)

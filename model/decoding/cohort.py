@@ -17,7 +17,6 @@ from torch import Tensor
 from model.decoding.beam import BeamSearch
 from model.decoding.filters import TokenFilter
 from model.decoding.greedy import GreedySearch
-from model.decoding.options import default_max_new_tokens
 from model.decoding.sentence import Choice, DecodingRequest, Finished, Past, Sentence
 from model.masks import padding_mask
 from model.padding import pad
@@ -182,10 +181,7 @@ class Cohort:
                 request.key,
                 request.options,
                 len(request.source_ids),
-                min(
-                    request.options.max_new_tokens or default_max_new_tokens(len(request.source_ids), 2**31),
-                    self._longest_target,
-                ),
+                request.options.longest_answer(len(request.source_ids), self._longest_target),
             )
             for request in requests
         ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
 
 from model.decoding.filters import TokenFilter
@@ -50,7 +49,8 @@ class GreedySearch:
         # No softmax unless somebody wants a score: the largest logit is the likeliest token.
         scored = any(sentence.options.return_scores for sentence in past.sentences)
         totals = logits.logsumexp(-1).flatten().tolist() if scored else None
-        poisoned = torch.isnan(logits).any(-1).flatten().tolist()
+        # NaN wins every comparison: one reduction finds it, before the filter can cover it.
+        poisoned = logits.amax(-1).isnan().flatten().tolist()
         self._filter.forbid(logits, past)
         best, tokens = logits.max(-1)  # (N, 1)
         finished: dict[int, Finished] = {}

@@ -69,6 +69,16 @@ class DecodingOptions:
         if self.no_repeat_ngram_size < 0:
             raise InvalidOptions(f"no_repeat_ngram_size is {self.no_repeat_ngram_size}; it must be 0 or more.")
 
+    def longest_answer(self, num_source_tokens: int, longest_target: int) -> int:
+        """Tokens the answer to a source may have: what was asked for or the default, and no more than the model can.
+
+        Args:
+            num_source_tokens: Tokens of the source sentence, markers included.
+            longest_target: Tokens the model can produce at all.
+        """
+        wanted = self.max_new_tokens or default_max_new_tokens(num_source_tokens, longest_target)
+        return min(wanted, longest_target)
+
     @property
     def width(self) -> int:
         """Rows one sentence takes while it decodes: the beam size, or 1 for greedy."""

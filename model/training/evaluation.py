@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import torch
 from sacrebleu.metrics import BLEU, CHRF
 
-from model.decoding.batch import decode_all
+from model.decoding.batch import decode_in_order
 from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions
-from model.decoding.sentence import DecodingRequest
 from model.tokenizer import PAD_ID, Tokenizer
 from model.training.batches import BatchMaker
 from model.training.corpus import Pair
@@ -112,15 +111,10 @@ def translate_greedily(
     """
     device = transformer.output.weight.device
     longest = transformer.target_embedding.positions.size(0)
-    options = DecodingOptions(decoding="greedy")
-    requests = [
-        DecodingRequest(number, tokenizer.encode(sentence, target)[:longest], options)
-        for number, sentence in enumerate(sentences)
-    ]
-    translations = [""] * len(sentences)
-    for outcome in decode_all(
-        lambda width: Cohort(transformer, tokenizer, width, longest, device), requests, max_batch_tokens=4096
-    ):
-        if outcome.hypothesis is not None:
-            translations[outcome.key] = tokenizer.decode(outcome.hypothesis.token_ids)
-    return translations
+    outcomes = decode_in_order(
+        lambda width: Cohort(transformer, tokenizer, width, longest, device),
+        [tokenizer.encode(sentence, target)[:longest] for sentence in sentences],
+        DecodingOptions(decoding="greedy"),
+        max_batch_tokens=4096,
+    )
+    return [tokenizer.decode(outcome.hypothesis.token_ids) if outcome.hypothesis else "" for outcome in outcomes]

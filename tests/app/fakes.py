@@ -168,3 +168,10 @@ class FakeTranslator(Translator):
         words = text.split()
         uniform = torch.full((1, 2, len(words), len(words)), 1.0 / len(words))
         return Attention(words, words, words, target_text or text.upper(), uniform, uniform, uniform)
+
+
+def held_translator() -> FakeTranslator:
+    """A translator whose steps wait until its ``step_gate`` is set."""
+    translator = FakeTranslator()
+    translator.step_gate.clear()
+    return translator

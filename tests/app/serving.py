@@ -18,6 +18,7 @@ from app.main import create_app
 from app.settings import Settings
 from model.bundle import Manifest
 from model.decoding.options import DecodingOptions
+from model.translator import Attention
 
 MANIFEST = Manifest(
     name="rote",
@@ -64,17 +65,6 @@ class RoteOutcome:
     queue_ms: float = 0.25
     decode_ms: float = 2.0
     total_ms: float = 3.0
-
-
-@dataclass(frozen=True)
-class RoteAttention:
-    source_tokens: list[str]
-    target_tokens: list[str]
-    decoder_input_tokens: list[str]
-    translation: str
-    encoder: Tensor
-    decoder: Tensor
-    cross: Tensor
 
 
 def random_weights(layers: int, heads: int, rows: int, columns: int) -> Tensor:
@@ -132,14 +122,14 @@ class RoteService:
 
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None
-    ) -> RoteAttention:
+    ) -> Attention:
         self.calls.append({"text": text, "target_text": target_text, "options": options})
         if self.request_error is not None:
             raise self.request_error
         words = text.split()
         answer = (target_text or text.upper()).split()
         size, length = len(words), len(answer)
-        return RoteAttention(
+        return Attention(
             source_tokens=words,
             target_tokens=answer,
             decoder_input_tokens=["<s>", *answer[:-1]],

@@ -18,16 +18,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-async def service() -> RoteService:
-    return RoteService()
-
-
-@pytest.fixture
 async def client(service: RoteService) -> AsyncIterator[httpx.AsyncClient]:
     async with client_of(rote_app(service, max_attention_cells=2000)) as client:
         yield client

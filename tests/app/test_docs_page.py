@@ -16,11 +16,6 @@ pytestmark = pytest.mark.anyio
 ASSET = re.compile(r"""(?:src|href)="([^"]+)\"""")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_the_root_leads_to_the_page() -> None:
     async with client_of(rote_app(RoteService())) as client:
         response = await client.get("/", follow_redirects=True)

@@ -18,7 +18,7 @@ from app.metrics import Metrics
 from app.scheduler import Budget, Scheduler
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import DecodingError, EmptySource
-from tests.app.fakes import FakeCohort, FakeTranslator
+from tests.app.fakes import FakeCohort, FakeTranslator, held_translator
 
 PATIENCE_S = 30.0
 GREEDY = DecodingOptions(decoding="greedy")
@@ -100,8 +100,7 @@ def test_the_model_is_warmed_up_before_it_is_called_loaded() -> None:
 
 
 def test_sentences_of_several_callers_decode_together() -> None:
-    translator = FakeTranslator()
-    translator.step_gate.clear()
+    translator = held_translator()
     inbox, other = Inbox(), Inbox()
     with engine_of(translator) as engine:
         engine.submit([ids("first")], GREEDY, inbox.deliver)
@@ -123,8 +122,7 @@ def test_a_short_sentence_does_not_wait_for_a_long_one() -> None:
 
 
 def test_different_widths_run_side_by_side() -> None:
-    translator = FakeTranslator()
-    translator.step_gate.clear()
+    translator = held_translator()
     inbox = Inbox()
     with engine_of(translator) as engine:
         engine.submit([ids("greedy" * 10)], GREEDY, inbox.deliver)
@@ -139,8 +137,7 @@ def test_different_widths_run_side_by_side() -> None:
 
 
 def test_a_sentence_whose_client_left_is_not_decoded() -> None:
-    translator = FakeTranslator()
-    translator.step_gate.clear()
+    translator = held_translator()
     inbox = Inbox()
     with engine_of(translator, max_rows=1) as engine:
         running = engine.submit([ids("running")], GREEDY, inbox.deliver)
@@ -193,8 +190,7 @@ def test_a_sentence_without_a_hypothesis_fails_alone() -> None:
 
 
 def test_calls_run_on_the_engine_thread_between_steps() -> None:
-    translator = FakeTranslator()
-    translator.step_gate.clear()
+    translator = held_translator()
     inbox = Inbox()
     with engine_of(translator) as engine:
         engine.submit([ids("x" * 100)], GREEDY, inbox.deliver)
@@ -220,8 +216,7 @@ def test_errors_of_calls_are_translated() -> None:
 
 
 def test_a_full_line_refuses() -> None:
-    translator = FakeTranslator()
-    translator.step_gate.clear()
+    translator = held_translator()
     inbox = Inbox()
     with engine_of(translator, max_waiting=2, max_rows=1) as engine:
         engine.submit([ids("a")], GREEDY, inbox.deliver)
@@ -234,8 +229,7 @@ def test_a_full_line_refuses() -> None:
 
 
 def test_stopping_drops_whoever_still_waits() -> None:
-    translator = FakeTranslator()
-    translator.step_gate.clear()
+    translator = held_translator()
     inbox = Inbox()
     with engine_of(translator, max_rows=1) as engine:
         engine.submit([ids("running"), ids("waiting")], GREEDY, inbox.deliver)
@@ -323,8 +317,7 @@ def test_a_client_that_leaves_while_its_cohort_is_made_is_not_decoded(monkeypatc
 
 
 def test_withdrawing_twice_counts_once() -> None:
-    translator = FakeTranslator()
-    translator.step_gate.clear()
+    translator = held_translator()
     inbox = Inbox()
     with engine_of(translator) as engine:
         keys = {sentence.key for sentence in engine.submit([ids("one"), ids("two")], GREEDY, inbox.deliver)}
@@ -362,8 +355,7 @@ def test_a_client_that_left_hears_nothing_of_the_failure_of_its_cohort(monkeypat
 
 
 def test_a_cohort_that_cannot_let_go_keeps_nobody_from_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    translator = FakeTranslator()
-    translator.step_gate.clear()
+    translator = held_translator()
     inbox = Inbox()
 
     def no_memory(cohort: FakeCohort, keys: Any) -> None:
@@ -409,8 +401,7 @@ def test_the_words_of_an_unforeseen_error_are_not_handed_out() -> None:
 
 
 def test_a_sentence_that_breaks_the_model_spares_those_that_decode_already() -> None:
-    translator = FakeTranslator()
-    translator.step_gate.clear()
+    translator = held_translator()
     early, late = Inbox(), Inbox()
     with engine_of(translator) as engine:
         engine.submit([ids("early"), ids("bird")], GREEDY, early.deliver)
@@ -439,8 +430,7 @@ def test_after_a_failure_sentences_are_tried_again_one_at_a_time_beside_those_wh
 
 
 def test_asking_for_more_tokens_than_the_model_has_keeps_nobody_out() -> None:
-    translator = FakeTranslator()
-    translator.step_gate.clear()
+    translator = held_translator()
     inbox, other = Inbox(), Inbox()
     with engine_of(translator) as engine:
         engine.submit([ids("greedy")], DecodingOptions(decoding="greedy", max_new_tokens=99_999), inbox.deliver)

@@ -10,11 +10,6 @@ from tests.app.serving import RoteService, client_of, rote_app
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.parametrize("state", ["loading", "ready", "draining", "failed", "stopped"])
 async def test_the_process_lives_whatever_the_model_does(state: str) -> None:
     async with client_of(rote_app(RoteService(state=state))) as client:

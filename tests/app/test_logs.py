@@ -82,7 +82,6 @@ def test_a_warning_of_python_becomes_a_line(stream: io.StringIO) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_request_is_one_line_with_id_route_status_timings_and_counts(stream: io.StringIO) -> None:
     async with client_of(rote_app(RoteService())) as client:
         await client.post("/translate", json={"text": ["a", "bcd"]}, headers={"X-Request-ID": "r-7"})
@@ -94,7 +93,6 @@ async def test_a_request_is_one_line_with_id_route_status_timings_and_counts(str
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_no_text_is_ever_logged_however_the_request_ends(stream: io.StringIO) -> None:
     service = RoteService(errors={"geheim boom": RuntimeError("geheim boom")})
     async with client_of(rote_app(service, max_text_characters=20)) as client:
@@ -109,7 +107,6 @@ async def test_no_text_is_ever_logged_however_the_request_ends(stream: io.String
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_refused_request_is_logged_with_its_code(stream: io.StringIO) -> None:
     async with client_of(rote_app(RoteService())) as client:
         await client.post("/translate", json={"text": "a", "beam": 1})
@@ -117,7 +114,6 @@ async def test_a_refused_request_is_logged_with_its_code(stream: io.StringIO) ->
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_probes_that_go_well_are_not_logged(stream: io.StringIO) -> None:
     async with client_of(rote_app(RoteService())) as client:
         for path in ("/livez", "/readyz", "/metrics"):

@@ -10,11 +10,6 @@ from tests.app.serving import RoteService, client_of, rote_app
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_a_loaded_model_tells_its_pairs_limits_licence_and_card() -> None:
     async with client_of(rote_app(RoteService(), max_texts=7, deadline_s=12.0)) as client:
         response = await client.get("/models")

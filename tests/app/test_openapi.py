@@ -138,7 +138,6 @@ def test_the_address_of_the_routes_is_relative_to_the_document(document: dict[st
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_document_is_served(app: FastAPI, document: dict[str, Any]) -> None:
     async with client_of(app) as client:
         assert (await client.get("/openapi.json")).json() == document

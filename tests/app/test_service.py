@@ -15,7 +15,7 @@ from app.settings import Settings
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, SeveralSentences, UnsupportedPair
 from model.translator import Attention, PreparedText, Translator
-from tests.app.fakes import FakeTranslator
+from tests.app.fakes import FakeTranslator, held_translator
 
 PATIENCE_S = 30.0
 GREEDY = DecodingOptions(decoding="greedy")
@@ -81,6 +81,13 @@ class Gate:
         assert self.open.wait(PATIENCE_S)
 
 
+async def begin(service: TranslationService, translator: FakeTranslator) -> asyncio.Task[TranslateOutcome]:
+    """A request whose sentence is in the model."""
+    running = asyncio.create_task(ask(service, "running"))
+    await until(translator.stepping.is_set)
+    return running
+
+
 def texts_of(outcome: TranslateOutcome) -> list[str]:
     return [result if isinstance(result, Exception) else result.text for result in outcome.results]  # type: ignore[misc]
 
@@ -120,8 +127,7 @@ def test_a_pair_that_is_not_loaded_is_refused() -> None:
 
 def test_the_deadline_stops_the_work() -> None:
     async def test() -> None:
-        translator = FakeTranslator()
-        translator.step_gate.clear()
+        translator = held_translator()
         async with service_of(translator, deadline_s=0.15) as service:
             with pytest.raises(DeadlineExceeded, match=r"within 0\.15 s"):
                 await ask(service, "x" * 180)
@@ -136,8 +142,7 @@ def test_the_deadline_stops_the_work() -> None:
 
 def test_the_deadline_reaches_sentences_that_wait() -> None:
     async def test() -> None:
-        translator = FakeTranslator()
-        translator.step_gate.clear()
+        translator = held_translator()
         async with service_of(
             translator, deadline_s=0.15, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
         ) as service:
@@ -168,8 +173,7 @@ def test_the_deadline_reaches_calls() -> None:
 
 def test_a_client_that_leaves_takes_its_sentences_along() -> None:
     async def test() -> None:
-        translator = FakeTranslator()
-        translator.step_gate.clear()
+        translator = held_translator()
         async with service_of(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as service:
             leaving = asyncio.create_task(ask(service, "running", "waiting"))
             await until(lambda: translator.log.joins)
@@ -240,8 +244,7 @@ def test_a_model_that_does_not_load_leaves_its_reason() -> None:
 
 def test_draining_finishes_what_runs_and_refuses_what_comes() -> None:
     async def test() -> None:
-        translator = FakeTranslator()
-        translator.step_gate.clear()
+        translator = held_translator()
         async with service_of(translator) as service:
             running = asyncio.create_task(ask(service, "running"))
             await until(lambda: translator.log.joins)
@@ -258,8 +261,7 @@ def test_draining_finishes_what_runs_and_refuses_what_comes() -> None:
 
 def test_draining_is_bounded_and_those_given_up_are_told() -> None:
     async def test() -> None:
-        translator = FakeTranslator()
-        translator.step_gate.clear()
+        translator = held_translator()
         async with service_of(translator) as service:
             running = asyncio.create_task(ask(service, "running"))
             await until(lambda: translator.log.joins)
@@ -272,8 +274,7 @@ def test_draining_is_bounded_and_those_given_up_are_told() -> None:
 
 def test_the_event_loop_is_free_while_the_model_works() -> None:
     async def test() -> None:
-        translator = FakeTranslator()
-        translator.step_gate.clear()
+        translator = held_translator()
         async with service_of(translator) as service:
             working = asyncio.create_task(ask(service, "running"))
             await until(translator.stepping.is_set)
@@ -501,8 +502,7 @@ def test_a_client_that_leaves_before_the_model_is_asked_never_asks_it(monkeypatc
 
 def test_a_client_that_leaves_makes_room_in_the_queue() -> None:
     async def test() -> None:
-        translator = FakeTranslator()
-        translator.step_gate.clear()
+        translator = held_translator()
         async with service_of(
             translator, queue_sentences=3, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
         ) as service:
@@ -524,11 +524,9 @@ def test_a_client_that_leaves_makes_room_in_the_queue() -> None:
 
 def test_a_client_that_leaves_gives_up_its_call() -> None:
     async def test() -> None:
-        translator = FakeTranslator()
-        translator.step_gate.clear()
+        translator = held_translator()
         async with service_of(translator) as service:
-            running = asyncio.create_task(ask(service, "running"))
-            await until(translator.stepping.is_set)
+            running = await begin(service, translator)
             leaving = asyncio.create_task(look(service, "two words"))
             await until(lambda: service._engine._calls)
             leaving.cancel()
@@ -596,8 +594,7 @@ def test_stopping_does_not_wait_for_a_model_that_still_loads(fails: bool) -> Non
 
 def test_stopping_tells_those_who_still_wait() -> None:
     async def test() -> None:
-        translator = FakeTranslator()
-        translator.step_gate.clear()
+        translator = held_translator()
         async with service_of(translator) as service:
             asked = [asyncio.create_task(ask(service, "text")), asyncio.create_task(ask(service, "other"))]
             await until(translator.stepping.is_set)
@@ -630,11 +627,9 @@ def test_a_stopped_service_leaves_no_thread_behind() -> None:
 
 def test_draining_waits_for_attention_too() -> None:
     async def test() -> None:
-        translator = FakeTranslator()
-        translator.step_gate.clear()
+        translator = held_translator()
         async with service_of(translator) as service:
-            running = asyncio.create_task(ask(service, "running"))
-            await until(translator.stepping.is_set)
+            running = await begin(service, translator)
             looking = asyncio.create_task(look(service, "two words"))
             await until(lambda: service._engine._calls)
             draining = asyncio.create_task(service.drain(PATIENCE_S))
@@ -660,8 +655,7 @@ def test_draining_an_idle_service_ends_at_once() -> None:
 
 def test_requests_given_up_by_draining_leave_the_model() -> None:
     async def test() -> None:
-        translator = FakeTranslator()
-        translator.step_gate.clear()
+        translator = held_translator()
         async with service_of(translator) as service:
             asked: list[asyncio.Task[Any]] = [asyncio.create_task(ask(service, "running"))]
             await until(translator.stepping.is_set)

@@ -18,16 +18,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-async def service() -> RoteService:
-    return RoteService()
-
-
-@pytest.fixture
 async def client(service: RoteService) -> AsyncIterator[httpx.AsyncClient]:
     limits = {"max_texts": 3, "max_text_characters": 50, "max_body_bytes": 2000, "max_beam_size": 8}
     async with client_of(rote_app(service, **limits, max_hypotheses=5)) as client:

@@ -55,16 +55,21 @@ def copy_attention(target: nn.MultiheadAttention, source: SelfAttention | CrossA
         copy_linear(target.out_proj, source.output)
 
 
+def torch_arguments(config: ModelConfig) -> dict[str, Any]:
+    """What torch's layers are told of an architecture."""
+    return {
+        "d_model": config.d_model,
+        "nhead": config.num_heads,
+        "dim_feedforward": config.d_ff,
+        "dropout": 0.0,
+        "activation": ACTIVATIONS[config.activation],
+        "batch_first": True,
+        "norm_first": config.norm == "pre",
+    }
+
+
 def torch_encoder_layer(layer: EncoderLayer, config: ModelConfig) -> nn.TransformerEncoderLayer:
-    other = nn.TransformerEncoderLayer(
-        config.d_model,
-        config.num_heads,
-        config.d_ff,
-        0.0,
-        ACTIVATIONS[config.activation],
-        batch_first=True,
-        norm_first=config.norm == "pre",
-    ).eval()
+    other = nn.TransformerEncoderLayer(**torch_arguments(config)).eval()
     with torch.no_grad():
         copy_attention(other.self_attn, layer.self_attention)
         copy_linear(other.linear1, layer.feed_forward.wide)
@@ -75,15 +80,7 @@ def torch_encoder_layer(layer: EncoderLayer, config: ModelConfig) -> nn.Transfor
 
 
 def torch_decoder_layer(layer: DecoderLayer, config: ModelConfig) -> nn.TransformerDecoderLayer:
-    other = nn.TransformerDecoderLayer(
-        config.d_model,
-        config.num_heads,
-        config.d_ff,
-        0.0,
-        ACTIVATIONS[config.activation],
-        batch_first=True,
-        norm_first=config.norm == "pre",
-    ).eval()
+    other = nn.TransformerDecoderLayer(**torch_arguments(config)).eval()
     with torch.no_grad():
         copy_attention(other.self_attn, layer.self_attention)
         copy_attention(other.multihead_attn, layer.cross_attention)
