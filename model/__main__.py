@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from model.commands import attention, evaluate, export, inspect, plot, publish, tokenizer, train, translate
+from model.commands import attention, evaluate, export, import_, inspect, plot, publish, tokenizer, train, translate
 from model.errors import ModelError
 
 _COMMANDS = {
@@ -15,6 +15,7 @@ _COMMANDS = {
     "train": train,
     "evaluate": evaluate,
     "export": export,
+    "import": import_,
     "inspect": inspect,
     "tokenizer": tokenizer,
     "plot": plot,

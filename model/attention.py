@@ -61,14 +61,15 @@ class SelfAttention(nn.Module):
     Args:
         d_model: Width of the vectors in and out, C.
         num_heads: Independent heads, H; divides ``d_model``.
+        bias: Whether projections have biases.
     """
 
-    def __init__(self, d_model: int, num_heads: int) -> None:
+    def __init__(self, d_model: int, num_heads: int, bias: bool = True) -> None:
         super().__init__()
         self.num_heads = num_heads
         # One product instead of three: the rows of query, key and value stacked, as in nn.MultiheadAttention.
-        self.query_key_value = nn.Linear(d_model, 3 * d_model)
-        self.output = nn.Linear(d_model, d_model)
+        self.query_key_value = nn.Linear(d_model, 3 * d_model, bias=bias)
+        self.output = nn.Linear(d_model, d_model, bias=bias)
         _xavier(self.query_key_value, parts=3)
         _xavier(self.output, parts=1)
 
@@ -108,14 +109,15 @@ class CrossAttention(nn.Module):
     Args:
         d_model: Width of the vectors in and out, C.
         num_heads: Independent heads, H; divides ``d_model``.
+        bias: Whether projections have biases.
     """
 
-    def __init__(self, d_model: int, num_heads: int) -> None:
+    def __init__(self, d_model: int, num_heads: int, bias: bool = True) -> None:
         super().__init__()
         self.num_heads = num_heads
-        self.query = nn.Linear(d_model, d_model)
-        self.key_value = nn.Linear(d_model, 2 * d_model)
-        self.output = nn.Linear(d_model, d_model)
+        self.query = nn.Linear(d_model, d_model, bias=bias)
+        self.key_value = nn.Linear(d_model, 2 * d_model, bias=bias)
+        self.output = nn.Linear(d_model, d_model, bias=bias)
         _xavier(self.query, parts=1)
         _xavier(self.key_value, parts=2)
         _xavier(self.output, parts=1)
@@ -148,4 +150,5 @@ def _xavier(linear: nn.Linear, parts: int) -> None:
     """Xavier-initialise each of the square projections stacked in ``linear`` on its own (Glorot & Bengio 2010)."""
     for part in linear.weight.chunk(parts):
         nn.init.xavier_uniform_(part)
-    nn.init.zeros_(linear.bias)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)

@@ -18,15 +18,19 @@ import torch
 
 from model.config import ModelConfig
 from model.errors import ArtifactError, DeviceError
+from model.hf_tokenizers import restore_tokenizer
+from model.languages import LanguagePairs
 from model.quantised import activation_levels, int8_is_supported
-from model.tokenizer import Tokenizer
+from model.tokenizer import TextTokenizer
 
 Precision = Literal["float32", "float16", "bfloat16", "int8"]
 
 FORMAT = "verso-bundle"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Version 2 added other families' tokenizers and their rules of decoding."""
+
+READABLE_VERSIONS = (1, 2)
 MANIFEST = "manifest.json"
-TOKENIZER = "tokenizer.model"
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,15 @@ class Manifest:
 
     Args:
         name: The model's name, as answers give it.
-        pairs: (source, target) languages it translates.
+        pairs: (source, target) languages it translates, one by one.
         architecture: The fields of :class:`model.config.ModelConfig`.
         precision: What its weights and products are kept in.
         max_source_tokens: Longest sentence it accepts, markers included.
         max_target_tokens: Longest answer it gives.
         licence: Of the weights.
+        languages: Languages each of which it translates into each other, besides ``pairs``.
+        tokenizer: Which tokenizer the vocabulary files belong to, and how it is told languages.
+        decoding: The fields of :class:`model.decoding.policy.DecodingPolicy`.
         attribution: Sources the licence asks to be named.
         training: The settings it was trained with.
         scores: Corpus scores with their signatures, by test set and direction.
@@ -56,6 +63,9 @@ class Manifest:
     max_source_tokens: int
     max_target_tokens: int
     licence: str
+    languages: tuple[str, ...] = ()
+    tokenizer: dict[str, Any] = field(default_factory=dict)
+    decoding: dict[str, Any] = field(default_factory=dict)
     attribution: tuple[str, ...] = ()
     training: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
@@ -87,6 +97,11 @@ class Manifest:
             scores=facts.get("scores", {}),
         )
 
+    @property
+    def directions(self) -> LanguagePairs:
+        """All it translates: ``pairs``, and ``languages`` to each other."""
+        return LanguagePairs(self.pairs, self.languages)
+
     def to_json(self) -> str:
         """The manifest as it stands in the bundle."""
         return json.dumps(asdict(self), ensure_ascii=False, indent=1, sort_keys=True)
@@ -106,15 +121,16 @@ class Manifest:
             raise ArtifactError(
                 "The file is an archive but no bundle of this project; make one with 'python -m model export'."
             )
-        if values.get("format_version") != FORMAT_VERSION:
+        if values.get("format_version") not in READABLE_VERSIONS:
             raise ArtifactError(
                 f"The bundle has format version {values.get('format_version')!r} and this release reads "
-                f"{FORMAT_VERSION}: upgrade Verso, or export the bundle again with this release."
+                f"up to {FORMAT_VERSION}: upgrade Verso, or export the bundle again with this release."
             )
         known = {item.name for item in fields(cls)}
         try:
             values["pairs"] = tuple((str(source), str(target)) for source, target in values["pairs"])
-            values["attribution"] = tuple(values.get("attribution", ()))
+            for name in ("languages", "attribution"):
+                values[name] = tuple(values.get(name, ()))
             return cls(**{key: value for key, value in values.items() if key in known})
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"The bundle's manifest is incomplete ({error}); export it again.") from error
@@ -133,7 +149,7 @@ class Bundle:
     """
 
     module: Any
-    tokenizer: Tokenizer
+    tokenizer: TextTokenizer
     manifest: Manifest
     device: torch.device
     sha256: str
@@ -186,7 +202,7 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
     manifest = read_manifest(path)
     where = check_device(device, manifest.precision)
     _check_archive(path)
-    tokenizer = Tokenizer(_read_member(path, TOKENIZER))
+    tokenizer = restore_tokenizer(manifest.tokenizer, _extra_files(path))
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
@@ -247,6 +263,13 @@ def _check_archive(path: Path) -> None:
             raise ArtifactError(f"{path} is damaged ({error}); restore it from a copy.") from error
     if damaged is not None:
         raise ArtifactError(f"{path} is damaged: the checksum of {damaged} is wrong; restore it from a copy.")
+
+
+def _extra_files(path: Path) -> dict[str, bytes]:
+    """The vocabulary files of a bundle whose manifest could be read."""
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if "/extra/" in name]
+        return {name.split("/extra/")[1]: archive.read(name) for name in names if not name.endswith(MANIFEST)}
 
 
 def _read_member(path: Path, name: str) -> bytes:

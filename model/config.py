@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, get_args
 
 from model.errors import ConfigError
 
 Activation = Literal["relu", "silu", "gelu"]
 NormPosition = Literal["pre", "post"]
+PositionTable = Literal["interleaved", "halves", "tensor2tensor", "learned"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,14 @@ class ModelConfig:
         share_embeddings: Source and target read one embedding table; needs equal vocabularies.
         tie_output: The output projection is the target embedding, transposed (Press & Wolf 2017).
         max_positions: Longest source or target, in tokens, that positions are prepared for.
+        positions: How places become vectors (:func:`model.embeddings.position_table`); ``learned`` rows are weights.
+        position_offset: Row of the table that the first token reads; families that number padding start later.
+        scale_embedding: Whether token vectors are multiplied by ``sqrt(d_model)``.
+        embedding_norm: Whether the sum of token and position is normalised (BART's layernorm_embedding).
+        attention_bias: Whether the projections of attention have biases.
+        output_bias: Whether the output projection has one.
+        decoder_num_heads: Heads of the decoder, where they are not ``num_heads``.
+        decoder_d_ff: Feed-forward width of the decoder, where it is not ``d_ff``.
         layer_norm_eps: Added to the variance inside layer normalisation.
 
     Raises:
@@ -50,6 +59,14 @@ class ModelConfig:
     tie_output: bool = True
     max_positions: int = 256
     layer_norm_eps: float = 1e-5
+    positions: PositionTable = "interleaved"
+    position_offset: int = 0
+    scale_embedding: bool = True
+    embedding_norm: bool = False
+    attention_bias: bool = True
+    output_bias: bool = True
+    decoder_num_heads: int | None = None
+    decoder_d_ff: int | None = None
 
     def __post_init__(self) -> None:
         for name in (
@@ -61,22 +78,36 @@ class ModelConfig:
             "encoder_layers",
             "decoder_layers",
             "max_positions",
+            "decoder_num_heads",
+            "decoder_d_ff",
         ):
             value = getattr(self, name)
+            if value is None and name.startswith("decoder_") and name != "decoder_layers":
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ConfigError(f"{name} is {value!r}; it must be a whole number of at least 1.")
         for name in ("dropout", "layer_norm_eps"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise ConfigError(f"{name} is {value!r}; it must be a number.")
-        for name in ("share_embeddings", "tie_output"):
+        if isinstance(self.position_offset, bool) or not isinstance(self.position_offset, int) or self.position_offset < 0:
+            raise ConfigError(f"position_offset is {self.position_offset!r}; it must be a whole number of at least 0.")
+        for name in (
+            "share_embeddings",
+            "tie_output",
+            "scale_embedding",
+            "embedding_norm",
+            "attention_bias",
+            "output_bias",
+        ):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be true or false.")
-        if self.d_model % self.num_heads:
-            raise ConfigError(
-                f"num_heads is {self.num_heads}, which does not divide d_model {self.d_model}; "
-                "each head takes an equal share of the width."
-            )
+        for name, heads in (("num_heads", self.num_heads), ("decoder_num_heads", self.decoder_num_heads)):
+            if heads is not None and self.d_model % heads:
+                raise ConfigError(
+                    f"{name} is {heads}, which does not divide d_model {self.d_model}; "
+                    "each head takes an equal share of the width."
+                )
         if self.d_model % 2:
             raise ConfigError(f"d_model is {self.d_model}; sines and cosines come in pairs, so it must be even.")
         if not 0.0 <= self.dropout < 1.0:
@@ -85,6 +116,8 @@ class ModelConfig:
             raise ConfigError(f"layer_norm_eps is {self.layer_norm_eps}; it must be above 0 and below 1.")
         if self.activation not in ("relu", "silu", "gelu"):
             raise ConfigError(f"activation is {self.activation!r}; it must be 'relu', 'silu' or 'gelu'.")
+        if self.positions not in get_args(PositionTable):
+            raise ConfigError(f"positions is {self.positions!r}; it must be one of {', '.join(get_args(PositionTable))}.")
         if self.norm not in ("pre", "post"):
             raise ConfigError(f"norm is {self.norm!r}; it must be 'pre' or 'post'.")
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
@@ -92,6 +125,13 @@ class ModelConfig:
                 f"share_embeddings needs one vocabulary, but the source has {self.source_vocab_size} tokens and "
                 f"the target {self.target_vocab_size}; set share_embeddings to false."
             )
+
+    @property
+    def decoder_stack(self) -> ModelConfig:
+        """The same architecture as the decoder's layers see it: with their own heads and width."""
+        return replace(
+            self, num_heads=self.decoder_num_heads or self.num_heads, d_ff=self.decoder_d_ff or self.d_ff
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, ready for JSON."""

@@ -21,7 +21,7 @@ Messages hold the value given, the bound, and the way out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from model.languages import LanguagePairs
 
 
 class ModelError(Exception):
@@ -101,21 +101,20 @@ class SeveralSentences(InputError):
 
 
 class UnsupportedPair(InputError):
-    """No loaded model translates between these languages.
+    """No loaded model translates between these languages, or several pairs fit.
 
     Args:
         source: Source language asked for, or None where none was given.
         target: Target language asked for, or None where none was given.
-        pairs: The (source, target) pairs there are.
+        pairs: The pairs there are.
     """
 
-    def __init__(self, source: str | None, target: str | None, pairs: Sequence[tuple[str, str]]) -> None:
-        known = ", ".join(f"{a}-{b}" for a, b in pairs)
+    def __init__(self, source: str | None, target: str | None, pairs: LanguagePairs) -> None:
         asked = f"source {source!r}, target {target!r}"
-        super().__init__(f"No single loaded pair fits {asked}; name one of: {known}.")
+        super().__init__(f"No single loaded pair fits {asked}; name one of: {pairs.describe()}.")
         self.source = source
         self.target = target
-        self.pairs = tuple(pairs)
+        self.pairs = pairs
 
 
 class InvalidOptions(InputError):

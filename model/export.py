@@ -10,10 +10,11 @@ import contextlib
 import copy
 import hashlib
 import os
+import shutil
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from model.bundle import FORMAT_VERSION, MANIFEST, TOKENIZER, Manifest, Precision, check_device
+from model.bundle import FORMAT_VERSION, MANIFEST, Manifest, Precision, check_device
 from model.decoding.batch import decode_in_order
 from model.decoding.cohort import Cohort, StepModel
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError
+from model.hf_tokenizers import OWN_SPM
 from model.layers import Dropout
 from model.padding import pad
 from model.quantised import Int8Linear, activation_levels, int8_is_supported
@@ -64,7 +66,16 @@ def script(transformer: Transformer, precision: Precision) -> Any:
     Raises:
         DeviceError: int8 on a processor without int8 kernels.
     """
-    served = copy.deepcopy(transformer).cpu().eval()
+    return script_in_place(copy.deepcopy(transformer), precision)
+
+
+def script_in_place(transformer: Transformer, precision: Precision) -> Any:
+    """As :func:`script`, of the model itself, which is of no use afterwards: no second copy is held in memory.
+
+    Raises:
+        DeviceError: int8 on a processor without int8 kernels.
+    """
+    served = transformer.cpu().eval()
     _replace_modules(served, precision)
     served.requires_grad_(False)
     served.to(_DTYPES[precision])
@@ -159,7 +170,7 @@ def export_bundle(
         )
     else:
         report("The checkpoint carries no held-out sample (dev_sample): nothing was compared.")
-    _write(module.cpu(), manifest, checkpoint.tokenizer, out)
+    write_bundle(module.cpu(), manifest, {OWN_SPM: checkpoint.tokenizer.model_proto}, out)
     report(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
     return manifest
 
@@ -282,17 +293,25 @@ def _refuse_strays(comparison: Comparison, precision: Precision) -> None:
             )
 
 
-def _write(module: Any, manifest: Manifest, tokenizer: Tokenizer, out: Path) -> None:
-    """Write the archive, without the paths of the machine that made it."""
+def write_bundle(module: Any, manifest: Manifest, files: Mapping[str, bytes], out: Path) -> None:
+    """Write a bundle, without the paths of the machine that made it; ``out`` is replaced whole or not at all.
+
+    Args:
+        module: The scripted model, on the CPU.
+        manifest: What the bundle says about itself.
+        files: Vocabulary files by name.
+        out: The file.
+
+    Raises:
+        ArtifactError: The disk is full or the folder cannot be written.
+    """
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with _temporary_beside(out) as unfinished, tempfile.TemporaryDirectory() as folder:
             raw = Path(folder) / out.name
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
-                torch.jit.save(
-                    module, str(raw), _extra_files={MANIFEST: manifest.to_json(), TOKENIZER: tokenizer.model_proto}
-                )
+                torch.jit.save(module, str(raw), _extra_files={MANIFEST: manifest.to_json(), **files})
             _strip_source_paths(raw, unfinished)
             os.replace(unfinished, out)
     except (OSError, RuntimeError) as error:
@@ -322,8 +341,10 @@ def _strip_source_paths(source: Path, target: Path) -> None:
         for member in archive.infolist():
             if member.filename.endswith(".debug_pkl"):
                 continue
-            content = archive.read(member)
-            copy_.writestr(zipfile.ZipInfo(member.filename), content)
+            # Piece by piece: an embedding may be as large as the memory that is left.
+            plain = zipfile.ZipInfo(member.filename)
+            with archive.open(member) as content, copy_.open(plain, "w", force_zip64=member.file_size >= 2**31) as sink:
+                shutil.copyfileobj(content, sink, 2**20)
 
 
 def preferred_precision(device: str) -> Precision:

@@ -77,7 +77,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.pre_norm = config.norm == "pre"
-        self.self_attention = SelfAttention(config.d_model, config.num_heads)
+        self.self_attention = SelfAttention(config.d_model, config.num_heads, config.attention_bias)
         self.self_attention_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.feed_forward = FeedForward(config)
         self.feed_forward_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
@@ -115,9 +115,9 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.pre_norm = config.norm == "pre"
-        self.self_attention = SelfAttention(config.d_model, config.num_heads)
+        self.self_attention = SelfAttention(config.d_model, config.num_heads, config.attention_bias)
         self.self_attention_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
-        self.cross_attention = CrossAttention(config.d_model, config.num_heads)
+        self.cross_attention = CrossAttention(config.d_model, config.num_heads, config.attention_bias)
         self.cross_attention_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.feed_forward = FeedForward(config)
         self.feed_forward_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)

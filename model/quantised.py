@@ -44,7 +44,8 @@ class Int8Linear(nn.Module):
                 weight, scales.double(), torch.zeros(len(scales), dtype=torch.long), 0, torch.qint8
             )
             self.packed = torch.ops.quantized.linear_prepack(rounded, None)
-        self.bias = nn.Parameter(linear.bias.detach().float().clone(), requires_grad=False)
+        bias = linear.bias.detach().float().clone() if linear.bias is not None else torch.zeros(len(scales))
+        self.bias = nn.Parameter(bias, requires_grad=False)
         # An attribute of the archive: whoever loads it sets what his processor can do.
         self.levels: int = activation_levels()
 

@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import sentencepiece
 
@@ -23,6 +24,62 @@ END_ID = 3
 
 Span = tuple[int, int]
 """Characters ``text[start:end]``; (n, n) where a token stands for no character."""
+
+class TextTokenizer(Protocol):
+    """What a translator needs of a tokenizer, whichever family's it is."""
+
+    @property
+    def pad_id(self) -> int:
+        """Fills short sources."""
+        ...
+
+    @property
+    def start_id(self) -> int:
+        """The first input of the decoder."""
+        ...
+
+    @property
+    def end_id(self) -> int:
+        """The closing token."""
+        ...
+
+    @property
+    def never_generated(self) -> tuple[int, ...]:
+        """Tokens that are no part of any translation, unless the decoding policy names others."""
+        ...
+
+    def target_prefix(self, target: str) -> tuple[int, ...]:
+        """Tokens behind the start token that ask for a language."""
+        ...
+
+    def encode(self, text: str, target: str, source: str | None = None) -> list[int]:
+        """A source sentence as ids, markers and end token included."""
+        ...
+
+    def encode_with_offsets(self, text: str, target: str, source: str | None = None) -> tuple[list[int], list[Span]]:
+        """As :meth:`encode`, with the characters of ``text`` each token covers."""
+        ...
+
+    def encode_target(self, text: str) -> list[int]:
+        """A target sentence as ids: pieces, end token."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of target ids; special tokens vanish."""
+        ...
+
+    def decode_with_offsets(self, ids: Sequence[int]) -> tuple[str, list[Span]]:
+        """The text of target ids and the characters of it each token gave."""
+        ...
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Source tokens as people see them."""
+        ...
+
+    def target_pieces(self, ids: Iterable[int]) -> list[str]:
+        """Target tokens as people see them."""
+        ...
+
 
 _MARKER = re.compile(r"<2([a-z]{2,3})>")
 _WORD_START = "\u2581"
@@ -106,8 +163,18 @@ class Tokenizer:
         """Tokens that are no part of a translation: padding, unknown, start and the language markers."""
         return (PAD_ID, UNKNOWN_ID, START_ID, *self._marker_ids.values())
 
-    def encode(self, text: str, target: str) -> list[int]:
-        """A source sentence as ids: marker of the wanted language, pieces, end token."""
+    def target_prefix(self, target: str) -> tuple[int, ...]:
+        """None: the source's marker asks for the language."""
+        return ()
+
+    def encode(self, text: str, target: str, source: str | None = None) -> list[int]:
+        """A source sentence as ids: marker of the wanted language, pieces, end token.
+
+        Args:
+            text: The sentence.
+            target: The language wanted.
+            source: The sentence's own; this tokenizer does not need to know.
+        """
         return [self._marker(target), *self._processor.EncodeAsIds(text), END_ID]
 
     def encode_sampled(self, text: str, target: str, alpha: float, seed: int) -> list[int]:
@@ -127,7 +194,7 @@ class Tokenizer:
         """A target sentence as ids: pieces, end token."""
         return [*self._processor.EncodeAsIds(text), END_ID]
 
-    def encode_with_offsets(self, text: str, target: str) -> tuple[list[int], list[Span]]:
+    def encode_with_offsets(self, text: str, target: str, source: str | None = None) -> tuple[list[int], list[Span]]:
         """As :meth:`encode`, with the characters of ``text`` each token covers."""
         ids, spans = self._with_offsets(text)
         return [self._marker(target), *ids, END_ID], [(0, 0), *spans, (len(text), len(text))]
@@ -144,11 +211,15 @@ class Tokenizer:
     def decode_with_offsets(self, ids: Sequence[int]) -> tuple[str, list[Span]]:
         """The text of target ids and the characters of it each token gave."""
         mapping = self._processor.Decode(list(ids), return_type="offset_mapping")
-        return mapping["text"], [_without_space(mapping["text"], span) for span in mapping["offsets"]]
+        return mapping["text"], [without_space(mapping["text"], span) for span in mapping["offsets"]]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Each token as people see it: a word's first piece begins with U+2581."""
         return [self._processor.IdToPiece(token_id) for token_id in ids]
+
+    def target_pieces(self, ids: Iterable[int]) -> list[str]:
+        """The same: source and target share one vocabulary."""
+        return self.pieces(ids)
 
     def _marker(self, target: str) -> int:
         try:
@@ -160,11 +231,11 @@ class Tokenizer:
 
     def _with_offsets(self, text: str) -> tuple[list[int], list[Span]]:
         mapping = self._processor.encode_as_offset_mapping(text)
-        return mapping["ids"], [_without_space(text, span) for span in mapping["offsets"]]
+        return mapping["ids"], [without_space(text, span) for span in mapping["offsets"]]
 
 
-def _without_space(text: str, span: Span) -> Span:
-    """A piece counts the space before its word; people mean the word."""
+def without_space(text: str, span: Span) -> Span:
+    """A span without the space before its word: a piece counts it, people mean the word."""
     start, end = span
     while start < end and text[start].isspace():
         start += 1

@@ -26,16 +26,17 @@ class Transformer(nn.Module):
         super().__init__()
         self.pad_id = pad_id
         self.pre_norm = config.norm == "pre"
-        self.source_embedding = Embedding(config.source_vocab_size, config.d_model, config.max_positions)
-        self.target_embedding = Embedding(config.target_vocab_size, config.d_model, config.max_positions)
+        self.source_embedding = Embedding(config, config.source_vocab_size)
+        self.target_embedding = Embedding(config, config.target_vocab_size)
         self.encoder = nn.ModuleList([EncoderLayer(config) for _ in range(config.encoder_layers)])
-        self.decoder = nn.ModuleList([DecoderLayer(config) for _ in range(config.decoder_layers)])
+        self.decoder = nn.ModuleList([DecoderLayer(config.decoder_stack) for _ in range(config.decoder_layers)])
         self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
-        self.output = nn.Linear(config.d_model, config.target_vocab_size)
+        self.output = nn.Linear(config.d_model, config.target_vocab_size, bias=config.output_bias)
         self.dropout = Dropout(config.dropout)
         nn.init.xavier_uniform_(self.output.weight)
-        nn.init.zeros_(self.output.bias)
+        if config.output_bias:
+            nn.init.zeros_(self.output.bias)
         if not self.pre_norm:
             # Post-norm stacks end normalised; the norm after the stack belongs to pre-norm alone.
             self.encoder_norm = nn.Identity()  # type: ignore[assignment]
@@ -136,7 +137,7 @@ class Transformer(nn.Module):
 
         Returns:
             Weights of the encoder (B, L, H, S, S), of the decoder (B, L, H, T, T) and across (B, L, H, T, S).
-            Rows sum to 1; padding gets 0.
+            Rows sum to 1. Source padding gets 0; rows of target padding mean nothing.
         """
         may_attend_source = padding_mask(source, self.pad_id)
         x = self._embed_source(source)
@@ -146,7 +147,8 @@ class Transformer(nn.Module):
             x = layer(x, may_attend_source)
         memory = self.encoder_norm(x)
 
-        may_attend_target = causal_mask(target.size(1), target.device) & padding_mask(target, self.pad_id)
+        # As in hidden(): no row sees what stands after it, and padding does. (A start token may be the padding token.)
+        may_attend_target = causal_mask(target.size(1), target.device)
         y = self._embed_target(target)
         decoder_weights: list[Tensor] = []
         cross_weights: list[Tensor] = []

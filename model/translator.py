@@ -13,6 +13,7 @@ from model.bundle import Bundle, Manifest, load_bundle
 from model.decoding.batch import Progress, decode_in_order
 from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
+from model.decoding.policy import DecodingPolicy
 from model.errors import (
     DecodingError,
     EmptySource,
@@ -21,6 +22,7 @@ from model.errors import (
     TargetTooLong,
     UnsupportedPair,
 )
+from model.languages import closest
 from model.padding import pad
 from model.segmentation import Segment, join_text, split_text
 from model.tokenizer import Span
@@ -53,12 +55,16 @@ class PreparedText:
         source: Its language.
         target: The language wanted.
         segments: Its units in order; none for a blank text.
+        num_markers: Tokens of each unit that stand for no text: language and end.
+        target_prefix: Tokens each unit's answer is made to begin with.
     """
 
     text: str
     source: str
     target: str
     segments: tuple[PreparedSegment, ...]
+    num_markers: int = 0
+    target_prefix: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,6 +165,7 @@ class Translator:
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
         self._tokenizer = bundle.tokenizer
+        self._policy = DecodingPolicy.from_dict(bundle.manifest.decoding)
 
     @classmethod
     def load(
@@ -201,14 +208,9 @@ class Translator:
         Raises:
             UnsupportedPair: No pair fits, or more than one does.
         """
-        wanted = (_language(source), _language(target))
-        fitting = [
-            pair
-            for pair in self.manifest.pairs
-            if all(asked is None or asked == has for asked, has in zip(wanted, pair, strict=True))
-        ]
+        fitting = self.manifest.directions.find(source, target)
         if len(fitting) != 1:
-            raise UnsupportedPair(source, target, self.manifest.pairs)
+            raise UnsupportedPair(source, target, self.manifest.directions)
         return fitting[0]
 
     def translate(
@@ -241,7 +243,12 @@ class Translator:
         pair = self.resolve_pair(source, target)
         prepared = [self.prepare(text, *pair) for text in texts]
         hypotheses = iter(
-            self._decode([segment.token_ids for text in prepared for segment in text.segments], options, progress)
+            self._decode(
+                [segment.token_ids for text in prepared for segment in text.segments],
+                [text.target_prefix for text in prepared for _ in text.segments],
+                options,
+                progress,
+            )
         )
         translations: list[Translation] = []
         for text in prepared:
@@ -254,8 +261,14 @@ class Translator:
         self,
         sources: Sequence[Sequence[int]],
         options: DecodingOptions = DecodingOptions(),  # noqa: B008
+        target: str | None = None,
     ) -> list[Hypothesis]:
         """The same below the tokenizer: source ids, marker and end token included, in; target ids out.
+
+        Args:
+            sources: Token ids.
+            options: How to decode.
+            target: The language wanted, for models that are told it by the answer's first token.
 
         Raises:
             EmptySource: A source has no ids.
@@ -267,7 +280,18 @@ class Translator:
                 raise EmptySource
             if len(source) > self.manifest.max_source_tokens:
                 raise SourceTooLong(len(source), self.manifest.max_source_tokens)
-        return self._decode([list(source) for source in sources], options, lambda outcomes, total: outcomes)
+        prefix: tuple[int, ...] = ()
+        if target is not None:
+            code = closest(target, self.manifest.directions.targets)
+            if code is None:
+                raise UnsupportedPair(None, target, self.manifest.directions)
+            prefix = self._tokenizer.target_prefix(code)
+        return self._decode(
+            [list(source) for source in sources],
+            [prefix] * len(sources),
+            options,
+            lambda outcomes, total: outcomes,
+        )
 
     def prepare(self, text: str, source: str, target: str) -> PreparedText:
         """Cut a text into sentences the model takes. Runs no model: it may be called from any thread.
@@ -280,20 +304,22 @@ class Translator:
         encoded: dict[str, list[int]] = {}
 
         def fits(part: str) -> bool:
-            ids = self._tokenizer.encode(part, target)
+            ids = self._tokenizer.encode(part, target, source)
             if len(ids) > self.manifest.max_source_tokens:
                 return False
             encoded[part] = ids  # what fits is what will be decoded, mostly
             return True
 
         segments: list[PreparedSegment] = []
-        for segment in split_text(text, source, fits):
+        for segment in split_text(text, _primary(source), fits):
             part = text[segment.start : segment.end]
             # Numbers, rules and emoji on their own say the same in every language.
             if any(character.isalpha() for character in part):
-                ids = encoded[part] if part in encoded else self._tokenizer.encode(part, target)
+                ids = encoded[part] if part in encoded else self._tokenizer.encode(part, target, source)
                 segments.append(PreparedSegment(segment.start, segment.end, ids))
-        return PreparedText(text, source, target, tuple(segments))
+        num_markers = len(self._tokenizer.encode("", target, source))
+        prefix = self._tokenizer.target_prefix(target)
+        return PreparedText(text, source, target, tuple(segments), num_markers, prefix)
 
     def complete(
         self, prepared: PreparedText, hypotheses: Sequence[Hypothesis], weights: Sequence[Tensor] | None = None
@@ -326,13 +352,20 @@ class Translator:
                 join([hypothesis.alternatives[rank] for hypothesis in hypotheses]) for rank in range(num_alternatives)
             ),
             alignment=None if weights is None else self._links(prepared, hypotheses, weights),
-            num_source_tokens=sum(len(segment.token_ids) - 2 for segment in prepared.segments),
+            num_source_tokens=sum(len(segment.token_ids) - prepared.num_markers for segment in prepared.segments),
             num_target_tokens=sum(len(hypothesis.token_ids) for hypothesis in hypotheses),
         )
 
     def cohort(self, width: int) -> Cohort:
         """An empty cohort for sentences of this beam width."""
-        return Cohort(self._bundle.module, self._tokenizer, width, self.manifest.max_target_tokens, self._bundle.device)
+        return Cohort(
+            self._bundle.module,
+            self._tokenizer,
+            width,
+            self.manifest.max_target_tokens,
+            self._bundle.device,
+            self._policy,
+        )
 
     def align(self, prepared: PreparedText, hypotheses: Sequence[Hypothesis]) -> list[Tensor]:
         """Attention between each segment and its answer: rows are answer tokens, columns source tokens, (T, S)."""
@@ -341,9 +374,11 @@ class Translator:
             sources = [segment.token_ids for segment in prepared.segments[begin : begin + _ALIGN_BATCH]]
             answers = [hypothesis.token_ids for hypothesis in hypotheses[begin : begin + _ALIGN_BATCH]]
             # Row t chooses token t from the tokens before it: the last one need not be read.
-            _, _, cross = self._attend(sources, [[self._tokenizer.start_id, *ids[:-1]] for ids in answers])
+            beginning = [self._tokenizer.start_id, *prepared.target_prefix]
+            _, _, cross = self._attend(sources, [[*beginning, *ids[:-1]] for ids in answers])
             for row, source, answer in zip(cross, sources, answers, strict=True):
-                weights.append(row[-1].mean(dim=0)[: len(answer), : len(source)])
+                first = len(beginning) - 1
+                weights.append(row[-1].mean(dim=0)[first : first + len(answer), : len(source)])
         return weights
 
     def attention(
@@ -375,26 +410,27 @@ class Translator:
         stripped = text.strip()
         if not stripped:
             raise EmptySource
-        sentences = split_text(stripped, pair[0], lambda part: True)
+        sentences = split_text(stripped, _primary(pair[0]), lambda part: True)
         if len(sentences) > 1:
             raise SeveralSentences(len(sentences))
-        source_ids = self._tokenizer.encode(stripped, pair[1])
+        source_ids = self._tokenizer.encode(stripped, pair[1], pair[0])
+        prefix = self._tokenizer.target_prefix(pair[1])
         if len(source_ids) > self.manifest.max_source_tokens:
             raise SourceTooLong(len(source_ids), self.manifest.max_source_tokens)
         if target_text is None:
-            (hypothesis,) = self.translate_tokens([source_ids], replace(options, num_hypotheses=1))
+            (hypothesis,) = self.translate_tokens([source_ids], replace(options, num_hypotheses=1), pair[1])
             closing = [self._tokenizer.end_id] if hypothesis.finish_reason == "stop" else []
-            target_ids = [*hypothesis.token_ids, *closing]
+            target_ids = [*prefix, *hypothesis.token_ids, *closing]
         else:
-            target_ids = self._tokenizer.encode_target(target_text.strip())
+            target_ids = [*prefix, *self._tokenizer.encode_target(target_text.strip())]
         if len(target_ids) > self.manifest.max_target_tokens:
             raise TargetTooLong(len(target_ids), self.manifest.max_target_tokens)
         inputs = [self._tokenizer.start_id, *target_ids[:-1]]
         encoder, decoder, cross = self._attend([source_ids], [inputs])
         return Attention(
             source_tokens=self._tokenizer.pieces(source_ids),
-            target_tokens=self._tokenizer.pieces(target_ids),
-            decoder_input_tokens=self._tokenizer.pieces(inputs),
+            target_tokens=self._tokenizer.target_pieces(target_ids),
+            decoder_input_tokens=self._tokenizer.target_pieces(inputs),
             translation=self._tokenizer.decode(target_ids) if target_text is None else target_text.strip(),
             encoder=encoder[0],
             decoder=decoder[0],
@@ -407,20 +443,29 @@ class Translator:
         Args:
             widths: Beam widths to expect.
         """
-        source, target = self.manifest.pairs[0]
-        ids = self.prepare("a", source, target).segments[0].token_ids
+        directions = self.manifest.directions
+        source, target = directions.pairs[0] if directions.pairs else directions.any_to_any[:2]
+        prepared = self.prepare("a", source, target)
+        ids, prefix = prepared.segments[0].token_ids, prepared.target_prefix
         for width in sorted(set(widths)):
             options = DecodingOptions(
                 decoding="greedy" if width == 1 else "beam", beam_size=width, return_scores=True, max_new_tokens=4
             )
             for number in (1, 2, 8):
-                self._decode([ids] * number, options, lambda outcomes, total: outcomes)
+                self._decode([ids] * number, [prefix] * number, options, lambda outcomes, total: outcomes)
         for _ in range(2):
-            self._attend([ids], [[self._tokenizer.start_id]])
+            self._attend([ids], [[self._tokenizer.start_id, *prefix]])
 
-    def _decode(self, sources: list[list[int]], options: DecodingOptions, progress: Progress) -> list[Hypothesis]:
+    def _decode(
+        self,
+        sources: list[list[int]],
+        prefixes: list[tuple[int, ...]],
+        options: DecodingOptions,
+        progress: Progress,
+    ) -> list[Hypothesis]:
         answers: list[Hypothesis] = []
-        for outcome in decode_in_order(self.cohort, sources, options, progress=progress):
+        outcomes = decode_in_order(self.cohort, sources, options, target_prefixes=prefixes, progress=progress)
+        for outcome in outcomes:
             if outcome.hypothesis is None:
                 raise outcome.error or DecodingError("The model gave no hypothesis.")
             answers.append(outcome.hypothesis)
@@ -444,7 +489,7 @@ class Translator:
         for segment, hypothesis, rows in zip(prepared.segments, hypotheses, weights, strict=True):
             target_at += segment.start - source_at
             _, source_spans = self._tokenizer.encode_with_offsets(
-                prepared.text[segment.start : segment.end], prepared.target
+                prepared.text[segment.start : segment.end], prepared.target, prepared.source
             )
             answer, target_spans = self._tokenizer.decode_with_offsets(hypothesis.token_ids)
             visible = [column for column, (start, end) in enumerate(source_spans) if end > start]
@@ -465,9 +510,9 @@ class Translator:
         return tuple(links)
 
 
-def _language(code: str | None) -> str | None:
-    """``en`` for ``EN``, ``en-US`` and ``en_us``."""
-    return None if code is None else code.strip().lower().replace("_", "-").split("-")[0]
+def _primary(code: str) -> str:
+    """The language alone, without script and region: what splitting into sentences knows."""
+    return code.split("-")[0]
 
 
 def _mean_score(hypotheses: Sequence[Hypothesis]) -> float | None:

@@ -54,6 +54,7 @@ def decode_in_order(
     sources: Sequence[list[int]],
     options: DecodingOptions,
     *,
+    target_prefixes: Sequence[tuple[int, ...]] | None = None,
     progress: Progress = lambda outcomes, total: outcomes,
     max_batch_tokens: int = 8192,
 ) -> list[Finished]:
@@ -63,12 +64,17 @@ def decode_in_order(
         make_cohort: Gives an empty cohort of a width.
         sources: Token ids.
         options: How to decode all of them.
+        target_prefixes: Tokens each answer begins with, where it is made to.
         progress: Sees each sentence finish.
         max_batch_tokens: As for :func:`decode_all`.
 
     Returns:
         The outcomes in the order of the sources.
     """
-    requests = [DecodingRequest(number, ids, options) for number, ids in enumerate(sources)]
+    prefixes = target_prefixes or [()] * len(sources)
+    requests = [
+        DecodingRequest(number, ids, options, prefix)
+        for number, (ids, prefix) in enumerate(zip(sources, prefixes, strict=True))
+    ]
     outcomes = progress(decode_all(make_cohort, requests, max_batch_tokens=max_batch_tokens), len(requests))
     return sorted(outcomes, key=lambda outcome: outcome.key)

@@ -1,8 +1,8 @@
 """Beam search: the K likeliest beginnings of every sentence, side by side.
 
-The rules are Hugging Face's, which others are compared with: 2K candidates a step, so that K are left when all K
-rows could end; a candidate that ends counts only among the first K; K ended hypotheses are kept, the worst making
-room; a sentence is done when K ended and no running one is ahead of the worst of them.
+Common to all rules: 2K candidates a step, so that K are left when all K rows could end, and a candidate that ends
+counts only among the first K. What it is worth, how many are kept and when a sentence is done is its rule's matter
+(:mod:`model.decoding.scoring`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from model.decoding.filters import TokenFilter
 from model.decoding.greedy import NO_TOKEN
 from model.decoding.options import Hypothesis
-from model.decoding.scoring import hypothesis_score
+from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import Choice, Ended, Finished, Past, Sentence
 from model.errors import DecodingError
 
@@ -27,10 +27,12 @@ class BeamSearch:
         token_filter: Tokens that may not come.
         end_id: The closing token.
         width: Beam size, K.
+        policy: The model's way of decoding.
     """
 
-    def __init__(self, token_filter: TokenFilter, end_id: int, width: int) -> None:
+    def __init__(self, token_filter: TokenFilter, end_id: int, width: int, policy: DecodingPolicy = DecodingPolicy()) -> None:
         self.width = width
+        self._policy = policy
         self._filter = token_filter
         self._end_id = end_id
         self._sums: Tensor | None = None  # (N, K): log-probability of each running hypothesis; -inf is a dead row
@@ -55,60 +57,96 @@ class BeamSearch:
 
     def _choose(self, logits: Tensor, past: Past, sums: Tensor) -> tuple[Choice, Tensor]:
         totals = logits.logsumexp(-1)  # (N, rows), before the filter: what is forbidden does not lend its share
+        broken = (~torch.isfinite(totals) & torch.isfinite(sums)).any(-1).tolist()
         self._filter.forbid(logits, past)
+        if self._policy.renormalise:
+            totals = logits.logsumexp(-1)
+        if self._policy.force_end:
+            self._force_end(logits, totals, past)
+        best, best_tokens, parents = self._candidates(logits, sums - totals)
+
+        ends = best_tokens == self._end_id
+        gone = ends
+        if any(sentence.rule.kind == "marian" for sentence in past.sentences):
+            # A beam that narrows looks no further than the rows it has left.
+            rows_left = torch.tensor([self._rows_left(sentence) for sentence in past.sentences], device=best.device)
+            best = best.masked_fill(torch.arange(best.size(1), device=best.device) >= rows_left.unsqueeze(1), -math.inf)
+            gone = ends | best.isneginf()
+        # Each parent ends at most once, so at least K of the 2K candidates go on: the first K of those.
+        going = torch.argsort(gone, dim=-1, stable=True)[:, : self.width]
+        new_sums = best.gather(1, going).masked_fill(ends.gather(1, going), -math.inf)
+        new_tokens = best_tokens.gather(1, going)
+        new_parents = parents.gather(1, going)
+
+        finished: dict[int, Finished] = {}
+        over = [
+            past.num_generated(index) + 1 == sentence.max_new_tokens for index, sentence in enumerate(past.sentences)
+        ]
+        leaving = ends | torch.tensor(over, device=ends.device).unsqueeze(1)
+        for index, rank in (leaving & torch.isfinite(best))[:, : self.width].nonzero().tolist():
+            sentence = past.sentences[index]
+            tokens = past.tokens(index, int(parents[index, rank]))
+            closed = bool(ends[index, rank])
+            if not closed:
+                tokens.append(int(best_tokens[index, rank]))
+            cut = over[index] and (not closed or self._policy.force_end)
+            sentence.leader_ended |= rank == 0
+            self._add(sentence, float(best[index, rank]), tokens, closed=closed, cut=cut)
+        leaders = new_sums[:, 0].tolist()
+        for index, sentence in enumerate(past.sentences):
+            num_tokens = past.num_generated(index) + 1 + sentence.num_forced
+            if broken[index]:
+                finished[index] = Finished(sentence.key, None, DecodingError(NO_TOKEN))
+            elif over[index] or self._is_done(sentence, leaders[index], num_tokens):
+                finished[index] = self._finish(sentence)
+        return Choice(new_tokens, new_parents, finished), new_sums
+
+    def _candidates(self, logits: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The best 2K continuations of each sentence.
+
+        Args:
+            logits: (N, rows, V).
+            offsets: What to add to a row's logits to get its hypothesis' log-probability, (N, rows).
+
+        Returns:
+            Their log-probabilities, best first, their tokens, and the rows they go on from; (N, 2K) each.
+        """
         num_candidates = 2 * self.width
         # Two small searches instead of one over rows * V: no row can give more than 2K of the best 2K.
         values, tokens = logits.topk(min(num_candidates, logits.size(-1)), dim=-1)  # (N, rows, <= 2K)
-        candidates = (sums - totals).unsqueeze(-1) + values
+        candidates = offsets.unsqueeze(-1) + values
         # A row whose candidate is forbidden or dead stays dead; NaN, which -inf - inf gives, must not look alive.
         candidates = candidates.nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf).flatten(1)
-        flat_tokens = tokens.flatten(1)
         best, where = candidates.topk(min(num_candidates, candidates.size(1)), dim=-1)  # (N, <= 2K)
-        best_tokens = flat_tokens.gather(1, where)
+        best_tokens = tokens.flatten(1).gather(1, where)
         parents = where // tokens.size(-1)
         missing = num_candidates - best.size(1)
         if missing:  # a vocabulary smaller than the beam
             best = torch.nn.functional.pad(best, (0, missing), value=-math.inf)
             best_tokens = torch.nn.functional.pad(best_tokens, (0, missing))
             parents = torch.nn.functional.pad(parents, (0, missing))
+        return best, best_tokens, parents
 
-        ends = best_tokens == self._end_id
-        # Each parent ends at most once, so at least K of the 2K candidates go on: the first K of those.
-        going = torch.argsort(ends, dim=-1, stable=True)[:, : self.width]
-        new_sums = best.gather(1, going)
-        new_tokens = best_tokens.gather(1, going)
-        new_parents = parents.gather(1, going)
-
-        broken = (~torch.isfinite(totals) & torch.isfinite(sums)).any(-1).tolist()
-        ended = (ends & torch.isfinite(best))[:, : self.width].nonzero().tolist()
-        for index, rank in ended:
-            row = int(parents[index, rank])
-            self._add(past.sentences[index], float(best[index, rank]), past.tokens(index, row), ended=True)
-
-        finished: dict[int, Finished] = {}
-        leaders = new_sums[:, 0].tolist()
+    def _force_end(self, logits: Tensor, totals: Tensor, past: Past) -> None:
+        """Leave sentences at their last place nothing but the closing token, with a log-probability of 0."""
         for index, sentence in enumerate(past.sentences):
-            num_tokens = past.num_generated(index) + 1
-            if broken[index]:
-                finished[index] = Finished(sentence.key, None, DecodingError(NO_TOKEN))
-            elif self._is_done(sentence, leaders[index], num_tokens):
-                finished[index] = self._finish(sentence)
-            elif num_tokens == sentence.max_new_tokens:
-                for row, total in enumerate(new_sums[index].tolist()):
-                    if math.isfinite(total):
-                        tokens_so_far = past.tokens(index, int(new_parents[index, row]))
-                        self._add(sentence, total, [*tokens_so_far, int(new_tokens[index, row])], ended=False)
-                finished[index] = self._finish(sentence)
-        return Choice(new_tokens, new_parents, finished), new_sums
+            if past.num_generated(index) + 1 == sentence.max_new_tokens:
+                logits[index] = -math.inf
+                logits[index, :, self._end_id] = totals[index]
 
-    def _add(self, sentence: Sentence, total: float, tokens: list[int], *, ended: bool) -> None:
-        """Offer a hypothesis to the sentence's pool of K; the worst makes room if it is worse."""
-        num_tokens = len(tokens) + (1 if ended else 0)
-        score = hypothesis_score(total, num_tokens, sentence.options.length_penalty)
-        sentence.pool.append(Ended(score, tokens, ended))
+    def _rows_left(self, sentence: Sentence) -> int:
+        """Rows a sentence still searches with."""
+        return self.width - len(sentence.pool) if sentence.rule.kind == "marian" else 2 * self.width
+
+    def _add(self, sentence: Sentence, total: float, tokens: list[int], *, closed: bool, cut: bool) -> None:
+        """Put a hypothesis into the sentence's pool."""
+        num_tokens = len(tokens) + int(closed) + sentence.num_forced
+        score = sentence.rule.score(total, num_tokens, closed=closed)
+        sentence.pool.append(Ended(score, tokens, "length" if cut else "stop"))
         # Stable: of equals the one that ended first stays.
         sentence.pool.sort(key=lambda hypothesis: -hypothesis.score)
-        del sentence.pool[self.width :]
+        if sentence.rule.kind in ("hf", "wu"):
+            del sentence.pool[self.width :]
 
     def _is_done(self, sentence: Sentence, leader: float, num_tokens: int) -> bool:
         """Whether nothing that still runs is worth running on.
@@ -116,22 +154,25 @@ class BeamSearch:
         Args:
             sentence: The sentence.
             leader: Log-probability of its best running hypothesis.
-            num_tokens: Tokens of that hypothesis.
+            num_tokens: Tokens of that hypothesis, forced ones included.
         """
         if not math.isfinite(leader):
             return True
-        if len(sentence.pool) < self.width:
+        rule, num_ended = sentence.rule, len(sentence.pool)
+        if rule.kind == "ct2" and rule.length_penalty == 0.0:
+            return sentence.leader_ended and num_ended >= sentence.options.num_hypotheses
+        if num_ended < self.width:
             return False
-        if sentence.options.early_stopping:
+        if rule.kind in ("ct2", "marian") or rule.early_stopping:
             return True
-        return sentence.pool[-1].score >= hypothesis_score(leader, num_tokens, sentence.options.length_penalty)
+        return sentence.pool[-1].score >= rule.score(leader, num_tokens, closed=False)
 
     def _finish(self, sentence: Sentence) -> Finished:
         if not sentence.pool:
             return Finished(sentence.key, None, DecodingError(NO_TOKEN))
         scored = sentence.options.return_scores
         answers = [
-            Hypothesis(ended.tokens, ended.score if scored else None, "stop" if ended.ended else "length")
+            Hypothesis(ended.tokens, ended.score if scored else None, ended.finish_reason)
             for ended in sentence.pool[: sentence.options.num_hypotheses]
         ]
         best = answers[0]

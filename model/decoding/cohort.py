@@ -17,6 +17,7 @@ from torch import Tensor
 from model.decoding.beam import BeamSearch
 from model.decoding.filters import TokenFilter
 from model.decoding.greedy import GreedySearch
+from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import Choice, DecodingRequest, Finished, Past, Sentence
 from model.masks import padding_mask
 from model.padding import pad
@@ -81,8 +82,9 @@ class Cohort:
         model: Computes logits.
         vocabulary: Special tokens.
         width: Rows of each sentence: the beam size, 1 for greedy search.
-        longest_target: Tokens the model can produce at all.
+        longest_target: Tokens the model can produce at all, forced ones included.
         device: Where the model lives.
+        policy: The model's way of decoding.
     """
 
     def __init__(
@@ -92,16 +94,19 @@ class Cohort:
         width: int,
         longest_target: int,
         device: torch.device,
+        policy: DecodingPolicy = DecodingPolicy(),  # noqa: B008  (frozen)
     ) -> None:
         self._model = model
         self._vocabulary = vocabulary
         self._longest_target = longest_target
         self._device = device
-        token_filter = TokenFilter(vocabulary.never_generated, vocabulary.end_id, device)
+        self._policy = policy
+        never = vocabulary.never_generated if policy.forbidden is None else policy.forbidden
+        token_filter = TokenFilter(never, vocabulary.end_id, device)
         self._search: GreedySearch | BeamSearch = (
-            GreedySearch(token_filter, vocabulary.end_id)
+            GreedySearch(token_filter, vocabulary.end_id, policy)
             if width == 1
-            else BeamSearch(token_filter, vocabulary.end_id, width)
+            else BeamSearch(token_filter, vocabulary.end_id, width, policy)
         )
         self._sentences: list[Sentence] = []
         self._columns = 0
@@ -180,8 +185,12 @@ class Cohort:
             Sentence(
                 request.key,
                 request.options,
+                self._policy.rule(request.options),
                 len(request.source_ids),
-                request.options.longest_answer(len(request.source_ids), self._longest_target),
+                request.options.longest_answer(
+                    len(request.source_ids), self._longest_target - len(request.target_prefix)
+                ),
+                len(request.target_prefix),
             )
             for request in requests
         ]
@@ -189,20 +198,25 @@ class Cohort:
         cross_cache = self._model.project_memory(self._model.encode(source))  # (L, 2, n, H, S, D)
         may_attend_memory = padding_mask(source, self._vocabulary.pad_id)
 
+        inputs = torch.tensor(
+            [[self._vocabulary.start_id, *request.target_prefix] for request in requests], device=self._device
+        )
         layers, _, num_joining, heads, _, head_width = cross_cache.shape
-        first_cache = cross_cache.new_zeros(layers, 2, num_joining, heads, 1, head_width)
-        start = torch.full((num_joining, 1), self._vocabulary.start_id, device=self._device)
-        logits = self._model.step(
-            start,
-            torch.zeros_like(start),
-            first_cache,
-            cross_cache,
-            0,
-            torch.ones(num_joining, 1, 1, 1, dtype=torch.bool, device=self._device),
-            may_attend_memory,
-        ).float()
-        choice = self._search.first(logits, Past(joining, start.unsqueeze(1), 1))
-        self._append(joining, first_cache, cross_cache, may_attend_memory, choice)
+        first_cache = cross_cache.new_zeros(layers, 2, num_joining, heads, inputs.size(1), head_width)
+        logits = cross_cache
+        for column in range(inputs.size(1)):
+            token_ids = inputs[:, column : column + 1]
+            logits = self._model.step(
+                token_ids,
+                torch.full_like(token_ids, column),
+                first_cache,
+                cross_cache,
+                column,
+                torch.ones(num_joining, 1, 1, column + 1, dtype=torch.bool, device=self._device),
+                may_attend_memory,
+            )
+        choice = self._search.first(logits.float(), Past(joining, inputs.unsqueeze(1), inputs.size(1)))
+        self._append(joining, inputs, first_cache, cross_cache, may_attend_memory, choice)
         offset = len(self._sentences) - len(joining)
         finished = {offset + index: outcome for index, outcome in choice.finished.items()}
         return self._retire(finished)
@@ -210,29 +224,30 @@ class Cohort:
     def _append(
         self,
         joining: list[Sentence],
+        inputs: Tensor,
         first_cache: Tensor,
         cross_cache: Tensor,
         may_attend_memory: Tensor,
         choice: Choice,
     ) -> None:
-        """Put sentences that took their first step beside the others, at the newest column."""
+        """Put sentences that took their first step beside the others, their inputs at the newest columns."""
         layers, _, num_joining, heads, _, head_width = cross_cache.shape
         if not self._sentences:
-            self._columns = 1
+            self._columns = inputs.size(1)
             self._tokens = choice.tokens.new_empty(0, self.width)
             self._history = choice.tokens.new_zeros(0, self.width, _GROWTH)
             self._self_cache = cross_cache.new_zeros(layers, 2, 0, heads, _GROWTH, head_width)
             self._cross_cache = cross_cache[:, :, :0]
             self._may_attend_memory = may_attend_memory[:0]
             self._starts = choice.tokens.new_empty(0)
-        column = self._columns - 1
+        column = self._columns - inputs.size(1)
         for sentence in joining:
             sentence.start = column
         capacity = self._history.size(-1)
         history = choice.tokens.new_zeros(num_joining, self.width, capacity)
-        history[:, :, column] = self._vocabulary.start_id
+        history[:, :, column : self._columns] = inputs.unsqueeze(1)
         own_cache = cross_cache.new_zeros(layers, 2, num_joining * self.width, heads, capacity, head_width)
-        own_cache[..., column, :] = first_cache.squeeze(4).repeat_interleave(self.width, dim=2)
+        own_cache[..., column : self._columns, :] = first_cache.repeat_interleave(self.width, dim=2)
         length = max(cross_cache.size(4), self._cross_cache.size(4))
         self._sentences = [*self._sentences, *joining]
         self._tokens = torch.cat([self._tokens, choice.tokens])

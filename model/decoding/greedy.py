@@ -8,7 +8,7 @@ from torch import Tensor
 
 from model.decoding.filters import TokenFilter
 from model.decoding.options import Hypothesis
-from model.decoding.scoring import hypothesis_score
+from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import Choice, Finished, Past, Sentence
 from model.errors import DecodingError
 
@@ -21,13 +21,15 @@ class GreedySearch:
     Args:
         token_filter: Tokens that may not come.
         end_id: The closing token.
+        policy: The model's way of decoding.
     """
 
     width = 1
 
-    def __init__(self, token_filter: TokenFilter, end_id: int) -> None:
+    def __init__(self, token_filter: TokenFilter, end_id: int, policy: DecodingPolicy = DecodingPolicy()) -> None:
         self._filter = token_filter
         self._end_id = end_id
+        self._policy = policy
         self._sums: list[float] = []  # log-probabilities so far, of sentences that want scores
 
     def first(self, logits: Tensor, past: Past) -> Choice:
@@ -48,10 +50,12 @@ class GreedySearch:
     def _choose(self, logits: Tensor, past: Past, sums: list[float]) -> Choice:
         # No softmax unless somebody wants a score: the largest logit is the likeliest token.
         scored = any(sentence.options.return_scores for sentence in past.sentences)
-        totals = logits.logsumexp(-1).flatten().tolist() if scored else None
+        totals = logits.logsumexp(-1).flatten().tolist() if scored and not self._policy.renormalise else None
         # NaN wins every comparison: one reduction finds it, before the filter can cover it.
         poisoned = logits.amax(-1).isnan().flatten().tolist()
         self._filter.forbid(logits, past)
+        if scored and self._policy.renormalise:
+            totals = logits.logsumexp(-1).flatten().tolist()
         best, tokens = logits.max(-1)  # (N, 1)
         finished: dict[int, Finished] = {}
         for index, (value, token) in enumerate(zip(best.flatten().tolist(), tokens.flatten().tolist(), strict=True)):
@@ -59,18 +63,23 @@ class GreedySearch:
             if poisoned[index] or math.isinf(value):
                 finished[index] = Finished(sentence.key, None, DecodingError(NO_TOKEN))
                 continue
-            if totals is not None:
+            last = past.num_generated(index) + 1 == sentence.max_new_tokens
+            forced = last and self._policy.force_end and token != self._end_id
+            if totals is not None and not forced:
                 sums[index] += value - totals[index]
-            num_tokens = past.num_generated(index) + 1
-            if token == self._end_id or num_tokens == sentence.max_new_tokens:
-                finished[index] = self._finish(sentence, past, index, token, sums[index])
+            if last or token == self._end_id:
+                finished[index] = self._finish(sentence, past, index, None if forced else token, sums[index])
         return Choice(tokens, None, finished)
 
-    def _finish(self, sentence: Sentence, past: Past, index: int, token: int, total: float) -> Finished:
+    def _finish(self, sentence: Sentence, past: Past, index: int, token: int | None, total: float) -> Finished:
+        """The answer whose last token is ``token``, or a closing token that was forced (None)."""
         tokens = past.tokens(index, 0)
-        ended = token == self._end_id
+        cut = token != self._end_id
+        if token is not None and cut:
+            tokens.append(token)
+        closed = token is None or not cut
         score = None
         if sentence.options.return_scores:
-            score = hypothesis_score(total, len(tokens) + 1, sentence.options.length_penalty)
-        hypothesis = Hypothesis(tokens if ended else [*tokens, token], score, "stop" if ended else "length")
-        return Finished(sentence.key, hypothesis)
+            num_tokens = len(tokens) + int(closed) + sentence.num_forced
+            score = sentence.rule.score(total, num_tokens, closed=closed)
+        return Finished(sentence.key, Hypothesis(tokens, score, "length" if cut else "stop"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from model.errors import InvalidOptions
 
 Decoding = Literal["greedy", "beam"]
 FinishReason = Literal["stop", "length"]
+Scoring = Literal["hf", "ct2", "marian", "wu"]
 
 MAX_BEAM_SIZE = 64
 """Widest beam the decoder takes; a service may set a lower bound of its own."""
@@ -21,15 +22,17 @@ class DecodingOptions:
     Args:
         decoding: ``greedy`` takes the likeliest token at every step, ``beam`` keeps ``beam_size`` hypotheses.
         beam_size: Hypotheses kept per sentence; greedy ignores it.
-        length_penalty: Exponent ``a`` in ``score = sum of log-probabilities / length ** a``, where length counts
-            the closing token. 0 compares plain sums and favours short answers, 1 compares means.
+        length_penalty: Exponent ``a`` that says how much length counts: 0 compares plain sums of log-probabilities
+            and favours short answers, 1 compares means. The formula is :attr:`scoring`'s. None: the model's own.
         num_hypotheses: Best hypotheses returned, at most ``beam_size`` (1 for greedy).
         min_new_tokens: The sentence may not end before this many tokens.
         max_new_tokens: The sentence is cut after this many tokens, its closing token counted; None lets
             the length of the source decide (:func:`default_max_new_tokens`).
         return_scores: Whether hypotheses carry their score; without it greedy skips the softmax altogether.
         early_stopping: Stop as soon as ``beam_size`` hypotheses ended, without looking whether one that still
-            runs could beat them.
+            runs could beat them. None: the model's own.
+        scoring: Whose rules compare hypotheses and end a search (:mod:`model.decoding.scoring`). None: the
+            model's own.
         no_repeat_ngram_size: A guard against loops: no sequence of this many tokens may occur twice in one
             hypothesis. 0 switches it off.
 
@@ -39,12 +42,13 @@ class DecodingOptions:
 
     decoding: Decoding = "beam"
     beam_size: int = 4
-    length_penalty: float = 1.0
+    length_penalty: float | None = None
     num_hypotheses: int = 1
     min_new_tokens: int = 0
     max_new_tokens: int | None = None
     return_scores: bool = False
-    early_stopping: bool = False
+    early_stopping: bool | None = None
+    scoring: Scoring | None = None
     no_repeat_ngram_size: int = 0
 
     def __post_init__(self) -> None:
@@ -52,8 +56,10 @@ class DecodingOptions:
             raise InvalidOptions(f"decoding is {self.decoding!r}; it must be 'greedy' or 'beam'.")
         if not 1 <= self.beam_size <= MAX_BEAM_SIZE:
             raise InvalidOptions(f"beam_size is {self.beam_size}; it must be 1 to {MAX_BEAM_SIZE}.")
-        if not 0.0 <= self.length_penalty <= 10.0:
+        if self.length_penalty is not None and not 0.0 <= self.length_penalty <= 10.0:
             raise InvalidOptions(f"length_penalty is {self.length_penalty}; it must be 0 to 10.")
+        if self.scoring is not None and self.scoring not in get_args(Scoring):
+            raise InvalidOptions(f"scoring is {self.scoring!r}; it must be one of {', '.join(get_args(Scoring))}.")
         if not 1 <= self.num_hypotheses <= self.width:
             raise InvalidOptions(
                 f"num_hypotheses is {self.num_hypotheses}; it must be 1 to the beam size, which is {self.width}"

@@ -1,17 +1,50 @@
-"""What a hypothesis is worth."""
+"""What a hypothesis is worth, and when a beam may stop: the rules of four families of translators.
+
+========  ===========================================  ===========================================================
+rule      worth of a hypothesis of L tokens            the search of K rows ends when
+========  ===========================================  ===========================================================
+hf        ``s / L ** a``                               K ended, and no running one is ahead of the worst of them
+ct2       ``s / (L - 1) ** a``, L tokens if cut        K ended; with ``a = 0``: the best ended, and enough of them did
+marian    ``s / L ** a``                               all rows ended: each one that does narrows the beam by one
+wu        ``s / ((5 + L) / 6) ** a``                   as hf
+========  ===========================================  ===========================================================
+
+``s`` is the sum of log-probabilities, the closing token's included; L counts that token, and a language token that
+was forced, too; ``a`` is the length penalty. hf is what transformers 4.57 computes, ct2 CTranslate2 4.8, marian
+marian-decoder's ``--normalize a``, wu is Wu et al. 2016 (arXiv:1609.08144), equation 14, without coverage.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 
-def hypothesis_score(sum_log_probs: float, num_tokens: int, length_penalty: float) -> float:
-    """Sum of log-probabilities divided by ``num_tokens ** length_penalty``.
+from model.decoding.options import Scoring
 
-    The plain power of Murray & Chiang 2018 (arXiv:1808.10006, section 3), as Hugging Face and CTranslate2 compute
-    it: 0 leaves the sum, 1 gives the mean.
+
+@dataclass(frozen=True)
+class ScoringRule:
+    """How hypotheses of one sentence are compared.
 
     Args:
-        sum_log_probs: Of all tokens, the closing one included where there is one.
-        num_tokens: Those tokens, at least 1.
-        length_penalty: The exponent.
+        kind: Whose rule.
+        length_penalty: The exponent ``a``.
+        early_stopping: hf and wu only: K hypotheses that ended are enough, whatever still runs.
     """
-    return float(sum_log_probs / num_tokens**length_penalty)
+
+    kind: Scoring
+    length_penalty: float
+    early_stopping: bool
+
+    def score(self, sum_log_probs: float, num_tokens: int, *, closed: bool) -> float:
+        """What a hypothesis is worth.
+
+        Args:
+            sum_log_probs: Of all its tokens.
+            num_tokens: Those tokens, the closing one and forced ones included; at least 1.
+            closed: Whether the last of them is the closing token.
+        """
+        if self.kind == "wu":
+            return float(sum_log_probs / ((5.0 + num_tokens) / 6.0) ** self.length_penalty)
+        if self.kind == "ct2" and closed:
+            num_tokens = max(1, num_tokens - 1)
+        return float(sum_log_probs / num_tokens**self.length_penalty)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
+from model.decoding.scoring import ScoringRule
 from model.errors import ModelError
 
 
@@ -18,11 +19,14 @@ class DecodingRequest:
         key: Names the sentence to the caller; unique within a cohort.
         source_ids: Tokens of the source, language marker and end token included.
         options: How to decode it.
+        target_prefix: Tokens every hypothesis begins with, behind the start token: a target language, for one. They
+            cost nothing and are no part of the answer. All sentences of one cohort have equally many.
     """
 
     key: int
     source_ids: list[int]
     options: DecodingOptions
+    target_prefix: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,12 @@ class Ended:
     Args:
         score: What it is worth.
         tokens: Its tokens, without the closing one.
-        ended: Whether the model closed it; otherwise it was cut.
+        finish_reason: Whether the model closed it or it was cut.
     """
 
     score: float
     tokens: list[int]
-    ended: bool
+    finish_reason: FinishReason
 
 
 @dataclass
@@ -62,18 +66,24 @@ class Sentence:
     Args:
         key: The sentence's.
         options: How to decode it.
+        rule: How its hypotheses are compared.
         num_source_tokens: Length of its source.
         max_new_tokens: Where it is cut.
+        num_forced: Tokens between its start token and the first one chosen.
         start: Column of its start token.
         pool: Hypotheses of a beam that ended, best first.
+        leader_ended: Whether the best candidate of some step was one that ended.
     """
 
     key: int
     options: DecodingOptions
+    rule: ScoringRule
     num_source_tokens: int
     max_new_tokens: int
+    num_forced: int = 0
     start: int = 0
     pool: list[Ended] = field(default_factory=list)
+    leader_ended: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,11 +102,15 @@ class Past:
 
     def num_generated(self, index: int) -> int:
         """Tokens generated so far by sentence ``index``, before the choice."""
-        return self.columns - self.sentences[index].start - 1
+        return self.columns - self._first(index)
 
     def tokens(self, index: int, row: int) -> list[int]:
         """Tokens generated so far by one row of sentence ``index``."""
-        return list(self.history[index, row, self.sentences[index].start + 1 : self.columns].tolist())
+        return list(self.history[index, row, self._first(index) : self.columns].tolist())
+
+    def _first(self, index: int) -> int:
+        """Column of the first token that was chosen."""
+        return self.sentences[index].start + 1 + self.sentences[index].num_forced
 
 
 @dataclass(frozen=True)

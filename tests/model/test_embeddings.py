@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 
-from model.embeddings import Embedding, sinusoidal_positions
+from model.config import ModelConfig
+from model.embeddings import Embedding, position_table
+
+
+def embedding_of(vocab_size: int, d_model: int, max_positions: int, **more: Any) -> Embedding:
+    return Embedding(ModelConfig(vocab_size, vocab_size, d_model, max_positions=max_positions, **more), vocab_size)
 
 
 def test_positions_are_the_papers_sines_and_cosines() -> None:
-    table = sinusoidal_positions(512, 8)
+    table = position_table("interleaved", 512, 8)
     assert table.shape == (512, 8)
     assert table.dtype == torch.float32
     for position in range(0, 512, 37):
@@ -22,24 +28,24 @@ def test_positions_are_the_papers_sines_and_cosines() -> None:
 
 
 def test_far_positions_are_as_exact_as_near_ones() -> None:
-    assert float(sinusoidal_positions(4001, 2)[4000, 0]) == pytest.approx(math.sin(4000), abs=1e-7)
+    assert float(position_table("interleaved", 4001, 2)[4000, 0]) == pytest.approx(math.sin(4000), abs=1e-7)
 
 
 def test_no_two_positions_look_alike() -> None:
-    table = sinusoidal_positions(256, 32)
+    table = position_table("interleaved", 256, 32)
     distances = torch.cdist(table, table) + torch.eye(256) * 10
     assert float(distances.min()) > 0.1
 
 
 def test_a_token_is_scaled_and_its_place_added() -> None:
-    embedding = Embedding(10, 16, 5)
+    embedding = embedding_of(10, 16, 5)
     found = embedding(torch.tensor([[3, 7]]), torch.tensor([0, 4]))
-    torch.testing.assert_close(found[0, 0], embedding.tokens.weight[3] * 4.0 + sinusoidal_positions(5, 16)[0])
-    torch.testing.assert_close(found[0, 1], embedding.tokens.weight[7] * 4.0 + sinusoidal_positions(5, 16)[4])
+    torch.testing.assert_close(found[0, 0], embedding.tokens.weight[3] * 4.0 + position_table("interleaved", 5, 16)[0])
+    torch.testing.assert_close(found[0, 1], embedding.tokens.weight[7] * 4.0 + position_table("interleaved", 5, 16)[4])
 
 
 def test_every_row_may_stand_at_a_place_of_its_own() -> None:
-    embedding = Embedding(10, 16, 5)
+    embedding = embedding_of(10, 16, 5)
     token_ids = torch.tensor([[3, 4], [5, 6]])
     together = embedding(token_ids, torch.tensor([[2], [4]]))
     for row, place in enumerate((2, 4)):
@@ -49,9 +55,9 @@ def test_every_row_may_stand_at_a_place_of_its_own() -> None:
 
 def test_tokens_arrive_with_variance_one() -> None:
     torch.manual_seed(0)
-    embedding = Embedding(1000, 64, 1)
+    embedding = embedding_of(1000, 64, 1)
     assert float((embedding.tokens.weight.detach() * embedding.scale).var()) == pytest.approx(1.0, abs=0.03)
 
 
 def test_the_position_table_is_computed_not_stored() -> None:
-    assert list(Embedding(10, 16, 5).state_dict()) == ["tokens.weight"]
+    assert list(embedding_of(10, 16, 5).state_dict()) == ["tokens.weight"]

@@ -7,15 +7,20 @@ import torch
 
 from model.decoding.filters import TokenFilter, tokens_that_repeat
 from model.decoding.options import DecodingOptions
-from model.decoding.scoring import hypothesis_score
+from model.decoding.policy import DecodingPolicy
+from model.decoding.scoring import ScoringRule
 from model.decoding.sentence import Past, Sentence
 from tests.model.tiny import VOCABULARY, decode, random_sources, tiny_transformer
 
 
 def test_the_length_penalty_by_hand() -> None:
-    assert hypothesis_score(-6.0, 3, 0.0) == -6.0
-    assert hypothesis_score(-6.0, 3, 1.0) == -2.0
-    assert hypothesis_score(-6.0, 4, 0.5) == -3.0
+    assert ScoringRule("hf", 0.0, False).score(-6.0, 3, closed=True) == -6.0
+    assert ScoringRule("hf", 1.0, False).score(-6.0, 3, closed=True) == -2.0
+    assert ScoringRule("marian", 0.5, False).score(-6.0, 4, closed=False) == -3.0
+    assert ScoringRule("ct2", 1.0, False).score(-6.0, 3, closed=True) == -3.0, "the closing token does not count"
+    assert ScoringRule("ct2", 1.0, False).score(-6.0, 3, closed=False) == -2.0
+    assert ScoringRule("ct2", 1.0, False).score(-6.0, 1, closed=True) == -6.0, "an empty answer has a length, too"
+    assert ScoringRule("wu", 1.0, False).score(-6.0, 7, closed=True) == -3.0, "(5 + 7) / 6 is 2"
 
 
 @pytest.mark.parametrize(
@@ -34,7 +39,8 @@ def test_tokens_that_would_repeat_by_hand(tokens: list[int], size: int, expected
 
 
 def test_the_filter_forbids_special_tokens_and_an_early_end() -> None:
-    sentence = Sentence(0, DecodingOptions(min_new_tokens=2), 3, 10)
+    options = DecodingOptions(min_new_tokens=2)
+    sentence = Sentence(0, options, DecodingPolicy().rule(options), 3, 10)
     history = torch.tensor([[[1, 5, 0]]])
     logits = torch.zeros(1, 1, 8)
     TokenFilter((0, 1), 2, torch.device("cpu")).forbid(logits, Past([sentence], history, 2))

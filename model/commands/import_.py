@@ -1,0 +1,84 @@
+"""``python -m model import``: somebody else's checkpoint to a bundle."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from model.commands.models import say, with_progress
+from model.errors import ConfigError
+from model.languages import standard_code
+
+HELP = "make a bundle from a Hugging Face checkpoint (OPUS-MT, M2M100, NLLB-200)"
+EPILOG = """\
+examples:
+  python -m model import opus-mt-en-de --out opus-en-de.pt
+  python -m model import opus-mt-en-ROMANCE --out romance.pt --pair en-fr --pair en-es
+  python -m model import nllb-200-distilled-600M --out nllb.pt --languages en,de,fr,uk
+then:
+  VERSO_MODEL=opus-en-de.pt python -m app
+The folder is one downloaded from a model hub; docs/import.md walks through it. Nothing in it is run.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder with config.json, weights, vocabulary")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the bundle to write")
+    parser.add_argument(
+        "--precision",
+        choices=("auto", "float32", "float16", "bfloat16", "int8"),
+        default="auto",
+        help="auto is int8 on an x86 processor, float32 on others",
+    )
+    parser.add_argument("--name", metavar="NAME", help="the model's name; default: the folder's")
+    parser.add_argument(
+        "--pair",
+        action="append",
+        default=[],
+        metavar="XX-YY",
+        help="a direction to serve; may be given several times; default: all the folder names",
+    )
+    parser.add_argument(
+        "--languages",
+        default="",
+        metavar="XX,YY,...",
+        help="of a model that translates each language into each: those to serve; default: all",
+    )
+    parser.add_argument("--licence", metavar="NAME", help="of the weights; default: what the folder's README.md says")
+    parser.add_argument(
+        "--attribution", action="append", default=[], metavar="TEXT", help="a source to name; may be given several times"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Import."""
+    from model.export import preferred_precision
+    from model.importing.families import Wishes
+    from model.importing.importer import import_checkpoint
+
+    precision = preferred_precision("cpu") if arguments.precision == "auto" else arguments.precision
+    import_checkpoint(
+        arguments.folder,
+        arguments.out,
+        precision,
+        wishes=Wishes(
+            tuple(_pair(pair) for pair in arguments.pair),
+            tuple(standard_code(code) for code in arguments.languages.split(",") if code.strip()),
+        ),
+        name=arguments.name,
+        licence=arguments.licence,
+        attribution=tuple(arguments.attribution),
+        report=say,
+        progress=with_progress,
+    )
+    print(arguments.out)
+    return 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """``en-de`` as its two codes; where codes hold hyphens themselves, ``en:zh-Hans``."""
+    parts = text.split(":") if ":" in text else text.split("-")
+    if len(parts) != 2 or not all(parts):
+        raise ConfigError(f"--pair is {text!r}; it must be two codes, like en-de (or en:zh-Hans).")
+    return standard_code(parts[0]), standard_code(parts[1])

@@ -1,0 +1,186 @@
+"""What lies in a checkpoint's folder: JSON files, vocabulary files, and tensors under their own names.
+
+Nothing in the folder is trusted: JSON is checked for what is read from it, pickles are read without running any code.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from model.errors import ArtifactError
+
+_SAFETENSORS = "model.safetensors"
+_PICKLE = "pytorch_model.bin"
+
+Read = Callable[[str], Tensor]
+"""Gives a tensor by its name in the checkpoint."""
+
+
+class CheckpointFolder:
+    """A folder somebody downloaded.
+
+    Args:
+        path: The folder.
+
+    Raises:
+        ArtifactError: It is not there, or is no folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_dir():
+            what = "is a file, not a folder" if path.exists() else "is not there"
+            raise ArtifactError(f"{path} {what}; give the folder that holds the checkpoint's config.json.")
+        self.path = path
+
+    def json(self, name: str, *, optional: bool = False) -> dict[str, Any]:
+        """A JSON object.
+
+        Args:
+            name: The file.
+            optional: Whether an absent file counts as an empty object.
+
+        Raises:
+            ArtifactError: The file is missing or holds something else.
+        """
+        if optional and not (self.path / name).is_file():
+            return {}
+        try:
+            values = json.loads(self.bytes(name))
+        except ValueError as error:
+            raise ArtifactError(f"{self.path / name} is no JSON ({error}); download it again.") from error
+        if not isinstance(values, dict):
+            raise ArtifactError(f"{self.path / name} holds no JSON object; download it again.")
+        return values
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return (self.path / name).is_file()
+
+    def bytes(self, name: str) -> bytes:
+        """The content of a file.
+
+        Raises:
+            ArtifactError: It is missing or cannot be read.
+        """
+        try:
+            return (self.path / name).read_bytes()
+        except FileNotFoundError as error:
+            raise ArtifactError(f"{self.path} has no {name}; download the whole checkpoint.") from error
+        except OSError as error:
+            raise ArtifactError(f"{self.path / name} cannot be read: {error.strerror}.") from error
+
+    def licence(self) -> str | None:
+        """The licence named in the front matter of README.md, where there is one."""
+        if not self.has("README.md"):
+            return None
+        text = self.bytes("README.md").decode("utf-8", errors="replace")
+        if not text.startswith("---"):
+            return None
+        try:
+            front = yaml.safe_load(text.split("---")[1])
+        except yaml.YAMLError:
+            return None  # somebody's prose; nothing depends on it
+        licence = front.get("license") if isinstance(front, dict) else None
+        return str(licence) if licence else None
+
+
+class Tensors:
+    """The weights of a checkpoint, whichever files hold them.
+
+    Args:
+        folder: Where they lie: ``model.safetensors`` or ``pytorch_model.bin``, in one piece or in several.
+
+    Raises:
+        ArtifactError: There are none, or they are damaged, or a pickle among them carries code.
+    """
+
+    def __init__(self, folder: CheckpointFolder) -> None:
+        self._files: dict[str, Path] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        """Shape of each tensor, by name."""
+        self._held: dict[Path, dict[str, Tensor]] = {}  # of pickles that cannot be mapped into memory
+        for path in _weight_files(folder):
+            with self._opened(path) as (names, read):
+                for name in names:
+                    self._files[name] = path
+                    self.shapes[name] = tuple(read(name).shape)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is a tensor of this name."""
+        return name in self._files
+
+    @contextmanager
+    def reading(self) -> Iterator[Read]:
+        """Read tensors while the context is open; closing it gives their memory back."""
+        with ExitStack() as stack:
+            readers: dict[Path, Read] = {}
+
+            def read(name: str) -> Tensor:
+                path = self._files[name]
+                if path not in readers:
+                    readers[path] = stack.enter_context(self._opened(path))[1]
+                return readers[path](name)
+
+            yield read
+
+    @contextmanager
+    def _opened(self, path: Path) -> Iterator[tuple[Sequence[str], Read]]:
+        if path.suffix == ".safetensors":
+            try:
+                with safe_open(path, framework="pt", device="cpu") as archive:
+                    yield list(archive.keys()), archive.get_tensor
+            except SafetensorError as error:
+                raise ArtifactError(f"{path} is damaged ({error}); download it again.") from error
+            return
+        tensors = self._held.get(path)
+        if tensors is None:
+            mapped = zipfile.is_zipfile(path)
+            tensors = _read_pickle(path, mapped=mapped)
+            if not mapped:
+                self._held[path] = tensors
+        yield list(tensors), tensors.__getitem__
+
+
+def _weight_files(folder: CheckpointFolder) -> list[Path]:
+    for name in (_SAFETENSORS, _PICKLE):
+        if folder.has(name):
+            return [folder.path / name]
+        if folder.has(f"{name}.index.json"):
+            parts = folder.json(f"{name}.index.json").get("weight_map")
+            if not isinstance(parts, dict) or not parts:
+                raise ArtifactError(f"{folder.path / name}.index.json has no weight_map; download it again.")
+            names = sorted({str(part) for part in parts.values()})
+            for part in names:
+                if Path(part).name != part or not folder.has(part):
+                    raise ArtifactError(f"{folder.path} has no {part}, which {name}.index.json names; download it.")
+            return [folder.path / part for part in names]
+    raise ArtifactError(
+        f"{folder.path} holds no weights: neither {_SAFETENSORS} nor {_PICKLE} is there. "
+        "(Checkpoints of TensorFlow, Flax and Marian's own .npz are not read.)"
+    )
+
+
+def _read_pickle(path: Path, *, mapped: bool) -> dict[str, Tensor]:
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except pickle.UnpicklingError as error:
+        raise ArtifactError(
+            f"{path} is refused: it holds more than tensors, and reading that would run code of its author. None was "
+            "run. Ask for a model.safetensors, or for a file saved with torch.save(model.state_dict())."
+        ) from error
+    except Exception as error:  # torch.load lets anything from zlib's to struct's errors through
+        raise ArtifactError(f"{path} is damaged ({type(error).__name__}: {error}); download it again.") from error
+    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
+        raise ArtifactError(f"{path} holds no mapping of names to tensors; it is no checkpoint of a model.")
+    return content

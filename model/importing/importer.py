@@ -1,0 +1,144 @@
+"""A folder somebody downloaded, as a bundle that is served like our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.bundle import Manifest, Precision
+from model.config import ModelConfig
+from model.embeddings import position_table
+from model.errors import ArtifactError
+from model.export import LOGIT_BOUNDS, script_in_place, write_bundle
+from model.importing.families import Family, Wishes, check_family, describe
+from model.importing.folder import CheckpointFolder, Tensors
+from model.importing.weights import Layout, fill, find_layout, stored_positions_differ
+from model.transformer import Transformer
+
+_PROBE_ROWS = 4
+_PROBE_TOKENS = 12
+
+
+def import_checkpoint(
+    path: Path,
+    out: Path,
+    precision: Precision,
+    *,
+    wishes: Wishes = Wishes(),  # noqa: B008  (frozen)
+    name: str | None = None,
+    licence: str | None = None,
+    attribution: tuple[str, ...] = (),
+    report: Callable[[str], None] = print,
+    progress: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda items, label, total: items,
+) -> Manifest:
+    """Make a bundle of a Hugging Face checkpoint (MarianMT, M2M100, NLLB-200).
+
+    At most two and a half times the float32 size of the weights is in memory at any moment.
+
+    Args:
+        path: The folder.
+        out: The bundle to write; replaced whole or not at all.
+        precision: Of the bundle.
+        wishes: What to serve of the checkpoint.
+        name: The model's name; the folder's by default.
+        licence: Of the weights; what the folder's README.md says by default.
+        attribution: Sources the licence asks to be named.
+        report: Takes a line of news.
+        progress: Wraps an iterable with a label and a length in a progress bar.
+
+    Returns:
+        The bundle's manifest.
+
+    Raises:
+        ArtifactError: Something in the folder is missing, damaged, contradictory, or of another family, or the bundle
+            cannot be written.
+        DeviceError: int8 on a processor without int8 kernels.
+    """
+    folder = CheckpointFolder(path)
+    check_family(folder)
+    tensors = Tensors(folder)
+    layout = find_layout(tensors)
+    family = describe(folder, layout, tensors.shapes, wishes)
+    for note in family.notes:
+        report(f"note: {note}")
+    transformer, config = _build(family, tensors, layout, progress)
+    num_parameters = sum(parameter.numel() for parameter in transformer.parameters())
+    report(f"{num_parameters / 1e6:.1f} M parameters, {config.positions} positions")
+    source, target = _probe(config)
+    with torch.inference_mode():
+        expected = transformer(source, target)
+        module = script_in_place(transformer, precision)
+        found = module.forward(source, target).float()
+    manifest = Manifest(
+        name=name or path.resolve().name,
+        pairs=family.pairs,
+        languages=family.languages,
+        architecture=config.to_dict(),
+        precision=precision,
+        max_source_tokens=config.max_positions,
+        max_target_tokens=config.max_positions,
+        licence=licence or folder.licence() or "unstated",
+        attribution=attribution,
+        tokenizer=family.tokenizer,
+        decoding=family.policy.to_dict(),
+        training={"imported_from": f"{folder.json('config.json')['model_type']} checkpoint"},
+        precision_report=_compare(expected, found, precision),
+    )
+    report(f"{precision} against float32, on random tokens: {manifest.precision_report}")
+    write_bundle(module, manifest, family.files, out)
+    report(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
+    return manifest
+
+
+def _build(
+    family: Family,
+    tensors: Tensors,
+    layout: Layout,
+    progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
+) -> tuple[Transformer, ModelConfig]:
+    """The model with the checkpoint's weights, and its architecture as the tensors have it."""
+    config = family.config
+    table = position_table(config.positions, config.max_positions, config.d_model, config.position_offset)
+    if stored_positions_differ(tensors, layout, table, family.position_skip):
+        config = replace(config, positions="learned", position_offset=0)
+    transformer = Transformer(config, family.pad_id)
+    fill(
+        transformer, tensors, layout, table=table, position_skip=family.position_skip, progress=progress
+    )
+    return transformer.eval(), config
+
+
+def _probe(config: ModelConfig) -> tuple[Tensor, Tensor]:
+    """Random tokens, the same for every precision."""
+    generator = torch.Generator().manual_seed(1)
+    length = min(_PROBE_TOKENS, config.max_positions)
+    source, target = (
+        torch.randint(vocab_size, (_PROBE_ROWS, length), generator=generator)
+        for vocab_size in (config.source_vocab_size, config.target_vocab_size)
+    )
+    return source, target
+
+
+def _compare(expected: Tensor, found: Tensor, precision: Precision) -> dict[str, float]:
+    """How far a precision's logits are from float32's.
+
+    Raises:
+        ArtifactError: They are not even finite, or float32 scripted is not float32.
+    """
+    difference = found - expected
+    scale = float(expected.std())
+    report = {
+        "max_logit_error": round(float(difference.abs().max()), 6),
+        "rms_logit_error": round(float(difference.square().mean().sqrt()), 6),
+        "logit_deviation": round(scale, 4),
+    }
+    if not torch.isfinite(found).all():
+        raise ArtifactError(f"The model's logits are not finite in {precision}; choose another precision, or float32.")
+    if precision == "float32" and report["max_logit_error"] > LOGIT_BOUNDS["float32"] * max(1.0, scale):
+        raise ArtifactError(f"The scripted model strays from the checkpoint: {report}; nothing was written.")
+    return report

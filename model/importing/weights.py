@@ -1,0 +1,242 @@
+"""Tensors of a Hugging Face checkpoint into our :class:`model.transformer.Transformer`.
+
+The names are those that MarianMT, M2M100 and NLLB share. Whether embeddings are tied is decided by the tensors and not
+by config.json: there are checkpoints whose configuration says tied and whose tensors differ
+(https://github.com/huggingface/transformers/issues/26271).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.errors import ArtifactError
+from model.importing.folder import Read, Tensors
+from model.transformer import Transformer
+
+_SHARED = "model.shared.weight"
+_SOURCE = "model.encoder.embed_tokens.weight"
+_TARGET = "model.decoder.embed_tokens.weight"
+_OUTPUT = "lm_head.weight"
+_OUTPUT_BIAS = "final_logits_bias"
+_POSITIONS = ("embed_positions.weight", "embed_positions.weights")
+_IGNORED = re.compile(r"model\.(encoder|decoder)\.version")
+"""Markers of fairseq's that say nothing about the model."""
+
+_SUB_LAYERS = {
+    "self_attention.output": "self_attn.out_proj",
+    "self_attention_norm": "self_attn_layer_norm",
+    "cross_attention.query": "encoder_attn.q_proj",
+    "cross_attention.output": "encoder_attn.out_proj",
+    "cross_attention_norm": "encoder_attn_layer_norm",
+    "feed_forward.wide": "fc1",
+    "feed_forward.narrow": "fc2",
+    "feed_forward_norm": "final_layer_norm",
+}
+_STACKED = {
+    "self_attention.query_key_value": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "cross_attention.key_value": ("encoder_attn.k_proj", "encoder_attn.v_proj"),
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which tensors play which part.
+
+    Args:
+        source_embedding: Name of the source embedding.
+        target_embedding: Name of the target embedding.
+        output: Name of the output projection.
+        output_bias: Name of its bias, where there is one.
+        source_positions: Name of the encoder's position table, where one is stored.
+        target_positions: Name of the decoder's.
+        share_embeddings: Whether source and target embedding are the same numbers.
+        tie_output: Whether output projection and target embedding are.
+    """
+
+    source_embedding: str
+    target_embedding: str
+    output: str
+    output_bias: str | None
+    source_positions: str | None
+    target_positions: str | None
+    share_embeddings: bool
+    tie_output: bool
+
+
+def find_layout(tensors: Tensors) -> Layout:
+    """Look the tensors over.
+
+    Raises:
+        ArtifactError: One that every model needs is missing.
+    """
+    source = _first(tensors, _SOURCE, _SHARED)
+    target = _first(tensors, _TARGET, _SHARED)
+    output = _first(tensors, _OUTPUT, _TARGET, _SHARED)
+    positions = [
+        next((f"model.{stack}.{name}" for name in _POSITIONS if f"model.{stack}.{name}" in tensors), None)
+        for stack in ("encoder", "decoder")
+    ]
+    return Layout(
+        source,
+        target,
+        output,
+        _OUTPUT_BIAS if _OUTPUT_BIAS in tensors else None,
+        positions[0],
+        positions[1],
+        share_embeddings=_same(tensors, source, target),
+        tie_output=_same(tensors, output, target),
+    )
+
+
+def stored_positions_differ(tensors: Tensors, layout: Layout, table: Tensor, skip: int) -> bool:
+    """Whether a stored position table holds other numbers than the formula gives.
+
+    Args:
+        tensors: The checkpoint's.
+        layout: Names the tables.
+        table: What the formula gives, (max_positions, C).
+        skip: Rows of a stored table before the first one used.
+
+    Raises:
+        ArtifactError: A stored table is too small.
+    """
+    differ = False
+    with tensors.reading() as read:
+        for name in {layout.source_positions, layout.target_positions} - {None}:
+            stored = _positions(read, str(name), table, skip)
+            differ |= not torch.allclose(stored, table, rtol=0.0, atol=1e-6)
+    return differ
+
+
+def fill(
+    transformer: Transformer,
+    tensors: Tensors,
+    layout: Layout,
+    *,
+    table: Tensor,
+    position_skip: int,
+    progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
+) -> None:
+    """Copy a checkpoint's tensors into a model, one layer at a time, so that little of it is in memory twice.
+
+    Args:
+        transformer: Of the checkpoint's architecture.
+        tensors: The checkpoint's.
+        layout: Which of them are which.
+        table: The position table of the formula, for a stack that has none of its own.
+        position_skip: Rows of a stored position table before the first one used.
+        progress: Wraps an iterable with a label and a length in a progress bar.
+
+    Raises:
+        ArtifactError: A tensor is missing, of another shape, not finite, or has no place in the model.
+    """
+    parameters = dict(transformer.named_parameters())
+    parts: dict[str, list[str]] = {}
+    for name in parameters:
+        parts.setdefault(".".join(name.split(".")[:2]), []).append(name)
+    used: set[str] = set()
+    for part in progress(parts.values(), "reading weights", len(parts)):
+        with tensors.reading() as read, torch.no_grad():
+            for name in part:
+                sources = list(_sources(name, layout))
+                used.update(sources)
+                if not name.endswith(".positions"):
+                    _copy(parameters[name], sources, read, tensors)
+                elif sources:
+                    parameters[name].copy_(_positions(read, sources[0], table, position_skip))
+                else:
+                    parameters[name].copy_(table)
+    # Copies of tied embeddings, and tables that are what the formula gives, were compared and need no place.
+    used.update((_SHARED, layout.source_embedding, layout.target_embedding, layout.output))
+    used.update(name for name in (layout.source_positions, layout.target_positions) if name is not None)
+    surplus = sorted(name for name in tensors.shapes if name not in used and not _IGNORED.fullmatch(name))
+    if surplus:
+        raise ArtifactError(
+            f"The checkpoint holds {len(surplus)} tensors its architecture has no place for, such as {surplus[0]}; "
+            "it is a variant that cannot be imported."
+        )
+
+
+def _sources(name: str, layout: Layout) -> Iterator[str]:
+    """The checkpoint's names of what one of our parameters is made of."""
+    fixed: dict[str, str | None] = {
+        "source_embedding.tokens.weight": layout.source_embedding,
+        "target_embedding.tokens.weight": layout.target_embedding,
+        "source_embedding.positions": layout.source_positions,
+        "target_embedding.positions": layout.target_positions,
+        "source_embedding.norm": "model.encoder.layernorm_embedding",
+        "target_embedding.norm": "model.decoder.layernorm_embedding",
+        "output.weight": layout.output,
+        "output.bias": layout.output_bias or _OUTPUT_BIAS,
+    }
+    if name in fixed:
+        source = fixed[name]
+        if source is not None:
+            yield source
+        return
+    module, kind = name.rsplit(".", 1)
+    if module in fixed:
+        yield f"{fixed[module]}.{kind}"
+        return
+    if module in ("encoder_norm", "decoder_norm"):
+        yield f"model.{module.split('_')[0]}.layer_norm.{kind}"
+        return
+    stack, index, inner = module.split(".", 2)
+    for part in _STACKED.get(inner) or (_SUB_LAYERS[inner],):
+        yield f"model.{stack}.layers.{index}.{part}.{kind}"
+
+
+def _copy(parameter: Tensor, sources: list[str], read: Read, tensors: Tensors) -> None:
+    """Fill a parameter with tensors stacked on top of each other."""
+    for source in sources:
+        if source not in tensors:
+            raise ArtifactError(f"The checkpoint has no tensor {source}; it is cut short, or of another architecture.")
+    wanted = tuple(parameter.shape)
+    at = 0
+    for source in sources:
+        value = read(source)
+        if source == _OUTPUT_BIAS:
+            value = value.flatten()
+        rows = wanted[0] // len(sources)
+        if tuple(value.shape) != (rows, *wanted[1:]):
+            raise ArtifactError(
+                f"Tensor {source} has shape {tuple(tensors.shapes[source])}; config.json makes it {(rows, *wanted[1:])}."
+            )
+        if not value.is_floating_point():
+            raise ArtifactError(f"Tensor {source} holds {value.dtype}; only floating point weights can be imported.")
+        parameter[at : at + rows].copy_(value)
+        at += rows
+    if not torch.isfinite(parameter).all():
+        raise ArtifactError(f"Tensor {sources[0]} holds NaN or infinity; the checkpoint is damaged or diverged.")
+
+
+def _positions(read: Read, name: str, table: Tensor, skip: int) -> Tensor:
+    stored = read(name)
+    if stored.dim() != 2 or stored.size(0) < skip + table.size(0) or stored.size(1) != table.size(1):
+        raise ArtifactError(
+            f"Tensor {name} has shape {tuple(stored.shape)}; config.json makes it "
+            f"{(skip + table.size(0), table.size(1))}."
+        )
+    return stored[skip : skip + table.size(0)].float()
+
+
+def _same(tensors: Tensors, one: str, other: str) -> bool:
+    if one == other:
+        return True
+    if tensors.shapes[one] != tensors.shapes[other]:
+        return False
+    with tensors.reading() as read:
+        return torch.equal(read(one), read(other))
+
+
+def _first(tensors: Tensors, *names: str) -> str:
+    for name in names:
+        if name in tensors:
+            return name
+    raise ArtifactError(f"The checkpoint has no tensor {names[0]}; it is cut short, or of another architecture.")
