@@ -64,20 +64,22 @@ class GreedySearch:
                 finished[index] = Finished(sentence.key, None, DecodingError(NO_TOKEN))
                 continue
             last = past.num_generated(index) + 1 == sentence.max_new_tokens
-            forced = last and self._policy.force_end and token != self._end_id
+            forced = last and self._policy.force_end
             if totals is not None and not forced:
                 sums[index] += value - totals[index]
             if last or token == self._end_id:
-                finished[index] = self._finish(sentence, past, index, None if forced else token, sums[index])
+                finished[index] = self._finish(sentence, past, index, token, sums[index], forced=forced)
         return Choice(tokens, None, finished)
 
-    def _finish(self, sentence: Sentence, past: Past, index: int, token: int | None, total: float) -> Finished:
-        """The answer whose last token is ``token``, or a closing token that was forced (None)."""
+    def _finish(
+        self, sentence: Sentence, past: Past, index: int, token: int, total: float, *, forced: bool
+    ) -> Finished:
+        """The answer whose last token is ``token``, or where a closing token was forced in its place."""
         tokens = past.tokens(index, 0)
         cut = token != self._end_id
-        if token is not None and cut:
+        if cut and not forced:
             tokens.append(token)
-        closed = token is None or not cut
+        closed = forced or not cut
         score = None
         if sentence.options.return_scores:
             num_tokens = len(tokens) + int(closed) + sentence.num_forced

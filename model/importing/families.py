@@ -156,7 +156,7 @@ def _marian(
         length_penalty=generation.length_penalty,
         early_stopping=generation.early_stopping,
         beam_size=generation.beam_size,
-        forbidden=tuple(sorted({*generation.forbidden, target_pad})),
+        forbidden=tuple(sorted(generation.forbidden or {target_pad})),
         renormalise=generation.flag("renormalize_logits", default=True),
         force_end=generation.force_end,
     )

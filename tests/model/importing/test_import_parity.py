@@ -1,0 +1,187 @@
+"""Imported models against transformers' own, with random weights: logits, searches, scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from model.decoding.options import DecodingOptions, Hypothesis
+from model.importing.importer import import_checkpoint
+from model.translator import Translator
+from tests.model.importing.checkpoints import make_m2m100, make_marian, padded, quiet, random_sources
+
+NUM_SENTENCES = 500
+MAX_NEW_TOKENS = 13
+MARGIN = 1e-4
+"""Choices that hang on less than this may fall either way (float32 sums in another order)."""
+
+SHAPES: dict[str, Callable[[Path], Any]] = {
+    "opus": make_marian,
+    "opus, relu, other heads and widths in the decoder, one layer": lambda folder: make_marian(
+        folder,
+        activation_function="relu",
+        encoder_layers=3,
+        decoder_layers=1,
+        decoder_attention_heads=2,
+        decoder_ffn_dim=96,
+    ),
+    "opus, untied, gelu, embeddings not scaled": lambda folder: make_marian(
+        folder, tie_word_embeddings=False, activation_function="gelu", scale_embedding=False, d_model=48
+    ),
+    "opus, separate vocabularies": lambda folder: make_marian(folder, separate=True),
+    "m2m100": make_m2m100,
+    "m2m100, untied, three layers": lambda folder: make_m2m100(
+        folder, tie_word_embeddings=False, encoder_layers=1, decoder_layers=3, scale_embedding=False
+    ),
+    "nllb": lambda folder: make_m2m100(folder, nllb=True),
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The same checkpoint twice: as transformers runs it, and imported."""
+
+    theirs: Any
+    ours: Translator
+    target: str | None
+    sources: list[list[int]]
+
+    @property
+    def forced(self) -> dict[str, int]:
+        return {} if self.target is None else {"forced_bos_token_id": self.ours._tokenizer.target_prefix(self.target)[0]}
+
+
+@pytest.fixture(scope="module", params=SHAPES, ids=list(SHAPES))
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    folder = tmp_path_factory.mktemp("checkpoint")
+    theirs = SHAPES[request.param](folder)
+    import_checkpoint(folder, folder / "bundle.pt", "float32", report=lambda line: None)
+    ours = Translator.load(folder / "bundle.pt")
+    target = None if request.param.startswith("opus") else "de"
+    sources = random_sources(NUM_SENTENCES, theirs.config.vocab_size, theirs.config.eos_token_id)
+    # What it takes for the width of the output, which has the target's vocabulary.
+    theirs.config.vocab_size = theirs.lm_head.out_features
+    return Pair(theirs, ours, target, sources)
+
+
+def source_pad(pair: Pair) -> int:
+    return pair.ours._tokenizer.pad_id
+
+
+def test_logits_are_those_of_transformers(pair: Pair) -> None:
+    ids, mask = padded(pair.sources[:40], source_pad(pair))
+    target = torch.randint(4, 60, (40, 9), generator=torch.Generator().manual_seed(0))
+    target[:, 0] = pair.theirs.config.decoder_start_token_id
+    with torch.inference_mode():
+        expected = pair.theirs(input_ids=ids, attention_mask=mask, decoder_input_ids=target).logits
+        found = pair.ours._bundle.module.forward(ids, target)
+    assert float(expected.std()) > 0.5
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0.0)
+
+
+def generate(pair: Pair, sources: list[list[int]], **options: Any) -> tuple[list[list[list[int]]], list[list[float]]]:
+    """transformers' answers without start, language and closing token, and their scores, by sentence and rank."""
+    ids, mask = padded(sources, source_pad(pair))
+    count = options.get("num_return_sequences", 1)
+    end = pair.theirs.config.eos_token_id
+    with torch.inference_mode(), quiet():
+        found = pair.theirs.generate(
+            input_ids=ids,
+            attention_mask=mask,
+            do_sample=False,
+            return_dict_in_generate=True,
+            output_scores=True,
+            output_logits=True,
+            max_length=1 + MAX_NEW_TOKENS + len(pair.forced),
+            **pair.forced,
+            **options,
+        )
+    answers: list[list[int]] = []
+    scores: list[float] = []
+    for row, sequence in enumerate(found.sequences.tolist()):
+        tokens = sequence[1 + len(pair.forced) :]
+        answers.append(tokens[: tokens.index(end)] if end in tokens else tokens)
+        if "sequences_scores" in found:
+            scores.append(float(found.sequences_scores[row]))
+    if not scores:  # greedy: the mean log-probability of what was chosen, as the score of a beam of one would be
+        renormalised = pair.theirs.generation_config.renormalize_logits
+        steps = torch.stack([step.log_softmax(-1) for step in (found.scores if renormalised else found.logits)], dim=1)
+        if pair.forced:
+            steps[:, 0] = 0.0
+        for row, tokens in enumerate(answers):
+            chosen = found.sequences[row, 1:].tolist()[: len(pair.forced) + len(tokens) + 1]
+            total = sum(float(steps[row, place, token]) for place, token in enumerate(chosen))
+            scores.append(total / len(chosen))
+    places = range(0, len(answers), count)
+    return [answers[place : place + count] for place in places], [scores[place : place + count] for place in places]
+
+
+def compare(
+    pair: Pair, found: list[Hypothesis], expected: list[list[list[int]]], scores: list[list[float]]
+) -> tuple[int, int]:
+    """How many hypotheses there are, and how many are others than theirs, worth the same within :data:`MARGIN`."""
+    total, ties = 0, 0
+    for hypothesis, answers, their_scores in zip(found, expected, scores, strict=True):
+        ranked = [hypothesis, *hypothesis.alternatives]
+        assert len(ranked) == len(answers)
+        total += len(ranked)
+        for one, tokens, score in zip(ranked, answers, their_scores, strict=True):
+            assert one.score == pytest.approx(score, abs=MARGIN)
+            ties += one.token_ids != tokens  # another answer of the same worth, as the line above found
+    return total, ties
+
+
+def test_greedy_answers_are_those_of_transformers(pair: Pair) -> None:
+    options = DecodingOptions(decoding="greedy", max_new_tokens=MAX_NEW_TOKENS, return_scores=True)
+    found = pair.ours.translate_tokens(pair.sources, options, pair.target)
+    expected, scores = generate(pair, pair.sources, num_beams=1)
+    total, ties = compare(pair, found, expected, scores)
+    assert total == NUM_SENTENCES and ties == 0
+
+
+@pytest.mark.parametrize("beam_size", [4, 6])
+@pytest.mark.parametrize(
+    ("length_penalty", "early_stopping"), [(0.0, False), (0.6, False), (1.0, False), (0.6, True), (1.0, True)]
+)
+def test_beams_n_best_and_scores_are_those_of_transformers(
+    pair: Pair, beam_size: int, length_penalty: float, early_stopping: bool
+) -> None:
+    options = DecodingOptions(
+        beam_size=beam_size,
+        num_hypotheses=beam_size,
+        length_penalty=length_penalty,
+        early_stopping=early_stopping,
+        max_new_tokens=MAX_NEW_TOKENS,
+        return_scores=True,
+    )
+    found = pair.ours.translate_tokens(pair.sources, options, pair.target)
+    expected, scores = generate(
+        pair,
+        pair.sources,
+        num_beams=beam_size,
+        num_return_sequences=beam_size,
+        length_penalty=length_penalty,
+        early_stopping=early_stopping,
+    )
+    total, ties = compare(pair, found, expected, scores)
+    assert total == NUM_SENTENCES * beam_size
+    print(f"{total} hypotheses, {ties} of them ties")
+    assert ties <= total // 200
+    if length_penalty == 0.0:
+        lengths = {len(one.token_ids) for best in found for one in (best, *best.alternatives)}
+        assert len(lengths) > 3, "answers should differ in length"
+
+
+def test_a_sentence_alone_gets_the_answer_it_gets_in_a_crowd(pair: Pair) -> None:
+    options = DecodingOptions(num_hypotheses=4, max_new_tokens=MAX_NEW_TOKENS, return_scores=True)
+    crowd = pair.ours.translate_tokens(pair.sources[:60], options, pair.target)
+    for source, together in zip(pair.sources[:60], crowd, strict=True):
+        (alone,) = pair.ours.translate_tokens([source], options, pair.target)
+        for one, other in zip([alone, *alone.alternatives], [together, *together.alternatives], strict=True):
+            assert one.token_ids == other.token_ids
+            assert one.score == pytest.approx(other.score, abs=1e-4)

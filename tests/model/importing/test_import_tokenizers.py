@@ -1,0 +1,129 @@
+"""Imported tokenizers against transformers' own, on text that is hard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.importing.importer import import_checkpoint
+from model.tokenizer import TextTokenizer
+from model.translator import Translator
+from tests.model.importing.checkpoints import HARD_TEXTS, make_m2m100, make_marian, quiet, sentences
+
+TEXTS = [*HARD_TEXTS, *sentences(200, seed=9)]
+
+
+def imported(folder: Path) -> TextTokenizer:
+    import_checkpoint(folder, folder / "bundle.pt", "float32", report=lambda line: None)
+    return Translator.load(folder / "bundle.pt")._tokenizer
+
+
+def theirs(kind: str, folder: Path, **languages: str) -> Any:
+    import transformers
+
+    with quiet():
+        return getattr(transformers, kind).from_pretrained(folder, **languages)
+
+
+@pytest.fixture(scope="module", params=["one pair", "separate vocabularies", "multilingual"])
+def marian(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[TextTokenizer, Any]:
+    folder = tmp_path_factory.mktemp("marian")
+    make_marian(folder, separate=request.param.startswith("separate"), multilingual=request.param == "multilingual")
+    return imported(folder), theirs("MarianTokenizer", folder)
+
+
+def test_marian_source_ids_are_those_of_transformers(marian: tuple[TextTokenizer, Any]) -> None:
+    ours, original = marian
+    for text in TEXTS:
+        assert ours.encode(text, "none") == original(text)["input_ids"], text
+
+
+def test_marian_target_ids_and_texts_are_those_of_transformers(marian: tuple[TextTokenizer, Any]) -> None:
+    ours, original = marian
+    for text in TEXTS:
+        if text.startswith(">>"):
+            continue  # a language token belongs to the source
+        ids = ours.encode_target(text)
+        assert ids == original(text_target=text)["input_ids"], text
+        assert ours.decode(ids) == original.decode(ids, skip_special_tokens=True), text
+        assert ours.decode(ids[::-1]) == original.decode(ids[::-1], skip_special_tokens=True), text
+
+
+def test_the_target_language_is_asked_for_by_a_token_as_in_a_text(tmp_path: Path) -> None:
+    make_marian(tmp_path, multilingual=True)
+    ours, original = imported(tmp_path), theirs("MarianTokenizer", tmp_path)
+    for text in TEXTS:
+        if not text.startswith(">>"):
+            assert ours.encode(text, "fr") == original(f">>fra<< {text}")["input_ids"], text
+            assert ours.encode(text, "cmn-Hans") == original(f">>cmn_Hans<< {text}")["input_ids"], text
+
+
+@pytest.mark.parametrize("kind", ["m2m100", "nllb", "nllb, legacy"])
+def test_m2m100_and_nllb_ids_and_texts_are_those_of_transformers(tmp_path: Path, kind: str) -> None:
+    make_m2m100(tmp_path, nllb=kind.startswith("nllb"))
+    if kind == "nllb, legacy":
+        config = tmp_path / "tokenizer_config.json"
+        config.write_text(config.read_text().replace('"legacy_behaviour": false', '"legacy_behaviour": true'))
+        assert '"legacy_behaviour": true' in config.read_text()
+    ours = imported(tmp_path)
+    names = {"m2m100": ("M2M100Tokenizer", "de", "ru")}.get(kind, ("NllbTokenizer", "deu_Latn", "rus_Cyrl"))
+    original = theirs(names[0], tmp_path, src_lang=names[1], tgt_lang=names[2])
+    for text in TEXTS:
+        if "__de__" in text:
+            continue  # to transformers these are language tokens; to us they are text
+        ids = ours.encode(text, "ru", "de")
+        assert ids == original(text)["input_ids"], text
+        assert ours.pieces(ids) == original.convert_ids_to_tokens(ids), text
+        assert ours.decode(ids) == original.decode(ids, skip_special_tokens=True), text
+        assert [*ours.target_prefix("ru"), *ours.encode_target(text)][1:-1] == [
+            token for token in original(text)["input_ids"] if token not in original.all_special_ids or token == 3
+        ], text
+
+
+def test_special_tokens_in_a_text_stay_text(tmp_path: Path) -> None:
+    make_marian(tmp_path)
+    ours = imported(tmp_path)
+    ids = ours.encode("a </s> b <pad>", "de")
+    assert ids.count(ours.end_id) == 1 and ids[-1] == ours.end_id
+    assert ours.pad_id not in ids
+
+
+@pytest.mark.parametrize("kind", ["marian", "m2m100", "nllb"])
+def test_offsets_point_at_the_text_a_token_stands_for(tmp_path: Path, kind: str) -> None:
+    if kind == "marian":
+        make_marian(tmp_path, multilingual=True)
+    else:
+        make_m2m100(tmp_path, nllb=kind == "nllb")
+    ours = imported(tmp_path)
+    for text in TEXTS:
+        ids, spans = ours.encode_with_offsets(text, "de" if kind == "marian" else "ru", "de")
+        assert ids == ours.encode(text, "de" if kind == "marian" else "ru", "de"), text
+        assert len(spans) == len(ids)
+        assert all(0 <= start <= end <= len(text) for start, end in spans), text
+        for piece, (start, end) in zip(ours.pieces(ids), spans, strict=True):
+            word = piece.lstrip("\u2581")
+            if text.isascii() and word.isalpha():
+                assert text[start:end] == word
+        decoded, target_spans = ours.decode_with_offsets(ours.encode_target(text))
+        assert decoded == ours.decode(ours.encode_target(text))
+        assert all(0 <= start <= end <= len(decoded) for start, end in target_spans), text
+
+
+def test_clean_up_of_spaces_is_that_of_transformers(tmp_path: Path) -> None:
+    make_m2m100(tmp_path, nllb=True)
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text(
+        config.read_text().replace('"clean_up_tokenization_spaces": false', '"clean_up_tokenization_spaces": true')
+    )
+    ours = imported(tmp_path)
+    original = theirs("NllbTokenizer", tmp_path, src_lang="deu_Latn")
+    cleaned = 0
+    for text in [*TEXTS, "a . b ? c ! d , e ' f do n't I 'm it 's we 've you 're . ' ' . .", " . ", " ' '"]:
+        ids = ours.encode_target(text)
+        decoded, spans = ours.decode_with_offsets(ids)
+        assert decoded == original.decode(ids, skip_special_tokens=True), text
+        assert all(0 <= start <= end <= len(decoded) for start, end in spans), text
+        cleaned += decoded != original.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    assert cleaned
