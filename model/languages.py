@@ -26,6 +26,14 @@ def standard_code(code: str) -> str:
         return code.strip().lower()
 
 
+def plain_code(code: str) -> str:
+    """The language alone, without script and region: ``zh`` for ``zh-Hant``, ``ar`` for ``arb_Arab``."""
+    try:
+        return langcodes.Language.get(langcodes.standardize_tag(code.strip(), macro=True)).language or ""
+    except LanguageTagError:
+        return standard_code(code)
+
+
 @dataclass(frozen=True)
 class LanguagePairs:
     """Directions that can be translated.

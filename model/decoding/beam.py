@@ -61,8 +61,7 @@ class BeamSearch:
         self._filter.forbid(logits, past)
         if self._policy.renormalise:
             totals = logits.logsumexp(-1)
-        if self._policy.force_end:
-            self._force_end(logits, totals, past)
+        self._force_end(logits, totals, past)
         best, best_tokens, parents = self._candidates(logits, sums - totals)
 
         ends = best_tokens == self._end_id
@@ -89,7 +88,7 @@ class BeamSearch:
             closed = bool(ends[index, rank])
             if not closed:
                 tokens.append(int(best_tokens[index, rank]))
-            cut = over[index] and (not closed or self._policy.force_end)
+            cut = over[index] and (not closed or sentence.rule.force_end)
             sentence.leader_ended |= rank == 0
             self._add(sentence, float(best[index, rank]), tokens, closed=closed, cut=cut)
         leaders = new_sums[:, 0].tolist()
@@ -130,7 +129,7 @@ class BeamSearch:
     def _force_end(self, logits: Tensor, totals: Tensor, past: Past) -> None:
         """Leave sentences at their last place nothing but the closing token, with a log-probability of 0."""
         for index, sentence in enumerate(past.sentences):
-            if past.num_generated(index) + 1 == sentence.max_new_tokens:
+            if sentence.rule.force_end and past.num_generated(index) + 1 == sentence.max_new_tokens:
                 logits[index] = -math.inf
                 logits[index, :, self._end_id] = totals[index]
 
@@ -141,7 +140,7 @@ class BeamSearch:
     def _add(self, sentence: Sentence, total: float, tokens: list[int], *, closed: bool, cut: bool) -> None:
         """Put a hypothesis into the sentence's pool."""
         num_tokens = len(tokens) + int(closed) + sentence.num_forced
-        score = sentence.rule.score(total, num_tokens, closed=closed)
+        score = sentence.rule.score(total, num_tokens)
         sentence.pool.append(Ended(score, tokens, "length" if cut else "stop"))
         # Stable: of equals the one that ended first stays.
         sentence.pool.sort(key=lambda hypothesis: -hypothesis.score)
@@ -165,7 +164,7 @@ class BeamSearch:
             return False
         if rule.kind in ("ct2", "marian") or rule.early_stopping:
             return True
-        return sentence.pool[-1].score >= rule.score(leader, num_tokens, closed=False)
+        return sentence.pool[-1].score >= rule.score(leader, num_tokens)
 
     def _finish(self, sentence: Sentence) -> Finished:
         if not sentence.pool:

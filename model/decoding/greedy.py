@@ -64,7 +64,7 @@ class GreedySearch:
                 finished[index] = Finished(sentence.key, None, DecodingError(NO_TOKEN))
                 continue
             last = past.num_generated(index) + 1 == sentence.max_new_tokens
-            forced = last and self._policy.force_end
+            forced = last and sentence.rule.force_end
             if totals is not None and not forced:
                 sums[index] += value - totals[index]
             if last or token == self._end_id:
@@ -79,9 +79,8 @@ class GreedySearch:
         cut = token != self._end_id
         if cut and not forced:
             tokens.append(token)
-        closed = forced or not cut
         score = None
         if sentence.options.return_scores:
-            num_tokens = len(tokens) + int(closed) + sentence.num_forced
-            score = sentence.rule.score(total, num_tokens, closed=closed)
+            num_tokens = len(tokens) + int(forced or not cut) + sentence.num_forced
+            score = sentence.rule.score(total, num_tokens)
         return Finished(sentence.key, Hypothesis(tokens, score, "length" if cut else "stop"))

@@ -21,7 +21,8 @@ class DecodingPolicy:
         beam_size: The width its makers recommend; for information, callers choose theirs.
         forbidden: Tokens that are never generated; None leaves it to the tokenizer.
         renormalise: Whether forbidden tokens lend their share of the probability to the others.
-        force_end: Whether a hypothesis that is cut gives up its last place to a closing token that costs nothing.
+        force_end: Under hf's rule: whether a hypothesis that is cut gives up its last place to a closing token that
+            costs nothing (``forced_eos_token_id``). The other rules know no such thing.
     """
 
     scoring: Scoring = "hf"
@@ -34,10 +35,12 @@ class DecodingPolicy:
 
     def rule(self, options: DecodingOptions) -> ScoringRule:
         """The rule for one sentence: what its caller chose, else the model's own."""
+        kind = options.scoring or self.scoring
         return ScoringRule(
-            options.scoring or self.scoring,
+            kind,
             self.length_penalty if options.length_penalty is None else options.length_penalty,
             self.early_stopping if options.early_stopping is None else options.early_stopping,
+            self.force_end and kind == "hf",
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 rule      worth of a hypothesis of L tokens            the search of K rows ends when
 ========  ===========================================  ===========================================================
 hf        ``s / L ** a``                               K ended, and no running one is ahead of the worst of them
-ct2       ``s / (L - 1) ** a``, L tokens if cut        K ended; with ``a = 0``: the best ended, and enough of them did
+ct2       ``s / L ** a``                               K ended; with ``a = 0``: the best ended, and enough of them did
 marian    ``s / L ** a``                               all rows ended: each one that does narrows the beam by one
 wu        ``s / ((5 + L) / 6) ** a``                   as hf
 ========  ===========================================  ===========================================================
@@ -29,22 +29,21 @@ class ScoringRule:
         kind: Whose rule.
         length_penalty: The exponent ``a``.
         early_stopping: hf and wu only: K hypotheses that ended are enough, whatever still runs.
+        force_end: Whether a hypothesis that is cut gives up its last place to a closing token that costs nothing.
     """
 
     kind: Scoring
     length_penalty: float
     early_stopping: bool
+    force_end: bool = False
 
-    def score(self, sum_log_probs: float, num_tokens: int, *, closed: bool) -> float:
+    def score(self, sum_log_probs: float, num_tokens: int) -> float:
         """What a hypothesis is worth.
 
         Args:
             sum_log_probs: Of all its tokens.
             num_tokens: Those tokens, the closing one and forced ones included; at least 1.
-            closed: Whether the last of them is the closing token.
         """
         if self.kind == "wu":
             return float(sum_log_probs / ((5.0 + num_tokens) / 6.0) ** self.length_penalty)
-        if self.kind == "ct2" and closed:
-            num_tokens = max(1, num_tokens - 1)
         return float(sum_log_probs / num_tokens**self.length_penalty)

@@ -14,13 +14,11 @@ from tests.model.tiny import VOCABULARY, decode, random_sources, tiny_transforme
 
 
 def test_the_length_penalty_by_hand() -> None:
-    assert ScoringRule("hf", 0.0, False).score(-6.0, 3, closed=True) == -6.0
-    assert ScoringRule("hf", 1.0, False).score(-6.0, 3, closed=True) == -2.0
-    assert ScoringRule("marian", 0.5, False).score(-6.0, 4, closed=False) == -3.0
-    assert ScoringRule("ct2", 1.0, False).score(-6.0, 3, closed=True) == -3.0, "the closing token does not count"
-    assert ScoringRule("ct2", 1.0, False).score(-6.0, 3, closed=False) == -2.0
-    assert ScoringRule("ct2", 1.0, False).score(-6.0, 1, closed=True) == -6.0, "an empty answer has a length, too"
-    assert ScoringRule("wu", 1.0, False).score(-6.0, 7, closed=True) == -3.0, "(5 + 7) / 6 is 2"
+    assert ScoringRule("hf", 0.0, False).score(-6.0, 3) == -6.0
+    assert ScoringRule("hf", 1.0, False).score(-6.0, 3) == -2.0
+    assert ScoringRule("marian", 0.5, False).score(-6.0, 4) == -3.0
+    assert ScoringRule("ct2", 1.0, False).score(-6.0, 3) == -2.0
+    assert ScoringRule("wu", 1.0, False).score(-6.0, 7) == -3.0, "(5 + 7) / 6 is 2"
 
 
 @pytest.mark.parametrize(
