@@ -43,7 +43,7 @@ ENV PATH=/opt/verso/bin:$PATH \
     MPLCONFIGDIR=/tmp/matplotlib \
     VERSO_HOST=0.0.0.0 \
     VERSO_PORT=8000 \
-    VERSO_MODEL=/opt/verso/bundle.pt
+    VERSO_AUTO_BUNDLE=/opt/verso/bundle.pt
 USER verso
 EXPOSE 8000
 STOPSIGNAL SIGTERM

@@ -13,7 +13,7 @@ CODE := $(wildcard app model scripts benchmarks tests)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv serve test test-slow test-gpu check format train evaluate bench docker clean
+.PHONY: help venv serve test test-slow test-gpu check format train evaluate bench bench-import docker clean
 
 help:  ## this list
 	@echo "make serve, then open http://localhost:8000/docs"
@@ -72,6 +72,9 @@ evaluate: $(VENV)/serve-$(TORCH).stamp  ## score the translator that ships
 
 bench: $(VENV)/develop-$(TORCH).stamp  ## measure the running service under load (while make serve runs)
 	$(BIN)/python benchmarks/serving.py --text $(DATA)/eval/tatoeba-test-v2020-07-28.en
+
+bench-import: $(VENV)/develop-$(TORCH).stamp  ## import a random checkpoint of OPUS-MT's size; compare with transformers
+	$(BIN)/python benchmarks/importing.py --text $(DATA)/eval/tatoeba-test-v2020-07-28.en --train $(DATA)/train/tatoeba
 
 docker:  ## build the image and serve with Docker
 	docker compose up --build

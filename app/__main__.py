@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from app.service import TranslationService
 from app.settings import ENV_PREFIX, Settings, load_settings
 
 if TYPE_CHECKING:
-    from model.translator import Translator
+    from app.bundles import BundleSource
 
 logger = logging.getLogger("app")
 
@@ -102,20 +102,20 @@ class DrainingServer(uvicorn.Server):
         if self.service.state == "failed":
             self.should_exit = True
         elif self.service.state == "ready":
-            logger.info("ready", extra={"fields": {"models": [manifest.name for manifest in self.service.manifests]}})
+            logger.info("ready", extra={"fields": {"models": [model.name for model in self.service.models]}})
 
 
 def main(
     arguments: Sequence[str] | None = None,
     environ: Mapping[str, str] | None = None,
-    load: Callable[[], Translator] | None = None,
+    bundles: BundleSource | None = None,
 ) -> int:
     """Serve until told to stop.
 
     Args:
         arguments: Command line, without the program's name; that of the process unless given.
         environ: Environment the settings are read from; that of the process unless given.
-        load: Gives the translator instead of the bundle the settings name.
+        bundles: Gives translators instead of the files the settings name.
 
     Returns:
         The exit code: 0 after an orderly end, 1 when the process could not start.
@@ -129,15 +129,15 @@ def main(
     except (SettingsError, OSError) as error:
         return _cannot_start(error)
     with listener:
-        return _serve(settings, listener, load)
+        return _serve(settings, listener, bundles)
 
 
-def _serve(settings: Settings, listener: socket.socket, load: Callable[[], Translator] | None) -> int:
+def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | None) -> int:
     # Here and not above: --help and a wrong setting answer without waiting for FastAPI.
     from app.main import create_app
 
     configure_logging(settings.log_level)
-    app = create_app(settings, load)
+    app = create_app(settings, bundles)
     service: TranslationService = app.state.service
     config = uvicorn.Config(
         app,
@@ -153,7 +153,7 @@ def _serve(settings: Settings, listener: socket.socket, load: Callable[[], Trans
     server = DrainingServer(config, service, settings.drain_timeout_s)
     host, port = listener.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    logger.info("listening, and loading the model", extra={"fields": {"address": address, "pid": os.getpid()}})
+    logger.info("listening, and loading the models", extra={"fields": {"address": address, "pid": os.getpid()}})
     server.run(sockets=[listener])
     if service.failure is not None:
         return _cannot_start(service.failure)
@@ -177,6 +177,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        listener.listen()  # so that whoever connects before the server runs waits for it, and is not refused
     except OSError as error:
         listener.close()
         raise OSError(

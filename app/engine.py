@@ -1,4 +1,4 @@
-"""The one thread that owns the model: it loads it, warms it up, and drives its cohorts.
+"""The one thread that runs all models, so that they share the processors: it drives their cohorts in turn.
 
 Everybody else hands in sentences, or calls to be made on this thread, and gets outcomes back through callbacks.
 Between two decoding steps the thread drops sentences nobody waits for any more and lets waiting ones join; it sleeps
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import sys
 import threading
 import time
 from collections import deque
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.errors import InferenceFailed, QueueFull
 from app.metrics import Metrics
-from app.scheduler import Load, Scheduler, WaitingSentence
+from app.scheduler import BatchKey, Load, Scheduler, SourceSentence, WaitingSentence
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import ModelError
@@ -41,17 +40,22 @@ class Dropped(Exception):
 @dataclass(eq=False)
 class _Call:
     key: int
-    run: Callable[[Translator], Any]
+    run: Callable[[], Any]
     deliver: Callable[[object], None]
 
 
 @dataclass(eq=False)
 class _Running:
-    """A cohort and the sentences in it."""
+    """A cohort of a model and the sentences in it."""
 
+    model: Translator
     cohort: Cohort
     sentences: dict[int, WaitingSentence] = field(default_factory=dict)
     may_join: bool = True
+
+    @property
+    def batch(self) -> BatchKey:
+        return self.model, self.cohort.width
 
     def load(self) -> Load:
         return Load(
@@ -63,29 +67,16 @@ class _Running:
 
 
 class Engine:
-    """Owns the model on a thread of its own.
+    """Runs the models on a thread of its own.
 
     Args:
-        load: Gives the translator; called on the thread.
         scheduler: The line; guarded by this engine's lock from here on.
         metrics: Told what happens.
-        warm_up_widths: Beam widths to prepare for.
-        on_loaded: Told, on the thread, that the model is warm, or why it is not.
     """
 
-    def __init__(
-        self,
-        load: Callable[[], Translator],
-        scheduler: Scheduler,
-        metrics: Metrics,
-        warm_up_widths: Sequence[int],
-        on_loaded: Callable[[Translator | BaseException], None],
-    ) -> None:
-        self._load = load
+    def __init__(self, scheduler: Scheduler, metrics: Metrics) -> None:
         self._scheduler = scheduler
         self._metrics = metrics
-        self._warm_up_widths = warm_up_widths
-        self._on_loaded = on_loaded
         self._wake = threading.Condition()
         self._calls: deque[_Call] = deque()
         # Guarded by the lock. Whoever takes a sentence out of _decoding settles it, so that it is settled once.
@@ -93,11 +84,10 @@ class Engine:
         self._calling: _Call | None = None  # is being run, and somebody waits for it
         self._withdrawn: set[int] = set()  # nobody waits for them, but a cohort may still hold them
         self._stopping = False
-        self._max_target_tokens = sys.maxsize  # until the model says
         self._keys = itertools.count()
         self._running: list[_Running] = []
         self._suspects: deque[WaitingSentence] = deque()  # of a cohort that failed; each starts again alone
-        # A daemon, so that a start given up while the model still loads does not hold the process.
+        # A daemon, so that a step that never ends does not hold the process.
         self._thread = threading.Thread(target=self._run, name="verso-engine", daemon=True)
 
     def start(self) -> None:
@@ -126,12 +116,15 @@ class Engine:
             return self._scheduler.retry_after_s()
 
     def submit(
-        self, sources: Sequence[list[int]], options: DecodingOptions, deliver: Callable[[int, object], None]
+        self,
+        sources: Sequence[SourceSentence],
+        options: DecodingOptions,
+        deliver: Callable[[int, object], None],
     ) -> list[WaitingSentence]:
         """Hand in a request's sentences.
 
         Args:
-            sources: Tokens of each.
+            sources: What they are.
             options: How to decode them.
             deliver: Takes a sentence's place and its Hypothesis or exception, on the engine's thread.
 
@@ -145,12 +138,12 @@ class Engine:
         sentences = [
             WaitingSentence(
                 next(self._keys),
-                source_ids,
+                source,
                 options,
                 _deliver_at(place, deliver),
-                max_target_tokens=self._max_target_tokens,
+                max_target_tokens=source.model.manifest.max_target_tokens,
             )
-            for place, source_ids in enumerate(sources)
+            for place, source in enumerate(sources)
         ]
         with self._wake:
             self._refuse_if_stopping()
@@ -158,7 +151,7 @@ class Engine:
             self._wake.notify_all()
         return sentences
 
-    def call(self, run: Callable[[Translator], Any], deliver: Callable[[object], None]) -> int:
+    def call(self, run: Callable[[], Any], deliver: Callable[[object], None]) -> int:
         """Have something done on the thread, between two steps.
 
         Args:
@@ -193,10 +186,10 @@ class Engine:
             self._calls = deque(call for call in self._calls if call.key not in keys)
             if self._calling is not None and self._calling.key in keys:
                 self._calling = None
-            decoding = [key for key in keys if self._decoding.pop(key, None) is not None]
-            self._withdrawn.update(decoding)
-            for _ in range(len(waiting) + len(decoding)):
-                self._metrics.sentence_left("expired" if expired else "cancelled")
+            decoding = [sentence for key in keys if (sentence := self._decoding.pop(key, None)) is not None]
+            self._withdrawn.update(sentence.key for sentence in decoding)
+            for sentence in (*waiting, *decoding):
+                self._metrics.sentence_left(sentence.model_name, "expired" if expired else "cancelled")
             self._wake.notify_all()
 
     def _refuse_if_stopping(self) -> None:
@@ -205,23 +198,14 @@ class Engine:
 
     def _run(self) -> None:
         try:
-            try:
-                translator = self._load()
-                translator.warm_up(self._warm_up_widths)
-            except BaseException as error:
-                logger.debug("the model could not be loaded", exc_info=True)
-                self._on_loaded(error)
-                return
-            self._max_target_tokens = translator.manifest.max_target_tokens
-            self._on_loaded(translator)
-            while self._turn(translator):
+            while self._turn():
                 pass
         except Exception:
             logger.critical("the engine ends", exc_info=True)
         finally:
             self._abandon()
 
-    def _turn(self, translator: Translator) -> bool:
+    def _turn(self) -> bool:
         """One round: leave, join, one call, one step for each cohort. False when it is time to end."""
         with self._wake:
             while not (
@@ -237,13 +221,13 @@ class Engine:
                 return False
             withdrawn, self._withdrawn = self._withdrawn, set()
         self._leave(withdrawn)
-        self._retry_alone(translator)
+        self._retry_alone()
         with self._wake:
             joining = self._scheduler.take(self._loads()) if self._scheduler.num_waiting else []
             self._decoding.update((sentence.key, sentence) for sentence in joining)
         if joining:
-            self._join(translator, joining)
-        self._make_call(translator)
+            self._join(joining)
+        self._make_call()
         for running in list(self._running):
             self._step(running)
         with self._wake:
@@ -252,18 +236,18 @@ class Engine:
             )
         return True
 
-    def _loads(self) -> dict[int, Load]:
-        """What decodes, by width; under 0, which is nobody's width, those that decode alone."""
-        loads = {running.cohort.width: running.load() for running in self._running if running.may_join}
+    def _loads(self) -> dict[BatchKey, Load]:
+        """What decodes, by model and width; under those of nobody, the sentences that decode alone."""
+        loads = {running.batch: running.load() for running in self._running if running.may_join}
         alone = [running.cohort.num_rows for running in self._running if not running.may_join]
-        return {**loads, 0: Load(len(alone), sum(alone))} if alone else loads
+        return {**loads, (None, 0): Load(len(alone), sum(alone))} if alone else loads
 
-    def _make_call(self, translator: Translator) -> None:
+    def _make_call(self) -> None:
         with self._wake:
             call = self._calling = self._calls.popleft() if self._calls else None
         if call is None:
             return
-        outcome = self._guarded(lambda: call.run(translator))
+        outcome = self._guarded(call.run)
         with self._wake:
             wanted, self._calling = self._calling is call, None
         if wanted:
@@ -285,17 +269,19 @@ class Engine:
                 continue
             for key in leaving:
                 del running.sentences[key]
+            if not running.sentences:
+                self._close(running)
 
-    def _join(self, translator: Translator, joining: list[WaitingSentence]) -> None:
-        width = joining[0].width
-        running = next((one for one in self._running if one.may_join and one.cohort.width == width), None)
+    def _join(self, joining: list[WaitingSentence]) -> None:
+        batch = joining[0].batch
+        running = next((one for one in self._running if one.may_join and one.batch == batch), None)
         if running is None:
-            running = self._open(translator, width, may_join=True)
+            running = self._open(joining[0], may_join=True)
         if running is None:
             self._fail(joining)
             return
         self._metrics.joined(
-            [len(sentence.source_ids) for sentence in joining],
+            [sentence.num_source_tokens for sentence in joining],
             [sentence.started_at - sentence.arrived_at for sentence in joining],
         )
         self._admit(running, joining)
@@ -305,7 +291,10 @@ class Engine:
         if not joining:
             return
         running.sentences.update((sentence.key, sentence) for sentence in joining)
-        requests = [DecodingRequest(sentence.key, sentence.source_ids, sentence.options) for sentence in joining]
+        requests = [
+            DecodingRequest(sentence.key, sentence.source.token_ids, sentence.options, sentence.source.target_prefix)
+            for sentence in joining
+        ]
         finished: list[Finished] | None = None
         try:
             finished = running.cohort.join(requests)
@@ -352,13 +341,13 @@ class Engine:
         else:
             self._suspects.extend(sentences)
 
-    def _retry_alone(self, translator: Translator) -> None:
+    def _retry_alone(self) -> None:
         """Start the next suspect in a cohort of its own, one at a time: together they would need more memory still."""
         while self._suspects and all(running.may_join for running in self._running):
             wanted = self._wanted([self._suspects.popleft()])
             if not wanted:
                 continue
-            own = self._open(translator, wanted[0].width, may_join=False)
+            own = self._open(wanted[0], may_join=False)
             if own is None:
                 self._fail(wanted)
             else:
@@ -375,7 +364,7 @@ class Engine:
         with self._wake:
             failed = [sentence for sentence in sentences if self._decoding.pop(sentence.key, None) is not None]
         for sentence in failed:
-            self._metrics.sentence_left("failed")
+            self._metrics.sentence_left(sentence.model_name, "failed")
             _deliver(sentence, InferenceFailed())
 
     def _hand_out(self, running: _Running, finished: Sequence[Finished]) -> None:
@@ -391,20 +380,22 @@ class Engine:
                     done.append((sentence, outcome))
             self._scheduler.finished(len(finished))
         for sentence, outcome in done:
+            name = sentence.model_name
             if outcome.hypothesis is not None:
-                self._metrics.sentence_left("finished", len(outcome.hypothesis.token_ids))
+                self._metrics.sentence_left(name, "finished", len(outcome.hypothesis.token_ids))
                 _deliver(sentence, outcome.hypothesis)
             else:
                 logger.error("a sentence failed", extra={"fields": {"error": str(outcome.error)}})
-                self._metrics.sentence_left("failed")
+                self._metrics.sentence_left(name, "failed")
                 _deliver(sentence, outcome.error or InferenceFailed())
 
-    def _open(self, translator: Translator, width: int, *, may_join: bool) -> _Running | None:
-        """A cohort to join, or None where the model cannot make one, for want of memory perhaps."""
+    def _open(self, first: WaitingSentence, *, may_join: bool) -> _Running | None:
+        """A cohort for a sentence to join, or None where its model cannot make one, for want of memory perhaps."""
+        model = first.source.model
         try:
-            running = _Running(translator.cohort(width), may_join=may_join)
+            running = _Running(model, model.cohort(first.width), may_join=may_join)
         except Exception:
-            logger.exception("a cohort could not be made", extra={"fields": {"width": width}})
+            logger.exception("a cohort could not be made", extra={"fields": {"width": first.width}})
             return None
         with self._wake:
             self._running.append(running)
@@ -434,7 +425,7 @@ class Engine:
             self._running = []
             self._metrics.load_changed(0, 0)
         for sentence in sentences:
-            self._metrics.sentence_left("cancelled")
+            self._metrics.sentence_left(sentence.model_name, "cancelled")
             _deliver(sentence, Dropped())
         for call in calls:
             _deliver(call, Dropped())

@@ -4,7 +4,7 @@
 
     ServiceError
     ├─ QueueFull             too many sentences wait                         429  Retry-After
-    ├─ NotReady              loading, draining, failed, ended                  503  Retry-After
+    ├─ NotReady              loading, nothing loaded, draining, failed, ended  503  Retry-After
     ├─ DeadlineExceeded      the request took longer than it may             504
     ├─ InferenceFailed       the model raised something unforeseen           500  detail hidden
     ├─ BodyTooLarge          more bytes than a body may have                 413
@@ -13,6 +13,14 @@
     ├─ MalformedBody         the body cannot be read as JSON                 400
     ├─ InvalidRequest        fields missing, unknown or wrong                422  lists them
     ├─ LimitExceeded         more than an operator allows in one request     422  lists it
+    ├─ LanguageNotDetected   source is auto, and no loaded language fits     422
+    ├─ DetectedPairNotServed source is auto, and its pair is not loaded      422
+    ├─ Unauthorized          an admin route without its token                401  WWW-Authenticate
+    ├─ BundleNotFound        a bundle to load is not there                   404
+    ├─ BundleOutside         a bundle to load lies outside of the folders    422
+    ├─ BundleRefused         a bundle to load is bad, or needs another device 422
+    ├─ ModelAlreadyLoaded    a model of this name is loaded                  409
+    ├─ UnknownModel          a model to unload is not loaded                 404
     ├─ NotFound              no such path                                    404
     └─ MethodNotAllowed      the path has other methods                      405
     SettingsError            a wrong setting; it ends the start and never reaches a client
@@ -25,6 +33,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from model import errors as model_errors
+from model.languages import LanguagePairs
 
 
 class ServiceError(Exception):
@@ -61,12 +70,14 @@ class NotReady(ServiceError):
 
     Args:
         retry_after_s: When to try again.
-        reason: ``loading``, ``draining``, ``failed`` or ``stopped``.
+        reason: ``loading``, ``empty``, ``draining``, ``failed``, ``stopped`` or ``unloaded``.
     """
 
     def __init__(self, retry_after_s: float, reason: str) -> None:
         meaning = {
             "loading": "The model is still loading",
+            "empty": "No model is loaded",
+            "unloaded": "The model was unloaded before the request was finished",
             "draining": "The service is shutting down and takes no new requests",
             "failed": "The model could not be loaded or no longer works",
             "stopped": "The service has stopped",
@@ -210,6 +221,105 @@ class LimitExceeded(ServiceError):
         self.problems = (FieldProblem(field, f"at most {bound} are allowed: {what}", value, bound),)
 
 
+class LanguageNotDetected(ServiceError):
+    """``source`` is ``auto``, and the text's language cannot be told: no loaded language uses its letters.
+
+    Args:
+        pairs: The pairs there are.
+    """
+
+    def __init__(self, pairs: LanguagePairs) -> None:
+        super().__init__(
+            "The language of the text cannot be told: it is none of the loaded ones, or no detector knows it; "
+            f"name it as source. Loaded: {pairs.describe()}."
+        )
+
+
+class DetectedPairNotServed(ServiceError):
+    """``source`` is ``auto``, and no single pair leads from the language detected to the one wanted.
+
+    Args:
+        language: The language detected.
+        confidence: How sure that is, 0 to 1.
+        target: The language wanted, or None where none was named.
+        pairs: The pairs there are.
+    """
+
+    def __init__(self, language: str, confidence: float, target: str | None, pairs: LanguagePairs) -> None:
+        wanted = "no target is named" if target is None else f"target is {target!r}"
+        super().__init__(
+            f"The text seems to be {language!r} (confidence {confidence:.2f}) and {wanted}: no single loaded pair "
+            f"fits. Name source and target; loaded: {pairs.describe()}."
+        )
+
+
+class Unauthorized(ServiceError):
+    """An admin route was asked without its token, or with a wrong one."""
+
+    challenge = 'Bearer realm="verso"'
+    """What the ``WWW-Authenticate`` header says."""
+
+    def __init__(self) -> None:
+        super().__init__("This route needs the header 'Authorization: Bearer TOKEN', with the operator's token.")
+
+
+class BundleNotFound(ServiceError):
+    """There is no bundle to load where the request says.
+
+    Args:
+        file: The file named.
+        there: Bundles there are.
+    """
+
+    def __init__(self, file: str, there: Sequence[str]) -> None:
+        listed = ", ".join(there[:20]) or "none"
+        super().__init__(f"There is no bundle {file[:200]!r}; there are: {listed}.")
+
+
+class BundleOutside(ServiceError):
+    """A bundle to load lies outside of the folders bundles may be loaded from; a bundle is a program.
+
+    Args:
+        file: The file named.
+    """
+
+    def __init__(self, file: str) -> None:
+        super().__init__(
+            f"The bundle {file[:200]!r} lies outside of the folders of the bundles configured (VERSO_MODELS, "
+            "VERSO_MODEL); put it there, or start with another folder."
+        )
+
+
+class BundleRefused(ServiceError):
+    """A bundle cannot be served: it is damaged, foreign, another than its digest says, or needs another device.
+
+    The message is that of the error the bundle was refused with.
+    """
+
+
+class ModelAlreadyLoaded(ServiceError):
+    """A model of the name of the bundle to load is loaded already.
+
+    Args:
+        name: The name.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"A model called {name!r} is loaded already; unload it first.")
+
+
+class UnknownModel(ServiceError):
+    """No model of the name to unload is loaded.
+
+    Args:
+        name: The name.
+        loaded: Names there are.
+    """
+
+    def __init__(self, name: str, loaded: Sequence[str]) -> None:
+        super().__init__(f"No model called {name[:200]!r} is loaded; loaded are: {', '.join(loaded) or 'none'}.")
+
+
 @dataclass(frozen=True)
 class ProblemRow:
     """How one error goes over the wire.
@@ -229,13 +339,21 @@ class ProblemRow:
 
 PROBLEMS: dict[type[Exception], ProblemRow] = {
     MalformedBody: ProblemRow("malformed_body", 400, "The body is no JSON"),
+    Unauthorized: ProblemRow("unauthorized", 401, "The admin token is missing or wrong"),
     NotFound: ProblemRow("not_found", 404, "There is no such path"),
+    BundleNotFound: ProblemRow("bundle_not_found", 404, "There is no such bundle"),
+    UnknownModel: ProblemRow("unknown_model", 404, "No such model is loaded"),
     MethodNotAllowed: ProblemRow("method_not_allowed", 405, "The path does not take this method"),
     NotAcceptable: ProblemRow("not_acceptable", 406, "No acceptable form of the answer"),
+    ModelAlreadyLoaded: ProblemRow("model_already_loaded", 409, "A model of this name is loaded"),
     BodyTooLarge: ProblemRow("body_too_large", 413, "The body is too large"),
     UnsupportedMediaType: ProblemRow("unsupported_media_type", 415, "The body is of the wrong type"),
     InvalidRequest: ProblemRow("invalid_request", 422, "The request has wrong fields"),
     LimitExceeded: ProblemRow("limit_exceeded", 422, "The request asks for too much"),
+    BundleOutside: ProblemRow("bundle_outside", 422, "The bundle lies outside of the folders allowed"),
+    BundleRefused: ProblemRow("bundle_refused", 422, "The bundle cannot be served"),
+    LanguageNotDetected: ProblemRow("language_not_detected", 422, "The language cannot be told"),
+    DetectedPairNotServed: ProblemRow("detected_pair_not_served", 422, "The detected pair is not served"),
     model_errors.EmptySource: ProblemRow("empty_source", 422, "The text is empty"),
     model_errors.SourceTooLong: ProblemRow("source_too_long", 422, "The sentence is too long"),
     model_errors.TargetTooLong: ProblemRow("target_too_long", 422, "The given translation is too long"),
@@ -253,7 +371,7 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
 STARTUP_ONLY: frozenset[type[Exception]] = frozenset(
     {model_errors.ConfigError, model_errors.DataError, model_errors.ArtifactError, model_errors.DeviceError}
 )
-"""Errors that end the start, or belong to training; no request meets them."""
+"""Errors that end the start, or belong to training; loading by request makes them a BundleRefused."""
 
 _UNFORESEEN = ProblemRow("internal_error", 500, "Something went wrong", show_detail=False)
 
@@ -268,6 +386,7 @@ class Problem:
         title: Short summary for people.
         detail: What happened this time; None where that is nobody's business.
         retry_after_s: Seconds after which trying again may help.
+        challenge: How to authenticate, where that is what is missing.
         errors: The fields that are wrong.
     """
 
@@ -276,6 +395,7 @@ class Problem:
     title: str
     detail: str | None = None
     retry_after_s: float | None = None
+    challenge: str | None = None
     errors: tuple[FieldProblem, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
@@ -305,5 +425,6 @@ def problem_for(error: BaseException) -> Problem:
         title=row.title,
         detail=str(error) if row.show_detail else None,
         retry_after_s=getattr(error, "retry_after_s", None),
+        challenge=getattr(error, "challenge", None),
         errors=tuple(getattr(error, "problems", ())),
     )

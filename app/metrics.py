@@ -33,13 +33,17 @@ class Metrics:
             "verso_refusals", "Requests refused or failed, by the code of their problem.", ["reason"], registry=registry
         )
         self._ready = Gauge("verso_ready", "1 while requests are taken.", registry=registry)
+        self._models = Gauge("verso_models", "Models that are loaded.", registry=registry)
         self._queue = Gauge("verso_queue_sentences", "Sentences that wait for the model.", registry=registry)
         self._running = Gauge("verso_running_sentences", "Sentences that decode.", registry=registry)
         self._wait = Histogram(
             "verso_queue_wait_seconds", "Seconds a sentence waited.", buckets=_SECONDS, registry=registry
         )
         self._sentences = Counter(
-            "verso_sentences", "Sentences, by what became of them.", ["outcome"], registry=registry
+            "verso_sentences",
+            "Sentences, by model and by what became of them.",
+            ["model", "outcome"],
+            registry=registry,
         )
         self._steps = Counter("verso_decode_steps", "Decoding steps.", registry=registry)
         self._step_seconds = Histogram(
@@ -68,6 +72,10 @@ class Metrics:
         """Requests are taken from now on, or not."""
         self._ready.set(1 if ready else 0)
 
+    def models_changed(self, num_models: int) -> None:
+        """So many models are loaded now."""
+        self._models.set(num_models)
+
     def load_changed(self, num_waiting: int, num_running: int) -> None:
         """So many sentences wait and decode now."""
         self._queue.set(num_waiting)
@@ -87,9 +95,9 @@ class Metrics:
         self._rows.observe(num_rows)
         self._step_seconds.observe(duration_s)
 
-    def sentence_left(self, outcome: Outcome, num_target_tokens: int = 0) -> None:
-        """A sentence is done with."""
-        self._sentences.labels(outcome).inc()
+    def sentence_left(self, model: str, outcome: Outcome, num_target_tokens: int = 0) -> None:
+        """A sentence that was for this model is done with."""
+        self._sentences.labels(model, outcome).inc()
         self._target_tokens.inc(num_target_tokens)
 
     def render(self) -> bytes:

@@ -16,20 +16,28 @@ from pydantic.json_schema import models_json_schema
 
 from app.errors import (
     BodyTooLarge,
+    BundleNotFound,
+    BundleOutside,
+    BundleRefused,
     DeadlineExceeded,
+    DetectedPairNotServed,
     FieldProblem,
     InferenceFailed,
     InvalidRequest,
+    LanguageNotDetected,
     LimitExceeded,
     MalformedBody,
+    ModelAlreadyLoaded,
     NotAcceptable,
     NotReady,
     QueueFull,
+    Unauthorized,
+    UnknownModel,
     UnsupportedMediaType,
     problem_for,
 )
 from app.problems import PROBLEM_MEDIA_TYPE
-from app.schemas import AttentionRequest, InvalidRequestBody, ProblemBody, TranslateRequest
+from app.schemas import AttentionRequest, InvalidRequestBody, LoadRequest, ProblemBody, TranslateRequest
 from app.settings import Settings
 from model.errors import (
     DecodingError,
@@ -40,6 +48,9 @@ from model.errors import (
     TargetTooLong,
     UnsupportedPair,
 )
+from model.languages import LanguagePairs
+
+_EXAMPLE_PAIRS = LanguagePairs((("en", "de"), ("de", "en")))
 
 _EXAMPLE_ERRORS: Sequence[Exception] = (
     MalformedBody("The body is not valid JSON: expected value at line 1 column 10."),
@@ -48,7 +59,15 @@ _EXAMPLE_ERRORS: Sequence[Exception] = (
     UnsupportedMediaType("text/plain", ["application/json"]),
     InvalidRequest([FieldProblem("beam_sise", "unknown field; did you mean 'beam_size'?", 4, None)]),
     LimitExceeded("text", 300, 128, "texts in one request"),
-    UnsupportedPair("en", "fr", [("en", "de"), ("de", "en")]),
+    UnsupportedPair("en", "fr", _EXAMPLE_PAIRS),
+    LanguageNotDetected(_EXAMPLE_PAIRS),
+    DetectedPairNotServed("de", 0.97, "de-AT", _EXAMPLE_PAIRS),
+    Unauthorized(),
+    BundleNotFound("fr-en.pt", ["de-en.pt", "en-de.pt"]),
+    BundleOutside("/etc/passwd"),
+    BundleRefused("fr-en.pt is damaged: the checksum of a part is wrong; restore it from a copy."),
+    ModelAlreadyLoaded("opus-fr-en"),
+    UnknownModel("opus-fr-en", ["verso-en-de"]),
     InvalidOptions("num_hypotheses is 8; it must be 1 to the beam size, which is 4."),
     EmptySource(),
     SourceTooLong(300, 256),
@@ -65,6 +84,8 @@ _EXAMPLE_ERRORS: Sequence[Exception] = (
 _BODY_ERRORS = (MalformedBody, NotAcceptable, BodyTooLarge, UnsupportedMediaType, InvalidRequest, LimitExceeded)
 _SERVICE_ERRORS = (
     UnsupportedPair,
+    LanguageNotDetected,
+    DetectedPairNotServed,
     InvalidOptions,
     QueueFull,
     InferenceFailed,
@@ -86,6 +107,20 @@ ATTENTION_ERRORS: tuple[type[Exception], ...] = (
 )
 """What ``POST /attention`` may fail with."""
 
+LOAD_ERRORS: tuple[type[Exception], ...] = (
+    Unauthorized,
+    MalformedBody,
+    BodyTooLarge,
+    UnsupportedMediaType,
+    InvalidRequest,
+    BundleNotFound,
+    BundleOutside,
+    BundleRefused,
+    ModelAlreadyLoaded,
+    NotReady,
+)
+"""What ``POST /admin/models`` may fail with."""
+
 TRANSLATE_REQUESTS: Mapping[str, Any] = {
     "one text": {"text": "Good morning.", "source": "en", "target": "de"},
     "a list, fast": {
@@ -103,6 +138,11 @@ TRANSLATE_REQUESTS: Mapping[str, Any] = {
         "return_scores": True,
     },
     "alignment": {"text": "The house is old.", "source": "en", "target": "de", "return_alignment": True},
+    "texts of any language": {
+        "text": ["The house is old.", "Das Haus ist alt."],
+        "source": "auto",
+        "target": "de",
+    },
 }
 """Bodies to try ``POST /translate`` with."""
 
@@ -116,6 +156,8 @@ TRANSLATE_EXAMPLE: Mapping[str, Any] = {
             "score": None,
             "alternatives": [],
             "alignment": None,
+            "model": "verso-en-de",
+            "detected": None,
         }
     ],
     "model": "verso-en-de",
@@ -149,6 +191,7 @@ ATTENTION_EXAMPLE: Mapping[str, Any] = {
     "decoder_input_tokens": ["<s>", "▁Guten", "▁Morgen"],
     "translation": "Guten Morgen",
     "model": "verso-en-de",
+    "detected": None,
     "cross": {
         "layers": [0],
         "heads": [0, 1, 2, 3],
@@ -158,32 +201,42 @@ ATTENTION_EXAMPLE: Mapping[str, Any] = {
 }
 """An answer of ``POST /attention``."""
 
-MODELS_EXAMPLE: Mapping[str, Any] = {
-    "models": [
-        {
-            "name": "verso-en-de",
-            "pairs": [["en", "de"], ["de", "en"]],
-            "precision": "int8",
-            "device": "cpu",
-            "format_version": 1,
-            "architecture": {"d_model": 512, "num_encoder_layers": 6, "num_decoder_layers": 2},
-            "limits": {
-                "max_texts": 128,
-                "max_text_characters": 50_000,
-                "max_body_bytes": 2_000_000,
-                "max_beam_size": 16,
-                "max_hypotheses": 16,
-                "deadline_s": 30.0,
-                "max_source_tokens": 256,
-                "max_target_tokens": 256,
-            },
-            "licence": "Apache-2.0",
-            "attribution": ["Tatoeba (CC BY 2.0 FR)"],
-            "card": {"scores": [{"test_set": "tatoeba-test-v2020-07-28", "pair": "de-en", "bleu": 40.0}]},
-        }
-    ]
+LOADED_EXAMPLE: Mapping[str, Any] = {
+    "name": "verso-en-de",
+    "pairs": [["en", "de"], ["de", "en"]],
+    "languages": [],
+    "precision": "int8",
+    "device": "cpu",
+    "format_version": 2,
+    "architecture": {"d_model": 512, "num_encoder_layers": 6, "num_decoder_layers": 2},
+    "limits": {
+        "max_texts": 128,
+        "max_text_characters": 50_000,
+        "max_body_bytes": 2_000_000,
+        "max_beam_size": 16,
+        "max_hypotheses": 16,
+        "deadline_s": 30.0,
+        "max_source_tokens": 256,
+        "max_target_tokens": 256,
+    },
+    "decoding": {"scoring": "hf", "length_penalty": 1.0, "early_stopping": False, "beam_size": 4},
+    "licence": "Apache-2.0",
+    "attribution": ["Tatoeba (CC BY 2.0 FR)"],
+    "card": {"scores": [{"test_set": "tatoeba-test-v2020-07-28", "pair": "de-en", "bleu": 40.0}]},
 }
+"""An answer of ``POST /admin/models``."""
+
+MODELS_EXAMPLE: Mapping[str, Any] = {"models": [LOADED_EXAMPLE]}
 """An answer of ``GET /models``."""
+
+LOAD_REQUESTS: Mapping[str, Any] = {
+    "a bundle": {"file": "fr-en.pt"},
+    "a bundle that must be exactly this one": {"file": "fr-en.pt", "sha256": "0" * 64},
+}
+"""Bodies of ``POST /admin/models``."""
+
+UNLOADED_EXAMPLE: Mapping[str, Any] = {"name": "opus-fr-en", "duration_ms": 412.5}
+"""An answer of ``DELETE /admin/models/{name}``."""
 
 ALIVE_EXAMPLE: Mapping[str, Any] = {"status": "alive"}
 """The answer of ``GET /livez``."""
@@ -194,6 +247,11 @@ READY_EXAMPLE: Mapping[str, Any] = {"status": "ready"}
 METRICS_EXAMPLE = '# TYPE verso_requests_total counter\nverso_requests_total{route="/translate",status="200"} 12.0\n'
 """A part of the answer of ``GET /metrics``."""
 
+_BEARER = "operator"
+
+ADMIN_SECURITY: dict[str, Any] = {"security": [{_BEARER: []}]}
+"""The ``openapi_extra`` of a route that needs the operator's token."""
+
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 
 
@@ -202,6 +260,7 @@ def answers(
     *errors: type[Exception],
     media_type: str = "application/json",
     also: Mapping[str, str] | None = None,
+    status: int = 200,
 ) -> dict[int | str, dict[str, Any]]:
     """The ``responses`` of a route: its answer with an example, and each error it may end in.
 
@@ -210,13 +269,14 @@ def answers(
         errors: What the route may fail with; an unexpected failure (500) is added to routes that can fail at all.
         media_type: Form of the answer.
         also: Other forms of the answer, media type to description; they are binary.
+        status: Of the answer.
     """
     content: dict[str, Any] = {media_type: {"example": example}}
     description = "The answer."
     for other, said in (also or {}).items():
         content[other] = _BINARY
         description += f" As `{other}`: {said}"
-    responses: dict[int | str, dict[str, Any]] = {200: {"description": description, "content": content}}
+    responses: dict[int | str, dict[str, Any]] = {status: {"description": description, "content": content}}
     for error in _EXAMPLE_ERRORS:
         if not isinstance(error, errors):
             continue
@@ -233,6 +293,10 @@ def answers(
         if problem.retry_after_s is not None:
             response["headers"] = {
                 "Retry-After": {"description": "Seconds until it is worth trying again.", "schema": {"type": "integer"}}
+            }
+        if problem.challenge is not None:
+            response["headers"] = {
+                "WWW-Authenticate": {"description": "How to authenticate.", "schema": {"type": "string"}}
             }
     return responses
 
@@ -277,9 +341,14 @@ def _document(app: FastAPI, settings: Settings) -> dict[str, Any]:
         servers=[{"url": "."}],  # relative to this document, and so right behind any proxy
     )
     _put_back_nulls(document["paths"])
+    used: list[type[BaseModel]] = [TranslateRequest, AttentionRequest, ProblemBody, InvalidRequestBody]
+    if settings.admin_token is not None:
+        used.append(LoadRequest)
+        document.setdefault("components", {})["securitySchemes"] = {
+            _BEARER: {"type": "http", "scheme": "bearer", "description": "The operator's token, VERSO_ADMIN_TOKEN."}
+        }
     _, definitions = models_json_schema(
-        [(schema, "validation") for schema in (TranslateRequest, AttentionRequest, ProblemBody, InvalidRequestBody)],
-        ref_template="#/components/schemas/{model}",
+        [(schema, "validation") for schema in used], ref_template="#/components/schemas/{model}"
     )
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     schemas.update(definitions["$defs"])
@@ -295,8 +364,8 @@ def _put_back_nulls(paths: dict[str, Any]) -> None:
             for response in operation["responses"].values():
                 for code, example in response["content"].get(PROBLEM_MEDIA_TYPE, {}).get("examples", {}).items():
                     example["value"] = problems[code]
-    translate = paths["/translate"]["post"]["responses"]["200"]
-    translate["content"]["application/json"]["example"] = TRANSLATE_EXAMPLE
+    for path, example in (("/translate", TRANSLATE_EXAMPLE), ("/attention", ATTENTION_EXAMPLE)):
+        paths[path]["post"]["responses"]["200"]["content"]["application/json"]["example"] = example
 
 
 def _show_bounds(schemas: dict[str, Any], settings: Settings) -> None:

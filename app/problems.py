@@ -26,7 +26,7 @@ def problem_response(error: Exception) -> Response:
 
 
 def response_to(problem: Problem) -> Response:
-    """A problem as an HTTP response, with ``Retry-After`` where coming back later helps.
+    """A problem as an HTTP response, with the headers that say when to come back or how to authenticate.
 
     Args:
         problem: The problem.
@@ -34,6 +34,8 @@ def response_to(problem: Problem) -> Response:
     headers = {}
     if problem.retry_after_s is not None:
         headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after_s)))
+    if problem.challenge is not None:
+        headers["WWW-Authenticate"] = problem.challenge
     return Response(
         json.dumps(problem.to_dict(), ensure_ascii=False),
         status_code=problem.status,

@@ -15,6 +15,8 @@ from app.errors import BodyTooLarge, FieldProblem, InvalidRequest, MalformedBody
 LONGEST_VALUE_REPEATED = 100
 """Characters of a refused value that are sent back; longer values, texts above all, are left out."""
 
+_LANGUAGE_FIELDS = frozenset({"source", "target"})
+
 Schema = TypeVar("Schema", bound=BaseModel)
 
 
@@ -139,8 +141,13 @@ def _describe(error: ErrorDetails, path: str, known: Sequence[str]) -> tuple[str
             return f"must hold at least {context['min_length']} values", context["min_length"]
         case "too_long":
             return f"must hold at most {context['max_length']} values", context["max_length"]
-        case "string_pattern_mismatch" | "string_too_short" | "string_too_long":
-            return "must be a language code such as en, de or en-US", None
+        case "string_pattern_mismatch" | "string_too_short" | "string_too_long" if path in _LANGUAGE_FIELDS:
+            also_auto = ", or auto" if path == "source" else ""
+            return f"must be a language code such as en, de or en-US{also_auto}", None
+        case "string_too_short":
+            return f"must be {context['min_length']} or more characters long", context["min_length"]
+        case "string_too_long":
+            return f"must be at most {context['max_length']} characters long", context["max_length"]
         case "string_type":
             return "must be a string", None
         case "list_type":

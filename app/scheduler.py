@@ -1,4 +1,4 @@
-"""Who waits, who is let in, and who joins the model next. No asyncio, no torch, and the clock is passed in.
+"""Who waits, who is let in, and who joins a model next. No asyncio, no torch, and the clock is passed in.
 
 Sentences are ordered by when they came, and each further sentence of the same request counts as having come a
 little later, so that one long document does not keep everybody else waiting. The first of the line always goes
@@ -11,11 +11,18 @@ from __future__ import annotations
 import bisect
 import math
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from app.errors import QueueFull
 from model.decoding.options import DecodingOptions
+
+if TYPE_CHECKING:
+    from model.translator import Translator
+
+BatchKey = tuple[object, int]
+"""What can decode together: sentences of one model and one beam width."""
 
 TURN_S = 0.01
 """How much later each further sentence of one request counts as having come."""
@@ -24,13 +31,28 @@ OVERTAKE_S = 0.5
 """How long smaller sentences may overtake the first of the line."""
 
 
+@dataclass(frozen=True)
+class SourceSentence:
+    """A sentence somebody wants to have translated.
+
+    Args:
+        model: The model it is for.
+        token_ids: Its tokens.
+        target_prefix: Tokens its answer is made to begin with.
+    """
+
+    model: Translator
+    token_ids: list[int]
+    target_prefix: tuple[int, ...] = ()
+
+
 @dataclass(eq=False)
 class WaitingSentence:
     """A sentence on its way to the model.
 
     Args:
         key: Unique number.
-        source_ids: Its tokens.
+        source: What it is.
         options: How to decode it.
         deliver: Takes the outcome, on the engine's thread.
         arrived_at: Clock time it was admitted.
@@ -39,7 +61,7 @@ class WaitingSentence:
     """
 
     key: int
-    source_ids: list[int]
+    source: SourceSentence
     options: DecodingOptions
     deliver: Callable[[object], None]
     arrived_at: float = 0.0
@@ -52,18 +74,33 @@ class WaitingSentence:
         return self.options.width
 
     @property
+    def batch(self) -> BatchKey:
+        """What it can decode together with."""
+        return self.source.model, self.width
+
+    @property
+    def model_name(self) -> str:
+        """Name of the model it is for."""
+        return self.source.model.manifest.name
+
+    @property
+    def num_source_tokens(self) -> int:
+        """Tokens the model reads."""
+        return len(self.source.token_ids)
+
+    @property
     def longest_target(self) -> int:
         """Tokens its answer may have."""
-        return self.options.longest_answer(len(self.source_ids), self.max_target_tokens)
+        return self.options.longest_answer(self.num_source_tokens, self.max_target_tokens)
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much may decode together.
+    """How much may decode at once.
 
     Args:
-        max_tokens: Bound of sentences times longest source, and of rows times longest target.
-        max_rows: Bound of rows.
+        max_tokens: Bound of sentences times longest source, and of rows times longest target, in one batch.
+        max_rows: Bound of rows, all models and widths together.
     """
 
     max_tokens: int
@@ -91,7 +128,7 @@ class Load:
         return Load(
             self.num_sentences + 1,
             self.num_rows + sentence.width,
-            max(self.longest_source, len(sentence.source_ids)),
+            max(self.longest_source, sentence.num_source_tokens),
             max(self.longest_target, sentence.longest_target),
         )
 
@@ -152,23 +189,23 @@ class Scheduler:
             self._line = [entry for entry in self._line if entry[1] not in keys]
         return withdrawn
 
-    def take(self, loads: dict[int, Load]) -> list[WaitingSentence]:
-        """The sentences that join now, all of one width; they leave the line.
+    def take(self, loads: Mapping[BatchKey, Load]) -> list[WaitingSentence]:
+        """The sentences that join now, all of one model and width; they leave the line.
 
         Args:
-            loads: What decodes at present, by beam width.
+            loads: What decodes at present, by model and beam width.
         """
         chosen: list[WaitingSentence] = []
         now = self.clock()
         num_rows = sum(load.num_rows for load in loads.values())
-        joined: Load | None = None  # the load of their width once those chosen are in it
+        joined: Load | None = None  # the load of their batch once those chosen are in it
         passed_over = False
         for _, _, sentence in self._line:
             if num_rows >= self.budget.max_rows:
                 break  # nobody fits any more; a long line is not searched in vain
-            if chosen and sentence.width != chosen[0].width:
+            if chosen and sentence.batch != chosen[0].batch:
                 continue
-            grown = (joined or loads.get(sentence.width, Load())).with_one_more(sentence)
+            grown = (joined or loads.get(sentence.batch, Load())).with_one_more(sentence)
             total = num_rows + sentence.width
             if grown.fits(self.budget) and (num_rows == 0 or total <= self.budget.max_rows):
                 chosen.append(sentence)

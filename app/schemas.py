@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
-from model.decoding.options import MAX_BEAM_SIZE, DecodingOptions
+from app.detection import Detection
+from model.decoding.options import MAX_BEAM_SIZE, DecodingOptions, Scoring
 
 AttentionKind = Literal["encoder", "decoder", "cross"]
 
@@ -22,6 +23,12 @@ def _without_nul(text: str) -> str:
     if position >= 0:
         raise PydanticCustomError("nul_character", "holds the NUL character at {position}", {"position": position})
     return text
+
+
+def _digest(value: str) -> str:
+    if len(value) != 64 or not set(value.lower()) <= set("0123456789abcdef"):
+        raise PydanticCustomError("digest", "must be 64 hexadecimal digits")
+    return value
 
 
 def _text_or_texts(value: Any) -> str | None:
@@ -38,6 +45,12 @@ Language = Annotated[str, Field(min_length=2, max_length=35, pattern=r"^[A-Za-z]
 """A language code such as ``en``, ``EN`` or ``en-US``; which ones are loaded is the model's matter."""
 
 
+Source = Annotated[
+    str, Field(min_length=2, max_length=35, pattern=r"^([Aa][Uu][Tt][Oo]|[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*)$")
+]
+"""A language code, or ``auto``."""
+
+
 class _Contract(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
@@ -45,8 +58,9 @@ class _Contract(BaseModel):
 class _DecodingFields(_Contract):
     """How one sentence is decoded; the names are those of :class:`model.decoding.options.DecodingOptions`."""
 
-    source: Language | None = None
-    """Language of the text; may be left out where the other one leaves a single pair."""
+    source: Source | None = None
+    """Language of the text; may be left out where the other one leaves a single pair. `auto` tells it for each text,
+    among the languages loaded; short texts are told wrongly now and then."""
 
     target: Language | None = None
     """Language wanted; may be left out where the other one leaves a single pair."""
@@ -57,8 +71,9 @@ class _DecodingFields(_Contract):
     beam_size: int = Field(4, ge=1, le=MAX_BEAM_SIZE)
     """Hypotheses kept per sentence; greedy ignores it."""
 
-    length_penalty: float = Field(1.0, ge=0.0, le=10.0)
-    """Exponent *a* in *score = sum of log-probabilities / length ^ a*: 0 favours short answers, 1 compares means."""
+    length_penalty: float | None = Field(None, ge=0.0, le=10.0)
+    """How much length counts: 0 compares sums of log-probabilities and favours short answers, 1 compares means; the
+    formula is that of `scoring`. Null for the model's own, which is 1 for the models that ship."""
 
     min_new_tokens: int = Field(0, ge=0, le=100_000)
     """A sentence may not end before this many tokens."""
@@ -66,8 +81,13 @@ class _DecodingFields(_Contract):
     max_new_tokens: int | None = Field(None, ge=1, le=100_000)
     """A sentence is cut after this many tokens; null stands for twice its source plus 20."""
 
-    early_stopping: bool = False
-    """Stop when `beam_size` hypotheses have ended, even if one that still runs could beat them."""
+    early_stopping: bool | None = None
+    """Stop when `beam_size` hypotheses have ended, even if one that still runs could beat them; null for the model's
+    own choice."""
+
+    scoring: Scoring | None = None
+    """Whose rules compare hypotheses and end a search: `hf` (transformers), `ct2` (CTranslate2), `marian`, or `wu` (Wu
+    et al. 2016); null for the model's own."""
 
     no_repeat_ngram_size: int = Field(0, ge=0, le=1000)
     """A guard against loops: no sequence of this many tokens twice in one sentence; 0 switches it off."""
@@ -202,6 +222,21 @@ class AlternativeBody(_Contract):
     """As for the best one."""
 
 
+class DetectedBody(_Contract):
+    """The language a text was found to be in."""
+
+    language: str
+    """Its code, as `source` has it."""
+
+    confidence: float
+    """How sure that is among the languages loaded, 0 to 1."""
+
+
+def detected_body(detected: Detection | None) -> DetectedBody | None:
+    """How a language was told, as JSON has it."""
+    return None if detected is None else DetectedBody(language=detected.language, confidence=detected.confidence)
+
+
 class TranslationBody(_Contract):
     """One text's translation."""
 
@@ -209,7 +244,7 @@ class TranslationBody(_Contract):
     """The translation; all that stood between its sentences is as it was."""
 
     source: str
-    """Language translated from."""
+    """Language translated from; `zxx` where it was to be detected and the text has no letters."""
 
     target: str
     """Language translated to."""
@@ -225,6 +260,13 @@ class TranslationBody(_Contract):
 
     alignment: list[AlignmentLinkBody] | None
     """Links between characters; null unless `return_alignment`."""
+
+    model: str | None
+    """The model that translated it; null where `source` was `auto` and the text needed no translation: it has no
+    letters, or is in the target language already."""
+
+    detected: DetectedBody | None
+    """Its language as it was told; null unless `source` was `auto`, and for a text without letters."""
 
 
 class FailedTranslationBody(_Contract):
@@ -264,7 +306,7 @@ class TranslateResponse(_Contract):
     """One entry for each text."""
 
     model: str
-    """The model that answered."""
+    """The model of the first text that was translated; each entry names its own."""
 
     usage: UsageBody
     """Tokens read and written."""
@@ -306,6 +348,9 @@ class AttentionResponse(_Contract):
 
     model: str
     """The model that answered."""
+
+    detected: DetectedBody | None
+    """The language of the sentence as it was told; null unless `source` was `auto`."""
 
     encoder: AttentionMatrices | None = None
     """Source to source, S x S; absent unless asked for."""
@@ -352,7 +397,10 @@ class ModelBody(_Contract):
     """Its name."""
 
     pairs: list[tuple[str, str]]
-    """Source and target languages it translates between."""
+    """Source and target languages it translates between, one by one."""
+
+    languages: list[str]
+    """Languages each of which it translates into each other, besides `pairs`."""
 
     precision: str
     """How its weights are stored: float32, float16, bfloat16 or int8."""
@@ -368,6 +416,9 @@ class ModelBody(_Contract):
 
     limits: LimitsBody
     """What one request may ask for."""
+
+    decoding: dict[str, Any]
+    """How it is decoded where a request does not say: scoring, length penalty, and so on."""
 
     licence: str
     """Licence of its weights."""
@@ -391,3 +442,23 @@ class HealthResponse(_Contract):
 
     status: Literal["alive", "ready"]
     """`alive` for the process, `ready` for the model."""
+
+
+class LoadRequest(_Contract):
+    """A bundle to load."""
+
+    file: Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_without_nul)]
+    """Its path, relative to the folder of the bundles configured; or `auto`, the translator that ships."""
+
+    sha256: Annotated[str, AfterValidator(_digest)] | None = None
+    """SHA-256 it must have; another file is refused before anything of it runs."""
+
+
+class UnloadResponse(_Contract):
+    """A model that was unloaded."""
+
+    name: str
+    """Its name."""
+
+    duration_ms: float
+    """How long it took, waiting for running requests included."""

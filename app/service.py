@@ -6,26 +6,37 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
+from app.bridge import EngineBridge
+from app.bundles import BundleSource
+from app.detection import LanguageDetector
 from app.engine import Dropped, Engine
-from app.errors import DeadlineExceeded, InferenceFailed, LimitExceeded, NotReady
+from app.errors import (
+    DeadlineExceeded,
+    DetectedPairNotServed,
+    InferenceFailed,
+    LanguageNotDetected,
+    LimitExceeded,
+    NotReady,
+)
+from app.jobs import Job, answer_without_model, complete
 from app.metrics import Metrics
-from app.scheduler import Budget, Scheduler
+from app.model_store import ModelStore
+from app.outcomes import AttentionOutcome, TranslateOutcome
+from app.registry import LoadedModel, Registry
+from app.routing import Route, Router, Unchanged
+from app.running import RunningRequests
+from app.scheduler import Budget, Scheduler, SourceSentence
 from app.settings import Settings
 from model.decoding.options import DecodingOptions, Hypothesis
-from model.errors import ModelError
-
-if TYPE_CHECKING:
-    from model.bundle import Manifest
-    from model.translator import Attention, PreparedText, Translation, Translator
+from model.errors import EmptySource, ModelError
 
 logger = logging.getLogger("app.service")
 
-State = Literal["loading", "ready", "draining", "failed", "stopped"]
+State = Literal["loading", "ready", "empty", "draining", "failed", "stopped"]
 
 _T = TypeVar("_T")
 
@@ -37,65 +48,42 @@ _WARM_UP_WIDTHS = (1, DecodingOptions().beam_size)
 _STOP_TIMEOUT_S = 10.0
 
 
-@dataclass(frozen=True)
-class TranslateOutcome:
-    """The answer to a translation request.
-
-    Args:
-        results: For each text its translation, or why there is none.
-        num_source_tokens: Of all texts.
-        num_target_tokens: Of all translations.
-        queue_ms: How long its first sentence waited for the model, in milliseconds.
-        decode_ms: From there to its last sentence's end.
-        total_ms: All told.
-    """
-
-    results: list[Translation | Exception]
-    num_source_tokens: int
-    num_target_tokens: int
-    queue_ms: float
-    decode_ms: float
-    total_ms: float
-
-
 class TranslationService:
     """Everything behind the routes. Its methods belong to the event loop.
 
     Args:
         settings: Limits, deadline, budget.
         metrics: Told what happens.
-        load: Gives the translator; called on the engine's thread.
+        bundles: Gives translators.
         clock: Seconds that only go forward.
+        detector: Tells languages; lingua does unless given.
     """
 
     def __init__(
         self,
         settings: Settings,
         metrics: Metrics,
-        load: Callable[[], Translator],
+        bundles: BundleSource,
         clock: Callable[[], float] = time.monotonic,
+        detector: LanguageDetector | None = None,
     ) -> None:
         self._settings = settings
         self._metrics = metrics
         self._clock = clock
-        self._engine = Engine(
-            load,
-            Scheduler(Budget(settings.max_batch_tokens, settings.max_batch_rows), settings.queue_sentences, clock),
-            metrics,
-            [width for width in _WARM_UP_WIDTHS if width <= settings.max_beam_size],
-            self._loaded_on_engine_thread,
-        )
+        budget = Budget(settings.max_batch_tokens, settings.max_batch_rows)
+        self._engine = Engine(Scheduler(budget, settings.queue_sentences, clock), metrics)
+        self._bridge = EngineBridge(self._engine)
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="verso-prepare")
-        self._translator: Translator | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._registry = Registry()
+        widths = [width for width in _WARM_UP_WIDTHS if width <= settings.max_beam_size]
+        self._store = ModelStore(bundles, self._registry, self._bridge, widths, self._models_changed)
+        self._router = Router(self._registry, detector or LanguageDetector(), self._on_pool)
+        self._tasks: set[asyncio.Task[Any]] = set()  # what goes on whether or not somebody waits for it
         self._loaded = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._active: set[asyncio.Task[Any]] = set()
-        self._giving_up = False
+        self._requests = RunningRequests()
         self._state: State = "loading"
-        self.failure: BaseException | None = None
-        """Why the model could not be loaded, in state ``failed``."""
+        self.failure: Exception | None = None
+        """Why the models could not be loaded, in state ``failed``."""
 
     @property
     def state(self) -> State:
@@ -103,27 +91,55 @@ class TranslationService:
         return self._state
 
     @property
-    def manifests(self) -> list[Manifest]:
-        """What is loaded; empty until then."""
-        return [] if self._translator is None else [self._translator.manifest]
-
-    @property
-    def device(self) -> str:
-        """Where the model lives."""
-        return "" if self._translator is None else self._translator.device
+    def models(self) -> list[LoadedModel]:
+        """What is loaded, in the order it serves."""
+        return list(self._registry)
 
     async def start(self) -> None:
-        """Begin to load the model; returns at once."""
-        self._loop = asyncio.get_running_loop()
+        """Begin to load the models; returns at once."""
         self._engine.start()
+        self._keep(self._load_configured())
 
     async def wait_loaded(self) -> None:
-        """Wait until the model is loaded, or known not to load (``failure``)."""
+        """Wait until the models are loaded, or known not to load (``failure``)."""
         await self._loaded.wait()
 
     def not_ready(self) -> NotReady:
         """Why a request is not taken now."""
-        return NotReady(5.0 if self._state == "loading" else 1.0, self._state)
+        return NotReady(5.0 if self._state in ("loading", "empty") else 1.0, self._state)
+
+    async def load_model(self, file: str, sha256: str | None) -> LoadedModel:
+        """Load one bundle more; it is loaded even if the caller does not wait.
+
+        Args:
+            file: Its path, relative to a folder of the bundles configured, or ``auto``.
+            sha256: The digest it must have, where one is wanted.
+
+        Raises:
+            NotReady: The first models are still loading, or the service ends.
+            ServiceError: See :meth:`app.model_store.ModelStore.load`.
+        """
+        self._require("ready", "empty")
+        return await self._finish_anyway(self._store.load(file, sha256))
+
+    async def unload_model(self, name: str) -> float:
+        """Unload a model; requests that use it finish first, within the time to drain.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            Seconds it took.
+
+        Raises:
+            NotReady: The first models are still loading, or the service ends.
+            UnknownModel: It is not loaded.
+        """
+        self._require("ready", "empty")
+        try:
+            return await self._finish_anyway(self._store.unload(name, self._settings.drain_timeout_s))
+        except Dropped:
+            raise self.not_ready() from None
 
     async def translate(
         self,
@@ -151,38 +167,47 @@ class TranslationService:
             DeadlineExceeded: It took too long; the work was stopped.
         """
         began = self._clock()
-        with self._counted():
-            translator = self._ready_translator()
-            pair = translator.resolve_pair(source, target)
+        num_characters = sum(map(len, texts))
+        with self._counted() as used:
             async with self._deadline() as timeout:
-                prepared = await self._off_loop(
-                    sum(map(len, texts)), lambda: [translator.prepare(text, *pair) for text in texts]
-                )
-                submitted = self._clock()
-                outcomes, queue_s = await self._decode(prepared, options, timeout)
-                decoded = self._clock()
-                weights = await self._align(prepared, outcomes, timeout) if return_alignment else [None] * len(prepared)
-                results = await self._off_loop(
-                    sum(map(len, texts)),
+                routes = await self._router.route(texts, source, target)
+                self._use(used, routes)
+                some_model = self._registry.names[0]
+                jobs = await self._off_loop(
+                    num_characters,
                     lambda: [
-                        _complete(translator, text, own, aligned)
-                        for text, own, aligned in zip(prepared, outcomes, weights, strict=True)
+                        Job.of(text, route)
+                        for text, route in zip(texts, routes, strict=True)
+                        if isinstance(route, Route)
                     ],
                 )
-        done = [result for result in results if not isinstance(result, Exception)]
-        total_s = self._clock() - began
+                submitted = self._clock()
+                outcomes, queue_s = await self._decode(jobs, options, timeout)
+                decoded = self._clock()
+                weights = await self._align(jobs, outcomes, timeout) if return_alignment else [None] * len(jobs)
+                completed = await self._off_loop(
+                    num_characters, lambda: [complete(*done) for done in zip(jobs, outcomes, weights, strict=True)]
+                )
+                by_job = iter(completed)
+                results = [
+                    next(by_job) if isinstance(route, Route) else answer_without_model(text, route, return_alignment)
+                    for text, route in zip(texts, routes, strict=True)
+                ]
+        translations = [text.result for text in results if not isinstance(text.result, Exception)]
+        by_models = [text.model for text in results if text.model and not isinstance(text.result, Exception)]
         return TranslateOutcome(
-            results=results,
-            num_source_tokens=sum(result.num_source_tokens for result in done),
-            num_target_tokens=sum(result.num_target_tokens for result in done),
+            texts=results,
+            model=(by_models or [some_model])[0],
+            num_source_tokens=sum(translation.num_source_tokens for translation in translations),
+            num_target_tokens=sum(translation.num_target_tokens for translation in translations),
             queue_ms=queue_s * 1000,
             decode_ms=max(0.0, decoded - submitted - queue_s) * 1000,
-            total_ms=total_s * 1000,
+            total_ms=(self._clock() - began) * 1000,
         )
 
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None
-    ) -> Attention:
+    ) -> AttentionOutcome:
         """All attention weights behind one sentence and its translation.
 
         Args:
@@ -199,13 +224,19 @@ class TranslationService:
             DeadlineExceeded: It took too long.
             InferenceFailed: The model failed.
         """
-        with self._counted():
-            self._ready_translator().resolve_pair(source, target)
+        with self._counted() as used:
             async with self._deadline() as timeout:
-                attention: Attention = await self._call(
-                    lambda translator: translator.attention(text, options, source, target, target_text), timeout
+                routes = await self._router.route([text], source, target)
+                self._use(used, routes)
+                route = routes[0]
+                if not isinstance(route, Route):
+                    raise self._no_attention(text, target, route)
+                pair = (route.source, route.target)
+                translator = route.model.translator
+                attention = await self._bridge.call(
+                    lambda: translator.attention(text, options, *pair, target_text), timeout
                 )
-        return attention
+                return AttentionOutcome(attention, route.model.name, route.detected)
 
     async def drain(self, timeout_s: float) -> bool:
         """Take no new requests and let running ones finish.
@@ -216,76 +247,82 @@ class TranslationService:
         Returns:
             Whether all finished.
         """
-        if self._state in ("loading", "ready"):
+        if self._state in ("loading", "ready", "empty"):
             self._change_state("draining")
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._idle.wait()
-        except TimeoutError:
-            self._giving_up = True
-            for task in list(self._active):
-                task.cancel()
-            return False
-        return True
+        return await self._requests.finish(timeout_s, self.not_ready())
 
     async def stop(self) -> None:
         """End the engine's thread; whoever still waits is refused."""
-        # A model that is still loading cannot be interrupted; its thread ends with the process.
-        timeout_s = _STOP_TIMEOUT_S if self._loaded.is_set() else 0.0
         if self._state != "failed":
             self._change_state("stopped")
-        self._loaded.set()
-        await asyncio.get_running_loop().run_in_executor(None, self._engine.stop, timeout_s)
+        self._loaded.set()  # a model that still loads cannot be interrupted; its thread ends with the process
+        await asyncio.get_running_loop().run_in_executor(None, self._engine.stop, _STOP_TIMEOUT_S)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _loaded_on_engine_thread(self, loaded: Translator | BaseException) -> None:
-        assert self._loop is not None
-        with contextlib.suppress(RuntimeError):  # the loop ended while the model was loading
-            self._loop.call_soon_threadsafe(self._on_loaded, loaded)
-
-    def _on_loaded(self, loaded: Translator | BaseException) -> None:
-        if isinstance(loaded, BaseException):
-            self.failure = loaded
+    async def _load_configured(self) -> None:
+        try:
+            await self._store.load_configured(self._settings.threads)
+        except Dropped:
+            logger.debug("stopped while the models were loading")
+        except Exception as error:
+            logger.debug("the models could not be loaded", exc_info=True)
+            self.failure = error
             if self._state != "stopped":
                 self._change_state("failed")
         else:
-            self._translator = loaded
             if self._state == "loading":
                 self._change_state("ready")
         self._loaded.set()
+
+    async def _finish_anyway(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Wait for something that goes on even if the waiting task is cancelled."""
+        return await asyncio.shield(self._keep(work))
+
+    def _keep(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _models_changed(self) -> None:
+        self._metrics.models_changed(len(self._registry))
+        if self._state in ("ready", "empty"):
+            self._change_state("ready" if len(self._registry) else "empty")
 
     def _change_state(self, state: State) -> None:
         self._state = state
         self._metrics.ready_changed(state == "ready")
 
-    def _ready_translator(self) -> Translator:
-        if self._state != "ready" or self._translator is None:
+    def _require(self, *states: State) -> None:
+        if self._state not in states:
             raise self.not_ready()
-        return self._translator
 
     @contextlib.contextmanager
-    def _counted(self) -> Iterator[None]:
-        """Mark the current task as a running request: draining waits for it, and gives it up in the end."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._active.add(task)
-        self._idle.clear()
+    def _counted(self) -> Iterator[contextlib.ExitStack]:
+        """Mark the current task as a running request; gives what holds on to the models it uses."""
         try:
-            yield
+            with self._requests.entered(), contextlib.ExitStack() as used:
+                self._require("ready")
+                yield used
         except Dropped:
             if self._state == "ready":  # nobody stopped the engine: it died, and /readyz is to say so
                 self._change_state("failed")
             raise self.not_ready() from None
-        except asyncio.CancelledError:
-            if not self._giving_up:
-                raise
-            # Not the client's doing: the time to drain is over, and it is owed an answer.
-            task.uncancel()
-            raise self.not_ready() from None
-        finally:
-            self._active.discard(task)
-            if not self._active:
-                self._idle.set()
+
+    def _use(self, used: contextlib.ExitStack, routes: Sequence[Route | Unchanged | Exception]) -> None:
+        """Let the models chosen wait for the current request before they are unloaded."""
+        self._require("ready")  # telling languages took a while
+        for model in {route.model for route in routes if isinstance(route, Route)}:
+            used.enter_context(model.requests.entered())
+
+    def _no_attention(self, text: str, target: str | None, route: Unchanged | Exception) -> Exception:
+        """Why a sentence that needs no translation, or has none, has no attention weights."""
+        if isinstance(route, Exception):
+            return route
+        if route.detected is None:
+            return LanguageNotDetected(self._registry.pairs) if text.strip() else EmptySource()
+        detected = route.detected
+        return DetectedPairNotServed(detected.language, detected.confidence, target, self._registry.pairs)
 
     @contextlib.asynccontextmanager
     async def _deadline(self) -> AsyncIterator[asyncio.Timeout]:
@@ -295,111 +332,47 @@ class TranslationService:
         except TimeoutError:
             raise DeadlineExceeded(self._settings.deadline_s) from None
 
+    async def _on_pool(self, run: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, run)
+
     async def _off_loop(self, num_characters: int, run: Callable[[], _T]) -> _T:
         if num_characters <= _SMALL_CHARACTERS:
             return run()
-        return await asyncio.get_running_loop().run_in_executor(self._pool, run)
+        return await self._on_pool(run)
 
     async def _decode(
-        self, prepared: Sequence[PreparedText], options: DecodingOptions, timeout: asyncio.Timeout
+        self, jobs: Sequence[Job], options: DecodingOptions, timeout: asyncio.Timeout
     ) -> tuple[list[list[Hypothesis | Exception]], float]:
-        """The outcome of every sentence, by text, and the seconds until the first one joined the model."""
-        sources = [segment.token_ids for text in prepared for segment in text.segments]
+        """The outcome of every sentence, by text, and the seconds until the first one joined its model."""
+        sources = [
+            SourceSentence(job.translator, segment.token_ids, job.text.target_prefix)
+            for job in jobs
+            for segment in job.text.segments
+        ]
         if not sources:
-            return [[] for _ in prepared], 0.0
+            return [[] for _ in jobs], 0.0
         if len(sources) > self._settings.queue_sentences:
             # Trying again would never help, so this is no full queue.
             raise LimitExceeded("text", len(sources), self._settings.queue_sentences, "sentences in one request")
-        outcomes, queue_s = await self._submit(sources, options, timeout)
+        outcomes, queue_s = await self._bridge.decode(sources, options, timeout)
         by_text = iter(outcomes)
-        return [[next(by_text) for _ in text.segments] for text in prepared], queue_s
-
-    async def _submit(
-        self, sources: list[list[int]], options: DecodingOptions, timeout: asyncio.Timeout
-    ) -> tuple[list[Hypothesis | Exception], float]:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-        outcomes: list[Any] = [None] * len(sources)
-        left = len(sources)
-
-        def deliver(place: int, outcome: object) -> None:  # on the engine's thread
-            nonlocal left
-            outcomes[place] = outcome
-            left -= 1
-            if left == 0:
-                _tell(loop, done)
-
-        sentences = self._engine.submit(sources, options, deliver)
-        await self._until(done, {sentence.key for sentence in sentences}, timeout)
-        for outcome in outcomes:
-            if isinstance(outcome, Dropped):
-                raise outcome
-        return outcomes, min(sentence.started_at - sentence.arrived_at for sentence in sentences)
+        return [[next(by_text) for _ in job.text.segments] for job in jobs], queue_s
 
     async def _align(
         self,
-        prepared: Sequence[PreparedText],
+        jobs: Sequence[Job],
         outcomes: Sequence[Sequence[Hypothesis | Exception]],
         timeout: asyncio.Timeout,
     ) -> list[Any]:
-        async def align(text: PreparedText, own: Sequence[Hypothesis | Exception]) -> Any:
+        async def align(job: Job, own: Sequence[Hypothesis | Exception]) -> Any:
             hypotheses = [outcome for outcome in own if isinstance(outcome, Hypothesis)]
             if not own:
                 return []  # a blank text: nothing to ask the model
             if len(hypotheses) < len(own):
                 return None
             try:
-                return await self._call(lambda translator: translator.align(text, hypotheses), timeout)
+                return await self._bridge.call(lambda: job.translator.align(job.text, hypotheses), timeout)
             except (InferenceFailed, ModelError) as failure:
                 return failure
 
-        return [await align(text, own) for text, own in zip(prepared, outcomes, strict=True)]
-
-    async def _call(self, run: Callable[[Translator], Any], timeout: asyncio.Timeout) -> Any:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-        result: list[object] = []
-
-        def deliver(outcome: object) -> None:  # on the engine's thread
-            result.append(outcome)
-            _tell(loop, done)
-
-        key = self._engine.call(run, deliver)
-        await self._until(done, {key}, timeout)
-        if isinstance(result[0], Exception):
-            raise result[0]
-        return result[0]
-
-    async def _until(self, done: asyncio.Future[None], keys: Collection[int], timeout: asyncio.Timeout) -> None:
-        """Wait for the engine; withdraw from it if the deadline or a client that left cuts the wait short."""
-        try:
-            await done
-        except asyncio.CancelledError:
-            self._engine.withdraw(keys, expired=timeout.expired())
-            raise
-
-
-def _complete(
-    translator: Translator, text: PreparedText, outcomes: Sequence[Hypothesis | Exception], weights: Any
-) -> Translation | Exception:
-    """A text's translation, or the first failure among its sentences."""
-    for outcome in (*outcomes, weights):
-        if isinstance(outcome, Exception):
-            return outcome
-    try:
-        return translator.complete(text, [outcome for outcome in outcomes if isinstance(outcome, Hypothesis)], weights)
-    except Exception:
-        # One text must not take the others of its request along.
-        logger.exception("a text could not be put together")
-        return InferenceFailed()
-
-
-def _tell(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
-    """Wake the waiting task; it may have left, and at the very end the loop may have, too."""
-
-    def finish() -> None:
-        if not done.done():
-            done.set_result(None)
-
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(finish)
+        return [await align(job, own) for job, own in zip(jobs, outcomes, strict=True)]

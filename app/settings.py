@@ -7,11 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from app.errors import SettingsError
 
 ENV_PREFIX = "VERSO_"
+
+AUTO = "auto"
+"""As the name of a bundle: the translator that ships."""
+
+MIN_TOKEN_CHARACTERS = 16
+"""Shortest secret that lets somebody load and unload bundles."""
 
 
 def _digest(value: str | None) -> str | None:
@@ -26,10 +32,26 @@ def _root_path(value: str) -> str:
     return value
 
 
+def _token(value: SecretStr | None) -> SecretStr | None:
+    if value is not None:
+        token = value.get_secret_value()
+        if len(token) < MIN_TOKEN_CHARACTERS:
+            raise ValueError(f"must have at least {MIN_TOKEN_CHARACTERS} characters")
+        if not all("!" <= character <= "~" for character in token):
+            raise ValueError("must be of visible ASCII characters, so that it fits a header")
+    return value
+
+
 class Settings(BaseModel):
     """Read once, from ``VERSO_*``, and handed to ``create_app``."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True,
+        use_attribute_docstrings=True,
+        extra="forbid",
+        protected_namespaces=(),
+        hide_input_in_errors=True,  # one of them is a secret
+    )
 
     host: str = Field(default="127.0.0.1", min_length=1)
     """Address to listen on; 0.0.0.0 is every IPv4 address of the machine."""
@@ -40,8 +62,14 @@ class Settings(BaseModel):
     root_path: Annotated[str, AfterValidator(_root_path)] = ""
     """Path under which a proxy publishes the service, such as /verso."""
 
-    model: str = Field(default="auto", min_length=1)
+    model: str = Field(default=AUTO, min_length=1)
     """A bundle to serve, or auto: the translator that ships, its bundle built for the device on first use."""
+
+    models: str | None = None
+    """Several bundles: a folder (every .pt file in it), or files separated by commas, auto possibly among them."""
+
+    auto_bundle: Path | None = None
+    """A bundle made beforehand that auto stands for, as in the container; built on first use unless set."""
 
     model_sha256: Annotated[str | None, AfterValidator(_digest)] = None
     """SHA-256 the bundle must have; another file is refused before anything of it runs."""
@@ -91,11 +119,23 @@ class Settings(BaseModel):
     keep_alive_s: int = Field(default=30, ge=1, le=86_400)
     """Seconds an idle connection is kept open."""
 
+    admin_token: Annotated[SecretStr | None, AfterValidator(_token)] = None
+    """Secret of 16 characters or more that lets its bearer load and unload bundles; the routes are off unless set."""
+
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe log lines that are written."""
 
     @model_validator(mode="after")
     def _relations_hold(self) -> Self:
+        if self.models is not None and self.model != AUTO:
+            raise ValueError(
+                f"{ENV_PREFIX}MODEL is {self.model!r} and {ENV_PREFIX}MODELS is {self.models!r}: set one of them"
+            )
+        if self.models is not None and self.model_sha256 is not None:
+            raise ValueError(
+                f"{ENV_PREFIX}MODEL_SHA256 is the digest of one bundle and {ENV_PREFIX}MODELS names several: "
+                f"unset it, or serve one bundle with {ENV_PREFIX}MODEL"
+            )
         if self.max_hypotheses > self.max_beam_size:
             raise ValueError(
                 f"{ENV_PREFIX}MAX_HYPOTHESES is {self.max_hypotheses}, more than {ENV_PREFIX}MAX_BEAM_SIZE, which is "
@@ -107,6 +147,10 @@ class Settings(BaseModel):
                 f"{self.max_batch_rows}: the widest beam would fit no batch"
             )
         return self
+
+
+SECRETS = frozenset({"admin_token"})
+"""Settings whose value is never repeated."""
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
@@ -141,4 +185,6 @@ def _sentence(problem: Any) -> str:
     message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     if not problem["loc"]:
         return message
-    return f"{ENV_PREFIX}{str(problem['loc'][0]).upper()} is {problem['input']!r}: {message[0].lower()}{message[1:]}"
+    name = str(problem["loc"][0])
+    given = "" if name in SECRETS else f" is {problem['input']!r}"
+    return f"{ENV_PREFIX}{name.upper()}{given}: {message[0].lower()}{message[1:]}"

@@ -90,7 +90,11 @@ class ModelConfig:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise ConfigError(f"{name} is {value!r}; it must be a number.")
-        if isinstance(self.position_offset, bool) or not isinstance(self.position_offset, int) or self.position_offset < 0:
+        if (
+            isinstance(self.position_offset, bool)
+            or not isinstance(self.position_offset, int)
+            or self.position_offset < 0
+        ):
             raise ConfigError(f"position_offset is {self.position_offset!r}; it must be a whole number of at least 0.")
         for name in (
             "share_embeddings",
@@ -117,7 +121,9 @@ class ModelConfig:
         if self.activation not in ("relu", "silu", "gelu"):
             raise ConfigError(f"activation is {self.activation!r}; it must be 'relu', 'silu' or 'gelu'.")
         if self.positions not in get_args(PositionTable):
-            raise ConfigError(f"positions is {self.positions!r}; it must be one of {', '.join(get_args(PositionTable))}.")
+            raise ConfigError(
+                f"positions is {self.positions!r}; it must be one of {', '.join(get_args(PositionTable))}."
+            )
         if self.norm not in ("pre", "post"):
             raise ConfigError(f"norm is {self.norm!r}; it must be 'pre' or 'post'.")
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
@@ -129,9 +135,7 @@ class ModelConfig:
     @property
     def decoder_stack(self) -> ModelConfig:
         """The same architecture as the decoder's layers see it: with their own heads and width."""
-        return replace(
-            self, num_heads=self.decoder_num_heads or self.num_heads, d_ff=self.decoder_d_ff or self.d_ff
-        )
+        return replace(self, num_heads=self.decoder_num_heads or self.num_heads, d_ff=self.decoder_d_ff or self.d_ff)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, ready for JSON."""

@@ -299,7 +299,9 @@ def restore_tokenizer(facts: Mapping[str, Any], files: Mapping[str, bytes]) -> T
             )
         return _KINDS[facts["kind"]](facts, files)
     except KeyError as error:
-        raise ArtifactError(f"The bundle's tokenizer is incomplete: it has no {error}; make the bundle again.") from error
+        raise ArtifactError(
+            f"The bundle's tokenizer is incomplete: it has no {error}; make the bundle again."
+        ) from error
 
 
 def read_vocabulary(content: bytes, name: str) -> dict[str, int]:

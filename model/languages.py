@@ -26,6 +26,7 @@ def standard_code(code: str) -> str:
         return code.strip().lower()
 
 
+@functools.lru_cache(maxsize=4096)
 def plain_code(code: str) -> str:
     """The language alone, without script and region: ``zh`` for ``zh-Hant``, ``ar`` for ``arb_Arab``."""
     try:
@@ -139,4 +140,8 @@ def closest(code: str, supported: tuple[str, ...]) -> str | None:
     if not langcodes.tag_is_valid(asked):
         return None
     match, distance = langcodes.closest_match(asked, list(by_code), max_distance=_FARTHEST)
-    return by_code.get(match) if distance <= _FARTHEST else None
+    if distance <= _FARTHEST:
+        return by_code.get(match)
+    # ko for ko-Hang: where only one member of a language is there, it is the one that is meant.
+    members = [own for own in supported if plain_code(own) == plain_code(asked)]
+    return members[0] if len(members) == 1 and "-" not in asked else None

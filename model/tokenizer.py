@@ -25,6 +25,7 @@ END_ID = 3
 Span = tuple[int, int]
 """Characters ``text[start:end]``; (n, n) where a token stands for no character."""
 
+
 class TextTokenizer(Protocol):
     """What a translator needs of a tokenizer, whichever family's it is."""
 

@@ -22,7 +22,7 @@ from model.errors import (
     TargetTooLong,
     UnsupportedPair,
 )
-from model.languages import closest
+from model.languages import closest, plain_code
 from model.padding import pad
 from model.segmentation import Segment, join_text, split_text
 from model.tokenizer import Span
@@ -311,7 +311,7 @@ class Translator:
             return True
 
         segments: list[PreparedSegment] = []
-        for segment in split_text(text, _primary(source), fits):
+        for segment in split_text(text, plain_code(source), fits):
             part = text[segment.start : segment.end]
             # Numbers, rules and emoji on their own say the same in every language.
             if any(character.isalpha() for character in part):
@@ -410,7 +410,7 @@ class Translator:
         stripped = text.strip()
         if not stripped:
             raise EmptySource
-        sentences = split_text(stripped, _primary(pair[0]), lambda part: True)
+        sentences = split_text(stripped, plain_code(pair[0]), lambda part: True)
         if len(sentences) > 1:
             raise SeveralSentences(len(sentences))
         source_ids = self._tokenizer.encode(stripped, pair[1], pair[0])
@@ -508,11 +508,6 @@ class Translator:
             target_at += len(answer)
             source_at = segment.end
         return tuple(links)
-
-
-def _primary(code: str) -> str:
-    """The language alone, without script and region: what splitting into sentences knows."""
-    return code.split("-")[0]
 
 
 def _mean_score(hypotheses: Sequence[Hypothesis]) -> float | None:

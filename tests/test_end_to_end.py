@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +22,20 @@ import httpx
 import numpy as np
 import pytest
 
+from model.export import export_bundle
+from model.training.checkpoint import load_checkpoint
+
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE_S = 120.0
 
 
 class Server:
-    """``python -m app`` around a bundle."""
+    """``python -m app`` around a bundle, or a folder of them."""
 
-    def __init__(self, bundle: Path, **settings: str) -> None:
+    def __init__(self, bundles: Path, **settings: str) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
-        told = {"VERSO_MODEL": str(bundle), "VERSO_PORT": "0", "VERSO_DEVICE": "cpu", "VERSO_THREADS": "1", **settings}
+        which = "VERSO_MODELS" if bundles.is_dir() else "VERSO_MODEL"
+        told = {which: str(bundles), "VERSO_PORT": "0", "VERSO_DEVICE": "cpu", "VERSO_THREADS": "1", **settings}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "app"], cwd=ROOT, env=clean | told, stderr=subprocess.PIPE, text=True
         )
@@ -161,6 +168,104 @@ def test_a_bundle_that_does_not_load_ends_the_process_with_one_clear_line(toy_bu
     assert server.finish() == 1
     assert [line for line in server.lines if not line.startswith("{")] == [server.lines[-1]]
     assert "cut short" in server.lines[-1]
+
+
+def renamed_toy(toy_checkpoint: Path, path: Path, name: str, *pairs: tuple[str, str]) -> Path:
+    """The toy under another name, said to translate other pairs."""
+    checkpoint = load_checkpoint(toy_checkpoint)
+    renamed = replace(checkpoint, facts={**checkpoint.facts, "name": name, "pairs": pairs})
+    export_bundle(renamed, "float32", path, report=lambda line: None)
+    return path
+
+
+@pytest.fixture(scope="module")
+def french_bundle(toy_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The toy as a translator from French, whose French is English."""
+    return renamed_toy(toy_checkpoint, tmp_path_factory.mktemp("french") / "french.pt", "french", ("fr", "de"))
+
+
+def test_two_bundles_of_a_folder_serve_each_its_pairs(toy_bundle: Path, french_bundle: Path, tmp_path: Path) -> None:
+    for bundle in (toy_bundle, french_bundle):
+        shutil.copy(bundle, tmp_path)
+    server = Server(tmp_path)
+    try:
+        server.wait_until_ready()
+        assert [model["name"] for model in server.client.get("/models").json()["models"]] == ["french", "toy"]
+        for source, model in (("fr-CA", "french"), ("EN", "toy")):
+            answer = server.translate(text="red cat.", source=source)
+            assert answer["translations"][0]["text"] == "rot Katze."
+            assert (answer["model"], answer["translations"][0]["model"]) == (model, model)
+        refused = server.client.post("/translate", json={"text": "red cat.", "source": "de", "target": "fr"})
+        assert refused.status_code == 422
+        assert "name one of: fr-de, de-en, en-de" in refused.json()["detail"]
+        texts = ["red cat sees old house.", "alte Katze sieht rotes Haus.", "42"]
+        found = server.translate(text=texts, source="auto")["translations"]
+        assert [entry["text"] for entry in found] == ["rot Katze sieht alt Haus.", *texts[1:]]
+        assert [entry["source"] for entry in found] == ["en", "de", "zxx"]
+        assert found[0]["detected"]["language"] == "en"
+        assert 0.5 < found[0]["detected"]["confidence"] <= 1
+        assert found[2]["detected"] is None
+        attention = server.client.post("/attention", json={"text": "red cat.", "source": "auto", "target": "de"})
+        assert (attention.json()["model"], attention.json()["detected"]["language"]) == ("toy", "en")
+        assert server.stop() == 0
+    finally:
+        server.process.kill()
+        server.finish()
+
+
+def test_a_bundle_comes_and_goes_while_translations_run(toy_bundle: Path, french_bundle: Path, tmp_path: Path) -> None:
+    shutil.copy(toy_bundle, tmp_path)
+    token = "a-secret-of-the-operator"
+    server = Server(tmp_path, VERSO_ADMIN_TOKEN=token)
+    as_operator = {"authorization": f"Bearer {token}"}
+    done = threading.Event()
+
+    def keep_asking(source: str) -> list[str]:
+        found = []
+        while not done.is_set():
+            found.append(server.translate(text="red cat sees old dog.", source=source)["translations"][0]["text"])
+        return found
+
+    try:
+        server.wait_until_ready()
+        shutil.copy(french_bundle, tmp_path)
+        with ThreadPoolExecutor(6) as clients:
+            english = [clients.submit(keep_asking, "en") for _ in range(3)]
+            told = {"file": "french.pt", "sha256": hashlib.sha256(french_bundle.read_bytes()).hexdigest()}
+            assert server.client.post("/admin/models", json=told).status_code == 401
+            loaded = server.client.post("/admin/models", json=told, headers=as_operator)
+            assert (loaded.status_code, loaded.json()["name"]) == (201, "french")
+            assert server.client.post("/admin/models", json=told, headers=as_operator).status_code == 409
+            assert server.translate(text="old tree.", source="fr")["translations"][0]["text"] == "alt Baum."
+            long = clients.submit(server.translate, text=["red cat sees old dog."] * 100, source="fr")
+            while "verso_queue_sentences 0.0" in server.client.get("/metrics").text and not long.done():
+                pass
+            gone = server.client.delete("/admin/models/french", headers=as_operator)
+            assert (gone.status_code, gone.json()["name"]) == (200, "french")
+            assert {entry["text"] for entry in long.result()["translations"]} == {"rot Katze sieht alt Hund."}
+            refused = server.client.post("/translate", json={"text": "old tree.", "source": "fr", "target": "de"})
+            assert (refused.status_code, refused.json()["code"]) == (422, "unsupported_pair")
+            done.set()
+            for one in english:
+                assert set(one.result()) == {"rot Katze sieht alt Hund."}
+        assert "verso_models 1.0" in server.client.get("/metrics").text
+        assert server.client.delete("/admin/models/toy", headers=as_operator).status_code == 200
+        assert server.client.get("/readyz").status_code == 503
+        assert server.stop() == 0
+        assert not any(token in line for line in server.lines)
+    finally:
+        done.set()
+        server.process.kill()
+        server.finish()
+
+
+def test_two_bundles_of_one_name_end_the_process_with_one_clear_line(toy_bundle: Path, tmp_path: Path) -> None:
+    for name in ("one.pt", "two.pt"):
+        shutil.copy(toy_bundle, tmp_path / name)
+    server = Server(tmp_path)
+    assert server.finish() == 1
+    assert [line for line in server.lines if not line.startswith("{")] == [server.lines[-1]]
+    assert "two bundles called 'toy'" in server.lines[-1]
 
 
 def test_training_on_the_command_line_can_be_stopped_and_resumed(toy_checkpoint: Path, tmp_path: Path) -> None:

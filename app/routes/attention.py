@@ -19,8 +19,9 @@ from app.limits import check_attention_limits, check_attention_size
 from app.logs import log_fields
 from app.negotiation import choose_media_type
 from app.openapi import ATTENTION_ERRORS, ATTENTION_EXAMPLE, ATTENTION_REQUESTS, answers, request_body
+from app.outcomes import AttentionOutcome
 from app.request_body import read_request
-from app.schemas import AttentionKind, AttentionRequest, AttentionResponse
+from app.schemas import AttentionKind, AttentionRequest, AttentionResponse, detected_body
 from app.service import TranslationService
 from app.settings import Settings
 
@@ -68,6 +69,8 @@ async def attention(request: Request) -> Response:
     `Accept` chooses the form: `application/json`, `application/x-npz` (arrays named `encoder`, `decoder`, `cross`,
     each with its `…_layers` and `…_heads`, besides the lists of tokens and `translation`), or
     `image/png` (one kind and one layer: the last, unless `layers` names one).
+
+    With `source: auto` the sentence's language is told first; a sentence in the target language has no weights.
     """
     settings: Settings = request.app.state.settings
     service: TranslationService = request.app.state.service
@@ -78,7 +81,7 @@ async def attention(request: Request) -> Response:
     if media_type == PNG:
         _require_one_picture(asked)
 
-    result = await service.attention(
+    outcome = await service.attention(
         asked.text,
         source=asked.source,
         target=asked.target,
@@ -86,18 +89,18 @@ async def attention(request: Request) -> Response:
         target_text=asked.target_text,
     )
 
+    result = outcome.attention
     log_fields(request.scope).update(source_tokens=len(result.source_tokens), target_tokens=len(result.target_tokens))
     selections = select(result, asked, only_last_layer=media_type == PNG)
-    model = service.manifests[0].name
     # Writing a large answer takes tens of milliseconds, which the event loop does not have.
     if media_type == NPZ:
-        content = await asyncio.to_thread(as_npz, result, selections)
+        content = await asyncio.to_thread(as_npz, outcome, selections)
     elif media_type == PNG:
         content = await asyncio.to_thread(as_png, result, selections[0])
     else:
         num_cells = sum(selection.weights.size for selection in selections)
         check_attention_size(num_cells, settings)
-        content = await asyncio.to_thread(as_json, result, selections, model)
+        content = await asyncio.to_thread(as_json, outcome, selections)
     return Response(content, media_type=media_type)
 
 
@@ -163,23 +166,24 @@ def _out_of_range(field: str, numbers: Sequence[int], count: int, what: str) -> 
     ]
 
 
-def as_json(result: Attention, selections: Sequence[Selection], model: str) -> bytes:
+def as_json(outcome: AttentionOutcome, selections: Sequence[Selection]) -> bytes:
     """The answer as JSON, weights rounded to seven decimals.
 
     It is written row by row: one call for all of a large answer would hold the interpreter's lock, and with it
     the event loop, to its end.
 
     Args:
-        result: Tokens and translation.
+        outcome: Tokens, translation, model and detected language.
         selections: The weights.
-        model: Name of the model that answered.
     """
+    result, detected = outcome.attention, detected_body(outcome.detected)
     head = {
         "source_tokens": result.source_tokens,
         "target_tokens": result.target_tokens,
         "decoder_input_tokens": result.decoder_input_tokens,
         "translation": result.translation,
-        "model": model,
+        "model": outcome.model,
+        "detected": None if detected is None else detected.model_dump(),
     }
     parts = [json.dumps(head, ensure_ascii=False)[:-1]]
     for selection in selections:
@@ -198,13 +202,14 @@ def _nested(weights: npt.NDArray[np.float64]) -> str:
     return "[" + ", ".join(_nested(part) for part in weights) + "]"
 
 
-def as_npz(result: Attention, selections: Sequence[Selection]) -> bytes:
+def as_npz(outcome: AttentionOutcome, selections: Sequence[Selection]) -> bytes:
     """The answer as NumPy's archive of arrays; it holds no pickled object.
 
     Args:
-        result: Tokens and translation.
+        outcome: Tokens, translation and detected language.
         selections: The weights.
     """
+    result = outcome.attention
     arrays: dict[str, npt.NDArray[np.generic]] = {
         "source_tokens": np.array(result.source_tokens, dtype=np.str_),
         "target_tokens": np.array(result.target_tokens, dtype=np.str_),
@@ -215,6 +220,9 @@ def as_npz(result: Attention, selections: Sequence[Selection]) -> bytes:
         arrays[selection.kind] = selection.weights
         arrays[f"{selection.kind}_layers"] = np.array(selection.layers)
         arrays[f"{selection.kind}_heads"] = np.array(selection.heads)
+    if outcome.detected is not None:
+        arrays["detected_language"] = np.array(outcome.detected.language, dtype=np.str_)
+        arrays["detected_confidence"] = np.array(outcome.detected.confidence)
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **arrays)
     return file.getvalue()

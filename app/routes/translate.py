@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
@@ -13,6 +10,7 @@ from app.limits import check_translate_limits
 from app.logs import log_fields
 from app.negotiation import choose_media_type
 from app.openapi import TRANSLATE_ERRORS, TRANSLATE_EXAMPLE, TRANSLATE_REQUESTS, answers, request_body
+from app.outcomes import TextOutcome
 from app.request_body import read_request
 from app.schemas import (
     AlignmentLinkBody,
@@ -24,12 +22,10 @@ from app.schemas import (
     TranslateResponse,
     TranslationBody,
     UsageBody,
+    detected_body,
 )
 from app.service import TranslationService
 from app.settings import Settings
-
-if TYPE_CHECKING:
-    from model.translator import Translation
 
 router = APIRouter(tags=["translation"])
 
@@ -48,6 +44,11 @@ async def translate(request: Request) -> Response:
     blank lines) comes back as it was. Nothing is cut: a sentence that is too long for the model is split further.
     A text that fails has an `error` at its place in `translations` and the others are answered; where there is
     only one text, its error is the answer.
+
+    With `source: auto` the language of each text is told by itself, among the languages loaded, from its first few
+    thousand characters; `detected` names it. A text without letters, and one that is in the target language already,
+    comes back as it is. A text whose language cannot be told, or is not translated into the target, fails alone.
+    `target` may be left out where the language leaves a single pair.
     """
     settings: Settings = request.app.state.settings
     service: TranslationService = request.app.state.service
@@ -80,16 +81,17 @@ async def translate(request: Request) -> Response:
     if failures and len(texts) == 1:
         raise failures[0]
     answer = TranslateResponse(
-        translations=[_entry(result) for result in outcome.results],
-        model=_model_of(outcome.results, service),
+        translations=[_entry(text) for text in outcome.texts],
+        model=outcome.model,
         usage=usage,
         timings_ms=timings,
     )
     return Response(answer.model_dump_json(), media_type="application/json")
 
 
-def _entry(result: Translation | Exception) -> TranslationBody | FailedTranslationBody:
+def _entry(text: TextOutcome) -> TranslationBody | FailedTranslationBody:
     """One text's place in the answer."""
+    result = text.result
     if isinstance(result, Exception):
         return FailedTranslationBody(error=ProblemBody.model_validate(problem_for(result).to_dict()))
     alignment = result.alignment
@@ -106,15 +108,6 @@ def _entry(result: Translation | Exception) -> TranslationBody | FailedTranslati
         alignment=None
         if alignment is None
         else [AlignmentLinkBody(source=link.source, target=link.target, weight=link.weight) for link in alignment],
+        model=text.model,
+        detected=detected_body(text.detected),
     )
-
-
-def _model_of(results: Sequence[Translation | Exception], service: TranslationService) -> str:
-    """The name of the model that serves the pair translated."""
-    for result in results:
-        if isinstance(result, Exception):
-            continue
-        for manifest in service.manifests:
-            if (result.source, result.target) in manifest.pairs:
-                return manifest.name
-    return service.manifests[0].name

@@ -14,6 +14,7 @@ from model.commands.models import (
     add_model_arguments,
     decoding_options,
     load_translator,
+    parse_pair,
     with_progress,
 )
 from model.errors import ConfigError
@@ -51,14 +52,17 @@ def run(arguments: argparse.Namespace) -> int:
 
     options = decoding_options(arguments)
     translator = load_translator(arguments)
-    pairs = [f"{source}-{target}" for source, target in translator.manifest.pairs]
-    for pair in arguments.pair or []:
-        if pair not in pairs:
-            raise ConfigError(f"--pair is {pair!r}; the model has {', '.join(pairs)}.")
+    directions = translator.manifest.directions
+    pairs = [parse_pair(text) for text in arguments.pair or []] or list(directions.pairs)
+    if not pairs:
+        raise ConfigError(f"The model translates {directions.describe()}; choose with --pair.")
+    for source, target in pairs:
+        if (source, target) not in directions:
+            raise ConfigError(f"--pair is '{source}-{target}'; the model has {directions.describe()}.")
     results: dict[str, dict[str, Any]] = {}
     for base in arguments.test:
-        for pair in arguments.pair or pairs:
-            source, target = pair.split("-")
+        for source, target in pairs:
+            pair = f"{source}-{target}"
             lines = read_parallel(base, (source, target))[: arguments.limit]
             began = time.monotonic()
             translations = translator.translate(

@@ -1,15 +1,20 @@
-"""``python -m model inspect``: what a bundle or checkpoint says about itself."""
+"""``python -m model inspect``: what a bundle or checkpoint says about itself, and how large its parts are."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import zipfile
 from pathlib import Path
+from typing import Any
 
-HELP = "print the manifest of a bundle or checkpoint"
+import torch
+
+HELP = "print what a bundle or checkpoint is: languages, licence, sizes, parameters, manifest"
 EPILOG = """\
-example:
+examples:
   python -m model inspect verso.pt
+  python -m model inspect verso.pt --json | jq .manifest.scores
 No code of the file is run.
 """
 
@@ -17,17 +22,75 @@ No code of the file is run.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
     parser.add_argument("file", type=Path, help="a bundle or a checkpoint")
+    parser.add_argument("--json", action="store_true", help="everything as one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print it as JSON."""
-    from model.bundle import is_checkpoint, read_manifest
+    """Print it."""
+    found = _inspected(arguments.file)
+    if not arguments.json:
+        print("\n".join(_summary(found)), end="\n\n")
+        print(json.dumps(found["manifest"], ensure_ascii=False, indent=1, sort_keys=True))
+    else:
+        print(json.dumps(found, ensure_ascii=False, indent=1, sort_keys=True))
+    return 0
+
+
+def _inspected(path: Path) -> dict[str, Any]:
+    from model.bundle import Manifest, is_checkpoint, read_manifest
+    from model.config import ModelConfig
     from model.training.checkpoint import load_checkpoint
 
-    if not is_checkpoint(arguments.file):
-        print(read_manifest(arguments.file).to_json())
-        return 0
-    checkpoint = load_checkpoint(arguments.file)
-    facts = {key: value for key, value in checkpoint.facts.items() if key != "dev_sample"}
-    print(json.dumps({**facts, "architecture": checkpoint.config.to_dict()}, ensure_ascii=False, indent=1))
-    return 0
+    if is_checkpoint(path):
+        checkpoint = load_checkpoint(path)
+        kind, manifest = "checkpoint", Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, "float32")
+    else:
+        kind, manifest = "bundle", read_manifest(path)
+    return {
+        "kind": kind,
+        "manifest": json.loads(manifest.to_json()),
+        "directions": manifest.directions.describe(at_most=1000),
+        "parameters": _parameters(ModelConfig.from_dict(manifest.architecture)),
+        "bytes": _sizes(path),
+    }
+
+
+def _parameters(config: Any) -> dict[str, int]:
+    """Parameters of each part; of tied ones each number counts once, where it is first used."""
+    from model.transformer import Transformer
+
+    with torch.device("meta"):
+        transformer = Transformer(config, pad_id=0)
+    counts: dict[str, int] = {}
+    for name, parameter in transformer.named_parameters():
+        part = name.split(".")[0].removesuffix("_norm")
+        counts[part] = counts.get(part, 0) + parameter.numel()
+    return {**counts, "total": sum(counts.values())}
+
+
+def _sizes(path: Path) -> dict[str, int]:
+    """Bytes of the file and of what is in it."""
+    sizes = {"file": path.stat().st_size, "weights": 0, "vocabulary": 0, "other": 0}
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            parts = member.filename.split("/")
+            vocabulary = "extra" in parts and parts[-1] != "manifest.json"
+            weights = parts[-2] in ("data", "constants") if len(parts) > 1 else False
+            sizes["vocabulary" if vocabulary else "weights" if weights else "other"] += member.file_size
+    return sizes
+
+
+def _summary(found: dict[str, Any]) -> list[str]:
+    manifest, parameters, sizes = found["manifest"], found["parameters"], found["bytes"]
+    lines = [
+        f"{manifest['name']}: {found['kind']}, {manifest['precision']}, {sizes['file'] / 1e6:.1f} MB "
+        f"(weights {sizes['weights'] / 1e6:.1f}, vocabulary {sizes['vocabulary'] / 1e6:.1f})",
+        f"translates   {found['directions']}",
+        f"licence      {manifest['licence']}" + "".join(f"\n             {text}" for text in manifest["attribution"]),
+        f"sentences    up to {manifest['max_source_tokens']} tokens; longer ones are split",
+        f"parameters   {parameters['total'] / 1e6:.2f} M",
+    ]
+    lines += [
+        f"  {part.replace('_', ' '):<18} {count / 1e6:>8.2f} M" for part, count in parameters.items() if part != "total"
+    ]
+    return lines

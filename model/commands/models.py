@@ -6,13 +6,15 @@ import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from tqdm import tqdm
 
 from model.bundle import Bundle, Manifest, is_checkpoint, resolve_device
-from model.decoding.options import DecodingOptions
+from model.decoding.options import DecodingOptions, Scoring
+from model.errors import ConfigError
+from model.languages import standard_code
 from model.translator import Translator
 
 
@@ -67,13 +69,31 @@ def add_pair_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", metavar="XX", help="language wanted")
 
 
+def parse_pair(text: str) -> tuple[str, str]:
+    """``en-de`` as its two codes; where codes hold hyphens themselves, ``en:zh-Hans``.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    parts = text.split(":") if ":" in text else text.split("-")
+    if len(parts) != 2 or not all(parts):
+        raise ConfigError(f"--pair is {text!r}; it must be two codes, like en-de (or en:zh-Hans).")
+    return standard_code(parts[0]), standard_code(parts[1])
+
+
 def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
     """Everything :class:`model.decoding.options.DecodingOptions` holds."""
     defaults = DecodingOptions()
     parser.add_argument("--decoding", choices=("greedy", "beam"), default=defaults.decoding, help="default beam")
     parser.add_argument("--beam-size", type=int, default=defaults.beam_size, help="hypotheses kept; default 4")
     parser.add_argument(
-        "--length-penalty", type=float, default=defaults.length_penalty, help="0 favours short answers; default 1"
+        "--length-penalty", type=float, default=None, help="0 favours short answers; default: the model's own, mostly 1"
+    )
+    parser.add_argument(
+        "--scoring",
+        choices=get_args(Scoring),
+        default=None,
+        help="whose rules compare hypotheses (docs/import.md); default: the model's own",
     )
     parser.add_argument("--min-new-tokens", type=int, default=0, help="no answer ends before; default 0")
     parser.add_argument(
@@ -90,6 +110,7 @@ def decoding_options(arguments: argparse.Namespace, **more: Any) -> DecodingOpti
         decoding=arguments.decoding,
         beam_size=arguments.beam_size,
         length_penalty=arguments.length_penalty,
+        scoring=arguments.scoring,
         min_new_tokens=arguments.min_new_tokens,
         max_new_tokens=arguments.max_new_tokens,
         no_repeat_ngram_size=arguments.no_repeat_ngram_size,

@@ -30,7 +30,7 @@ class BeamSearch:
         policy: The model's way of decoding.
     """
 
-    def __init__(self, token_filter: TokenFilter, end_id: int, width: int, policy: DecodingPolicy = DecodingPolicy()) -> None:
+    def __init__(self, token_filter: TokenFilter, end_id: int, width: int, policy: DecodingPolicy) -> None:
         self.width = width
         self._policy = policy
         self._filter = token_filter

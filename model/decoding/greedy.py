@@ -26,7 +26,7 @@ class GreedySearch:
 
     width = 1
 
-    def __init__(self, token_filter: TokenFilter, end_id: int, policy: DecodingPolicy = DecodingPolicy()) -> None:
+    def __init__(self, token_filter: TokenFilter, end_id: int, policy: DecodingPolicy) -> None:
         self._filter = token_filter
         self._end_id = end_id
         self._policy = policy

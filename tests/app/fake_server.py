@@ -12,7 +12,7 @@ import time
 
 from app.__main__ import main
 from model.errors import ArtifactError
-from tests.app.fakes import FakeTranslator
+from tests.app.fakes import FakeBundles, FakeTranslator, manifest_of
 
 
 def load() -> FakeTranslator:
@@ -24,4 +24,4 @@ def load() -> FakeTranslator:
 
 
 if __name__ == "__main__":
-    sys.exit(main(load=load))
+    sys.exit(main(bundles=FakeBundles(load, files={"fr.pt": FakeTranslator(manifest=manifest_of("fr", "fr-en"))})))

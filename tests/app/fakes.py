@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from app.detection import Detection, LanguageDetector
+from app.errors import BundleNotFound
 from model.bundle import Bundle, Manifest
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest, Finished
@@ -39,12 +41,15 @@ MANIFEST = Manifest(
 class FakeTokenizer:
     """Characters are tokens."""
 
-    def encode(self, text: str, target: str) -> list[int]:
+    def encode(self, text: str, target: str, source: str) -> list[int]:
         return [2, *map(ord, text), 3]
 
-    def encode_with_offsets(self, text: str, target: str) -> tuple[list[int], list[Span]]:
+    def encode_with_offsets(self, text: str, target: str, source: str) -> tuple[list[int], list[Span]]:
         spans = [(place, place + 1) for place in range(len(text))]
-        return self.encode(text, target), [(0, 0), *spans, (len(text), len(text))]
+        return self.encode(text, target, source), [(0, 0), *spans, (len(text), len(text))]
+
+    def target_prefix(self, target: str) -> tuple[int, ...]:
+        return (ord(target[0]),)
 
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(map(chr, ids)).upper()
@@ -58,6 +63,7 @@ class Log:
     """What the cohorts were told to do."""
 
     joins: list[int] = field(default_factory=list)
+    prefixes: list[tuple[int, ...]] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
 
@@ -84,6 +90,7 @@ class FakeCohort:
     def join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
         self._translator.log.joins.append(len(requests))
         for request in requests:
+            self._translator.log.prefixes.append(request.target_prefix)
             self._requests[request.key] = request
             self._done[request.key] = 0
         return self._advance([request.key for request in requests])
@@ -127,11 +134,12 @@ class FakeTranslator(Translator):
 
     Args:
         step_s: Seconds each step takes.
+        manifest: What it says about itself.
     """
 
-    def __init__(self, step_s: float = 0.0) -> None:
+    def __init__(self, step_s: float = 0.0, manifest: Manifest = MANIFEST) -> None:
         tokenizer: Any = FakeTokenizer()
-        super().__init__(Bundle(None, tokenizer, MANIFEST, torch.device("cpu"), "0" * 64))
+        super().__init__(Bundle(None, tokenizer, manifest, torch.device("cpu"), "0" * 64))
         self.step_s = step_s
         self.step_gate = threading.Event()
         self.step_gate.set()
@@ -170,8 +178,68 @@ class FakeTranslator(Translator):
         return Attention(words, words, words, target_text or text.upper(), uniform, uniform, uniform)
 
 
-def held_translator() -> FakeTranslator:
+def manifest_of(name: str, *pairs: str, languages: tuple[str, ...] = ()) -> Manifest:
+    """What a model says about itself; pairs as ``en-de``."""
+    split = [pair.partition("-") for pair in pairs]
+    return replace(MANIFEST, name=name, pairs=tuple((a, b) for a, _, b in split), languages=languages)
+
+
+def held_translator(manifest: Manifest = MANIFEST) -> FakeTranslator:
     """A translator whose steps wait until its ``step_gate`` is set."""
-    translator = FakeTranslator()
+    translator = FakeTranslator(manifest=manifest)
     translator.step_gate.clear()
     return translator
+
+
+class FakeBundles:
+    """Bundles that need no file.
+
+    Args:
+        configured: Translators to start with, or what gives them.
+        files: Translators, or what gives one, that may be loaded later, by file.
+    """
+
+    def __init__(
+        self,
+        *configured: FakeTranslator | Callable[[], FakeTranslator],
+        files: dict[str, FakeTranslator | Callable[[], FakeTranslator]] | None = None,
+    ) -> None:
+        self.configured = configured
+        self.files = files or {}
+        self.loads: list[tuple[str, str | None]] = []
+
+    def load_configured(self) -> list[FakeTranslator]:
+        return [_made(one) for one in self.configured]
+
+    def name_of(self, file: str) -> str:
+        if file not in self.files:
+            raise BundleNotFound(file, list(self.files))
+        one = self.files[file]
+        return one.manifest.name if isinstance(one, FakeTranslator) else file.removesuffix(".pt")
+
+    def load(self, file: str, sha256: str | None) -> FakeTranslator:
+        self.loads.append((file, sha256))
+        return _made(self.files[file])
+
+
+def _made(one: FakeTranslator | Callable[[], FakeTranslator]) -> FakeTranslator:
+    return one if isinstance(one, FakeTranslator) else one()
+
+
+class WordDetector(LanguageDetector):
+    """Tells languages by their article, as far as they are asked for.
+
+    Args:
+        codes: For each word the codes of the languages it may be of.
+    """
+
+    def __init__(self, codes: dict[str, tuple[str, ...]] | None = None) -> None:
+        super().__init__()
+        self.codes = codes or {"the": ("en",), "der": ("de",), "le": ("fr",)}
+
+    def detect(self, texts: Sequence[str], languages: tuple[str, ...]) -> list[Detection | None]:
+        return [self._tell(text.split()[0], languages) for text in texts]
+
+    def _tell(self, word: str, languages: tuple[str, ...]) -> Detection | None:
+        known = tuple(code for code in self.codes.get(word, ()) if code in languages)
+        return Detection(known[0], 0.9, known) if known else None

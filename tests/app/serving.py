@@ -13,12 +13,15 @@ import torch
 from fastapi import FastAPI
 from torch import Tensor
 
+from app.detection import Detection
 from app.errors import NotReady
 from app.main import create_app
+from app.outcomes import AttentionOutcome
 from app.settings import Settings
 from model.bundle import Manifest
 from model.decoding.options import DecodingOptions
 from model.translator import Attention
+from tests.app.fakes import FakeBundles
 
 MANIFEST = Manifest(
     name="rote",
@@ -28,6 +31,8 @@ MANIFEST = Manifest(
     max_source_tokens=64,
     max_target_tokens=64,
     licence="Apache-2.0",
+    languages=("en", "de", "fr"),
+    decoding={"scoring": "marian"},
     attribution=("Nobody",),
 )
 
@@ -58,13 +63,35 @@ class RoteTranslation:
 
 
 @dataclass(frozen=True)
+class RoteText:
+    result: RoteTranslation | Exception
+    model: str | None
+    detected: Detection | None
+
+
+@dataclass(frozen=True)
 class RoteOutcome:
-    results: list[RoteTranslation | Exception]
+    texts: list[RoteText]
+    model: str = "rote"
     num_source_tokens: int = 5
     num_target_tokens: int = 4
     queue_ms: float = 0.25
     decode_ms: float = 2.0
     total_ms: float = 3.0
+
+    @property
+    def results(self) -> list[RoteTranslation | Exception]:
+        return [text.result for text in self.texts]
+
+
+@dataclass(frozen=True)
+class RoteModel:
+    manifest: Manifest = MANIFEST
+    device: str = "cpu"
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
 
 
 def random_weights(layers: int, heads: int, rows: int, columns: int) -> Tensor:
@@ -83,11 +110,11 @@ class RoteService:
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     started: asyncio.Event = field(default_factory=asyncio.Event)
     request_error: Exception | None = None
-    device: str = "cpu"
+    detected: Detection | None = None
 
     @property
-    def manifests(self) -> list[Manifest]:
-        return [] if self.state == "loading" else [MANIFEST]
+    def models(self) -> list[RoteModel]:
+        return [] if self.state in ("loading", "empty") else [RoteModel()]
 
     def not_ready(self) -> NotReady:
         return NotReady(5.0, self.state)
@@ -110,7 +137,10 @@ class RoteService:
                 await asyncio.Event().wait()
             finally:
                 self.cancelled.set()
-        return RoteOutcome([self._translation(text, options, return_alignment) for text in texts])
+        found = [self._translation(text, options, return_alignment) for text in texts]
+        return RoteOutcome(
+            [RoteText(one, None if isinstance(one, Exception) else "rote", self.detected) for one in found]
+        )
 
     def _translation(self, text: str, options: DecodingOptions, return_alignment: bool) -> RoteTranslation | Exception:
         if text in self.errors:
@@ -122,14 +152,14 @@ class RoteService:
 
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None
-    ) -> Attention:
+    ) -> AttentionOutcome:
         self.calls.append({"text": text, "target_text": target_text, "options": options})
         if self.request_error is not None:
             raise self.request_error
         words = text.split()
         answer = (target_text or text.upper()).split()
         size, length = len(words), len(answer)
-        return Attention(
+        attention = Attention(
             source_tokens=words,
             target_tokens=answer,
             decoder_input_tokens=["<s>", *answer[:-1]],
@@ -138,11 +168,24 @@ class RoteService:
             decoder=random_weights(2, 4, length, length),
             cross=random_weights(2, 4, length, size),
         )
+        return AttentionOutcome(attention, "rote", self.detected)
+
+    async def load_model(self, file: str, sha256: str | None) -> RoteModel:
+        self.calls.append({"file": file, "sha256": sha256})
+        if self.request_error is not None:
+            raise self.request_error
+        return RoteModel()
+
+    async def unload_model(self, name: str) -> float:
+        self.calls.append({"unload": name})
+        if self.request_error is not None:
+            raise self.request_error
+        return 0.25
 
 
 def rote_app(service: RoteService, **settings: Any) -> FastAPI:
     """The application with its service replaced; nothing is loaded and no thread started."""
-    app = create_app(Settings(**settings), load=_never_called)
+    app = create_app(Settings(**settings), FakeBundles(_never_called))
     app.state.service = service
     return app
 

@@ -10,6 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
+from app.detection import Detection
 from app.schemas import AttentionResponse
 from model.errors import EmptySource, SeveralSentences, SourceTooLong
 from tests.app.serving import RoteService, client_of, random_weights, rote_app
@@ -70,6 +71,16 @@ async def test_a_given_translation_is_looked_at_instead_of_a_decoded_one(
     assert answer["translation"] == "das alte haus"
     assert service.calls[0]["target_text"] == "das alte haus"
     assert service.calls[0]["options"].decoding == "greedy"
+
+
+async def test_a_language_that_was_detected_is_named(client: httpx.AsyncClient, service: RoteService) -> None:
+    assert (await ask(client)).json()["detected"] is None
+    service.detected = Detection("en", 0.75, ("en",))
+    assert (await ask(client, source="auto")).json()["detected"] == {"language": "en", "confidence": 0.75}
+    response = await ask(client, "application/x-npz", source="auto")
+    with np.load(io.BytesIO(response.content), allow_pickle=False) as arrays:
+        assert str(arrays["detected_language"]) == "en"
+        assert float(arrays["detected_confidence"]) == 0.75
 
 
 async def test_npz_holds_the_same_arrays_and_nothing_pickled(client: httpx.AsyncClient) -> None:

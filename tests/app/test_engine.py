@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import queue
 import random
 import threading
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,10 +17,10 @@ import pytest
 from app.engine import Dropped, Engine
 from app.errors import InferenceFailed, QueueFull
 from app.metrics import Metrics
-from app.scheduler import Budget, Scheduler
+from app.scheduler import Budget, Scheduler, SourceSentence, WaitingSentence
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import DecodingError, EmptySource
-from tests.app.fakes import FakeCohort, FakeTranslator, held_translator
+from tests.app.fakes import FakeCohort, FakeTranslator, held_translator, manifest_of
 
 PATIENCE_S = 30.0
 GREEDY = DecodingOptions(decoding="greedy")
@@ -46,19 +48,29 @@ class Inbox:
         return self._queue.empty()
 
 
+class FakeEngine(Engine):
+    """An engine whose sentences are for one model unless another is named."""
+
+    def __init__(self, translator: FakeTranslator, max_waiting: int = 100, max_rows: int = 64) -> None:
+        super().__init__(Scheduler(Budget(100_000, max_rows), max_waiting, time.monotonic), Metrics())
+        self.translator = translator
+
+    def ask(
+        self,
+        sources: list[list[int]],
+        options: DecodingOptions,
+        deliver: Callable[[int, object], None],
+        translator: FakeTranslator | None = None,
+    ) -> list[WaitingSentence]:
+        model = translator or self.translator
+        return self.submit([SourceSentence(model, token_ids, (9,)) for token_ids in sources], options, deliver)
+
+
 @contextmanager
-def engine_of(translator: FakeTranslator, max_waiting: int = 100, max_rows: int = 64) -> Iterator[Engine]:
-    loaded: queue.Queue[object] = queue.Queue()
-    engine = Engine(
-        lambda: translator,
-        Scheduler(Budget(100_000, max_rows), max_waiting, time.monotonic),
-        Metrics(),
-        [1, 4],
-        loaded.put,
-    )
+def engine_of(translator: FakeTranslator, max_waiting: int = 100, max_rows: int = 64) -> Iterator[FakeEngine]:
+    engine = FakeEngine(translator, max_waiting, max_rows)
     engine.start()
     try:
-        assert loaded.get(timeout=PATIENCE_S) is translator
         yield engine
     finally:
         translator.step_gate.set()
@@ -82,9 +94,10 @@ def until(condition: Any) -> None:
         time.sleep(0.002)
 
 
-def counted(engine: Engine, outcome: str) -> float:
+def counted(engine: Engine, outcome: str, model: str = "fake") -> float:
     """Sentences that left this way."""
-    return engine._metrics.registry.get_sample_value("verso_sentences_total", {"outcome": outcome}) or 0.0
+    labels = {"model": model, "outcome": outcome}
+    return engine._metrics.registry.get_sample_value("verso_sentences_total", labels) or 0.0
 
 
 def holds_nothing(engine: Engine) -> bool:
@@ -93,19 +106,13 @@ def holds_nothing(engine: Engine) -> bool:
         return not (engine._running or engine._decoding or engine._withdrawn or engine._calls or engine._calling)
 
 
-def test_the_model_is_warmed_up_before_it_is_called_loaded() -> None:
-    translator = FakeTranslator()
-    with engine_of(translator):
-        assert translator.warmed_up == [1, 4]
-
-
 def test_sentences_of_several_callers_decode_together() -> None:
     translator = held_translator()
     inbox, other = Inbox(), Inbox()
     with engine_of(translator) as engine:
-        engine.submit([ids("first")], GREEDY, inbox.deliver)
+        engine.ask([ids("first")], GREEDY, inbox.deliver)
         until(lambda: translator.log.joins == [1])
-        engine.submit([ids("second"), ids("third")], GREEDY, other.deliver)
+        engine.ask([ids("second"), ids("third")], GREEDY, other.deliver)
         translator.step_gate.set()
         assert text_of(inbox.take(1)[0]) == "first"
         assert sorted(map(text_of, other.take(2).values())) == ["second", "third"]
@@ -116,7 +123,7 @@ def test_a_short_sentence_does_not_wait_for_a_long_one() -> None:
     translator = FakeTranslator(step_s=0.001)
     inbox = Inbox()
     with engine_of(translator) as engine:
-        engine.submit([ids("x" * 150), ids("y")], GREEDY, inbox.deliver)
+        engine.ask([ids("x" * 150), ids("y")], GREEDY, inbox.deliver)
         assert list(inbox.take(1)) == [1]
         assert list(inbox.take(1)) == [0]
 
@@ -125,10 +132,10 @@ def test_different_widths_run_side_by_side() -> None:
     translator = held_translator()
     inbox = Inbox()
     with engine_of(translator) as engine:
-        engine.submit([ids("greedy" * 10)], GREEDY, inbox.deliver)
+        engine.ask([ids("greedy" * 10)], GREEDY, inbox.deliver)
         assert translator.stepping.wait(PATIENCE_S)
         beam = DecodingOptions(beam_size=3, num_hypotheses=2)
-        engine.submit([ids("beam")], beam, lambda _, outcome: inbox.deliver(1, outcome))
+        engine.ask([ids("beam")], beam, lambda _, outcome: inbox.deliver(1, outcome))
         translator.step_gate.set()
         first = inbox.take(1)[1]
         assert text_of(first) == "beam", "it came later, is shorter and waits for nobody"
@@ -136,19 +143,89 @@ def test_different_widths_run_side_by_side() -> None:
         assert text_of(inbox.take(1)[0]) == "greedy" * 10
 
 
+def test_two_models_run_side_by_side_each_on_its_own_sentences() -> None:
+    first, second = held_translator(), FakeTranslator(manifest=manifest_of("second", "fr-en"))
+    inbox, other = Inbox(), Inbox()
+    with engine_of(first) as engine:
+        engine.ask([ids("first" * 10)], GREEDY, inbox.deliver)
+        assert first.stepping.wait(PATIENCE_S)
+        engine.ask([ids("second")], GREEDY, other.deliver, second)
+        first.step_gate.set()
+        assert text_of(other.take(1)[0]) == "second", "it is shorter and waits for nobody"
+        assert text_of(inbox.take(1)[0]) == "first" * 10
+        until(lambda: holds_nothing(engine))
+        assert (counted(engine, "finished"), counted(engine, "finished", "second")) == (1, 1)
+    assert (first.log.joins, second.log.joins) == ([1], [1])
+    assert max(first.log.steps + second.log.steps) == 1
+
+
+def test_models_share_the_rows_that_decode_at_once() -> None:
+    first, second = held_translator(), FakeTranslator(manifest=manifest_of("second", "fr-en"))
+    inbox, other = Inbox(), Inbox()
+    with engine_of(first, max_rows=2) as engine:
+        engine.ask([ids("one"), ids("two")], GREEDY, inbox.deliver)
+        until(lambda: first.log.joins == [2])
+        engine.ask([ids("waits")], GREEDY, other.deliver, second)
+        assert engine.num_waiting == 1
+        assert second.log.joins == []
+        first.step_gate.set()
+        inbox.take(2)
+        assert text_of(other.take(1)[0]) == "waits"
+
+
+def test_a_model_that_fails_leaves_the_others_alone() -> None:
+    good, bad = held_translator(), FakeTranslator(manifest=manifest_of("bad", "fr-en"))
+    inbox, other = Inbox(), Inbox()
+    with engine_of(good) as engine:
+        engine.ask([ids("good"), ids("fine")], GREEDY, inbox.deliver)
+        until(lambda: good.log.joins == [2])
+        engine.ask([ids("boom"), ids("innocent")], GREEDY, other.deliver, bad)
+        good.step_gate.set()
+        found = other.take(2)
+        assert isinstance(found[0], InferenceFailed)
+        assert text_of(found[1]) == "innocent", "it starts again, in its own model"
+        inbox.take(2)
+        until(lambda: holds_nothing(engine))
+    assert (good.log.joins, bad.log.joins) == ([2], [2, 1, 1])
+
+
+def test_answers_are_made_to_begin_as_their_model_wants() -> None:
+    translator = FakeTranslator()
+    inbox = Inbox()
+    with engine_of(translator) as engine:
+        engine.ask([ids("a")], GREEDY, inbox.deliver)
+        inbox.take(1)
+    assert translator.log.prefixes == [(9,)]
+
+
+def test_the_engine_lets_go_of_a_model_nobody_uses_any_more() -> None:
+    kept, gone = FakeTranslator(), held_translator()
+    inbox = Inbox()
+    with engine_of(kept) as engine:
+        (left,) = engine.ask([ids("left" * 20)], GREEDY, inbox.deliver, gone)
+        assert gone.stepping.wait(PATIENCE_S)
+        seen = weakref.ref(gone)
+        engine.withdraw({left.key})
+        gone.step_gate.set()
+        del gone, left
+        engine.call(lambda: gc.collect(), lambda outcome: inbox.deliver(1, outcome))
+        inbox.take(1)
+        assert seen() is None
+
+
 def test_a_sentence_whose_client_left_is_not_decoded() -> None:
     translator = held_translator()
     inbox = Inbox()
     with engine_of(translator, max_rows=1) as engine:
-        running = engine.submit([ids("running")], GREEDY, inbox.deliver)
+        running = engine.ask([ids("running")], GREEDY, inbox.deliver)
         until(lambda: translator.log.joins == [1])
-        waiting = engine.submit([ids("waiting")], GREEDY, inbox.deliver)
+        waiting = engine.ask([ids("waiting")], GREEDY, inbox.deliver)
         engine.withdraw({waiting[0].key})
         assert engine.num_waiting == 0
         engine.withdraw({running[0].key})
         translator.step_gate.set()
         after = Inbox()
-        engine.submit([ids("after")], GREEDY, after.deliver)
+        engine.ask([ids("after")], GREEDY, after.deliver)
         assert text_of(after.take(1)[0]) == "after"
         until(lambda: not engine._running)
     assert inbox.is_empty
@@ -159,7 +236,7 @@ def test_a_sentence_whose_client_left_is_not_decoded() -> None:
 def test_withdrawing_what_is_done_changes_nothing() -> None:
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:
-        done = engine.submit([ids("x")], GREEDY, inbox.deliver)
+        done = engine.ask([ids("x")], GREEDY, inbox.deliver)
         inbox.take(1)
         until(lambda: not engine._running)
         engine.withdraw({done[0].key, 12345})
@@ -170,20 +247,20 @@ def test_a_sentence_that_breaks_the_model_fails_alone() -> None:
     translator = FakeTranslator()
     inbox = Inbox()
     with engine_of(translator) as engine:
-        engine.submit([ids("good"), ids("boom"), ids("fine")], GREEDY, inbox.deliver)
+        engine.ask([ids("good"), ids("boom"), ids("fine")], GREEDY, inbox.deliver)
         found = inbox.take(3)
         assert text_of(found[0]) == "good"
         assert isinstance(found[1], InferenceFailed)
         assert text_of(found[2]) == "fine"
         until(lambda: not engine._running)
-        engine.submit([ids("again")], GREEDY, inbox.deliver)
+        engine.ask([ids("again")], GREEDY, inbox.deliver)
         assert text_of(inbox.take(1)[0]) == "again"
 
 
 def test_a_sentence_without_a_hypothesis_fails_alone() -> None:
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:
-        engine.submit([ids("nan"), ids("fine")], GREEDY, inbox.deliver)
+        engine.ask([ids("nan"), ids("fine")], GREEDY, inbox.deliver)
         found = inbox.take(2)
         assert isinstance(found[0], DecodingError)
         assert text_of(found[1]) == "fine"
@@ -193,11 +270,11 @@ def test_calls_run_on_the_engine_thread_between_steps() -> None:
     translator = held_translator()
     inbox = Inbox()
     with engine_of(translator) as engine:
-        engine.submit([ids("x" * 100)], GREEDY, inbox.deliver)
+        engine.ask([ids("x" * 100)], GREEDY, inbox.deliver)
         assert translator.stepping.wait(PATIENCE_S)
-        engine.call(lambda owned: (owned is translator, threading.current_thread().name), lambda o: inbox.deliver(1, o))
+        engine.call(lambda: threading.current_thread().name, lambda o: inbox.deliver(1, o))
         translator.step_gate.set()
-        assert inbox.take(1) == {1: (True, "verso-engine")}, "it does not wait for the sentence"
+        assert inbox.take(1) == {1: "verso-engine"}, "it does not wait for the sentence"
         assert text_of(inbox.take(1)[0]) == "x" * 100
 
 
@@ -208,8 +285,8 @@ def test_errors_of_calls_are_translated() -> None:
         raise error
 
     with engine_of(FakeTranslator()) as engine:
-        engine.call(lambda _: fail(EmptySource()), lambda outcome: calls.deliver(0, outcome))
-        engine.call(lambda _: fail(RuntimeError("secret")), lambda outcome: calls.deliver(1, outcome))
+        engine.call(lambda: fail(EmptySource()), lambda outcome: calls.deliver(0, outcome))
+        engine.call(lambda: fail(RuntimeError("secret")), lambda outcome: calls.deliver(1, outcome))
         found = calls.take(2)
     assert isinstance(found[0], EmptySource)
     assert isinstance(found[1], InferenceFailed)
@@ -219,12 +296,12 @@ def test_a_full_line_refuses() -> None:
     translator = held_translator()
     inbox = Inbox()
     with engine_of(translator, max_waiting=2, max_rows=1) as engine:
-        engine.submit([ids("a")], GREEDY, inbox.deliver)
-        engine.submit([ids("bb")], GREEDY, inbox.deliver)
+        engine.ask([ids("a")], GREEDY, inbox.deliver)
+        engine.ask([ids("bb")], GREEDY, inbox.deliver)
         until(lambda: engine.num_waiting == 0)
-        engine.submit([ids("c"), ids("d")], GREEDY, inbox.deliver)
+        engine.ask([ids("c"), ids("d")], GREEDY, inbox.deliver)
         with pytest.raises(QueueFull):
-            engine.submit([ids("e")], GREEDY, inbox.deliver)
+            engine.ask([ids("e")], GREEDY, inbox.deliver)
         assert engine.retry_after_s() >= 1
 
 
@@ -232,7 +309,7 @@ def test_stopping_drops_whoever_still_waits() -> None:
     translator = held_translator()
     inbox = Inbox()
     with engine_of(translator, max_rows=1) as engine:
-        engine.submit([ids("running"), ids("waiting")], GREEDY, inbox.deliver)
+        engine.ask([ids("running"), ids("waiting")], GREEDY, inbox.deliver)
         until(lambda: translator.log.joins == [1])
         stopper = threading.Thread(target=engine.stop, args=(PATIENCE_S,))
         stopper.start()
@@ -241,20 +318,7 @@ def test_stopping_drops_whoever_still_waits() -> None:
         stopper.join(PATIENCE_S)
         assert all(isinstance(outcome, Dropped) for outcome in inbox.take(2).values())
         with pytest.raises(Dropped):
-            engine.submit([ids("late")], GREEDY, inbox.deliver)
-
-
-def test_a_model_that_does_not_load_is_reported() -> None:
-    loaded: queue.Queue[object] = queue.Queue()
-    error = EmptySource()
-
-    def load() -> Any:
-        raise error
-
-    engine = Engine(load, Scheduler(Budget(10, 10), 10, time.monotonic), Metrics(), [1], loaded.put)
-    engine.start()
-    assert loaded.get(timeout=PATIENCE_S) is error
-    engine.stop(PATIENCE_S)
+            engine.ask([ids("late")], GREEDY, inbox.deliver)
 
 
 def test_a_cohort_that_cannot_be_made_costs_its_sentences_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,10 +330,10 @@ def test_a_cohort_that_cannot_be_made_costs_its_sentences_only(monkeypatch: pyte
 
     with engine_of(translator) as engine:
         monkeypatch.setattr(translator, "cohort", no_memory)
-        engine.submit([ids("a"), ids("b")], GREEDY, inbox.deliver)
+        engine.ask([ids("a"), ids("b")], GREEDY, inbox.deliver)
         assert all(isinstance(outcome, InferenceFailed) for outcome in inbox.take(2).values())
         monkeypatch.undo()
-        engine.submit([ids("c")], GREEDY, inbox.deliver)
+        engine.ask([ids("c")], GREEDY, inbox.deliver)
         assert text_of(inbox.take(1)[0]) == "c"
 
 
@@ -291,7 +355,7 @@ def test_a_sentence_starts_at_once_when_the_model_is_idle() -> None:
     with engine_of(translator) as engine:
         for turn in range(3):
             until(lambda: holds_nothing(engine))
-            engine.submit([ids("alone")], GREEDY, inbox.deliver)
+            engine.ask([ids("alone")], GREEDY, inbox.deliver)
             assert text_of(inbox.take(1)[0]) == "alone"
             assert translator.log.joins == [1] * (turn + 1)
 
@@ -306,7 +370,7 @@ def test_a_client_that_leaves_while_its_cohort_is_made_is_not_decoded(monkeypatc
 
     monkeypatch.setattr(translator, "cohort", slow_cohort)
     with engine_of(translator) as engine:
-        (leaving,) = engine.submit([ids("leaving")], GREEDY, inbox.deliver)
+        (leaving,) = engine.ask([ids("leaving")], GREEDY, inbox.deliver)
         assert gate.reached.wait(PATIENCE_S)
         engine.withdraw({leaving.key})
         gate.open.set()
@@ -320,7 +384,7 @@ def test_withdrawing_twice_counts_once() -> None:
     translator = held_translator()
     inbox = Inbox()
     with engine_of(translator) as engine:
-        keys = {sentence.key for sentence in engine.submit([ids("one"), ids("two")], GREEDY, inbox.deliver)}
+        keys = {sentence.key for sentence in engine.ask([ids("one"), ids("two")], GREEDY, inbox.deliver)}
         until(lambda: translator.log.joins == [2])
         engine.withdraw(keys)
         engine.withdraw(keys, expired=True)
@@ -343,7 +407,7 @@ def test_a_client_that_left_hears_nothing_of_the_failure_of_its_cohort(monkeypat
 
     monkeypatch.setattr(FakeCohort, "step", fail_once)
     with engine_of(translator) as engine:
-        left, _ = engine.submit([ids("left"), ids("stays")], GREEDY, inbox.deliver)
+        left, _ = engine.ask([ids("left"), ids("stays")], GREEDY, inbox.deliver)
         assert gate.reached.wait(PATIENCE_S)
         engine.withdraw({left.key})
         gate.open.set()
@@ -363,12 +427,12 @@ def test_a_cohort_that_cannot_let_go_keeps_nobody_from_an_answer(monkeypatch: py
 
     monkeypatch.setattr(FakeCohort, "leave", no_memory)
     with engine_of(translator) as engine:
-        left, _ = engine.submit([ids("left"), ids("stays")], GREEDY, inbox.deliver)
+        left, _ = engine.ask([ids("left"), ids("stays")], GREEDY, inbox.deliver)
         until(lambda: translator.log.joins == [2])
         engine.withdraw({left.key})
         translator.step_gate.set()
         assert text_of(inbox.take(1)[1]) == "stays"
-        engine.submit([ids("next")], GREEDY, inbox.deliver)
+        engine.ask([ids("next")], GREEDY, inbox.deliver)
         assert text_of(inbox.take(1)[0]) == "next"
         until(lambda: holds_nothing(engine))
     assert inbox.is_empty
@@ -381,9 +445,9 @@ def test_a_callback_that_raises_harms_nobody_else() -> None:
         raise ValueError("a bug of the caller")
 
     with engine_of(FakeTranslator()) as engine:
-        engine.submit([ids("lost")], GREEDY, broken)
-        engine.call(lambda owned: owned.device, broken)
-        engine.submit([ids("fine")], GREEDY, inbox.deliver)
+        engine.ask([ids("lost")], GREEDY, broken)
+        engine.call(lambda: 1, broken)
+        engine.ask([ids("fine")], GREEDY, inbox.deliver)
         assert text_of(inbox.take(1)[0]) == "fine"
         until(lambda: holds_nothing(engine))
 
@@ -391,7 +455,7 @@ def test_a_callback_that_raises_harms_nobody_else() -> None:
 def test_the_words_of_an_unforeseen_error_are_not_handed_out() -> None:
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:
-        engine.submit([ids("boom")], GREEDY, inbox.deliver)
+        engine.ask([ids("boom")], GREEDY, inbox.deliver)
         failure = inbox.take(1)[0]
         assert isinstance(failure, InferenceFailed)
         assert "secret" not in str(failure)
@@ -404,9 +468,9 @@ def test_a_sentence_that_breaks_the_model_spares_those_that_decode_already() -> 
     translator = held_translator()
     early, late = Inbox(), Inbox()
     with engine_of(translator) as engine:
-        engine.submit([ids("early"), ids("bird")], GREEDY, early.deliver)
+        engine.ask([ids("early"), ids("bird")], GREEDY, early.deliver)
         until(lambda: translator.log.joins == [2])
-        engine.submit([ids("boom")], GREEDY, late.deliver)
+        engine.ask([ids("boom")], GREEDY, late.deliver)
         translator.step_gate.set()
         assert isinstance(late.take(1)[0], InferenceFailed)
         assert {place: text_of(outcome) for place, outcome in early.take(2).items()} == {0: "early", 1: "bird"}
@@ -419,9 +483,9 @@ def test_after_a_failure_sentences_are_tried_again_one_at_a_time_beside_those_wh
     inbox, other = Inbox(), Inbox()
     with engine_of(translator, max_rows=3) as engine:
         translator.step_gate.clear()
-        engine.submit([ids("boom"), ids("first"), ids("second")], GREEDY, inbox.deliver)
+        engine.ask([ids("boom"), ids("first"), ids("second")], GREEDY, inbox.deliver)
         assert isinstance(inbox.take(1)[0], InferenceFailed)
-        engine.submit([ids("a"), ids("b")], GREEDY, other.deliver)
+        engine.ask([ids("a"), ids("b")], GREEDY, other.deliver)
         translator.step_gate.set()
         inbox.take(2)
         other.take(2)
@@ -433,9 +497,9 @@ def test_asking_for_more_tokens_than_the_model_has_keeps_nobody_out() -> None:
     translator = held_translator()
     inbox, other = Inbox(), Inbox()
     with engine_of(translator) as engine:
-        engine.submit([ids("greedy")], DecodingOptions(decoding="greedy", max_new_tokens=99_999), inbox.deliver)
+        engine.ask([ids("greedy")], DecodingOptions(decoding="greedy", max_new_tokens=99_999), inbox.deliver)
         until(lambda: translator.log.joins == [1])
-        engine.submit([ids("beside")], GREEDY, other.deliver)
+        engine.ask([ids("beside")], GREEDY, other.deliver)
         translator.step_gate.set()
         inbox.take(1)
         other.take(1)
@@ -446,10 +510,10 @@ def test_a_call_given_up_while_it_waits_is_not_made() -> None:
     calls, gate = Inbox(), Gate()
     made: list[str] = []
     with engine_of(FakeTranslator()) as engine:
-        engine.call(lambda _: gate.pass_through(), lambda outcome: calls.deliver(0, outcome))
+        engine.call(lambda: gate.pass_through(), lambda outcome: calls.deliver(0, outcome))
         assert gate.reached.wait(PATIENCE_S)
-        given_up = engine.call(lambda _: made.append("x"), lambda outcome: calls.deliver(1, outcome))
-        engine.call(lambda _: made.append("y"), lambda outcome: calls.deliver(2, outcome))
+        given_up = engine.call(lambda: made.append("x"), lambda outcome: calls.deliver(1, outcome))
+        engine.call(lambda: made.append("y"), lambda outcome: calls.deliver(2, outcome))
         engine.withdraw({given_up})
         gate.open.set()
         assert set(calls.take(2)) == {0, 2}
@@ -461,11 +525,11 @@ def test_a_call_given_up_while_it_waits_is_not_made() -> None:
 def test_nothing_is_delivered_for_a_call_given_up_while_it_is_made() -> None:
     calls, gate = Inbox(), Gate()
     with engine_of(FakeTranslator()) as engine:
-        key = engine.call(lambda _: gate.pass_through(), lambda outcome: calls.deliver(0, outcome))
+        key = engine.call(lambda: gate.pass_through(), lambda outcome: calls.deliver(0, outcome))
         assert gate.reached.wait(PATIENCE_S)
         engine.withdraw({key})
         gate.open.set()
-        engine.call(lambda _: "next", lambda outcome: calls.deliver(1, outcome))
+        engine.call(lambda: "next", lambda outcome: calls.deliver(1, outcome))
         assert calls.take(1) == {1: "next"}
         until(lambda: holds_nothing(engine))
     assert calls.is_empty
@@ -475,44 +539,20 @@ def test_more_calls_than_may_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("app.engine.MAX_CALLS", 2)
     calls, gate = Inbox(), Gate()
     with engine_of(FakeTranslator()) as engine:
-        engine.call(lambda _: gate.pass_through(), lambda outcome: calls.deliver(0, outcome))
+        engine.call(lambda: gate.pass_through(), lambda outcome: calls.deliver(0, outcome))
         assert gate.reached.wait(PATIENCE_S)
-        engine.call(lambda _: 1, lambda outcome: calls.deliver(1, outcome))
-        engine.call(lambda _: 2, lambda outcome: calls.deliver(2, outcome))
+        engine.call(lambda: 1, lambda outcome: calls.deliver(1, outcome))
+        engine.call(lambda: 2, lambda outcome: calls.deliver(2, outcome))
         with pytest.raises(QueueFull):
-            engine.call(lambda _: 3, lambda outcome: calls.deliver(3, outcome))
+            engine.call(lambda: 3, lambda outcome: calls.deliver(3, outcome))
         gate.open.set()
         assert set(calls.take(3)) == {0, 1, 2}
 
 
-def test_who_asked_while_the_model_loaded_is_told_that_it_did_not_load() -> None:
-    inbox, gate = Inbox(), Gate()
-    loaded: queue.Queue[object] = queue.Queue()
-
-    def load() -> Any:
-        gate.pass_through()
-        raise OSError("no such file")
-
-    engine = Engine(load, Scheduler(Budget(100, 10), 10, time.monotonic), Metrics(), [1], loaded.put)
-    engine.start()
-    assert gate.reached.wait(PATIENCE_S)
-    engine.submit([ids("early")], GREEDY, inbox.deliver)
-    engine.call(lambda _: 1, lambda outcome: inbox.deliver(1, outcome))
-    gate.open.set()
-    assert isinstance(loaded.get(timeout=PATIENCE_S), OSError)
-    assert all(isinstance(outcome, Dropped) for outcome in inbox.take(2).values())
-    engine.stop(PATIENCE_S)
-    assert not engine._thread.is_alive()
-    with pytest.raises(Dropped):
-        engine.submit([ids("late")], GREEDY, inbox.deliver)
-    with pytest.raises(Dropped):
-        engine.call(lambda _: 1, lambda outcome: inbox.deliver(2, outcome))
-
-
 def test_an_engine_that_never_started_drops_who_waits_when_it_is_stopped() -> None:
     inbox = Inbox()
-    engine = Engine(FakeTranslator, Scheduler(Budget(100, 10), 10, time.monotonic), Metrics(), [1], lambda _: None)
-    engine.submit([ids("early")], GREEDY, inbox.deliver)
+    engine = FakeEngine(FakeTranslator())
+    engine.ask([ids("early")], GREEDY, inbox.deliver)
     engine.stop(PATIENCE_S)
     engine.stop(PATIENCE_S)
     assert isinstance(inbox.take(1)[0], Dropped)
@@ -522,9 +562,9 @@ def test_an_engine_that_never_started_drops_who_waits_when_it_is_stopped() -> No
 def test_stopping_says_nothing_to_clients_that_left() -> None:
     inbox, gate = Inbox(), Gate()
     with engine_of(FakeTranslator()) as engine:
-        engine.call(lambda _: gate.pass_through(), lambda outcome: None)
+        engine.call(lambda: gate.pass_through(), lambda outcome: None)
         assert gate.reached.wait(PATIENCE_S)
-        left, _ = engine.submit([ids("left"), ids("stays")], GREEDY, inbox.deliver)
+        left, _ = engine.ask([ids("left"), ids("stays")], GREEDY, inbox.deliver)
         engine.withdraw({left.key})
         stopper = threading.Thread(target=engine.stop, args=(PATIENCE_S,))
         stopper.start()
@@ -545,15 +585,15 @@ def test_if_the_thread_dies_of_a_bug_nobody_is_left_waiting(monkeypatch: pytest.
         raise AssertionError("a bug of ours")
 
     with engine_of(FakeTranslator()) as engine:
-        engine.call(lambda _: gate.pass_through(), lambda outcome: None)
+        engine.call(lambda: gate.pass_through(), lambda outcome: None)
         assert gate.reached.wait(PATIENCE_S)
         monkeypatch.setattr(engine._scheduler, "take", bug)
-        engine.submit([ids("waits")], GREEDY, inbox.deliver)
-        engine.call(lambda _: 1, lambda outcome: inbox.deliver(1, outcome))
+        engine.ask([ids("waits")], GREEDY, inbox.deliver)
+        engine.call(lambda: 1, lambda outcome: inbox.deliver(1, outcome))
         gate.open.set()
         assert all(isinstance(outcome, Dropped) for outcome in inbox.take(2).values())
         with pytest.raises(Dropped):
-            engine.submit([ids("late")], GREEDY, inbox.deliver)
+            engine.ask([ids("late")], GREEDY, inbox.deliver)
 
 
 def test_every_sentence_is_settled_once_while_clients_come_go_and_fail() -> None:
@@ -563,7 +603,7 @@ def test_every_sentence_is_settled_once_while_clients_come_go_and_fail() -> None
     submitted: list[dict[tuple[int, int], int]] = [{} for _ in range(num_clients)]
     left: list[set[int]] = [set() for _ in range(num_clients)]
 
-    def client(number: int, engine: Engine) -> None:
+    def client(number: int, engine: FakeEngine) -> None:
         choose = random.Random(number)
         for request in range(num_requests):
             texts = [choose.choice(["a", "bcd", "efghij", "nan", "boom"]) for _ in range(choose.randint(1, 4))]
@@ -572,7 +612,7 @@ def test_every_sentence_is_settled_once_while_clients_come_go_and_fail() -> None
             def deliver(place: int, outcome: object, request: int = request) -> None:
                 delivered[number].put((request, place))
 
-            sentences = engine.submit([ids(text) for text in texts], options, deliver)
+            sentences = engine.ask([ids(text) for text in texts], options, deliver)
             submitted[number].update({(request, place): one.key for place, one in enumerate(sentences)})
             if choose.random() < 0.4:
                 keys = {one.key for one in sentences}

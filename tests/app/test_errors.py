@@ -7,6 +7,9 @@ import pytest
 from app import errors
 from app.errors import PROBLEMS, STARTUP_ONLY, problem_for
 from model import errors as model_errors
+from model.languages import LanguagePairs
+
+PAIRS = LanguagePairs((("en", "de"),))
 
 
 def leaves(kind: type[Exception]) -> set[type[Exception]]:
@@ -33,7 +36,7 @@ def test_codes_are_unique_and_titles_short() -> None:
         (errors.NotReady(5, "loading"), 503, "not_ready"),
         (errors.DeadlineExceeded(30), 504, "deadline_exceeded"),
         (model_errors.SourceTooLong(99, 50), 422, "source_too_long"),
-        (model_errors.UnsupportedPair("en", "fr", [("en", "de")]), 422, "unsupported_pair"),
+        (model_errors.UnsupportedPair("en", "fr", PAIRS), 422, "unsupported_pair"),
         (errors.BodyTooLarge(10), 413, "body_too_large"),
     ],
 )
@@ -78,13 +81,21 @@ ERRORS: list[Exception] = [
     errors.MalformedBody("no JSON at line 1"),
     errors.NotFound("/translat", ["/translate"]),
     errors.MethodNotAllowed("GET", "/translate"),
+    errors.LanguageNotDetected(PAIRS),
+    errors.DetectedPairNotServed("de", 0.97, "fr", PAIRS),
+    errors.Unauthorized(),
+    errors.BundleNotFound("fr-en.pt", ["de-en.pt"]),
+    errors.BundleOutside("../fr-en.pt"),
+    errors.BundleRefused("fr-en.pt is damaged."),
+    errors.ModelAlreadyLoaded("fr-en"),
+    errors.UnknownModel("fr-en", ["de-en"]),
     errors.InvalidRequest([errors.FieldProblem("text", "is missing")]),
     errors.LimitExceeded("text", 200, 128, "texts"),
     model_errors.EmptySource(),
     model_errors.SourceTooLong(99, 50),
     model_errors.TargetTooLong(99, 50),
     model_errors.SeveralSentences(3),
-    model_errors.UnsupportedPair("en", "fr", [("en", "de")]),
+    model_errors.UnsupportedPair("en", "fr", PAIRS),
     model_errors.InvalidOptions("beam_size is 0; it must be 1 to 64."),
     model_errors.DecodingError("NaN"),
 ]
@@ -121,6 +132,8 @@ def test_refusals_that_pass_say_when_to_try_again(error: Exception) -> None:
     ("reason", "said"),
     [
         ("loading", "still loading"),
+        ("empty", "No model is loaded"),
+        ("unloaded", "was unloaded"),
         ("draining", "shutting down"),
         ("failed", "could not be loaded"),
         ("stopped", "has stopped"),
@@ -139,6 +152,17 @@ def test_messages_hold_the_number_given_and_the_bound() -> None:
     assert "did you mean /translate?" in str(errors.NotFound("/translat", ["/translate"]))
     assert "/docs" in str(errors.NotFound("/x", []))
     assert len(str(errors.NotFound("/" + "x" * 10_000, []))) < 300
+
+
+def test_a_language_that_was_detected_is_refused_with_all_that_was_found() -> None:
+    said = str(errors.DetectedPairNotServed("de", 0.97, "fr", PAIRS))
+    assert all(part in said for part in ("'de'", "0.97", "'fr'", "en-de"))
+    assert "en-de" in str(errors.LanguageNotDetected(PAIRS))
+
+
+def test_only_a_missing_token_challenges() -> None:
+    challenging = {type(error) for error in ERRORS if problem_for(error).challenge is not None}
+    assert challenging == {errors.Unauthorized}
 
 
 def test_an_error_below_one_of_the_table_is_that_problem() -> None:

@@ -10,7 +10,7 @@ from tests.app.serving import RoteService, client_of, rote_app
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("state", ["loading", "ready", "draining", "failed", "stopped"])
+@pytest.mark.parametrize("state", ["loading", "ready", "empty", "draining", "failed", "stopped"])
 async def test_the_process_lives_whatever_the_model_does(state: str) -> None:
     async with client_of(rote_app(RoteService(state=state))) as client:
         response = await client.get("/livez")
@@ -23,7 +23,7 @@ async def test_the_process_is_ready_when_the_model_is() -> None:
     assert (response.status_code, response.json()) == (200, {"status": "ready"})
 
 
-@pytest.mark.parametrize("state", ["loading", "draining", "failed", "stopped"])
+@pytest.mark.parametrize("state", ["loading", "empty", "draining", "failed", "stopped"])
 async def test_the_process_is_not_ready_otherwise_and_says_why(state: str) -> None:
     async with client_of(rote_app(RoteService(state=state))) as client:
         response = await client.get("/readyz")

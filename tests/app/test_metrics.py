@@ -21,8 +21,9 @@ def test_what_happened_is_counted() -> None:
     metrics.load_changed(3, 2)
     metrics.joined([4, 2], [0.1, 0.0])
     metrics.stepped(8, 0.004)
-    metrics.sentence_left("finished", 7)
-    metrics.sentence_left("cancelled")
+    metrics.models_changed(2)
+    metrics.sentence_left("m", "finished", 7)
+    metrics.sentence_left("m", "cancelled")
     found = values(metrics)
     assert found["verso_requests_total", (("method", "POST"), ("route", "/translate"), ("status", "200"))] == 1
     assert found["verso_refusals_total", (("reason", "queue_full"),)] == 1
@@ -33,7 +34,8 @@ def test_what_happened_is_counted() -> None:
     assert found["verso_queue_wait_seconds_count", ()] == 2
     assert (found["verso_decode_steps_total", ()], found["verso_batch_rows_sum", ()]) == (1, 8)
     assert found["verso_target_tokens_total", ()] == 7
-    assert found["verso_sentences_total", (("outcome", "cancelled"),)] == 1
+    assert found["verso_sentences_total", (("model", "m"), ("outcome", "cancelled"))] == 1
+    assert found["verso_models", ()] == 2
 
 
 def test_two_applications_do_not_share_their_counts() -> None:
@@ -61,10 +63,11 @@ def test_gauges_follow_what_is_now() -> None:
 @pytest.mark.parametrize("outcome", get_args(Outcome))
 def test_every_outcome_is_counted_by_its_name(outcome: Outcome) -> None:
     metrics = Metrics()
-    metrics.sentence_left(outcome)
-    metrics.sentence_left(outcome)
+    for model in ("one", "one", "two"):
+        metrics.sentence_left(model, outcome)
     found = values(metrics)
-    assert found["verso_sentences_total", (("outcome", outcome),)] == 2
+    assert found["verso_sentences_total", (("model", "one"), ("outcome", outcome))] == 2
+    assert found["verso_sentences_total", (("model", "two"), ("outcome", outcome))] == 1
     assert found["verso_target_tokens_total", ()] == 0
 
 

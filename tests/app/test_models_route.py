@@ -17,6 +17,7 @@ async def test_a_loaded_model_tells_its_pairs_limits_licence_and_card() -> None:
     (model,) = response.json()["models"]
     assert (model["name"], model["precision"], model["device"]) == ("rote", "float32", "cpu")
     assert model["pairs"] == [["en", "de"], ["de", "en"]]
+    assert (model["languages"], model["decoding"]) == (["en", "de", "fr"], {"scoring": "marian"})
     assert (model["licence"], model["attribution"]) == ("Apache-2.0", ["Nobody"])
     assert (model["limits"]["max_texts"], model["limits"]["deadline_s"]) == (7, 12.0)
     assert (model["limits"]["max_source_tokens"], model["limits"]["max_target_tokens"]) == (64, 64)
@@ -28,3 +29,9 @@ async def test_models_are_not_ready_before_one_is_loaded() -> None:
         response = await client.get("/models")
     assert (response.status_code, response.json()["code"]) == (503, "not_ready")
     assert int(response.headers["retry-after"]) > 0
+
+
+async def test_without_any_model_the_list_is_empty() -> None:
+    async with client_of(rote_app(RoteService(state="empty"))) as client:
+        response = await client.get("/models")
+    assert (response.status_code, response.json()) == (200, {"models": []})

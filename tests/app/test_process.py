@@ -166,7 +166,7 @@ def test_a_client_that_hangs_up_is_dropped_and_the_next_one_served() -> None:
                 lambda: f"status 499 in {process.lines}",
             )
             assert json.loads(line)["client"] == "left"
-            assert 'verso_sentences_total{outcome="cancelled"}' in client.get("/metrics").text
+            assert 'verso_sentences_total{model="fake",outcome="cancelled"}' in client.get("/metrics").text
             assert client.post("/translate", json={"text": "a", "source": "en", "target": "de"}).status_code == 200
 
 

@@ -6,6 +6,7 @@ import ast
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import app.scheduler
 from app.errors import QueueFull
-from app.scheduler import OVERTAKE_S, Budget, Load, Scheduler, WaitingSentence
+from app.scheduler import OVERTAKE_S, BatchKey, Budget, Load, Scheduler, SourceSentence, WaitingSentence
 from model.decoding.options import DecodingOptions
 
 
@@ -32,11 +33,15 @@ def nobody(outcome: object) -> None:
 KEYS = itertools.count()
 
 
-def sentence(length: int = 5, width: int = 1, longest_target: int = 10) -> WaitingSentence:
+MODEL: Any = "a model"
+OTHER: Any = "another model"
+
+
+def sentence(length: int = 5, width: int = 1, longest_target: int = 10, model: Any = MODEL) -> WaitingSentence:
     options = DecodingOptions(
         decoding="greedy" if width == 1 else "beam", beam_size=max(width, 1), max_new_tokens=longest_target
     )
-    return WaitingSentence(next(KEYS), [1] * length, options, nobody)
+    return WaitingSentence(next(KEYS), SourceSentence(model, [1] * length), options, nobody)
 
 
 def scheduler(clock: Clock, max_tokens: int = 1000, max_rows: int = 100, max_waiting: int = 1000) -> Scheduler:
@@ -98,10 +103,10 @@ def test_rows_times_longest_target_count_against_the_budget() -> None:
 def test_what_decodes_already_takes_its_share() -> None:
     line = scheduler(Clock(), max_rows=10)
     line.admit([sentence() for _ in range(8)])
-    assert len(line.take({1: Load(6, 6, 5, 10)})) == 4
-    assert line.take({1: Load(10, 10, 5, 10)}) == []
+    assert len(line.take({(MODEL, 1): Load(6, 6, 5, 10)})) == 4
+    assert line.take({(MODEL, 1): Load(10, 10, 5, 10)}) == []
     # Another width decodes beside it, within the same rows.
-    assert len(line.take({4: Load(2, 8, 5, 10)})) == 2
+    assert len(line.take({(MODEL, 4): Load(2, 8, 5, 10)})) == 2
 
 
 def test_one_sentence_alone_always_fits() -> None:
@@ -121,10 +126,26 @@ def test_those_who_join_together_have_one_width() -> None:
     assert take_all(line) == [beam]
 
 
+def test_those_who_join_together_are_for_one_model() -> None:
+    line = scheduler(Clock())
+    first, other, second = sentence(), sentence(model=OTHER), sentence()
+    for one in (first, other, second):
+        line.admit([one])
+    assert take_all(line) == [first, second]
+    assert take_all(line) == [other]
+
+
+def test_models_share_the_rows_and_not_their_padding() -> None:
+    line = scheduler(Clock(), max_tokens=100, max_rows=10)
+    decoding = {(MODEL, 1): Load(8, 8, 10, 10)}
+    line.admit([sentence(50, model=OTHER) for _ in range(3)])
+    assert len(line.take(decoding)) == 2, "a batch of its own, in the rows that are left"
+
+
 def test_smaller_ones_overtake_one_that_does_not_fit_for_a_while_only() -> None:
     clock = Clock()
     line = scheduler(clock, max_tokens=100)
-    decoding = {1: Load(4, 4, 10, 10)}
+    decoding = {(MODEL, 1): Load(4, 4, 10, 10)}
     long = sentence(60)
     line.admit([long])
     small = [sentence() for _ in range(3)]
@@ -189,7 +210,7 @@ def test_advice_is_bounded_even_when_nothing_finishes() -> None:
     clock = Clock()
     line = scheduler(clock, max_waiting=100_000)
     line.admit([sentence()])
-    line.take({1: Load(1, 1, 5, 10)})
+    line.take({(MODEL, 1): Load(1, 1, 5, 10)})
     line.finished(1)
     clock.now += 10_000
     line.finished(0)
@@ -236,23 +257,23 @@ def test_rows_are_bounded_by_width_times_sentences() -> None:
     line = scheduler(Clock(), max_tokens=100_000, max_rows=10)
     line.admit([sentence(width=4) for _ in range(5)])
     assert len(take_all(line)) == 2
-    assert len(line.take({4: Load(2, 8, 5, 10)})) == 0
-    assert len(line.take({4: Load(1, 4, 5, 10)})) == 1
+    assert len(line.take({(MODEL, 4): Load(2, 8, 5, 10)})) == 0
+    assert len(line.take({(MODEL, 4): Load(1, 4, 5, 10)})) == 1
 
 
 def test_a_longest_source_that_joins_pads_those_that_decode_already() -> None:
     line = scheduler(Clock(), max_tokens=100)
     line.admit([sentence(30, longest_target=1)])
     # Four of 10 tokens would be five of 30.
-    assert line.take({1: Load(4, 4, 10, 1)}) == []
-    assert len(line.take({1: Load(2, 2, 10, 1)})) == 1
+    assert line.take({(MODEL, 1): Load(4, 4, 10, 1)}) == []
+    assert len(line.take({(MODEL, 1): Load(2, 2, 10, 1)})) == 1
 
 
 def test_a_sentence_too_wide_for_what_is_left_waits_until_nothing_else_decodes() -> None:
     line = scheduler(Clock(), max_rows=4)
     wide = sentence(width=8)
     line.admit([wide])
-    assert line.take({1: Load(1, 1, 5, 10)}) == []
+    assert line.take({(MODEL, 1): Load(1, 1, 5, 10)}) == []
     assert line.take({}) == [wide]
 
 
@@ -265,10 +286,10 @@ def test_nobody_overtakes_the_head_even_with_another_width() -> None:
     narrow = sentence()
     line.admit([narrow])
     clock.now += OVERTAKE_S - 0.01
-    assert line.take({1: Load(1, 1, 5, 10)}) == [narrow], "exactly at the bound it may"
+    assert line.take({(MODEL, 1): Load(1, 1, 5, 10)}) == [narrow], "exactly at the bound it may"
     line.admit([sentence()])
     clock.now += 0.01
-    assert line.take({1: Load(1, 1, 5, 10)}) == []
+    assert line.take({(MODEL, 1): Load(1, 1, 5, 10)}) == []
 
 
 def test_withdrawing_the_head_lets_the_others_go() -> None:
@@ -278,9 +299,9 @@ def test_withdrawing_the_head_lets_the_others_go() -> None:
     line.admit([wide])
     line.admit([narrow])
     clock.now += 2 * OVERTAKE_S
-    assert line.take({1: Load(1, 1, 5, 10)}) == []
+    assert line.take({(MODEL, 1): Load(1, 1, 5, 10)}) == []
     line.withdraw({wide.key})
-    assert line.take({1: Load(1, 1, 5, 10)}) == [narrow]
+    assert line.take({(MODEL, 1): Load(1, 1, 5, 10)}) == [narrow]
 
 
 def test_clearing_gives_back_everybody_in_order() -> None:
@@ -293,11 +314,13 @@ def test_clearing_gives_back_everybody_in_order() -> None:
 
 
 def test_an_answer_is_never_longer_than_the_model_can_make_it() -> None:
-    asks = WaitingSentence(0, [1] * 5, DecodingOptions(max_new_tokens=90_000), nobody, max_target_tokens=200)
+    asks = WaitingSentence(
+        0, SourceSentence(MODEL, [1] * 5), DecodingOptions(max_new_tokens=90_000), nobody, max_target_tokens=200
+    )
     assert asks.longest_target == 200
-    silent = WaitingSentence(1, [1] * 150, DecodingOptions(), nobody, max_target_tokens=200)
+    silent = WaitingSentence(1, SourceSentence(MODEL, [1] * 150), DecodingOptions(), nobody, max_target_tokens=200)
     assert silent.longest_target == 200
-    short = WaitingSentence(2, [1] * 5, DecodingOptions(), nobody, max_target_tokens=200)
+    short = WaitingSentence(2, SourceSentence(MODEL, [1] * 5), DecodingOptions(), nobody, max_target_tokens=200)
     assert short.longest_target == 30
 
 
@@ -337,9 +360,9 @@ def test_whoever_is_admitted_is_taken_withdrawn_or_still_waiting(
                 line.admit(request)
                 admitted |= {one.key for one in request}
         elif event == "take":
-            loads: dict[int, Load] = {}
+            loads: dict[BatchKey, Load] = {}
             for one in decoding:
-                loads[one.width] = loads.get(one.width, Load()).with_one_more(one)
+                loads[one.batch] = loads.get(one.batch, Load()).with_one_more(one)
             joined = line.take(loads)
             taken += joined
             decoding += joined

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
+from app.detection import LanguageDetector
 from app.errors import DeadlineExceeded, InferenceFailed, LimitExceeded, NotReady, QueueFull
 from app.metrics import Metrics
-from app.service import TranslateOutcome, TranslationService
+from app.outcomes import TranslateOutcome
+from app.service import TranslationService
 from app.settings import Settings
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, SeveralSentences, UnsupportedPair
-from model.translator import Attention, PreparedText, Translator
-from tests.app.fakes import FakeTranslator, held_translator
+from model.translator import Attention, PreparedText
+from tests.app.fakes import FakeBundles, FakeTranslator, held_translator
 
 PATIENCE_S = 30.0
 GREEDY = DecodingOptions(decoding="greedy")
@@ -31,13 +33,23 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 @asynccontextmanager
 async def service_of(translator: FakeTranslator, **settings: Any) -> AsyncIterator[TranslationService]:
-    service = TranslationService(Settings(**settings), Metrics(), lambda: translator)
+    async with service_with(FakeBundles(translator), **settings) as service:
+        try:
+            yield service
+        finally:
+            translator.step_gate.set()
+
+
+@asynccontextmanager
+async def service_with(
+    bundles: FakeBundles, detector: LanguageDetector | None = None, **settings: Any
+) -> AsyncIterator[TranslationService]:
+    service = TranslationService(Settings(**settings), Metrics(), bundles, detector=detector)
     await service.start()
     try:
         await service.wait_loaded()
         yield service
     finally:
-        translator.step_gate.set()
         await service.stop()
 
 
@@ -54,11 +66,15 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def look(service: TranslationService, text: str, target: str = "de") -> Attention:
-    return await service.attention(text, source=None, target=target, options=GREEDY, target_text=None)
+    outcome = await service.attention(text, source=None, target=target, options=GREEDY, target_text=None)
+    return outcome.attention
 
 
 def counted(service: TranslationService, outcome: str) -> float:
-    return service._metrics.registry.get_sample_value("verso_sentences_total", {"outcome": outcome}) or 0.0
+    return (
+        service._metrics.registry.get_sample_value("verso_sentences_total", {"model": "fake", "outcome": outcome})
+        or 0.0
+    )
 
 
 def is_idle(service: TranslationService) -> bool:
@@ -161,7 +177,7 @@ def test_the_deadline_reaches_calls() -> None:
     async def test() -> None:
         gate = Gate()
         async with service_of(FakeTranslator(), deadline_s=0.15) as service:
-            service._engine.call(lambda _: gate.pass_through(), lambda outcome: None)
+            service._engine.call(lambda: gate.pass_through(), lambda outcome: None)
             await until(gate.reached.is_set)
             with pytest.raises(DeadlineExceeded):
                 await look(service, "two words")
@@ -184,7 +200,7 @@ def test_a_client_that_leaves_takes_its_sentences_along() -> None:
             await until(lambda: translator.log.left)
             assert texts_of(await ask(service, "next")) == ["NEXT"]
             assert translator.log.joins == [1, 1]
-            assert b'verso_sentences_total{outcome="cancelled"} 2.0' in service._metrics.render()
+            assert counted(service, "cancelled") == 2
 
     run(test)
 
@@ -208,15 +224,15 @@ def test_nothing_is_taken_while_the_model_loads() -> None:
             gate.wait(PATIENCE_S)
             return translator
 
-        service = TranslationService(Settings(), Metrics(), load)
+        service = TranslationService(Settings(), Metrics(), FakeBundles(load))
         await service.start()
-        assert (service.state, service.manifests) == ("loading", [])
+        assert (service.state, service.models) == ("loading", [])
         with pytest.raises(NotReady, match="still loading"):
             await ask(service, "x")
         gate.set()
         await service.wait_loaded()
         assert service.state == "ready"
-        assert [manifest.name for manifest in service.manifests] == ["fake"]
+        assert [model.name for model in service.models] == ["fake"]
         assert texts_of(await ask(service, "x")) == ["X"]
         await service.stop()
 
@@ -230,7 +246,7 @@ def test_a_model_that_does_not_load_leaves_its_reason() -> None:
         def load() -> FakeTranslator:
             raise error
 
-        service = TranslationService(Settings(), Metrics(), load)
+        service = TranslationService(Settings(), Metrics(), FakeBundles(load))
         await service.start()
         await service.wait_loaded()
         assert service.state == "failed"
@@ -295,7 +311,7 @@ def test_attention_runs_on_the_engine_and_its_errors_come_back() -> None:
         async with service_of(FakeTranslator()) as service:
             told: dict[str, Any] = {"source": None, "target": "de", "options": GREEDY, "target_text": None}
             found = await service.attention("two words", **told)
-            assert found.translation == "TWO WORDS"
+            assert (found.attention.translation, found.model) == ("TWO WORDS", "fake")
             with pytest.raises(InferenceFailed):
                 await service.attention("boom", **told)
             with pytest.raises(UnsupportedPair):
@@ -445,7 +461,7 @@ def test_times_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
             return prepare(text, source, target)
 
         monkeypatch.setattr(translator, "prepare", slow)
-        service = TranslationService(Settings(), Metrics(), lambda: translator, clock=lambda: now[0])
+        service = TranslationService(Settings(), Metrics(), FakeBundles(translator), clock=lambda: now[0])
         await service.start()
         try:
             await service.wait_loaded()
@@ -543,22 +559,22 @@ def test_while_loading_clients_are_told_when_to_come_back() -> None:
     async def test() -> None:
         gate = Gate()
 
-        def load() -> Translator:
+        def load() -> FakeTranslator:
             gate.pass_through()
             return FakeTranslator()
 
-        service = TranslationService(Settings(), Metrics(), load)
+        service = TranslationService(Settings(), Metrics(), FakeBundles(load))
         await service.start()
         assert service.not_ready().retry_after_s == 5.0
         with pytest.raises(NotReady) as refused:
             await look(service, "two words")
         assert refused.value.reason == "loading"
-        assert (service.device, service.manifests) == ("", [])
+        assert service.models == []
         assert await service.drain(0.0), "nothing runs"
         gate.open.set()
         await service.wait_loaded()
         assert service.state == "draining", "a model that is loaded too late opens no doors"
-        assert service.device == "cpu"
+        assert [model.device for model in service.models] == ["cpu"]
         with pytest.raises(NotReady, match="shutting down"):
             await ask(service, "x")
         await service.stop()
@@ -572,22 +588,24 @@ def test_stopping_does_not_wait_for_a_model_that_still_loads(fails: bool) -> Non
     async def test() -> None:
         gate = Gate()
 
-        def load() -> Translator:
+        def load() -> FakeTranslator:
             gate.pass_through()
             if fails:
                 raise ArtifactError("there is no bundle")
             return FakeTranslator()
 
-        service = TranslationService(Settings(), Metrics(), load)
+        service = TranslationService(Settings(), Metrics(), FakeBundles(load))
         await service.start()
         await until(gate.reached.is_set)
         await service.stop()
         await service.wait_loaded()
         assert service.state == "stopped"
         gate.open.set()
-        await until(lambda: not service._engine._thread.is_alive())
-        await until(lambda: service.failure is not None if fails else service.manifests)
+        assert not service._engine._thread.is_alive()
+        await until(lambda: not service._tasks)
         assert service.state == "stopped"
+        assert service.models == []
+        assert (service.failure is not None) == fails
 
     run(test)
 

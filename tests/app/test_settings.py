@@ -188,3 +188,49 @@ def test_variables_of_others_are_ignored(variable: str) -> None:
 def test_relations_hold_at_their_edges() -> None:
     settings = load_settings({"VERSO_MAX_HYPOTHESES": "4", "VERSO_MAX_BEAM_SIZE": "4", "VERSO_MAX_BATCH_ROWS": "4"})
     assert settings.max_batch_rows == settings.max_beam_size == settings.max_hypotheses
+
+
+TOKEN = "a-secret-of-the-operator"
+
+
+def test_one_bundle_or_several_are_named() -> None:
+    assert load_settings({"VERSO_MODELS": "/bundles"}).models == "/bundles"
+    assert load_settings({"VERSO_MODEL": "auto", "VERSO_MODELS": "a.pt,auto"}).models == "a.pt,auto"
+    with pytest.raises(SettingsError, match=r"VERSO_MODEL is 'x\.pt' and VERSO_MODELS is '/bundles': set one of them"):
+        load_settings({"VERSO_MODEL": "x.pt", "VERSO_MODELS": "/bundles"})
+
+
+def test_a_digest_is_that_of_one_bundle() -> None:
+    with pytest.raises(SettingsError, match="VERSO_MODEL_SHA256 is the digest of one bundle"):
+        load_settings({"VERSO_MODEL_SHA256": "ab" * 32, "VERSO_MODELS": "/bundles"})
+
+
+def test_the_admin_token_is_kept_and_never_shown() -> None:
+    settings = load_settings({"VERSO_ADMIN_TOKEN": TOKEN})
+    assert settings.admin_token is not None
+    assert settings.admin_token.get_secret_value() == TOKEN
+    assert TOKEN not in repr(settings) and TOKEN not in str(settings) and TOKEN not in settings.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [
+        ("short-secret", "at least 16 characters"),
+        ("two words of a secret", "ASCII"),
+        ("schlüssel-des-betreibers", "ASCII"),
+    ],
+)
+def test_a_token_that_will_not_do_is_refused_without_being_repeated(token: str, said: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load_settings({"VERSO_ADMIN_TOKEN": token, "VERSO_PORT": "-1"})
+    assert "VERSO_ADMIN_TOKEN: " in str(refused.value)
+    assert said in str(refused.value)
+    assert token not in str(refused.value)
+    assert token not in str(refused.value.__cause__)
+
+
+def test_the_token_stays_out_of_errors_about_other_settings() -> None:
+    with pytest.raises(SettingsError) as refused:
+        load_settings({"VERSO_ADMIN_TOKEN": TOKEN, "VERSO_MAX_BEAM_SIZE": "4"})
+    assert TOKEN not in str(refused.value)
+    assert TOKEN not in str(refused.value.__cause__)

@@ -9,9 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
+from app.detection import Detection
 from app.errors import DeadlineExceeded, NotReady, QueueFull
 from app.schemas import TranslateResponse
 from model.errors import DecodingError, UnsupportedPair
+from model.languages import LanguagePairs
 from tests.app.serving import RoteService, client_of, rote_app
 
 pytestmark = pytest.mark.anyio
@@ -51,6 +53,8 @@ async def test_a_text_is_answered_with_every_field_of_the_contract(client: httpx
                 "score": None,
                 "alternatives": [],
                 "alignment": None,
+                "model": "rote",
+                "detected": None,
             }
         ],
         "model": "rote",
@@ -67,7 +71,7 @@ async def test_a_list_is_answered_in_its_order(client: httpx.AsyncClient) -> Non
 async def test_fields_left_out_have_the_documented_defaults(client: httpx.AsyncClient, service: RoteService) -> None:
     await client.post("/translate", json={"text": "a"})
     options = service.calls[0]["options"]
-    assert (options.decoding, options.beam_size, options.length_penalty) == ("beam", 4, 1.0)
+    assert (options.decoding, options.beam_size, options.length_penalty) == ("beam", 4, None)
     assert (options.num_hypotheses, options.min_new_tokens, options.max_new_tokens) == (1, 0, None)
     assert (service.calls[0]["source"], service.calls[0]["target"]) == (None, None)
 
@@ -81,6 +85,7 @@ async def test_every_field_reaches_the_decoder(client: httpx.AsyncClient, servic
         "min_new_tokens": 2,
         "max_new_tokens": 20,
         "early_stopping": True,
+        "scoring": "ct2",
         "no_repeat_ngram_size": 3,
         "return_scores": True,
     }
@@ -96,6 +101,24 @@ async def test_every_field_reaches_the_decoder(client: httpx.AsyncClient, servic
         {"text": "a 2", "score": -0.5, "finish_reason": "stop"},
     ]
     assert translation["alignment"] == [{"source": [0, 1], "target": [0, 1], "weight": 1.0}]
+
+
+@pytest.mark.parametrize("source", ["auto", "AUTO"])
+async def test_a_language_that_was_detected_is_named_with_its_confidence(
+    client: httpx.AsyncClient, service: RoteService, source: str
+) -> None:
+    service.detected = Detection("de", 0.97, ("de",))
+    response = await client.post("/translate", json={"text": ["Hallo.", "Welt."], "source": source})
+    assert service.calls[0]["source"] == source
+    for entry in response.json()["translations"]:
+        assert entry["detected"] == {"language": "de", "confidence": 0.97}
+    TranslateResponse.model_validate_json(response.content)
+
+
+async def test_auto_is_a_source_and_no_target(client: httpx.AsyncClient) -> None:
+    fields = await refused_fields(client, {"text": "a", "source": "automatic", "target": "auto"})
+    assert fields["source"]["message"].endswith("en-US, or auto")
+    assert fields["target"]["message"].endswith("en-US")
 
 
 async def test_a_failed_text_is_an_entry_and_the_others_are_answered(
@@ -132,7 +155,7 @@ async def test_an_unexpected_error_is_a_500_without_detail(client: httpx.AsyncCl
         (QueueFull(1.2), 429, "queue_full", "2"),
         (NotReady(5.0, "loading"), 503, "not_ready", "5"),
         (DeadlineExceeded(30.0), 504, "deadline_exceeded", None),
-        (UnsupportedPair("en", "fr", [("en", "de")]), 422, "unsupported_pair", None),
+        (UnsupportedPair("en", "fr", LanguagePairs((("en", "de"),))), 422, "unsupported_pair", None),
     ],
 )
 async def test_an_error_of_the_service_has_its_own_answer(
@@ -151,8 +174,9 @@ async def test_an_unknown_field_is_named_with_the_one_that_was_meant(client: htt
 
 async def test_all_wrong_fields_are_listed_with_value_and_bound(client: httpx.AsyncClient) -> None:
     body = {"text": "a", "beam_size": 0, "length_penalty": 11, "decoding": "sample", "source": "English", "target": 5}
-    fields = await refused_fields(client, body)
-    assert set(fields) == {"beam_size", "length_penalty", "decoding", "source", "target"}
+    fields = await refused_fields(client, {**body, "scoring": "best"})
+    assert set(fields) == {"beam_size", "length_penalty", "decoding", "source", "target", "scoring"}
+    assert "'hf', 'ct2', 'marian' or 'wu'" in fields["scoring"]["message"]
     assert (fields["beam_size"]["value"], fields["beam_size"]["bound"]) == (0, 1)
     assert (fields["length_penalty"]["value"], fields["length_penalty"]["bound"]) == (11, 10)
     assert "'greedy' or 'beam'" in fields["decoding"]["message"]

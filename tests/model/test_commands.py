@@ -28,7 +28,18 @@ class Bytes(io.TextIOWrapper):
 
 
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("train", "evaluate", "translate", "attention", "export", "inspect", "tokenizer", "plot", "publish"):
+    for command in (
+        "train",
+        "evaluate",
+        "translate",
+        "attention",
+        "export",
+        "import",
+        "inspect",
+        "tokenizer",
+        "plot",
+        "publish",
+    ):
         with pytest.raises(SystemExit) as left:
             main([command, "--help"])
         assert left.value.code == 0
@@ -135,9 +146,17 @@ def test_a_run_published_exported_and_inspected(
     assert '"bleu": 99.0' in capsys.readouterr().out
     assert main(["export", "--checkpoint", str(small), "--precision", "float32", "--out", str(bundle)]) == 0
     capsys.readouterr()
+    assert main(["inspect", str(bundle), "--json"]) == 0
+    inspected = json.loads(capsys.readouterr().out)
+    assert inspected["manifest"]["scores"]["dev"]["en-de"]["bleu"] == 99.0
+    parameters = inspected["parameters"]
+    assert parameters.pop("total") == sum(parameters.values()) == sum(w.numel() for w in published.weights.values())
+    assert inspected["bytes"]["file"] == bundle.stat().st_size
+    assert inspected["bytes"]["weights"] > 4 * sum(parameters.values())
     assert main(["inspect", str(bundle)]) == 0
-    manifest = json.loads(capsys.readouterr().out)
-    assert manifest["scores"]["dev"]["en-de"]["bleu"] == 99.0
+    shown = capsys.readouterr().out
+    assert "translates   de-en, en-de" in shown
+    assert "licence      CC0" in shown
     scores.write_text("{")
     assert main(["publish", *arguments]) == 1
     assert "cannot be read" in capsys.readouterr().err

@@ -153,7 +153,7 @@ def test_a_checkpoint_is_no_bundle(toy_checkpoint: Path, toy_bundle: Path) -> No
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"format_version": 99}, "format version 99 and this release reads 1"),
+        ({"format_version": 99}, "format version 99 and this release reads up to 2"),
         ({"format": "other"}, "no bundle of this project"),
         ({"pairs": None}, "incomplete"),
     ],

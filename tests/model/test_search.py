@@ -12,6 +12,7 @@ from model.decoding.beam import BeamSearch
 from model.decoding.cohort import Cohort
 from model.decoding.filters import TokenFilter
 from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest
 from model.errors import DecodingError
 from model.transformer import Transformer
@@ -79,7 +80,8 @@ def test_min_and_max_new_tokens_bound_the_answer() -> None:
 def beam_of_one(transformer: Transformer, source: list[int]) -> Hypothesis:
     """Beam search itself with one row; a cohort of width 1 would take the greedy way."""
     alone = cohort(transformer, 1)
-    alone._search = BeamSearch(TokenFilter(VOCABULARY.never_generated, VOCABULARY.end_id, torch.device("cpu")), 2, 1)
+    token_filter = TokenFilter(VOCABULARY.never_generated, VOCABULARY.end_id, torch.device("cpu"))
+    alone._search = BeamSearch(token_filter, 2, 1, DecodingPolicy())
     finished = alone.join([DecodingRequest(0, source, DecodingOptions(beam_size=1, return_scores=True))])
     while not finished:
         finished = alone.step()

@@ -138,9 +138,7 @@ def shake(model: Any, eos_bias: float) -> None:
             model.lm_head.weight[model.config.eos_token_id] += eos_bias * direction / direction.square().sum()
 
 
-def make_marian(
-    folder: Path, *, separate: bool = False, multilingual: bool = False, **config: Any
-) -> MarianMTModel:
+def make_marian(folder: Path, *, separate: bool = False, multilingual: bool = False, **config: Any) -> MarianMTModel:
     """An OPUS-MT folder with random weights; returns transformers' model of it."""
     folder.mkdir(parents=True, exist_ok=True)
     source = learn_spm(folder / "source.spm", ("en",), 90, seed=1)
@@ -215,9 +213,7 @@ def make_m2m100(folder: Path, *, nllb: bool = False, **config: Any) -> M2M100For
             rows = len(tokenizer)
         else:
             pieces = [processor.IdToPiece(number) for number in range(3, len(processor))]
-            vocabulary = {
-                piece: number for number, piece in enumerate(["<s>", "<pad>", "</s>", "<unk>", *pieces])
-            }
+            vocabulary = {piece: number for number, piece in enumerate(["<s>", "<pad>", "</s>", "<unk>", *pieces])}
             (folder / "vocab.json").write_text(json.dumps(vocabulary))
             tokenizer = M2M100Tokenizer(
                 str(folder / "vocab.json"),

@@ -1,0 +1,162 @@
+"""Where bundles come from: the files the settings name, and those an operator may have loaded while it runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from app.errors import BundleNotFound, BundleOutside, SettingsError
+from app.settings import AUTO, ENV_PREFIX, Settings
+
+if TYPE_CHECKING:
+    from model.translator import Translator
+
+logger = logging.getLogger("app.bundles")
+
+SUFFIX = ".pt"
+"""Of bundles in a folder."""
+
+
+class BundleSource(Protocol):
+    """Gives translators. Its methods take seconds and are called on a thread of their own, one at a time."""
+
+    def load_configured(self) -> Sequence[Translator]:
+        """Those to start with, in the order they serve."""
+        ...
+
+    def name_of(self, file: str) -> str:
+        """The name of the model in a bundle that may be loaded; nothing of it is run."""
+        ...
+
+    def load(self, file: str, sha256: str | None) -> Translator:
+        """One bundle more, on one processor thread, so that the models that run keep theirs."""
+        ...
+
+
+class BundleFiles:
+    """Bundles as files, named by the settings.
+
+    Args:
+        settings: Names bundles or their folder, device, threads and, where wanted, a checksum.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def load_configured(self) -> Sequence[Translator]:
+        """Load every bundle the settings name, on all processor threads of the service.
+
+        Raises:
+            SettingsError: A folder is empty, or two bundles have one name.
+            ArtifactError: A bundle is missing, damaged, foreign, or has another checksum.
+            DeviceError: The device is not there or cannot run a bundle's precision.
+        """
+        from model.bundle import read_manifest
+
+        paths = [self._path(name) for name in self._configured()]
+        names: dict[str, Path] = {}
+        for path in paths if len(paths) > 1 else ():
+            name = read_manifest(path).name
+            if name in names:
+                raise SettingsError(
+                    f"{ENV_PREFIX}MODELS holds two bundles called {name!r}, {names[name]} and {path}: requests and "
+                    "metrics tell models apart by name; leave one out, or export it under another name"
+                )
+            names[name] = path
+        return [self._load(path, self._settings.threads, self._settings.model_sha256) for path in paths]
+
+    def name_of(self, file: str) -> str:
+        """The name of the model in a bundle that may be loaded; nothing of it is run.
+
+        Args:
+            file: As for :meth:`load`.
+
+        Raises:
+            BundleNotFound: It is not there.
+            BundleOutside: It lies elsewhere.
+            ArtifactError: It is damaged or foreign.
+        """
+        from model.bundle import read_manifest
+
+        return read_manifest(self._allowed(file)).name
+
+    def load(self, file: str, sha256: str | None) -> Translator:
+        """Load one more bundle.
+
+        Args:
+            file: Its path, relative to a folder of the bundles configured, or ``auto``.
+            sha256: The digest it must have, where one is wanted.
+
+        Raises:
+            BundleNotFound: It is not there.
+            BundleOutside: It lies elsewhere.
+            ArtifactError: It is damaged, foreign, or has another checksum.
+            DeviceError: The device cannot run its precision.
+        """
+        return self._load(self._allowed(file), 1, sha256)
+
+    def _configured(self) -> list[str]:
+        """What the settings name: paths, and ``auto`` for the translator that ships."""
+        if self._settings.models is None:
+            return [self._settings.model]
+        folder = Path(self._settings.models)
+        if folder.is_dir():
+            found = [str(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+            if not found:
+                raise SettingsError(f"{ENV_PREFIX}MODELS is {str(folder)!r}: the folder holds no {SUFFIX} file")
+            return found
+        named = [name.strip() for name in self._settings.models.split(",") if name.strip()]
+        if not named:
+            raise SettingsError(f"{ENV_PREFIX}MODELS is {self._settings.models!r}: it names no bundle")
+        return named
+
+    def _path(self, name: str) -> Path:
+        """The file of a bundle named by the settings; that of the translator that ships may be built here."""
+        if name != AUTO:
+            return Path(name)
+        if self._settings.auto_bundle is not None:
+            return self._settings.auto_bundle
+        from model.bundle import resolve_device
+        from model.export import build_pretrained
+
+        return build_pretrained(resolve_device(self._settings.device), self._settings.cache_dir, report=logger.info)
+
+    def _folders(self) -> list[Path]:
+        """Folders whose bundles may be loaded while the service runs."""
+        models = self._settings.models
+        if models is not None and Path(models).is_dir():
+            return [Path(models).resolve()]
+        parents = [Path(name).parent.resolve() for name in self._configured() if name != AUTO]
+        return list(dict.fromkeys(parents))
+
+    def _allowed(self, file: str) -> Path:
+        """The file an operator names, if it lies where bundles may lie; links are followed before that is judged."""
+        if file == AUTO:
+            return self._path(AUTO)
+        folders = self._folders()
+        inside = False
+        for folder in folders:
+            try:
+                path = (folder / file).resolve()
+                if not path.is_relative_to(folder):
+                    continue
+                inside = True
+                if path.is_file():
+                    return path
+            except (OSError, RuntimeError) as error:  # a name too long for the file system; links in a circle
+                logger.info("a bundle's path cannot be followed", extra={"fields": {"reason": type(error).__name__}})
+                inside = True
+        if not inside:
+            raise BundleOutside(file)
+        there = [path.name for folder in folders for path in sorted(folder.glob(f"*{SUFFIX}"))]
+        raise BundleNotFound(file, there)
+
+    def _load(self, path: Path, num_threads: int | None, sha256: str | None) -> Translator:
+        # Here and not above: importing torch takes seconds, which neither --help nor a wrong setting should cost.
+        from model.bundle import resolve_device
+        from model.translator import Translator
+
+        device = resolve_device(self._settings.device)
+        return Translator.load(path, device=device, num_threads=num_threads, sha256=sha256)

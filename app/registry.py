@@ -1,0 +1,146 @@
+"""Which models are loaded, and which of them serves a language pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from app.running import RunningRequests
+from model.errors import UnsupportedPair
+from model.languages import LanguagePairs, closest, merge, standard_code
+
+if TYPE_CHECKING:
+    from model.bundle import Manifest
+    from model.translator import Translator
+
+Pair = tuple[str, str]
+
+
+@dataclass(eq=False)
+class LoadedModel:
+    """A model that serves requests.
+
+    Args:
+        translator: The model.
+        requests: Those that use it.
+    """
+
+    translator: Translator
+    requests: RunningRequests = field(default_factory=RunningRequests)
+
+    @property
+    def manifest(self) -> Manifest:
+        """What its bundle says about itself."""
+        return self.translator.manifest
+
+    @property
+    def name(self) -> str:
+        """Its name; no two models have the same."""
+        return self.manifest.name
+
+    @property
+    def device(self) -> str:
+        """Where it lives."""
+        return self.translator.device
+
+
+class Registry:
+    """The loaded models, in the order they were loaded. Belongs to the event loop."""
+
+    def __init__(self) -> None:
+        """Empty."""
+        self._models: list[LoadedModel] = []
+        self._pairs = LanguagePairs()
+
+    def __iter__(self) -> Iterator[LoadedModel]:
+        """The models in order."""
+        return iter(self._models)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._models)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the models, in order."""
+        return [model.name for model in self._models]
+
+    @property
+    def pairs(self) -> LanguagePairs:
+        """All that can be translated, for messages and detection."""
+        return self._pairs
+
+    def add(self, model: LoadedModel) -> LanguagePairs:
+        """Serve requests with a model from now on.
+
+        Returns:
+            Pairs of it that requests never see, because a model loaded before has them.
+        """
+        shadowed = merge(_in_common(model.manifest.directions, one.manifest.directions) for one in self._models)
+        self._models.append(model)
+        self._pairs = merge(one.manifest.directions for one in self._models)
+        return shadowed
+
+    def remove(self, name: str) -> LoadedModel | None:
+        """Serve no new requests with a model.
+
+        Returns:
+            The model, or None where there is none of this name.
+        """
+        model = next((one for one in self._models if one.name == name), None)
+        if model is not None:
+            self._models.remove(model)
+            self._pairs = merge(one.manifest.directions for one in self._models)
+        return model
+
+    def route(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
+        """The model that serves a request, and the pair meant, in that model's spelling.
+
+        Args:
+            source: Language of the text in any spelling, or None for whichever there is.
+            target: Language wanted, likewise.
+
+        Raises:
+            UnsupportedPair: No pair fits, or several do.
+        """
+        if source is None and target is None and len(self._pairs.any_to_any) > 2:
+            raise UnsupportedPair(source, target, self._pairs)  # not worth listing some ten thousand pairs for
+        found = [(model, pair) for model in self._models for pair in model.manifest.directions.find(source, target)]
+        # Where codes of two models mean what was asked, such as pt and pt-BR, the nearer one is meant.
+        for side, asked in enumerate((source, target)):
+            if asked is not None and len(_distinct(found)) > 1:
+                nearest = closest(asked, tuple(pair[side] for _, pair in found))
+                found = [(model, pair) for model, pair in found if standard_code(pair[side]) == _standard(nearest)]
+        if len(_distinct(found)) != 1:
+            raise UnsupportedPair(source, target, self._pairs)
+        return found[0]
+
+
+def _standard(code: str | None) -> str | None:
+    return None if code is None else standard_code(code)
+
+
+def _standard_pair(pair: Pair) -> Pair:
+    return standard_code(pair[0]), standard_code(pair[1])
+
+
+def _distinct(found: Sequence[tuple[LoadedModel, Pair]]) -> set[Pair]:
+    """The pairs found, whatever their spelling: en-de and eng-deu are one."""
+    return {_standard_pair(pair) for _, pair in found}
+
+
+def _in_common(new: LanguagePairs, old: LanguagePairs) -> LanguagePairs:
+    """Directions two models share, as the new one spells them."""
+    old = LanguagePairs(
+        tuple(_standard_pair(pair) for pair in old.pairs), tuple(standard_code(code) for code in old.any_to_any)
+    )
+    languages = tuple(code for code in new.any_to_any if standard_code(code) in old.any_to_any)
+    group = {standard_code(code): code for code in new.any_to_any}
+    return LanguagePairs(
+        (
+            *(pair for pair in new.pairs if _standard_pair(pair) in old),
+            *((group[a], group[b]) for a, b in old.pairs if a in group and b in group),
+        ),
+        languages if len(languages) > 1 else (),
+    )

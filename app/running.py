@@ -1,0 +1,73 @@
+"""Requests that are being answered: waited for before something ends, and given up when that takes too long."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+
+class RunningRequests:
+    """Tasks that use something which may end: the service, or one of its models. Belongs to the event loop."""
+
+    def __init__(self) -> None:
+        """Nobody yet."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._given_up: dict[asyncio.Task[Any], Exception] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._tasks)
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Count the current task in, until the block ends.
+
+        Raises:
+            Exception: The reason it was given up for.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self._idle.clear()
+        try:
+            yield
+        except asyncio.CancelledError:
+            reason = self._given_up.pop(task, None)
+            if reason is None:
+                raise
+            # Not the client's doing: it is owed an answer.
+            task.uncancel()
+            raise reason from None
+        finally:
+            self._tasks.discard(task)
+            self._given_up.pop(task, None)
+            if not self._tasks:
+                self._idle.set()
+
+    async def ended(self) -> None:
+        """Wait until there are none."""
+        await self._idle.wait()
+
+    async def finish(self, timeout_s: float, reason: Exception) -> bool:
+        """Wait until all are done.
+
+        Args:
+            timeout_s: How long they may take; those left are given up.
+            reason: What they fail with then.
+
+        Returns:
+            Whether all finished by themselves.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._idle.wait()
+        except TimeoutError:
+            for task in list(self._tasks):
+                self._given_up[task] = reason
+                task.cancel()
+            return False
+        return True

@@ -1,0 +1,174 @@
+"""Which files are served, and which may be loaded later."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.bundles import BundleFiles
+from app.errors import BundleNotFound, BundleOutside, SettingsError
+from app.settings import Settings
+from model.errors import ArtifactError
+from model.translator import Translator
+from tests.app.fakes import manifest_of
+
+
+def write(path: Path, name: str) -> Path:
+    """A file with a manifest and no model."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("bundle/extra/manifest.json", manifest_of(name, "en-de").to_json())
+    return path
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What is loaded, instead of loading it."""
+    calls: list[dict[str, Any]] = []
+
+    def load(path: Path, **told: Any) -> Path:
+        calls.append({"path": path, **told})
+        return path
+
+    monkeypatch.setattr(Translator, "load", load)
+    return calls
+
+
+def files(**settings: Any) -> BundleFiles:
+    told: dict[str, Any] = {name: str(value) for name, value in settings.items()}
+    return BundleFiles(Settings(device="cpu", **told))
+
+
+def paths(loaded: list[dict[str, Any]]) -> list[Path]:
+    return [call["path"] for call in loaded]
+
+
+def test_one_bundle_is_loaded_with_all_threads_and_its_digest(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
+    digest = "ab" * 32
+    BundleFiles(Settings(device="cpu", model=str(tmp_path / "x.pt"), threads=3, model_sha256=digest)).load_configured()
+    assert loaded == [{"path": tmp_path / "x.pt", "device": "cpu", "num_threads": 3, "sha256": digest}]
+
+
+def test_every_bundle_of_a_folder_is_loaded_in_alphabetical_order(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
+    written = [write(tmp_path / f"{name}.pt", name) for name in ("b", "a", "c")]
+    (tmp_path / "notes.txt").write_text("not a bundle")
+    files(models=tmp_path).load_configured()
+    assert paths(loaded) == sorted(written)
+
+
+def test_listed_bundles_are_loaded_in_the_order_of_the_list(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
+    second, first = write(tmp_path / "a.pt", "a"), write(tmp_path / "deep" / "b.pt", "b")
+    files(models=f"{first}, {second},").load_configured()
+    assert paths(loaded) == [first, second]
+
+
+def test_auto_is_the_translator_that_ships(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
+    shipped, own = write(tmp_path / "shipped.pt", "verso-en-de"), write(tmp_path / "own.pt", "own")
+    files(models=f"{own},auto", auto_bundle=shipped).load_configured()
+    files(auto_bundle=shipped).load_configured()
+    assert paths(loaded) == [own, shipped, shipped]
+
+
+def test_auto_is_built_where_no_bundle_of_it_is_there(
+    tmp_path: Path, loaded: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[tuple[str, Path]] = []
+
+    def build(device: str, cache_dir: Path, report: Any) -> Path:
+        built.append((device, cache_dir))
+        return tmp_path / "built.pt"
+
+    monkeypatch.setattr("model.export.build_pretrained", build)
+    files(cache_dir=tmp_path).load_configured()
+    assert built == [("cpu", tmp_path)]
+    assert paths(loaded) == [tmp_path / "built.pt"]
+
+
+def test_a_folder_without_bundles_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"VERSO_MODELS is .*: the folder holds no \.pt file"):
+        files(models=tmp_path).load_configured()
+    with pytest.raises(SettingsError, match="names no bundle"):
+        files(models=" , ").load_configured()
+
+
+def test_two_bundles_of_one_name_are_refused_before_either_is_loaded(
+    tmp_path: Path, loaded: list[dict[str, Any]]
+) -> None:
+    write(tmp_path / "a.pt", "same")
+    write(tmp_path / "b.pt", "same")
+    with pytest.raises(SettingsError, match="two bundles called 'same'") as refused:
+        files(models=tmp_path).load_configured()
+    assert "a.pt" in str(refused.value) and "b.pt" in str(refused.value)
+    assert loaded == []
+
+
+def test_a_listed_bundle_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    there = write(tmp_path / "a.pt", "a")
+    with pytest.raises(ArtifactError, match=r"b\.pt"):
+        files(models=f"{there},{tmp_path / 'b.pt'}").load_configured()
+
+
+def test_a_bundle_loaded_later_takes_one_thread_and_may_be_pinned(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
+    write(tmp_path / "a.pt", "a")
+    later = write(tmp_path / "deep" / "later.pt", "later")
+    source = files(models=tmp_path, threads=8)
+    assert source.name_of("deep/later.pt") == "later"
+    source.load("deep/later.pt", "cd" * 32)
+    assert loaded == [{"path": later.resolve(), "device": "cpu", "num_threads": 1, "sha256": "cd" * 32}]
+
+
+def test_bundles_may_be_loaded_from_the_folders_of_those_listed(tmp_path: Path) -> None:
+    first, second = write(tmp_path / "one" / "a.pt", "a"), write(tmp_path / "two" / "b.pt", "b")
+    write(tmp_path / "two" / "c.pt", "c")
+    assert files(models=f"{first},{second}").name_of("c.pt") == "c"
+    assert files(model=second).name_of("c.pt") == "c"
+    with pytest.raises(BundleNotFound, match=r"no bundle 'c\.pt'; there are: a\.pt"):
+        files(model=first).name_of("c.pt")
+
+
+def test_the_translator_that_ships_may_always_be_loaded(tmp_path: Path) -> None:
+    shipped = write(tmp_path / "shipped.pt", "verso-en-de")
+    own = write(tmp_path / "own" / "a.pt", "a")
+    assert files(models=own, auto_bundle=shipped).name_of("auto") == "verso-en-de"
+
+
+@pytest.mark.parametrize("file", ["../outside.pt", "/etc/passwd", "{outside}", "link.pt", "sub/../../outside.pt"])
+def test_a_bundle_outside_of_the_folder_is_refused_whether_or_not_it_is_there(tmp_path: Path, file: str) -> None:
+    outside = write(tmp_path / "outside.pt", "outside")
+    write(tmp_path / "in" / "a.pt", "a")
+    (tmp_path / "in" / "link.pt").symlink_to(outside)
+    source = files(models=tmp_path / "in")
+    with pytest.raises(BundleOutside):
+        source.name_of(file.format(outside=outside))
+    with pytest.raises(BundleOutside):
+        source.load(file.format(outside=outside), None)
+
+
+def test_nothing_may_be_loaded_where_no_folder_is_configured(tmp_path: Path) -> None:
+    with pytest.raises(BundleOutside, match="VERSO_MODELS"):
+        files().name_of("a.pt")
+
+
+@pytest.mark.parametrize("file", ["b.pt", "deep/a.pt", ".", "x" * 900, "a.pt/b.pt"])
+def test_a_bundle_that_is_not_there_is_named_with_those_that_are(tmp_path: Path, file: str) -> None:
+    write(tmp_path / "a.pt", "a")
+    with pytest.raises(BundleNotFound, match=r"there are: a\.pt") as refused:
+        files(models=tmp_path).name_of(file)
+    assert len(str(refused.value)) < 400
+
+
+def test_links_in_a_circle_lead_nowhere(tmp_path: Path) -> None:
+    write(tmp_path / "a.pt", "a")
+    (tmp_path / "one.pt").symlink_to(tmp_path / "two.pt")
+    (tmp_path / "two.pt").symlink_to(tmp_path / "one.pt")
+    with pytest.raises(BundleNotFound):
+        files(models=f"{tmp_path / 'a.pt'},").name_of("one.pt")
+
+
+def test_a_file_that_is_no_bundle_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "a.pt").write_bytes(b"nothing of the kind")
+    with pytest.raises(ArtifactError, match="no bundle"):
+        files(models=tmp_path).name_of("a.pt")

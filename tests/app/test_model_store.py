@@ -1,0 +1,415 @@
+"""Models that come and go while the service runs."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+import weakref
+from typing import Any
+
+import pytest
+
+from app.detection import Detection
+from app.errors import (
+    BundleNotFound,
+    BundleRefused,
+    DetectedPairNotServed,
+    ModelAlreadyLoaded,
+    NotReady,
+    UnknownModel,
+)
+from app.metrics import Metrics
+from app.service import TranslationService
+from app.settings import Settings
+from model.errors import ArtifactError, DeviceError, EmptySource, UnsupportedPair
+from tests.app.fakes import FakeBundles, FakeTranslator, WordDetector, held_translator, manifest_of
+from tests.app.test_service import PATIENCE_S, Gate, ask, look, run, service_with, texts_of, until
+
+
+def french() -> FakeTranslator:
+    return FakeTranslator(manifest=manifest_of("french", "fr-en"))
+
+
+def gauge(service: TranslationService, name: str) -> float | None:
+    return service._metrics.registry.get_sample_value(name)
+
+
+def test_several_models_serve_each_its_pairs_and_name_themselves() -> None:
+    async def test() -> None:
+        first, second = FakeTranslator(), french()
+        async with service_with(FakeBundles(first, second)) as service:
+            assert [model.name for model in service.models] == ["fake", "french"]
+            assert first.warmed_up == second.warmed_up == [1, 4]
+            german = await ask(service, "a", source="de", target="en")
+            other = await ask(service, "b", source="fr", target=None)
+            assert (german.model, other.model) == ("fake", "french")
+            assert [text.model for text in other.texts] == ["french"]
+            assert (sum(first.log.joins), sum(second.log.joins)) == (1, 1)
+            with pytest.raises(UnsupportedPair, match="en-de, de-en, fr-en"):
+                await ask(service, "c", source="fr", target="de")
+            assert gauge(service, "verso_models") == 2
+
+    run(test)
+
+
+def test_one_request_may_need_several_models() -> None:
+    async def test() -> None:
+        first, second = FakeTranslator(), french()
+        async with service_with(FakeBundles(first, second), WordDetector()) as service:
+            outcome = await ask(service, "", "le x", "the y", "der z", "слово", source="auto", target="en")
+            assert [text.model for text in outcome.texts] == [None, "french", None, "fake", None]
+            assert texts_of(outcome)[:4] == ["", "LE X", "the y", "DER Z"]
+            assert [text.detected and text.detected.language for text in outcome.texts] == [
+                None,
+                "fr",
+                "en",
+                "de",
+                None,
+            ]
+            assert "cannot be told" in str(outcome.results[4])
+            assert outcome.model == "french", "that of the first text that was translated"
+            assert (sum(first.log.joins), sum(second.log.joins)) == (1, 1)
+
+    run(test)
+
+
+def test_texts_that_need_no_model_are_answered_by_none() -> None:
+    async def test() -> None:
+        async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
+            outcome = await ask(service, " ", "the end", source="auto", target="en", return_alignment=True)
+            assert texts_of(outcome) == [" ", "the end"]
+            assert outcome.model == "fake"
+            assert outcome.num_source_tokens == 0
+            (blank, english) = outcome.results
+            assert not isinstance(blank, Exception) and not isinstance(english, Exception)
+            assert (blank.source, english.source, english.target) == ("zxx", "en", "en")
+            assert (blank.alignment, english.alignment) == ((), ())
+
+    run(test)
+
+
+def test_attention_tells_the_language_too() -> None:
+    async def test() -> None:
+        async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
+            told: dict[str, Any] = {"source": "auto", "options": options(), "target_text": None}
+            outcome = await service.attention("der Hund", **told, target="en")
+            assert outcome.model == "fake"
+            assert outcome.detected == Detection("de", 0.9, ("de",))
+            for text, error in (("the end", DetectedPairNotServed), (" ", EmptySource)):
+                with pytest.raises(error):
+                    await service.attention(text, **told, target="en")
+            for text in ("12", "слово"):
+                with pytest.raises(Exception, match="cannot be told"):
+                    await service.attention(text, **told, target="en")
+
+    def options() -> Any:
+        from model.decoding.options import DecodingOptions
+
+        return DecodingOptions(decoding="greedy")
+
+    run(test)
+
+
+def test_a_model_that_is_loaded_serves_once_it_is_warm() -> None:
+    async def test() -> None:
+        bundles = FakeBundles(FakeTranslator(), files={"french.pt": french()})
+        async with service_with(bundles) as service:
+            with pytest.raises(UnsupportedPair):
+                await ask(service, "a", source="fr", target="en")
+            model = await service.load_model("french.pt", "ab" * 32)
+            assert isinstance(model.translator, FakeTranslator)
+            assert (model.name, model.translator.warmed_up) == ("french", [1, 4])
+            assert bundles.loads == [("french.pt", "ab" * 32)]
+            assert (await ask(service, "a", source="fr", target="en")).model == "french"
+            assert gauge(service, "verso_models") == 2
+
+    run(test)
+
+
+def test_translations_go_on_while_a_model_is_loaded() -> None:
+    async def test() -> None:
+        gate = Gate()
+
+        def slow() -> FakeTranslator:
+            gate.pass_through()
+            assert threading.current_thread().name == "verso-loader"
+            return french()
+
+        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": slow})) as service:
+            loading = asyncio.create_task(service.load_model("french.pt", None))
+            await until(gate.reached.is_set)
+            assert texts_of(await ask(service, "meanwhile")) == ["MEANWHILE"]
+            gate.open.set()
+            assert (await loading).name == "french"
+
+    run(test)
+
+
+def test_two_loads_are_made_one_after_the_other_and_one_name_is_loaded_once() -> None:
+    async def test() -> None:
+        gate, running = Gate(), []
+
+        def slow() -> FakeTranslator:
+            running.append(1)
+            assert len(running) == 1
+            gate.pass_through()
+            running.pop()
+            return french()
+
+        bundles = FakeBundles(FakeTranslator(), files={"french.pt": slow})
+        async with service_with(bundles) as service:
+            first = asyncio.create_task(service.load_model("french.pt", None))
+            await until(gate.reached.is_set)
+            second = asyncio.create_task(service.load_model("french.pt", None))
+            await asyncio.sleep(0.02)
+            gate.open.set()
+            assert (await first).name == "french"
+            with pytest.raises(ModelAlreadyLoaded, match="'french'"):
+                await second
+            assert len(bundles.loads) == 1
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "said"),
+    [
+        (ArtifactError("It is damaged."), BundleRefused, "It is damaged."),
+        (DeviceError("An int8 bundle runs on the CPU only."), BundleRefused, "CPU only"),
+        (RuntimeError("secret path"), BundleRefused, "the log has the reason"),
+    ],
+)
+def test_a_bad_bundle_changes_nothing(error: Exception, raised: type[Exception], said: str) -> None:
+    async def test() -> None:
+        def fail() -> FakeTranslator:
+            raise error
+
+        async with service_with(FakeBundles(FakeTranslator(), files={"bad.pt": fail})) as service:
+            with pytest.raises(raised, match=said) as refused:
+                await service.load_model("bad.pt", None)
+            assert "secret" not in str(refused.value)
+            with pytest.raises(BundleNotFound):
+                await service.load_model("none.pt", None)
+            assert [model.name for model in service.models] == ["fake"]
+            assert texts_of(await ask(service, "fine")) == ["FINE"]
+
+    run(test)
+
+
+def test_a_model_that_does_not_run_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        broken = french()
+
+        def fail(widths: Any) -> None:
+            raise RuntimeError("a tensor of the wrong shape")
+
+        monkeypatch.setattr(broken, "warm_up", fail)
+        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": broken})) as service:
+            with pytest.raises(BundleRefused):
+                await service.load_model("french.pt", None)
+            assert [model.name for model in service.models] == ["fake"]
+
+    run(test)
+
+
+def test_a_load_is_finished_though_the_caller_leaves() -> None:
+    async def test() -> None:
+        gate = Gate()
+
+        def slow() -> FakeTranslator:
+            gate.pass_through()
+            return french()
+
+        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": slow})) as service:
+            loading = asyncio.create_task(service.load_model("french.pt", None))
+            await until(gate.reached.is_set)
+            loading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await loading
+            gate.open.set()
+            await until(lambda: len(service.models) == 2)
+
+    run(test)
+
+
+def test_unloading_waits_for_running_requests_and_refuses_new_ones_at_once() -> None:
+    async def test() -> None:
+        going = held_translator(manifest_of("french", "fr-en"))
+        async with service_with(FakeBundles(FakeTranslator(), going)) as service:
+            running = asyncio.create_task(ask(service, "running", source="fr", target="en"))
+            await until(going.stepping.is_set)
+            unloading = asyncio.create_task(service.unload_model("french"))
+            await until(lambda: len(service.models) == 1)
+            with pytest.raises(UnsupportedPair, match="name one of: en-de, de-en"):
+                await ask(service, "late", source="fr", target="en")
+            with pytest.raises(UnknownModel, match="loaded are: fake"):
+                await service.unload_model("french")
+            assert not unloading.done()
+            going.step_gate.set()
+            assert texts_of(await running) == ["RUNNING"]
+            assert await unloading > 0
+            assert gauge(service, "verso_models") == 1
+
+    run(test)
+
+
+def test_requests_that_take_too_long_are_given_up_and_told_why(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        going, staying = held_translator(manifest_of("french", "fr-en")), held_translator()
+        async with service_with(FakeBundles(staying, going), drain_timeout_s=0.05) as service:
+            running = asyncio.create_task(ask(service, "running", source="fr", target="en"))
+            other = asyncio.create_task(ask(service, "other"))
+            await until(going.stepping.is_set)
+            unloading = asyncio.create_task(service.unload_model("french"))
+            with pytest.raises(NotReady, match="was unloaded"):
+                await running
+            going.step_gate.set()
+            staying.step_gate.set()
+            with caplog.at_level(logging.INFO, logger="app.models"):
+                await unloading
+            assert texts_of(await other) == ["OTHER"], "requests of other models go on"
+            (record,) = [record for record in caplog.records if record.message == "unloaded"]
+            assert record.fields["requests_given_up"] is True  # type: ignore[attr-defined]
+
+    run(test)
+
+
+def test_unloading_waits_for_attention_too() -> None:
+    async def test() -> None:
+        gate = Gate()
+        async with service_with(FakeBundles(FakeTranslator())) as service:
+            service._engine.call(gate.pass_through, lambda outcome: None)
+            await until(gate.reached.is_set)
+            looking = asyncio.create_task(look(service, "two words"))
+            await until(lambda: service._engine._calls)
+            unloading = asyncio.create_task(service.unload_model("fake"))
+            await until(lambda: not service.models)
+            assert not unloading.done()
+            gate.open.set()
+            assert (await looking).translation == "TWO WORDS"
+            await unloading
+
+    run(test)
+
+
+def test_the_memory_of_a_model_is_released() -> None:
+    async def test() -> None:
+        going: list[FakeTranslator] = [french()]
+        seen = weakref.ref(going[0])
+        bundles = FakeBundles(FakeTranslator(), files={"french.pt": lambda: going.pop()})
+        async with service_with(bundles) as service:
+            await service.load_model("french.pt", None)
+            await ask(service, "a text", source="fr", target="en")
+            assert seen() is not None
+            await service.unload_model("french")
+            gc.collect()
+            assert seen() is None
+
+    run(test)
+
+
+def test_a_service_without_models_is_not_ready_until_one_is_loaded_again() -> None:
+    async def test() -> None:
+        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": french()})) as service:
+            await service.unload_model("fake")
+            assert (service.state, gauge(service, "verso_ready"), gauge(service, "verso_models")) == ("empty", 0, 0)
+            with pytest.raises(NotReady, match="No model is loaded"):
+                await ask(service, "x")
+            await service.load_model("french.pt", None)
+            assert (service.state, gauge(service, "verso_ready")) == ("ready", 1)
+            assert texts_of(await ask(service, "x", source="fr", target="en")) == ["X"]
+
+    run(test)
+
+
+def test_a_request_whose_models_all_leave_while_its_languages_are_told_is_refused() -> None:
+    async def test() -> None:
+        gate = Gate()
+
+        class SlowDetector(WordDetector):
+            def detect(self, texts: Any, languages: Any) -> Any:
+                gate.pass_through()
+                return super().detect(texts, languages)
+
+        async with service_with(FakeBundles(FakeTranslator()), SlowDetector()) as service:
+            asked = asyncio.create_task(ask(service, "der", source="auto", target="en"))
+            await until(gate.reached.is_set)
+            await service.unload_model("fake")
+            gate.open.set()
+            with pytest.raises(NotReady, match="No model is loaded"):
+                await asked
+
+    run(test)
+
+
+def test_nothing_is_loaded_or_unloaded_before_the_first_models_are_there_or_while_the_service_ends() -> None:
+    async def test() -> None:
+        gate = Gate()
+
+        def slow() -> FakeTranslator:
+            gate.pass_through()
+            return FakeTranslator()
+
+        service = TranslationService(Settings(), Metrics(), FakeBundles(slow, files={"french.pt": french()}))
+        await service.start()
+        for work in (service.load_model("french.pt", None), service.unload_model("fake")):
+            with pytest.raises(NotReady, match="still loading"):
+                await work
+        gate.open.set()
+        await service.wait_loaded()
+        await service.drain(PATIENCE_S)
+        with pytest.raises(NotReady, match="shutting down"):
+            await service.load_model("french.pt", None)
+        await service.stop()
+
+    run(test)
+
+
+def test_an_unloading_that_the_end_of_the_service_overtakes_says_so() -> None:
+    async def test() -> None:
+        going = held_translator()
+        async with service_with(FakeBundles(going)) as service:
+            running = asyncio.create_task(ask(service, "running"))
+            await until(going.stepping.is_set)
+            unloading = asyncio.create_task(service.unload_model("fake"))
+            await until(lambda: not service.models)
+            stopping = asyncio.create_task(service.stop())
+            await until(lambda: service._engine._stopping)
+            going.step_gate.set()
+            await stopping
+            for task in (running, unloading):
+                with pytest.raises(NotReady, match="has stopped"):
+                    await task
+
+    run(test)
+
+
+def test_pairs_that_are_never_used_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        second = FakeTranslator(manifest=manifest_of("second", "en-de", "fr-en"))
+        with caplog.at_level(logging.INFO, logger="app.models"):
+            async with service_with(FakeBundles(FakeTranslator(), second)):
+                pass
+        (record,) = [record for record in caplog.records if "never used" in record.message]
+        assert record.fields == {"model": "second", "pairs": "en-de"}  # type: ignore[attr-defined]
+
+    run(test)
+
+
+def test_the_engine_keeps_its_threads_whatever_is_loaded() -> None:
+    import torch
+
+    async def test() -> None:
+        def one_thread() -> FakeTranslator:
+            torch.set_num_threads(1)
+            return french()
+
+        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": one_thread}), threads=2) as service:
+            before = await service._bridge.call(torch.get_num_threads)
+            await service.load_model("french.pt", None)
+            after = await service._bridge.call(torch.get_num_threads)
+            assert (before, after) == (2, 2)
+
+    run(test)
