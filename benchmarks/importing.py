@@ -234,9 +234,8 @@ def compare(model: Any, folder: Path, bundles: Path, arguments: argparse.Namespa
                 "sentences_per_s": round(len(texts) / ours, 1),
                 "transformers_sentences_per_s": round(len(texts) / theirs, 1),
             }
-            print(
-                f"  Verso {precision} over HTTP: {same} of {len(texts)} the same, {len(texts) / ours:.1f} sentences/s"
-            )
+            rate = f"{len(texts) / ours:.1f} sentences/s"
+            print(f"  Verso {precision} over HTTP: {same} of {len(texts)} the same, {rate}")
 
 
 if __name__ == "__main__":
