@@ -17,6 +17,7 @@ from typing import Any, Literal
 import torch
 
 from model.config import ModelConfig
+from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError, DeviceError
 from model.hf_tokenizers import restore_tokenizer
 from model.languages import LanguagePairs
@@ -101,6 +102,15 @@ class Manifest:
     def directions(self) -> LanguagePairs:
         """All it translates: ``pairs``, and ``languages`` to each other."""
         return LanguagePairs(self.pairs, self.languages)
+
+    @property
+    def policy(self) -> DecodingPolicy:
+        """How it wants to be decoded.
+
+        Raises:
+            ArtifactError: ``decoding`` holds something this release does not know.
+        """
+        return DecodingPolicy.from_dict(self.decoding)
 
     def to_json(self) -> str:
         """The manifest as it stands in the bundle."""

@@ -13,7 +13,6 @@ from model.bundle import Bundle, Manifest, load_bundle
 from model.decoding.batch import Progress, decode_in_order
 from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
-from model.decoding.policy import DecodingPolicy
 from model.errors import (
     DecodingError,
     EmptySource,
@@ -165,7 +164,7 @@ class Translator:
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
         self._tokenizer = bundle.tokenizer
-        self._policy = DecodingPolicy.from_dict(bundle.manifest.decoding)
+        self._policy = bundle.manifest.policy
 
     @classmethod
     def load(

@@ -60,7 +60,7 @@ def model_body(model: LoadedModel, settings: Settings) -> ModelBody:
             max_source_tokens=manifest.max_source_tokens,
             max_target_tokens=manifest.max_target_tokens,
         ),
-        decoding=manifest.decoding,
+        decoding=manifest.policy.to_dict(),
         licence=manifest.licence,
         attribution=list(manifest.attribution),
         card={

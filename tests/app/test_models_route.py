@@ -17,7 +17,8 @@ async def test_a_loaded_model_tells_its_pairs_limits_licence_and_card() -> None:
     (model,) = response.json()["models"]
     assert (model["name"], model["precision"], model["device"]) == ("rote", "float32", "cpu")
     assert model["pairs"] == [["en", "de"], ["de", "en"]]
-    assert (model["languages"], model["decoding"]) == (["en", "de", "fr"], {"scoring": "marian"})
+    assert model["languages"] == ["en", "de", "fr"]
+    assert (model["decoding"]["scoring"], model["decoding"]["length_penalty"]) == ("marian", 1.0)
     assert (model["licence"], model["attribution"]) == ("Apache-2.0", ["Nobody"])
     assert (model["limits"]["max_texts"], model["limits"]["deadline_s"]) == (7, 12.0)
     assert (model["limits"]["max_source_tokens"], model["limits"]["max_target_tokens"]) == (64, 64)
