@@ -95,9 +95,14 @@ class EncoderLayer(nn.Module):
         """
         if self.pre_norm:
             x = x + self.dropout(self.self_attention(self.self_attention_norm(x), may_attend))
-            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
-        x = self.self_attention_norm(x + self.dropout(self.self_attention(x, may_attend)))
-        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+            x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        else:
+            x = self.self_attention_norm(x + self.dropout(self.self_attention(x, may_attend)))
+            x = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+        if x.dtype == torch.float16:
+            # Sums along a deep stack may leave float16's range (65504); Hugging Face cuts them off in the same place.
+            x = x.clamp(-64504.0, 64504.0)
+        return x
 
     def weights(self, x: Tensor, may_attend: Tensor) -> Tensor:
         """The self-attention weights this layer uses on ``x``: (B, H, S, S)."""

@@ -31,6 +31,28 @@ def test_far_positions_are_as_exact_as_near_ones() -> None:
     assert float(position_table("interleaved", 4001, 2)[4000, 0]) == pytest.approx(math.sin(4000), abs=1e-7)
 
 
+@pytest.mark.parametrize(("layout", "steps"), [("halves", 4.0), ("tensor2tensor", 3.0)])
+def test_other_families_put_the_sines_left_and_the_cosines_right(layout: Any, steps: float) -> None:
+    table = position_table(layout, 40, 8, offset=2)
+    for row in (0, 1, 39):
+        for column in range(4):
+            angle = (row + 2) / 10000 ** (column / steps)
+            assert float(table[row, column]) == pytest.approx(math.sin(angle), abs=1e-5)
+            assert float(table[row, column + 4]) == pytest.approx(math.cos(angle), abs=1e-5)
+
+
+def test_learned_positions_are_weights() -> None:
+    embedding = embedding_of(10, 16, 5, positions="learned")
+    assert set(dict(embedding.named_parameters())) == {"tokens.weight", "positions"}
+
+
+def test_an_unscaled_normalised_embedding_by_hand() -> None:
+    embedding = embedding_of(10, 16, 5, scale_embedding=False, embedding_norm=True)
+    summed = embedding.tokens.weight[3] + embedding.positions[1]
+    found = embedding(torch.tensor([[3]]), torch.tensor([1]))[0, 0]
+    torch.testing.assert_close(found, torch.nn.functional.layer_norm(summed, (16,)))
+
+
 def test_no_two_positions_look_alike() -> None:
     table = position_table("interleaved", 256, 32)
     distances = torch.cdist(table, table) + torch.eye(256) * 10

@@ -199,3 +199,13 @@ def test_dropout_is_the_same_for_the_same_seed_and_its_gradient_is_its_mask() ->
     first.sum().backward()
     assert x.grad is not None
     assert torch.equal(x.grad, first.detach())
+
+
+def test_an_encoder_layer_in_float16_stays_finite() -> None:
+    layer = EncoderLayer(small_config()).half()
+    x = torch.full((1, 2, 16), 60000.0, dtype=torch.float16)
+    with torch.no_grad():
+        layer.feed_forward.narrow.bias.fill_(60000.0)
+        found = layer(x, torch.ones(1, 1, 2, 2, dtype=torch.bool))
+    assert torch.isfinite(found).all()
+    assert float(found.max()) == 64512.0, "the nearest float16 below the bound"
