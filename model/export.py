@@ -35,6 +35,9 @@ from model.tokenizer import START_ID, Tokenizer
 from model.training.checkpoint import Checkpoint, load_checkpoint
 from model.transformer import Transformer
 
+_CODE_BYTES = 2_000_000
+"""What a bundle's code and manifest take at most."""
+
 PRETRAINED = Path(__file__).parent / "pretrained" / "verso-en-de.pt"
 """The translator that ships, as a checkpoint."""
 
@@ -307,8 +310,9 @@ def write_bundle(module: Any, manifest: Manifest, files: Mapping[str, bytes], ou
     """
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        with _temporary_beside(out) as unfinished, tempfile.TemporaryDirectory() as folder:
+        with _temporary_beside(out) as unfinished, tempfile.TemporaryDirectory(prefix=".", dir=out.parent) as folder:
             raw = Path(folder) / out.name
+            _reserve(raw, _num_bytes(module) + sum(map(len, files.values())) + _CODE_BYTES)
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
                 torch.jit.save(module, str(raw), _extra_files={MANIFEST: manifest.to_json(), **files})
@@ -316,6 +320,25 @@ def write_bundle(module: Any, manifest: Manifest, files: Mapping[str, bytes], ou
             os.replace(unfinished, out)
     except (OSError, RuntimeError) as error:
         raise ArtifactError(f"The bundle {out} could not be written: {error}.") from error
+
+
+def _num_bytes(module: Any) -> int:
+    """What the weights of a scripted model take in a file."""
+    tables = {tensor.data_ptr(): tensor.nbytes for tensor in [*module.parameters(), *module.buffers()]}
+    packed = (part.packed for part in module.modules() if hasattr(part, "packed"))
+    return sum(tables.values()) + sum(torch.ops.quantized.linear_unpack(one)[0].numel() for one in packed)
+
+
+def _reserve(path: Path, num_bytes: int) -> None:
+    """See that a file of this size can be written: torch ends the whole process where its writer finds a disk full.
+
+    Raises:
+        OSError: There is no room.
+    """
+    with path.open("wb") as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, max(num_bytes, 1))
+    path.unlink()
 
 
 @contextlib.contextmanager

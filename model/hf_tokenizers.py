@@ -312,7 +312,7 @@ def read_vocabulary(content: bytes, name: str) -> dict[str, int]:
     """
     try:
         values = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{name} is no JSON: {error}.") from error
     if not isinstance(values, dict) or not all(type(value) is int and value >= 0 for value in values.values()):
         raise ArtifactError(f"{name} is no vocabulary: it must map pieces to whole numbers.")

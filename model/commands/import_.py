@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from model.commands.models import say, with_progress
-from model.errors import ConfigError
+from model.commands.models import parse_pair, say, with_progress
 from model.languages import standard_code
 
 HELP = "make a bundle from a Hugging Face checkpoint (OPUS-MT, M2M100, NLLB-200)"
@@ -47,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--licence", metavar="NAME", help="of the weights; default: what the folder's README.md says")
     parser.add_argument(
-        "--attribution", action="append", default=[], metavar="TEXT", help="a source to name; may be given several times"
+        "--attribution",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a source to name; may be given several times",
     )
 
 
@@ -63,22 +66,14 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.out,
         precision,
         wishes=Wishes(
-            tuple(_pair(pair) for pair in arguments.pair),
+            tuple(parse_pair(pair) for pair in arguments.pair),
             tuple(standard_code(code) for code in arguments.languages.split(",") if code.strip()),
         ),
         name=arguments.name,
         licence=arguments.licence,
         attribution=tuple(arguments.attribution),
         report=say,
-        progress=with_progress,
+        progress=lambda items, label, total: with_progress(items, label, total, "parts"),
     )
     print(arguments.out)
     return 0
-
-
-def _pair(text: str) -> tuple[str, str]:
-    """``en-de`` as its two codes; where codes hold hyphens themselves, ``en:zh-Hans``."""
-    parts = text.split(":") if ":" in text else text.split("-")
-    if len(parts) != 2 or not all(parts):
-        raise ConfigError(f"--pair is {text!r}; it must be two codes, like en-de (or en:zh-Hans).")
-    return standard_code(parts[0]), standard_code(parts[1])

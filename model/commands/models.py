@@ -23,10 +23,10 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def with_progress(items: Iterable[Any], label: str, total: int) -> Iterable[Any]:
+def with_progress(items: Iterable[Any], label: str, total: int, unit: str = "sentences") -> Iterable[Any]:
     """A progress bar on standard error."""
     # None: no bar where standard error is no terminal, but a build log.
-    return tqdm(items, desc=label, total=total, unit=" sentences", dynamic_ncols=True, disable=None)
+    return tqdm(items, desc=label, total=total, unit=f" {unit}", dynamic_ncols=True, disable=None)
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -57,7 +59,7 @@ class CheckpointFolder:
             return {}
         try:
             values = json.loads(self.bytes(name))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ArtifactError(f"{self.path / name} is no JSON ({error}); download it again.") from error
         if not isinstance(values, dict):
             raise ArtifactError(f"{self.path / name} holds no JSON object; download it again.")
@@ -89,10 +91,11 @@ class CheckpointFolder:
             return None
         try:
             front = yaml.safe_load(text.split("---")[1])
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, RecursionError):
             return None  # somebody's prose; nothing depends on it
         licence = front.get("license") if isinstance(front, dict) else None
-        return str(licence) if licence else None
+        several = licence if isinstance(licence, list) else [licence]
+        return ", ".join(entry for entry in several if isinstance(entry, str)) or None
 
 
 class Tensors:
@@ -138,10 +141,11 @@ class Tensors:
     def _opened(self, path: Path) -> Iterator[tuple[Sequence[str], Read]]:
         if path.suffix == ".safetensors":
             try:
-                with safe_open(path, framework="pt", device="cpu") as archive:
-                    yield list(archive.keys()), archive.get_tensor
-            except SafetensorError as error:
-                raise ArtifactError(f"{path} is damaged ({error}); download it again.") from error
+                opened = safe_open(path, framework="pt", device="cpu")
+            except (SafetensorError, OSError) as error:
+                raise ArtifactError(f"{path} is damaged ({_first_line(error)}); download it again.") from error
+            with opened as archive:
+                yield list(archive.keys()), archive.get_tensor
             return
         tensors = self._held.get(path)
         if tensors is None:
@@ -173,14 +177,44 @@ def _weight_files(folder: CheckpointFolder) -> list[Path]:
 
 def _read_pickle(path: Path, *, mapped: bool) -> dict[str, Tensor]:
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of old formats, which are read all the same
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as error:
+        if re.search(r"GLOBAL|reduce for|Can only (create|build)", str(error)) is None:
+            raise ArtifactError(
+                f"{path} is damaged, or no file of PyTorch weights; nothing of it was run. Download it again, or ask "
+                "for a model.safetensors."
+            ) from error
+        named = re.search(r"GLOBAL (\S+)", str(error))
+        what = f"more than tensors ({named[1]})" if named else "more than tensors"
         raise ArtifactError(
-            f"{path} is refused: it holds more than tensors, and reading that would run code of its author. None was "
-            "run. Ask for a model.safetensors, or for a file saved with torch.save(model.state_dict())."
+            f"{path} is refused: it holds {what}, and reading that would run code of its author. None was run. Ask "
+            "for a model.safetensors, or for a file saved with torch.save(model.state_dict())."
         ) from error
     except Exception as error:  # torch.load lets anything from zlib's to struct's errors through
-        raise ArtifactError(f"{path} is damaged ({type(error).__name__}: {error}); download it again.") from error
-    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
-        raise ArtifactError(f"{path} holds no mapping of names to tensors; it is no checkpoint of a model.")
+        what = f"{type(error).__name__}: {_first_line(error)}"
+        raise ArtifactError(f"{path} is damaged ({what}); download it again.") from error
+    if not isinstance(content, dict) or not content:
+        what = "nothing" if isinstance(content, dict) else f"a {type(content).__name__}"
+        raise ArtifactError(
+            f"{path} holds {what} where names and tensors should be; ask for a file saved with "
+            "torch.save(model.state_dict())."
+        )
+    for name, value in content.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor) or not _is_plain(value):
+            what = str(value.layout) if isinstance(value, Tensor) else f"a {type(value).__name__}"
+            raise ArtifactError(
+                f"{path} holds {what} under {str(name)[:60]!r} where a tensor should be; ask for a file saved with "
+                "torch.save(model.state_dict())."
+            )
     return content
+
+
+def _is_plain(value: Tensor) -> bool:
+    """Whether a tensor is numbers in memory, neither sparse nor quantised nor a mere shape."""
+    return value.layout is torch.strided and value.device.type == "cpu" and not value.is_quantized
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from model.errors import ArtifactError
 from model.export import LOGIT_BOUNDS, script_in_place, write_bundle
 from model.importing.families import Family, Wishes, check_family, describe
 from model.importing.folder import CheckpointFolder, Tensors
-from model.importing.weights import Layout, fill, find_layout, stored_positions_differ
+from model.importing.weights import Layout, check_sizes, fill, find_layout, stored_positions_differ
 from model.transformer import Transformer
 
 _PROBE_ROWS = 4
@@ -60,6 +61,7 @@ def import_checkpoint(
         DeviceError: int8 on a processor without int8 kernels.
     """
     folder = CheckpointFolder(path)
+    _check_out(out)
     check_family(folder)
     tensors = Tensors(folder)
     layout = find_layout(tensors)
@@ -75,15 +77,15 @@ def import_checkpoint(
         module = script_in_place(transformer, precision)
         found = module.forward(source, target).float()
     manifest = Manifest(
-        name=name or path.resolve().name,
+        name=_encodable(name or path.resolve().name),
         pairs=family.pairs,
         languages=family.languages,
         architecture=config.to_dict(),
         precision=precision,
         max_source_tokens=config.max_positions,
         max_target_tokens=config.max_positions,
-        licence=licence or folder.licence() or "unstated",
-        attribution=attribution,
+        licence=_encodable(licence or folder.licence() or "unstated"),
+        attribution=tuple(_encodable(source) for source in attribution),
         tokenizer=family.tokenizer,
         decoding=family.policy.to_dict(),
         training={"imported_from": f"{folder.json('config.json')['model_type']} checkpoint"},
@@ -95,6 +97,20 @@ def import_checkpoint(
     return manifest
 
 
+def _check_out(out: Path) -> None:
+    """Refuse what cannot be written before reading gigabytes."""
+    if out.is_dir():
+        raise ArtifactError(f"{out} is a folder; --out names the bundle's file.")
+    nearest = next(parent for parent in out.absolute().parents if parent.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise ArtifactError(f"{out} cannot be written: {nearest} is no folder that can be written to.")
+
+
+def _encodable(text: str) -> str:
+    """Text without what UTF-8 has no bytes for, such as parts of a file name in another encoding."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def _build(
     family: Family,
     tensors: Tensors,
@@ -103,13 +119,12 @@ def _build(
 ) -> tuple[Transformer, ModelConfig]:
     """The model with the checkpoint's weights, and its architecture as the tensors have it."""
     config = family.config
+    check_sizes(tensors, layout, config)
     table = position_table(config.positions, config.max_positions, config.d_model, config.position_offset)
     if stored_positions_differ(tensors, layout, table, family.position_skip):
         config = replace(config, positions="learned", position_offset=0)
     transformer = Transformer(config, family.pad_id)
-    fill(
-        transformer, tensors, layout, table=table, position_skip=family.position_skip, progress=progress
-    )
+    fill(transformer, tensors, layout, table=table, position_skip=family.position_skip, progress=progress)
     return transformer.eval(), config
 
 

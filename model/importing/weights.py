@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.config import ModelConfig
 from model.errors import ArtifactError
 from model.importing.folder import Read, Tensors
 from model.transformer import Transformer
@@ -75,9 +76,9 @@ def find_layout(tensors: Tensors) -> Layout:
     Raises:
         ArtifactError: One that every model needs is missing.
     """
-    source = _first(tensors, _SOURCE, _SHARED)
-    target = _first(tensors, _TARGET, _SHARED)
-    output = _first(tensors, _OUTPUT, _TARGET, _SHARED)
+    source = _first_matrix(tensors, _SOURCE, _SHARED)
+    target = _first_matrix(tensors, _TARGET, _SHARED)
+    output = _first_matrix(tensors, _OUTPUT, _TARGET, _SHARED)
     positions = [
         next((f"model.{stack}.{name}" for name in _POSITIONS if f"model.{stack}.{name}" in tensors), None)
         for stack in ("encoder", "decoder")
@@ -92,6 +93,42 @@ def find_layout(tensors: Tensors) -> Layout:
         share_embeddings=_same(tensors, source, target),
         tie_output=_same(tensors, output, target),
     )
+
+
+def check_sizes(tensors: Tensors, layout: Layout, config: ModelConfig) -> None:
+    """Compare what decides a model's size with the tensors, before memory is taken for it.
+
+    Args:
+        tensors: The checkpoint's.
+        layout: Which of them are which.
+        config: The architecture that config.json describes.
+
+    Raises:
+        ArtifactError: config.json describes a model of another size.
+    """
+    for name in (layout.source_embedding, layout.target_embedding, layout.output):
+        if tensors.shapes[name][1] != config.d_model:
+            raise ArtifactError(
+                f"Tensor {name} has shape {tensors.shapes[name]} and config.json's d_model is {config.d_model}; they "
+                "belong to different checkpoints."
+            )
+    for stack, num_layers, d_ff in (
+        ("encoder", config.encoder_layers, config.d_ff),
+        ("decoder", config.decoder_layers, config.decoder_d_ff or config.d_ff),
+    ):
+        matches = (re.match(rf"model\.{stack}\.layers\.(\d{{1,6}})\.", name) for name in tensors.shapes)
+        stored = 1 + max((int(match[1]) for match in matches if match), default=-1)
+        if stored != num_layers:
+            raise ArtifactError(
+                f"config.json has {stack}_layers {num_layers} and the tensors are those of {stored}; they belong to "
+                "different checkpoints, or a part of the weights is missing."
+            )
+        wide = f"model.{stack}.layers.0.fc1.weight"
+        if wide in tensors and tensors.shapes[wide][:1] != (d_ff,):
+            raise ArtifactError(
+                f"Tensor {wide} has shape {tensors.shapes[wide]} and config.json's {stack}_ffn_dim is {d_ff}; they "
+                "belong to different checkpoints."
+            )
 
 
 def stored_positions_differ(tensors: Tensors, layout: Layout, table: Tensor, skip: int) -> bool:
@@ -206,14 +243,25 @@ def _copy(parameter: Tensor, sources: list[str], read: Read, tensors: Tensors) -
         rows = wanted[0] // len(sources)
         if tuple(value.shape) != (rows, *wanted[1:]):
             raise ArtifactError(
-                f"Tensor {source} has shape {tuple(tensors.shapes[source])}; config.json makes it {(rows, *wanted[1:])}."
+                f"Tensor {source} has shape {tensors.shapes[source]}; config.json makes it {(rows, *wanted[1:])}."
             )
-        if not value.is_floating_point():
-            raise ArtifactError(f"Tensor {source} holds {value.dtype}; only floating point weights can be imported.")
+        _check_kind(source, value)
         parameter[at : at + rows].copy_(value)
+        _check_finite(source, parameter[at : at + rows])
         at += rows
-    if not torch.isfinite(parameter).all():
-        raise ArtifactError(f"Tensor {sources[0]} holds NaN or infinity; the checkpoint is damaged or diverged.")
+
+
+def _check_kind(name: str, value: Tensor) -> None:
+    if not value.is_floating_point():
+        raise ArtifactError(
+            f"Tensor {name} holds {value.dtype}; only floating point weights can be imported: ask for the checkpoint "
+            "before it was quantised."
+        )
+
+
+def _check_finite(name: str, value: Tensor) -> None:
+    if not torch.isfinite(value).all():
+        raise ArtifactError(f"Tensor {name} holds NaN or infinity; the checkpoint is damaged or diverged.")
 
 
 def _positions(read: Read, name: str, table: Tensor, skip: int) -> Tensor:
@@ -223,7 +271,10 @@ def _positions(read: Read, name: str, table: Tensor, skip: int) -> Tensor:
             f"Tensor {name} has shape {tuple(stored.shape)}; config.json makes it "
             f"{(skip + table.size(0), table.size(1))}."
         )
-    return stored[skip : skip + table.size(0)].float()
+    _check_kind(name, stored)
+    stored = stored[skip : skip + table.size(0)].float()
+    _check_finite(name, stored)
+    return stored
 
 
 def _same(tensors: Tensors, one: str, other: str) -> bool:
@@ -232,11 +283,16 @@ def _same(tensors: Tensors, one: str, other: str) -> bool:
     if tensors.shapes[one] != tensors.shapes[other]:
         return False
     with tensors.reading() as read:
-        return torch.equal(read(one), read(other))
+        left, right = read(one), read(other)
+        return left.dtype == right.dtype and torch.equal(left, right)
 
 
-def _first(tensors: Tensors, *names: str) -> str:
+def _first_matrix(tensors: Tensors, *names: str) -> str:
     for name in names:
         if name in tensors:
+            if len(tensors.shapes[name]) != 2:
+                raise ArtifactError(f"Tensor {name} has shape {tensors.shapes[name]}; it must have rows and columns.")
             return name
-    raise ArtifactError(f"The checkpoint has no tensor {names[0]}; it is cut short, or of another architecture.")
+    raise ArtifactError(
+        f"The checkpoint has no tensor {' or '.join(names)}; it is cut short, or of another architecture."
+    )

@@ -33,10 +33,10 @@ with warnings.catch_warnings():
 transformers.logging.set_verbosity_error()
 
 _SYLLABLES = {
-    "en": "an be ca do el fo gri ha in jo ku li mo ne or pa qui re st tu un ve wo xy ze".split(),
-    "de": "ä be chen dö er für gü ha ig jü keit lö mä nen ö pf qu ß sch tz ü ver wö zu".split(),
-    "ru": "а бо ва го де жи за ий ко ле мы но о пр ре ст ть у фо хо це ча ши ще эт ю я".split(),
-    "zh": "我 你 他 们 好 吗 是 不 在 有 人 大 中 国 学 生 天 上 下 来".split(),
+    "en": "an be ca do el fo gri ha in jo ku li mo ne or pa qui re st tu un ve wo xy ze",
+    "de": "ä be chen dö er für gü ha ig jü keit lö mä nen ö pf qu ß sch tz ü ver wö zu",
+    "ru": "а бо ва го де жи за ий ко ле мы но о пр ре ст ть у фо хо це ча ши ще эт ю я",
+    "zh": "我 你 他 们 好 吗 是 不 在 有 人 大 中 国 学 生 天 上 下 来",
 }
 
 HARD_TEXTS = [
@@ -82,7 +82,7 @@ def sentences(number: int, languages: Sequence[str] = tuple(_SYLLABLES), seed: i
     chance = random.Random(seed)
     made = []
     for _ in range(number):
-        syllables = _SYLLABLES[chance.choice(languages)]
+        syllables = _SYLLABLES[chance.choice(languages)].split()
         words = [
             "".join(chance.choice(syllables) for _ in range(chance.randint(1, 3))) for _ in range(chance.randint(2, 9))
         ]
@@ -138,7 +138,7 @@ def shake(model: Any, eos_bias: float) -> None:
             model.lm_head.weight[model.config.eos_token_id] += eos_bias * direction / direction.square().sum()
 
 
-def make_marian(folder: Path, *, separate: bool = False, multilingual: bool = False, **config: Any) -> MarianMTModel:
+def make_marian(folder: Path, *, separate: bool = False, multilingual: bool = False, **config: Any) -> Any:
     """An OPUS-MT folder with random weights; returns transformers' model of it."""
     folder.mkdir(parents=True, exist_ok=True)
     source = learn_spm(folder / "source.spm", ("en",), 90, seed=1)
@@ -202,7 +202,7 @@ def make_marian(folder: Path, *, separate: bool = False, multilingual: bool = Fa
     return model
 
 
-def make_m2m100(folder: Path, *, nllb: bool = False, **config: Any) -> M2M100ForConditionalGeneration:
+def make_m2m100(folder: Path, *, nllb: bool = False, **config: Any) -> Any:
     """An M2M100 or NLLB folder with random weights; returns transformers' model of it."""
     folder.mkdir(parents=True, exist_ok=True)
     processor = learn_spm(folder / "sentencepiece.bpe.model", tuple(_SYLLABLES), 160)
@@ -265,7 +265,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def marian_tokenizer(folder: Path) -> MarianTokenizer:
+def marian_tokenizer(folder: Path) -> Any:
     """transformers' own tokenizer of an OPUS-MT folder."""
     with quiet():
         return MarianTokenizer.from_pretrained(folder)

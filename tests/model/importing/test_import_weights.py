@@ -1,0 +1,545 @@
+"""What an imported bundle is made of: which tensors count, in which files and precisions, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from model.__main__ import main
+from model.bundle import Manifest, Precision, read_manifest
+from model.decoding.options import DecodingOptions
+from model.embeddings import position_table
+from model.importing.families import Wishes
+from model.importing.importer import import_checkpoint
+from model.quantised import int8_is_supported
+from model.translator import Translator
+from tests.model.importing.checkpoints import make_m2m100, make_marian, quiet, sentences
+
+ROOT = Path(__file__).resolve().parents[3]
+
+FAMILIES: dict[str, Callable[[Path], Any]] = {
+    "marian": make_marian,
+    "multilingual": lambda folder: make_marian(folder, multilingual=True),
+    "m2m100": make_m2m100,
+    "nllb": lambda folder: make_m2m100(folder, nllb=True),
+}
+ONE_TABLE = [
+    "model.shared.weight",
+    "model.encoder.embed_tokens.weight",
+    "model.decoder.embed_tokens.weight",
+    "lm_head.weight",
+]
+POSITIONS = [f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder")]
+
+precisions = pytest.mark.parametrize(
+    "precision",
+    [
+        "float32",
+        "bfloat16",
+        "float16",
+        pytest.param("int8", marks=pytest.mark.skipif(not int8_is_supported(), reason="no int8 kernels here")),
+    ],
+)
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A folder of each family."""
+    folders = {name: tmp_path_factory.mktemp("original") / name for name in FAMILIES}
+    for name, make in FAMILIES.items():
+        make(folders[name])
+    return folders
+
+
+@pytest.fixture
+def copy(originals: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
+    """Copies one of them, to be changed."""
+
+    def copy_of(name: str) -> Path:
+        return Path(shutil.copytree(originals[name], tmp_path / name))
+
+    return copy_of
+
+
+def imported(folder: Path, precision: Precision = "float32", wishes: Wishes = Wishes()) -> Translator:  # noqa: B008
+    """Import a folder and load the bundle."""
+    out = folder / f"{precision}.pt"
+    import_checkpoint(folder, out, precision, wishes=wishes, report=lambda line: None)
+    return Translator.load(out)
+
+
+def their_model(folder: Path, kind: str = "MarianMTModel", **options: Any) -> Any:
+    """The same folder as transformers reads it, in float32."""
+    import transformers
+
+    with quiet():
+        return getattr(transformers, kind).from_pretrained(folder, dtype=torch.float32, **options).eval()
+
+
+def probe() -> tuple[Tensor, Tensor]:
+    """Sources without padding and targets, which every family has tokens for."""
+    generator = torch.Generator().manual_seed(5)
+    return torch.randint(4, 150, (6, 9), generator=generator), torch.randint(4, 150, (6, 7), generator=generator)
+
+
+def logits(model: Translator) -> Tensor:
+    with torch.inference_mode():
+        found: Tensor = model._bundle.module.forward(*probe()).float()
+    return found
+
+
+def their_logits(model: Any) -> Tensor:
+    source, target = probe()
+    with torch.inference_mode():
+        expected: Tensor = model(input_ids=source, decoder_input_ids=target).logits
+    return expected
+
+
+def assert_same(found: Tensor, expected: Tensor) -> None:
+    assert float(expected.std()) > 0.5
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0.0)
+
+
+def edit_tensors(folder: Path, change: Callable[[dict[str, Tensor]], None]) -> None:
+    """Change the weights of a folder."""
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+def edit(path: Path, **changes: Any) -> None:
+    """Change keys of a JSON file."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def num_parameters(model: Translator) -> int:
+    """Numbers in memory, those of a shared table once."""
+    tables = {parameter.data_ptr(): parameter.numel() for parameter in model._bundle.module.parameters()}
+    return sum(tables.values())
+
+
+# --- which tensors count
+
+
+@pytest.mark.parametrize("family", ["marian", "m2m100"])
+def test_an_output_projection_of_its_own_counts_whatever_the_configuration_says(
+    copy: Callable[[str], Path], family: str
+) -> None:
+    folder = copy(family)
+    own = torch.randn(load_file(folder / "model.safetensors")["model.shared.weight"].shape) * 0.2
+    edit_tensors(folder, lambda tensors: tensors.update({"lm_head.weight": own}))
+    assert json.loads((folder / "config.json").read_text()).get("tie_word_embeddings", True)
+    ours = imported(folder)
+    assert ours.manifest.architecture["tie_output"] is False
+    assert ours.manifest.architecture["share_embeddings"] is True
+    theirs = their_model(folder, "MarianMTModel" if family == "marian" else "M2M100ForConditionalGeneration")
+    theirs.lm_head.weight = torch.nn.Parameter(own)  # which it has tied, as it was told
+    assert_same(logits(ours), their_logits(theirs))
+
+
+@pytest.mark.parametrize("says_tied", [True, False])
+def test_equal_copies_of_an_embedding_are_one_table(copy: Callable[[str], Path], says_tied: bool) -> None:
+    folder = copy("marian")
+    tied = imported(folder)
+    tensors = load_file(folder / "model.safetensors")
+    tensors.update({name: tensors["model.shared.weight"].clone() for name in ONE_TABLE})
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors, folder / "pytorch_model.bin")
+    edit(folder / "config.json", tie_word_embeddings=says_tied)
+    ours = imported(folder)
+    assert ours.manifest.architecture["tie_output"] is True
+    assert ours.manifest.architecture["share_embeddings"] is True
+    assert num_parameters(ours) == num_parameters(tied)
+    assert torch.equal(logits(ours), logits(tied))
+
+
+def test_without_a_projection_of_its_own_the_embedding_stands_in_whatever_the_configuration_says(
+    copy: Callable[[str], Path],
+) -> None:
+    folder = copy("marian")
+    tied = imported(folder)
+    edit(folder / "config.json", tie_word_embeddings=False)
+    ours = imported(folder)
+    assert ours.manifest.architecture["tie_output"] is True
+    assert torch.equal(logits(ours), logits(tied))
+
+
+def test_an_imported_model_has_the_parameters_of_the_original(copy: Callable[[str], Path]) -> None:
+    folder = copy("marian")
+    places = 2 * 400 * 32  # are parameters of theirs; ours are computed
+    bias = 165  # is none of theirs
+    assert num_parameters(imported(folder)) == their_model(folder).num_parameters() - places + bias
+
+
+def test_embeddings_that_differ_in_one_number_are_two_tables(copy: Callable[[str], Path]) -> None:
+    folder = copy("marian")
+    tied = imported(folder)
+
+    def change(tensors: dict[str, Tensor]) -> None:
+        other = tensors["model.shared.weight"].clone()
+        other[100, 3] += 0.5
+        tensors["model.encoder.embed_tokens.weight"] = other
+
+    edit_tensors(folder, change)
+    ours = imported(folder)
+    assert ours.manifest.architecture["share_embeddings"] is False
+    assert num_parameters(ours) == num_parameters(tied) + 165 * 32
+
+
+@pytest.mark.parametrize("names", [POSITIONS, POSITIONS[:1], POSITIONS[1:]], ids=["both", "encoder's", "decoder's"])
+def test_stored_positions_are_used(copy: Callable[[str], Path], names: list[str]) -> None:
+    folder = copy("marian")
+    table = torch.randn(400, 32)
+    edit_tensors(folder, lambda tensors: tensors.update({name: table.clone() for name in names}))
+    ours = imported(folder)
+    assert ours.manifest.architecture["positions"] == "learned"
+    assert_same(logits(ours), their_logits(their_model(folder)))
+
+
+def test_stored_positions_of_each_stack_stay_its_own(copy: Callable[[str], Path]) -> None:
+    folder = copy("marian")
+    edit_tensors(folder, lambda tensors: tensors.update({name: torch.randn(400, 32) for name in POSITIONS}))
+    assert_same(logits(imported(folder)), their_logits(their_model(folder)))
+
+
+def test_stored_positions_that_are_what_the_formula_gives_change_nothing(copy: Callable[[str], Path]) -> None:
+    folder = copy("marian")
+    expected = logits(imported(folder))
+    formula = position_table("halves", 400, 32)
+    edit_tensors(folder, lambda tensors: tensors.update({name: formula.clone() for name in POSITIONS}))
+    ours = imported(folder)
+    assert ours.manifest.architecture["positions"] == "halves"
+    assert torch.equal(logits(ours), expected)
+
+
+def test_stored_positions_of_m2m100_begin_behind_the_padding_row(copy: Callable[[str], Path]) -> None:
+    folder = copy("m2m100")
+    table = torch.randn(402, 32)
+    name = "model.encoder.embed_positions.weights"
+    edit_tensors(folder, lambda tensors: tensors.update({name: table}))
+    theirs = their_model(folder, "M2M100ForConditionalGeneration")
+    theirs.model.encoder.embed_positions.weights = table  # it would compute its own
+    assert_same(logits(imported(folder)), their_logits(theirs))
+
+
+def test_a_missing_bias_of_the_output_is_zeros(copy: Callable[[str], Path]) -> None:
+    folder = copy("marian")
+
+    def zero(tensors: dict[str, Tensor]) -> None:
+        tensors["final_logits_bias"].zero_()
+
+    edit_tensors(folder, zero)
+    expected = logits(imported(folder))
+    edit_tensors(folder, lambda tensors: tensors.__delitem__("final_logits_bias"))
+    found = logits(imported(folder))
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0.0)
+    assert_same(found, their_logits(their_model(folder)))
+
+
+# --- which files
+
+
+def in_pieces(folder: Path, *, safe: bool) -> None:
+    model = their_model(folder)
+    (folder / "model.safetensors").unlink()
+    with quiet():
+        model.save_pretrained(folder, max_shard_size="60KB", safe_serialization=safe)
+    name = "model.safetensors.index.json" if safe else "pytorch_model.bin.index.json"
+    assert len(set(json.loads((folder / name).read_text())["weight_map"].values())) > 2
+
+
+def as_pickle(folder: Path, *, zipped: bool) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors, folder / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
+
+
+@pytest.mark.parametrize(
+    "rewrite",
+    [
+        lambda folder: as_pickle(folder, zipped=True),
+        lambda folder: as_pickle(folder, zipped=False),
+        lambda folder: in_pieces(folder, safe=True),
+        lambda folder: in_pieces(folder, safe=False),
+    ],
+    ids=["pickle", "legacy pickle", "safetensors in pieces", "pickles in pieces"],
+)
+def test_whatever_files_hold_them_weights_are_the_same(
+    copy: Callable[[str], Path], rewrite: Callable[[Path], None]
+) -> None:
+    folder = copy("marian")
+    expected = logits(imported(folder))
+    rewrite(folder)
+    assert not (folder / "model.safetensors").exists()
+    assert torch.equal(logits(imported(folder)), expected)
+
+
+def test_safetensors_are_preferred_to_a_pickle(copy: Callable[[str], Path]) -> None:
+    folder = copy("marian")
+    (folder / "pytorch_model.bin").write_bytes(b"never read")
+    imported(folder)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("pickled", [False, True])
+def test_weights_of_another_precision_are_read_as_float32(
+    copy: Callable[[str], Path], dtype: torch.dtype, pickled: bool
+) -> None:
+    folder = copy("marian")
+    edit_tensors(folder, lambda tensors: tensors.update({name: value.to(dtype) for name, value in tensors.items()}))
+    expected = their_logits(their_model(folder))
+    if pickled:
+        as_pickle(folder, zipped=True)
+    ours = imported(folder)
+    assert {parameter.dtype for parameter in ours._bundle.module.parameters()} == {torch.float32}
+    assert_same(logits(ours), expected)
+
+
+# --- which rules of decoding
+
+OLD_HABITS: dict[str, Any] = {
+    "num_beams": 6,
+    "bad_words_ids": [[164], [7], [8, 9]],
+    "length_penalty": 0.5,
+    "early_stopping": True,
+}
+
+
+def test_rules_of_decoding_may_stand_in_config_json_as_they_used_to(copy: Callable[[str], Path]) -> None:
+    folder = copy("marian")
+    (folder / "generation_config.json").unlink()
+    edit(folder / "config.json", **OLD_HABITS)
+    notes: list[str] = []
+    manifest = import_checkpoint(folder, folder / "bundle.pt", "float32", report=notes.append)
+    decoding = manifest.decoding
+    assert decoding["beam_size"] == 6
+    assert decoding["length_penalty"] == 0.5
+    assert decoding["early_stopping"] is True
+    assert decoding["force_end"] is True
+    assert list(decoding["forbidden"]) == [7, 164]
+    assert manifest.tokenizer["start_id"] == 164
+    assert "note: bad_words_ids of more than one token are not taken over" in notes
+
+
+def test_generation_config_json_alone_counts_where_there_is_one(copy: Callable[[str], Path]) -> None:
+    folder = copy("marian")
+    edit(folder / "config.json", **OLD_HABITS)
+    theirs = their_model(folder).generation_config
+    decoding = imported(folder).manifest.decoding
+    assert decoding["beam_size"] == theirs.num_beams == 4
+    assert decoding["length_penalty"] == theirs.length_penalty == 1.0
+    assert decoding["early_stopping"] is theirs.early_stopping is False
+    assert [[token_id] for token_id in decoding["forbidden"]] == theirs.bad_words_ids == [[164]]
+
+
+# --- which precisions
+
+
+@precisions
+@pytest.mark.parametrize("family", ["marian", "m2m100", "nllb"])
+def test_every_precision_stays_close_to_float32(copy: Callable[[str], Path], family: str, precision: Precision) -> None:
+    folder = copy(family)
+    expected = logits(imported(folder))
+    ours = imported(folder, precision)
+    bound = {"float32": 0.0, "float16": 0.01, "bfloat16": 0.05, "int8": 0.1}[precision]
+    rms = (logits(ours) - expected).square().mean().sqrt()
+    assert float(rms / expected.std()) <= bound
+    assert ours.manifest.precision == precision
+    assert (
+        ours.manifest.precision_report["rms_logit_error"] <= bound * ours.manifest.precision_report["logit_deviation"]
+    )
+
+
+@precisions
+def test_the_same_checkpoint_gives_the_same_bytes(copy: Callable[[str], Path], precision: Precision) -> None:
+    folder = copy("marian")
+    contents = []
+    for out in (folder / "one" / "bundle.pt", folder / "two" / "bundle.pt"):
+        import_checkpoint(folder, out, precision, report=lambda line: None)
+        contents.append(out.read_bytes())
+    assert contents[0] == contents[1]
+
+
+def test_a_bundle_names_no_path_of_the_machine(copy: Callable[[str], Path]) -> None:
+    folder = copy("m2m100")
+    out = folder / "bundle.pt"
+    import_checkpoint(folder, out, "float32", report=lambda line: None)
+    paths = [str(path).encode() for path in (folder.parent, ROOT, Path(sys.prefix), Path(torch.__file__).parent)]
+    with zipfile.ZipFile(out) as archive:
+        for member in archive.infolist():
+            content = archive.read(member) + member.filename.encode()
+            assert not [path for path in paths if path in content], member.filename
+
+
+# --- what a bundle can do
+
+
+def make_talkative(tensors: dict[str, Tensor]) -> None:
+    """Make a closing token unlikely."""
+    if "final_logits_bias" in tensors:
+        tensors["final_logits_bias"][0, 0] -= 20.0
+    else:  # the final norm's bias is a direction every output has a part in
+        direction = tensors["model.decoder.layer_norm.bias"]
+        tensors["model.shared.weight"][2] -= 20.0 * direction / direction.square().sum()
+
+
+@pytest.mark.parametrize(
+    ("family", "source", "target"),
+    [("marian", "en", "de"), ("multilingual", "en", "fr"), ("m2m100", "de", "ru"), ("nllb", "ru", "de")],
+)
+def test_a_bundle_translates_and_shows_where_it_looked(
+    copy: Callable[[str], Path], family: str, source: str, target: str
+) -> None:
+    folder = copy(family)
+    edit_tensors(folder, make_talkative)
+    ours = imported(folder)
+    texts = ["", "Hello world", *sentences(20, (source,)), "  " + " ".join(sentences(3, (source,))) + "\n\n x"]
+    options = DecodingOptions(max_new_tokens=12, return_scores=True)
+    found = ours.translate(texts, options, source, target, return_alignment=True)
+    assert [one.text for one in found] == [
+        one.text for text in texts for one in ours.translate([text], options, source, target)
+    ]
+    num_links = 0
+    for text, translation in zip(texts, found, strict=True):
+        assert (translation.source, translation.target) == (source, target)
+        assert translation.alignment is not None
+        for link in translation.alignment:
+            assert 0 <= link.source[0] < link.source[1] <= len(text)
+            assert 0 <= link.target[0] < link.target[1] <= len(translation.text)
+            assert 0.0 <= link.weight <= 1.0
+            num_links += 1
+    assert num_links > 10
+    attention = ours.attention("Hello world", options, source, target)
+    assert attention.translation == found[1].text
+    for kind in ("encoder", "decoder", "cross"):
+        weights = getattr(attention, kind)
+        rows, columns = attention.labels(kind)
+        assert weights.shape == (2, 4, len(rows), len(columns))
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]), atol=1e-5, rtol=0.0)
+
+
+@pytest.mark.parametrize("spelling", ["en", "EN", "eng", "eng_Latn", "en-US", "en_gb"])
+@pytest.mark.parametrize("family", ["m2m100", "nllb"])
+def test_a_language_may_be_asked_for_in_any_spelling(
+    bundles: dict[str, Translator], family: str, spelling: str
+) -> None:
+    ours = bundles[family]
+    options = DecodingOptions(max_new_tokens=5)
+    (expected,) = ours.translate(["Güte."], options, "de", "en")
+    (found,) = ours.translate(["Güte."], options, "DEU", spelling)
+    assert found == expected
+    assert found.target == "en"
+
+
+@pytest.fixture(scope="module")
+def bundles(originals: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Translator]:
+    """The families that translate each language into each."""
+    loaded = {}
+    for family in ("m2m100", "nllb"):
+        out = tmp_path_factory.mktemp("bundle") / "bundle.pt"
+        import_checkpoint(originals[family], out, "float32", report=lambda line: None)
+        loaded[family] = Translator.load(out)
+    return loaded
+
+
+# --- what a bundle says about itself
+
+
+def manifest_of(folder: Path, *arguments: str) -> Manifest:
+    """Import through the command line, and read what the bundle says."""
+    out = folder / "bundle.pt"
+    assert main(["import", str(folder), "--out", str(out), "--precision", "float32", *arguments]) == 0
+    return read_manifest(out)
+
+
+@pytest.mark.parametrize(
+    ("readme", "licence"),
+    [
+        ("---\nlicense: cc-by-4.0\n---\n# A model", "cc-by-4.0"),
+        ("---\nlanguage: en\nlicense: [mit, apache-2.0]\n---\n", "mit, apache-2.0"),
+        ("---\nlicense: {a: b}\n---\n", "unstated"),
+        ("---\nlicense: 2020-99-99\n---\n", "unstated"),
+        ("---\nlicense: [\n---\n", "unstated"),
+        ("---\n- a\n", "unstated"),
+        ("---", "unstated"),
+        ("license: mit", "unstated"),
+        ("", "unstated"),
+        (None, "unstated"),
+    ],
+)
+def test_the_licence_is_what_the_readme_says(copy: Callable[[str], Path], readme: str | None, licence: str) -> None:
+    folder = copy("marian")
+    if readme is not None:
+        (folder / "README.md").write_text(readme)
+    assert manifest_of(folder).licence == licence
+
+
+def test_what_the_command_line_says_ends_up_in_the_manifest(copy: Callable[[str], Path]) -> None:
+    folder = copy("marian")
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n")
+    assert manifest_of(folder).name == "marian"
+    said = ("--name", "opus", "--licence", "CC-BY 4.0", "--attribution", "OPUS", "--attribution", "Tatoeba")
+    manifest = manifest_of(folder, *said)
+    assert manifest.name == "opus"
+    assert manifest.licence == "CC-BY 4.0"
+    assert manifest.attribution == ("OPUS", "Tatoeba")
+    assert manifest.training == {"imported_from": "marian checkpoint"}
+
+
+@pytest.mark.parametrize(
+    ("family", "arguments", "pairs", "languages"),
+    [
+        ("marian", (), [("en", "de")], ()),
+        ("marian", ("--pair", "fra-deu", "--pair", "EN-de"), [("fr", "de"), ("en", "de")], ()),
+        ("multilingual", (), [("en", "fr"), ("en", "de"), ("en", "zh"), ("en", "cmn-Hans")], ()),
+        ("multilingual", ("--pair", "eng-fra", "--pair", "en-fr"), [("en", "fr")], ()),
+        ("multilingual", ("--pair", "en:cmn_Hans"), [("en", "cmn-Hans")], ()),
+        ("m2m100", ("--languages", "eng_Latn,DE, fr-FR,en"), [], ("en", "de", "fr")),
+        ("m2m100", ("--pair", "en-de", "--pair", "deu:eng_Latn"), [("en", "de"), ("de", "en")], ()),
+        ("nllb", ("--languages", "en,zh-TW,arb_Arab"), [], ("en", "zh-Hant", "arb-Arab")),
+        ("nllb", ("--pair", "en:zh_Hans", "--languages", "en,de"), [("en", "zh-Hans")], ("en", "de")),
+    ],
+)
+def test_what_is_to_be_served_ends_up_in_the_manifest(
+    copy: Callable[[str], Path],
+    family: str,
+    arguments: tuple[str, ...],
+    pairs: list[tuple[str, str]],
+    languages: tuple[str, ...],
+) -> None:
+    manifest = manifest_of(copy(family), *arguments)
+    assert list(manifest.pairs) == pairs
+    assert manifest.languages == languages
+
+
+@pytest.mark.parametrize(("family", "number"), [("m2m100", 100), ("nllb", 202)])
+def test_all_languages_are_served_unless_some_are_named(
+    bundles: dict[str, Translator], family: str, number: int
+) -> None:
+    assert len(bundles[family].manifest.languages) == number
+    assert {"en", "de", "fr"} <= set(bundles[family].manifest.languages)
+
+
+def test_only_what_is_served_can_be_asked_for(copy: Callable[[str], Path]) -> None:
+    ours = imported(copy("multilingual"), wishes=Wishes(pairs=(("en", "fr"),)))
+    assert ours.manifest.directions.targets == ("fr",)
+    assert ours.manifest.tokenizer["language_tokens"] == {"fr": ">>fra<<"}
+
+
+def test_a_model_that_names_its_target_and_has_tokens_too_translates_without_one(copy: Callable[[str], Path]) -> None:
+    folder = copy("multilingual")
+    edit(folder / "tokenizer_config.json", target_lang="es")
+    ours = imported(folder)
+    assert ours.manifest.pairs[:2] == (("en", "es"), ("en", "fr"))
+    plain, asked = (ours._tokenizer.encode("Hello.", target) for target in ("es", "fr"))
+    assert asked[1:] == plain
