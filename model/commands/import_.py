@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Import."""
     from model.export import preferred_precision
-    from model.importing.families import Wishes
+    from model.importing.family import Wishes
     from model.importing.importer import import_checkpoint
 
     precision = preferred_precision("cpu") if arguments.precision == "auto" else arguments.precision

@@ -16,7 +16,8 @@ from model.config import ModelConfig
 from model.embeddings import position_table
 from model.errors import ArtifactError
 from model.export import LOGIT_BOUNDS, script_in_place, write_bundle
-from model.importing.families import Family, Wishes, check_family, describe
+from model.importing.families import check_family, describe
+from model.importing.family import Family, Wishes
 from model.importing.folder import CheckpointFolder, Tensors
 from model.importing.weights import Layout, check_sizes, fill, find_layout, stored_positions_differ
 from model.transformer import Transformer

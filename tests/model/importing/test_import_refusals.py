@@ -27,7 +27,7 @@ from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError, ModelError
 from model.hf_tokenizers import restore_tokenizer
 from model.importing import importer
-from model.importing.families import Wishes
+from model.importing.family import Wishes
 from model.importing.importer import import_checkpoint
 from tests.model.importing.checkpoints import make_m2m100, make_marian
 

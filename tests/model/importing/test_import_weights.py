@@ -19,7 +19,7 @@ from model.__main__ import main
 from model.bundle import Manifest, Precision, read_manifest
 from model.decoding.options import DecodingOptions
 from model.embeddings import position_table
-from model.importing.families import Wishes
+from model.importing.family import Wishes
 from model.importing.importer import import_checkpoint
 from model.quantised import int8_is_supported
 from model.translator import Translator

@@ -1,0 +1,223 @@
+"""M2M100 and NLLB-200: one SentencePiece model, pre-norm, a language token before each source and each answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from model.decoding.policy import DecodingPolicy
+from model.errors import ArtifactError
+from model.hf_tokenizers import SHARED_SPM, VOCABULARY
+from model.importing.family import Family, Wishes, architecture, check_differ, known_language
+from model.importing.folder import CheckpointFolder
+from model.importing.generation import Generation
+from model.importing.values import (
+    content_of,
+    flag,
+    id_of,
+    num_pieces_of,
+    read_ids,
+    shown,
+    special_token,
+    whole_number,
+)
+from model.importing.weights import Layout
+from model.languages import standard_code
+
+_M2M100_LANGUAGES = (  # noqa: SIM905
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "
+    "id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru "
+    "sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"
+).split()
+_WMT21_LANGUAGES = "en ha is ja cs ru zh de".split()  # noqa: SIM905
+"""Languages in the order of their tokens, which stand behind the vocabulary and in no file."""
+
+_SPECIALS = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>", "bos": "<s>"}
+
+_NLLB_SPECIALS = {"bos": 0, "pad": 1, "eos": 2, "unk": 3}
+"""Ids that NLLB's vocabulary has by definition."""
+
+_NLLB_LANGUAGE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
+_DIGITS = re.compile(r"[0-9]{1,9}")
+
+
+def describe_m2m100(
+    folder: CheckpointFolder,
+    config: dict[str, Any],
+    layout: Layout,
+    shapes: Mapping[str, tuple[int, ...]],
+    wishes: Wishes,
+) -> Family:
+    """Read the configuration and vocabulary of an M2M100 or NLLB checkpoint.
+
+    Args:
+        folder: The checkpoint's.
+        config: Its config.json.
+        layout: Which of its tensors are which.
+        shapes: Their shapes.
+        wishes: What to serve of it.
+
+    Raises:
+        ArtifactError: It is incomplete, or contradicts itself.
+    """
+    habits = folder.json("tokenizer_config.json", optional=True)
+    files = {SHARED_SPM: folder.bytes(SHARED_SPM)}
+    num_pieces = num_pieces_of(files[SHARED_SPM], SHARED_SPM)
+    pad_id, end_id = (whole_number(config, key, default) for key, default in (("pad_token_id", 1), ("eos_token_id", 2)))
+    rows = shapes[layout.target_embedding][0]
+    generation = Generation(folder, config, end_id, rows)
+    tokenizer: dict[str, Any] = {
+        "pad_id": pad_id,
+        "start_id": generation.token("decoder_start_token_id", default=end_id),
+        "end_id": end_id,
+        "clean_up": flag(habits, "clean_up_tokenization_spaces", default=False),
+    }
+    if folder.has(VOCABULARY):
+        files[VOCABULARY] = folder.bytes(VOCABULARY)
+        vocabulary = read_ids(folder, VOCABULARY)
+        codes = _WMT21_LANGUAGES if habits.get("language_codes") == "wmt21" else _M2M100_LANGUAGES
+        tokens = {code: len(vocabulary) + place for place, code in enumerate(codes)}
+        tokenizer["kind"] = "m2m_100"
+        fixed = {
+            role: id_of(vocabulary, special_token(habits, f"{role}_token", piece), VOCABULARY)
+            for role, piece in _SPECIALS.items()
+        }
+        counted = f"{VOCABULARY} and the language tokens behind it need"
+        needed = len(vocabulary) + len(tokens)
+        masks: set[int] = set()
+    else:
+        added = _added_tokens(folder)
+        tokens = _nllb_tokens(folder, added, num_pieces)
+        tokenizer["kind"] = "nllb"
+        tokenizer["legacy_behaviour"] = flag(habits, "legacy_behaviour", default=False)
+        tokenizer["language_tokens"] = tokens
+        fixed = _NLLB_SPECIALS
+        counted = f"{SHARED_SPM} and the language tokens need"
+        needed = max(num_pieces, *tokens.values()) + 1
+        masks = {added[token] for token in ("<mask>",) if token in added}
+    for role, found in (("pad", pad_id), ("eos", end_id)):
+        if fixed[role] != found:
+            raise ArtifactError(
+                f"config.json has {role}_token_id {found} and the vocabulary has that token at {fixed[role]}; they "
+                "belong to different checkpoints."
+            )
+    tokenizer["unknown_id"] = fixed["unk"]
+    if needed > rows:
+        raise ArtifactError(
+            f"{counted} {needed} rows and the embedding {layout.target_embedding} has {rows}; they belong to "
+            "different checkpoints."
+        )
+    by_code = _public_codes(tokens)
+    tokenizer["language_ids"] = by_code
+    tokenizer["special_ids"] = sorted({*fixed.values(), *masks, *tokens.values()})
+    pairs, languages = _directions(by_code, wishes)
+    return Family(
+        config=architecture(
+            config,
+            layout,
+            shapes,
+            folder,
+            norm="pre",
+            positions="tensor2tensor",
+            position_offset=pad_id + 1,
+        ),
+        pad_id=pad_id,
+        position_skip=pad_id + 1,
+        policy=DecodingPolicy(
+            scoring="hf",
+            length_penalty=generation.length_penalty,
+            early_stopping=generation.early_stopping,
+            beam_size=generation.beam_size,
+            # Padding is no text, and as an input it would have no place.
+            forbidden=tuple(sorted({*generation.forbidden, pad_id})),
+            renormalise=generation.flag("renormalize_logits", default=False),
+            force_end=generation.force_end,
+        ),
+        tokenizer=tokenizer,
+        files=files,
+        pairs=pairs,
+        languages=languages,
+        notes=generation.notes,
+    )
+
+
+def _directions(by_code: Mapping[str, int], wishes: Wishes) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Pairs, and languages each of which goes into each other."""
+    pairs = tuple(
+        dict.fromkeys(
+            (known_language(source, by_code), known_language(target, by_code)) for source, target in wishes.pairs
+        )
+    )
+    languages = tuple(dict.fromkeys(known_language(code, by_code) for code in wishes.languages))
+    if len(languages) == 1:
+        raise ArtifactError(f"--languages names {languages[0]} alone; translating takes at least two.")
+    check_differ(pairs)
+    return pairs, languages if pairs or languages else tuple(by_code)
+
+
+def _public_codes(tokens: Mapping[str, int]) -> dict[str, int]:
+    """Language tokens by the code callers use: ``en`` for ``eng_Latn``."""
+    by_code: dict[str, int] = {}
+    for token, token_id in tokens.items():
+        code = standard_code(token)
+        by_code[token if code in by_code else code] = token_id
+    return by_code
+
+
+def _nllb_tokens(folder: CheckpointFolder, added: Mapping[str, int], num_pieces: int) -> dict[str, int]:
+    """NLLB's language tokens, such as ``eng_Latn``, and their ids."""
+    tokens = {token: token_id for token, token_id in added.items() if _NLLB_LANGUAGE.fullmatch(token)}
+    if not tokens:
+        listed: Any = []
+        for name in ("special_tokens_map.json", "tokenizer_config.json"):
+            listed = listed or folder.json(name, optional=True).get("additional_special_tokens") or []
+        names = [content_of(entry) for entry in listed] if isinstance(listed, list) else []
+        # They follow each other behind the pieces, which are shifted by one.
+        tokens = {
+            name: num_pieces + 1 + place for place, name in enumerate(names) if name and _NLLB_LANGUAGE.fullmatch(name)
+        }
+    if not tokens:
+        raise ArtifactError(
+            f"{folder.path} names no language tokens: it needs the tokenizer.json, tokenizer_config.json or "
+            "special_tokens_map.json that belongs to the checkpoint (or vocab.json, if it is M2M100)."
+        )
+    for token, token_id in tokens.items():
+        if token_id <= num_pieces:
+            raise ArtifactError(
+                f"The language token {token} has id {token_id}, and ids to {num_pieces} are those of the pieces of "
+                f"{SHARED_SPM}; they belong to different checkpoints."
+            )
+    return tokens
+
+
+def _added_tokens(folder: CheckpointFolder) -> dict[str, int]:
+    """Tokens put behind a vocabulary, from whichever file lists them with their ids."""
+    name = "tokenizer_config.json"
+    decoder = folder.json(name, optional=True).get("added_tokens_decoder")
+    entries: list[tuple[Any, Any]]
+    if isinstance(decoder, dict):
+        entries = [
+            (content_of(entry), int(number) if _DIGITS.fullmatch(number) else number)
+            for number, entry in decoder.items()
+        ]
+    elif folder.has("tokenizer.json"):
+        name = "tokenizer.json"
+        listed = folder.json(name).get("added_tokens")
+        entries = [
+            (content_of(entry), entry.get("id") if isinstance(entry, dict) else None)
+            for entry in (listed if isinstance(listed, list) else [])
+        ]
+    else:
+        name = "added_tokens.json"
+        entries = list(folder.json(name, optional=True).items())
+    for token, token_id in entries:
+        if not isinstance(token, str) or type(token_id) is not int or token_id < 0:
+            raise ArtifactError(
+                f"{folder.path / name} gives the added token {shown(token)} the id {shown(token_id)}; it must be a "
+                "whole number from 0."
+            )
+    tokens = dict(entries)
+    if len(set(tokens.values())) != len(tokens):
+        raise ArtifactError(f"{folder.path / name} gives one id to several added tokens; download it again.")
+    return tokens

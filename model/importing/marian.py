@@ -1,0 +1,153 @@
+"""OPUS-MT: two SentencePiece models, one vocabulary or two, post-norm, languages named by the folder or by tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import langcodes
+
+from model.decoding.policy import DecodingPolicy
+from model.errors import ArtifactError
+from model.hf_tokenizers import SOURCE_SPM, TARGET_SPM, TARGET_VOCABULARY, VOCABULARY
+from model.importing.family import Family, Wishes, architecture, check_differ, known_language
+from model.importing.folder import CheckpointFolder
+from model.importing.generation import Generation
+from model.importing.values import flag, id_of, num_pieces_of, read_ids, shown, special_token
+from model.importing.weights import Layout
+from model.languages import standard_code
+
+_GROUPS = frozenset(
+    "aav afa alg alv apa aqa aql art ath auf aus awd azc bad bai bat ber bih bnt btk cai cau cba ccn ccs cdc cdd cel "  # noqa: SIM905
+    "cmc cpe cpf cpp crp csu cus day dmn dra egx esx euq fiu fox gem gme gmq gmw grk hmx hok hyx iir ijo inc ine ira "
+    "iro itc jpx kar kdo khi kro map mkh mno mul mun myn nah nai ngf nic nub omq omv oto paa phi plf poz pqe pqw pra "
+    "qwe roa sai sal sdv sem sgn sio sit sla smi son sqj ssa syd tai tbq trk tup tut tuw urj wak wen xgn xnd ypk zhx "
+    "zle zls zlw znd".split()
+)
+"""Codes of language families (ISO 639-5), and ``mul``: OPUS-MT names multilingual sides by them."""
+
+_SPECIALS = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}
+
+_LANGUAGE_TOKEN = re.compile(r">>([A-Za-z0-9_\-]+)<<")
+
+
+def describe_marian(
+    folder: CheckpointFolder,
+    config: dict[str, Any],
+    layout: Layout,
+    shapes: Mapping[str, tuple[int, ...]],
+    wishes: Wishes,
+) -> Family:
+    """Read the configuration and vocabulary of an OPUS-MT checkpoint.
+
+    Args:
+        folder: The checkpoint's.
+        config: Its config.json.
+        layout: Which of its tensors are which.
+        shapes: Their shapes.
+        wishes: What to serve of it.
+
+    Raises:
+        ArtifactError: It is incomplete, or contradicts itself.
+    """
+    habits = folder.json("tokenizer_config.json", optional=True)
+    source_file = target_file = VOCABULARY
+    if flag(habits, "separate_vocabs", default=False):
+        target_file = TARGET_VOCABULARY
+    vocabulary = read_ids(folder, source_file)
+    target_vocabulary = read_ids(folder, target_file)
+    files = {name: folder.bytes(name) for name in (SOURCE_SPM, TARGET_SPM, source_file, target_file)}
+    for name in (SOURCE_SPM, TARGET_SPM):
+        num_pieces_of(files[name], name)
+    for name, ids, embedding in (
+        (source_file, vocabulary, layout.source_embedding),
+        (target_file, target_vocabulary, layout.target_embedding),
+    ):
+        if len(ids) != shapes[embedding][0]:
+            raise ArtifactError(
+                f"{name} numbers {len(ids)} pieces and the embedding {embedding} has {shapes[embedding][0]} rows; they "
+                "belong to different checkpoints."
+            )
+    specials = [special_token(habits, f"{role}_token", piece) for role, piece in _SPECIALS.items()]
+    unknown_id, source_end_id, pad_id = (id_of(vocabulary, piece, source_file) for piece in specials)
+    target_specials = [id_of(target_vocabulary, piece, target_file) for piece in specials]
+    target_unknown_id, end_id, target_pad = target_specials
+    generation = Generation(folder, config, end_id, len(target_vocabulary))
+    policy = DecodingPolicy(
+        scoring="hf",
+        length_penalty=generation.length_penalty,
+        early_stopping=generation.early_stopping,
+        beam_size=generation.beam_size,
+        forbidden=tuple(sorted(generation.forbidden or {target_pad})),
+        renormalise=generation.flag("renormalize_logits", default=True),
+        force_end=generation.force_end,
+    )
+    tokens = {piece: match[1] for piece in vocabulary if (match := _LANGUAGE_TOKEN.fullmatch(piece))}
+    pairs, language_tokens = _directions(habits, tokens, wishes)
+    return Family(
+        config=architecture(config, layout, shapes, folder, norm="post", positions="halves", position_offset=0),
+        pad_id=pad_id,
+        position_skip=0,
+        policy=policy,
+        tokenizer={
+            "kind": "marian",
+            "pad_id": pad_id,
+            "start_id": generation.token("decoder_start_token_id", default=target_pad),
+            "end_id": end_id,
+            "source_end_id": source_end_id,
+            "unknown_id": unknown_id,
+            "target_unknown_id": target_unknown_id,
+            "special_ids": sorted(target_specials),
+            "clean_up": flag(habits, "clean_up_tokenization_spaces", default=False),
+            "language_tokens": language_tokens,
+        },
+        files=files,
+        pairs=pairs,
+        notes=generation.notes,
+    )
+
+
+def _directions(
+    habits: Mapping[str, Any], tokens: Mapping[str, str], wishes: Wishes
+) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
+    """The directions of an OPUS-MT model, and the source token that asks for each target."""
+    by_code: dict[str, str] = {}
+    for token, code in tokens.items():
+        # Of two tokens for one language, such as >>zho<< and >>cmn<<, the second keeps its own spelling.
+        by_code.setdefault(standard_code(code) if standard_code(code) not in by_code else code, token)
+    if wishes.languages:
+        raise ArtifactError("--languages is for models that translate each language into each; use --pair here.")
+    source, target = (_language(habits.get(key)) for key in ("source_lang", "target_lang"))
+    # A model that names one target and has tokens too (opus-mt-en-zh) translates without a token as well.
+    targets_in_order = [*([] if target is None or target in by_code else [target]), *by_code]
+    if wishes.pairs:
+        pairs = wishes.pairs
+        if by_code:
+            pairs = tuple((source, known_language(target, targets_in_order)) for source, target in pairs)
+        elif len({target for _, target in pairs}) > 1:
+            raise ArtifactError("--pair names several targets, but the model's vocabulary has no >>language<< tokens.")
+        check_differ(pairs)
+        targets = {target for _, target in pairs}
+        return tuple(dict.fromkeys(pairs)), {code: token for code, token in by_code.items() if code in targets}
+    if source is None or not targets_in_order:
+        found = " and ".join(f"{key} {shown(habits.get(key))}" for key in ("source_lang", "target_lang"))
+        raise ArtifactError(
+            f"Which languages the model translates is not in its folder (tokenizer_config.json has {found}); name "
+            "them, for instance with --pair fr-en --pair es-en."
+        )
+    pairs = tuple((source, code) for code in targets_in_order if code != source)
+    if not pairs:
+        raise ArtifactError(
+            f"tokenizer_config.json has source_lang {source} and the model translates to nothing else; name the "
+            "languages, for instance with --pair fr-en."
+        )
+    return pairs, by_code
+
+
+def _language(code: object) -> str | None:
+    """A side's one language as BCP 47 writes it; None for groups such as ``roa`` and what is no language."""
+    if not isinstance(code, str) or code.strip().lower() in _GROUPS:
+        return None
+    standard = standard_code(code)
+    return standard if langcodes.tag_is_valid(standard) else None
