@@ -13,7 +13,7 @@ CODE := $(wildcard app model scripts benchmarks tests)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv serve test test-slow test-gpu check format train evaluate bench bench-import docker clean
+.PHONY: help venv serve test test-slow test-gpu check format train evaluate bench bench-import bench-engines docker clean
 
 help:  ## this list
 	@echo "make serve, then open http://localhost:8000/docs"
@@ -75,6 +75,9 @@ bench: $(VENV)/develop-$(TORCH).stamp  ## measure the running service under load
 
 bench-import: $(VENV)/develop-$(TORCH).stamp  ## import a random checkpoint of OPUS-MT's size; compare with transformers
 	$(BIN)/python benchmarks/importing.py --text $(DATA)/eval/tatoeba-test-v2020-07-28.en --train $(DATA)/train/tatoeba
+
+bench-engines: $(VENV)/develop-$(TORCH).stamp  ## measure Verso, CTranslate2 and transformers with the same weights
+	$(BIN)/python benchmarks/engines.py --shape tiny small base
 
 docker:  ## build the image and serve with Docker
 	docker compose up --build
