@@ -13,6 +13,7 @@ from model.bundle import Bundle, Manifest, load_bundle
 from model.decoding.batch import Progress, decode_in_order
 from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
+from model.decoding.state import TorchState
 from model.errors import (
     DecodingError,
     EmptySource,
@@ -358,7 +359,7 @@ class Translator:
     def cohort(self, width: int) -> Cohort:
         """An empty cohort for sentences of this beam width."""
         return Cohort(
-            self._bundle.module,
+            TorchState(self._bundle.module, width, self._tokenizer.pad_id, self._bundle.device),
             self._tokenizer,
             width,
             self.manifest.max_target_tokens,
