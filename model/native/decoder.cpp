@@ -29,13 +29,17 @@
 namespace {
 
 // Memory on cache lines; growing forgets what was in it.
-template <typename T> struct Aligned {
+template <typename T>
+struct Aligned {
   T* p = nullptr;
   size_t n = 0;
   Aligned() = default;
   Aligned(const Aligned&) = delete;
   Aligned& operator=(const Aligned&) = delete;
-  Aligned(Aligned&& other) noexcept : p(other.p), n(other.n) { other.p = nullptr; other.n = 0; }
+  Aligned(Aligned&& other) noexcept : p(other.p), n(other.n) {
+    other.p = nullptr;
+    other.n = 0;
+  }
   void resize(size_t m) {
     if (m <= n) return;
     std::free(p);
@@ -51,9 +55,14 @@ template <typename T> struct Aligned {
 struct Linear {
   int n = 0, k = 0, nb = 0, k4 = 0;
   bool q = false;
-  Aligned<int8_t> w8; Aligned<float> w32, scale, bias; Aligned<int32_t> comp;
+  Aligned<int8_t> w8;
+  Aligned<float> w32, scale, bias;
+  Aligned<int32_t> comp;
   void shape(int n_, int k_, const float* b) {
-    n = n_; k = k_; nb = (n + 63) / 64; k4 = (k + 3) / 4;
+    n = n_;
+    k = k_;
+    nb = (n + 63) / 64;
+    k4 = (k + 3) / 4;
     bias.resize(nb * 64);
     std::memset(bias.data(), 0, nb * 64 * sizeof(float));
     if (b) std::memcpy(bias.data(), b, n * sizeof(float));
@@ -68,7 +77,8 @@ struct Linear {
   void pack(const int8_t* w, const float* scales, const float* b, int n_, int k_) {
     shape(n_, k_, b);
     q = true;
-    scale.resize(nb * 64); comp.resize(nb * 64);
+    scale.resize(nb * 64);
+    comp.resize(nb * 64);
     std::memset(scale.data(), 0, nb * 64 * sizeof(float));
     std::memset(comp.data(), 0, nb * 64 * sizeof(int32_t));
     w8.resize((size_t)nb * k4 * 256);
@@ -88,11 +98,14 @@ struct Linear {
 
 // one row of activations to u8 around 128; returns the step
 inline float quantise(const float* x, int k, uint8_t* o, int kpad) {
-  __m512 m = _mm512_setzero_ps(); int i = 0;
+  __m512 m = _mm512_setzero_ps();
+  int i = 0;
   for (; i + 16 <= k; i += 16) m = _mm512_max_ps(m, _mm512_abs_ps(_mm512_loadu_ps(x + i)));
   float a = _mm512_reduce_max_ps(m);
   for (int j = i; j < k; j++) a = std::max(a, std::fabs(x[j]));
-  a = std::max(a, 1e-12f); float inv = 127.f / a; __m512 vi = _mm512_set1_ps(inv);
+  a = std::max(a, 1e-12f);
+  float inv = 127.f / a;
+  __m512 vi = _mm512_set1_ps(inv);
   for (i = 0; i + 16 <= k; i += 16) {
     __m512i v = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), vi));
     __m128i b = _mm512_cvtsepi32_epi8(v);
@@ -123,19 +136,22 @@ inline __m512 exp512(__m512 x) {
 
 inline __m512 activate(__m512 v, int act) {
   if (act == RELU) return _mm512_max_ps(v, _mm512_setzero_ps());
-  if (act == SILU) return _mm512_div_ps(v, _mm512_add_ps(_mm512_set1_ps(1.f), exp512(_mm512_sub_ps(_mm512_setzero_ps(), v))));
+  if (act == SILU)
+    return _mm512_div_ps(v, _mm512_add_ps(_mm512_set1_ps(1.f), exp512(_mm512_sub_ps(_mm512_setzero_ps(), v))));
   return v;
 }
 
-template <int MR> inline void tile8(const uint8_t* a, int lda, const int8_t* w, int k4, const float* sx, const float* sw,
-                                    const int32_t* comp, const float* bias, float* out, int ldo, int cols, int act, const float* res) {
+template <int MR>
+inline void tile8(const uint8_t* a, int lda, const int8_t* w, int k4, const float* sx, const float* sw,
+                  const int32_t* comp, const float* bias, float* out, int ldo, int cols, int act, const float* res) {
   __m512i acc[MR][4];
 #pragma GCC unroll 8
   for (int r = 0; r < MR; r++)
 #pragma GCC unroll 4
-  for (int c = 0; c < 4; c++) acc[r][c] = _mm512_setzero_si512();
+    for (int c = 0; c < 4; c++) acc[r][c] = _mm512_setzero_si512();
   for (int i = 0; i < k4; i++, w += 256) {
-    __m512i b0 = _mm512_load_si512(w), b1 = _mm512_load_si512(w + 64), b2 = _mm512_load_si512(w + 128), b3 = _mm512_load_si512(w + 192);
+    __m512i b0 = _mm512_load_si512(w), b1 = _mm512_load_si512(w + 64), b2 = _mm512_load_si512(w + 128),
+            b3 = _mm512_load_si512(w + 192);
 #pragma GCC unroll 8
     for (int r = 0; r < MR; r++) {
       __m512i x = _mm512_set1_epi32(*(const int32_t*)(a + (size_t)r * lda + i * 4));
@@ -149,65 +165,85 @@ template <int MR> inline void tile8(const uint8_t* a, int lda, const int8_t* w, 
 #pragma GCC unroll 8
   for (int r = 0; r < MR; r++)
 #pragma GCC unroll 4
-  for (int c = 0; c < 4; c++) {
-    int left = cols - c * 16;
-    __mmask16 m = left >= 16 ? 0xffff : left <= 0 ? 0 : (1 << left) - 1;
-    __m512 v = _mm512_cvtepi32_ps(_mm512_sub_epi32(acc[r][c], _mm512_load_si512(comp + c * 16)));
-    v = _mm512_fmadd_ps(v, _mm512_mul_ps(_mm512_set1_ps(sx[r]), _mm512_load_ps(sw + c * 16)), _mm512_load_ps(bias + c * 16));
-    v = activate(v, act);
-    if (res) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(m, res + (size_t)r * ldo + c * 16));
-    _mm512_mask_storeu_ps(out + (size_t)r * ldo + c * 16, m, v);
-  }
+    for (int c = 0; c < 4; c++) {
+      int left = cols - c * 16;
+      __mmask16 m = left >= 16 ? 0xffff : left <= 0 ? 0 : (1 << left) - 1;
+      __m512 v = _mm512_cvtepi32_ps(_mm512_sub_epi32(acc[r][c], _mm512_load_si512(comp + c * 16)));
+      v = _mm512_fmadd_ps(v, _mm512_mul_ps(_mm512_set1_ps(sx[r]), _mm512_load_ps(sw + c * 16)),
+                          _mm512_load_ps(bias + c * 16));
+      v = activate(v, act);
+      if (res) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(m, res + (size_t)r * ldo + c * 16));
+      _mm512_mask_storeu_ps(out + (size_t)r * ldo + c * 16, m, v);
+    }
 }
 
-template <int MR> inline void tile32(const float* a, int lda, const float* w, int k, const float* bias, float* out, int ldo, int cols, int act, const float* res) {
+template <int MR>
+inline void tile32(const float* a, int lda, const float* w, int k, const float* bias, float* out, int ldo, int cols,
+                   int act, const float* res) {
   __m512 acc[MR][4];
 #pragma GCC unroll 8
   for (int r = 0; r < MR; r++)
 #pragma GCC unroll 4
-  for (int c = 0; c < 4; c++) acc[r][c] = _mm512_load_ps(bias + c * 16);
+    for (int c = 0; c < 4; c++) acc[r][c] = _mm512_load_ps(bias + c * 16);
   for (int i = 0; i < k; i++, w += 64) {
-    __m512 b0 = _mm512_load_ps(w), b1 = _mm512_load_ps(w + 16), b2 = _mm512_load_ps(w + 32), b3 = _mm512_load_ps(w + 48);
+    __m512 b0 = _mm512_load_ps(w), b1 = _mm512_load_ps(w + 16), b2 = _mm512_load_ps(w + 32),
+           b3 = _mm512_load_ps(w + 48);
 #pragma GCC unroll 8
     for (int r = 0; r < MR; r++) {
       __m512 x = _mm512_set1_ps(a[(size_t)r * lda + i]);
-      acc[r][0] = _mm512_fmadd_ps(x, b0, acc[r][0]); acc[r][1] = _mm512_fmadd_ps(x, b1, acc[r][1]);
-      acc[r][2] = _mm512_fmadd_ps(x, b2, acc[r][2]); acc[r][3] = _mm512_fmadd_ps(x, b3, acc[r][3]);
+      acc[r][0] = _mm512_fmadd_ps(x, b0, acc[r][0]);
+      acc[r][1] = _mm512_fmadd_ps(x, b1, acc[r][1]);
+      acc[r][2] = _mm512_fmadd_ps(x, b2, acc[r][2]);
+      acc[r][3] = _mm512_fmadd_ps(x, b3, acc[r][3]);
     }
   }
 #pragma GCC unroll 8
   for (int r = 0; r < MR; r++)
 #pragma GCC unroll 4
-  for (int c = 0; c < 4; c++) {
-    int left = cols - c * 16;
-    __mmask16 m = left >= 16 ? 0xffff : left <= 0 ? 0 : (1 << left) - 1;
-    __m512 v = activate(acc[r][c], act);
-    if (res) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(m, res + (size_t)r * ldo + c * 16));
-    _mm512_mask_storeu_ps(out + (size_t)r * ldo + c * 16, m, v);
-  }
+    for (int c = 0; c < 4; c++) {
+      int left = cols - c * 16;
+      __mmask16 m = left >= 16 ? 0xffff : left <= 0 ? 0 : (1 << left) - 1;
+      __m512 v = activate(acc[r][c], act);
+      if (res) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(m, res + (size_t)r * ldo + c * 16));
+      _mm512_mask_storeu_ps(out + (size_t)r * ldo + c * 16, m, v);
+    }
 }
 
-struct Scratch { Aligned<uint8_t> a8; Aligned<float> sx; };
+struct Scratch {
+  Aligned<uint8_t> a8;
+  Aligned<float> sx;
+};
 
 // out[M,n] = act(x[M,k] W^T + b) + res; res may be out
 void gemm(const Linear& L, const float* x, int ldx, int M, float* out, int ldo, int act, const float* res, Scratch& s) {
   int kp = L.k4 * 4;
   if (L.q) {
-    s.a8.resize((size_t)M * kp); s.sx.resize(M);
+    s.a8.resize((size_t)M * kp);
+    s.sx.resize(M);
     for (int r = 0; r < M; r++) s.sx.data()[r] = quantise(x + (size_t)r * ldx, L.k, s.a8.data() + (size_t)r * kp, kp);
   }
   for (int b = 0; b < L.nb; b++) {
     int cols = std::min(64, L.n - b * 64);
     for (int r = 0; r < M;) {
       int left = M - r, tiles = (left + 5) / 6, m = (left + tiles - 1) / tiles;
-      float* o = out + (size_t)r * ldo + b * 64; const float* rs = res ? res + (size_t)r * ldo + b * 64 : nullptr;
+      float* o = out + (size_t)r * ldo + b * 64;
+      const float* rs = res ? res + (size_t)r * ldo + b * 64 : nullptr;
       if (L.q) {
-        const uint8_t* a = s.a8.data() + (size_t)r * kp; const int8_t* w = L.w8.data() + (size_t)b * L.k4 * 256;
-#define T8(m) case m: tile8<m>(a, kp, w, L.k4, s.sx.data() + r, L.scale.data() + b * 64, L.comp.data() + b * 64, L.bias.data() + b * 64, o, ldo, cols, act, rs); break;
+        const uint8_t* a = s.a8.data() + (size_t)r * kp;
+        const int8_t* w = L.w8.data() + (size_t)b * L.k4 * 256;
+#define T8(m)                                                                                                          \
+  case m:                                                                                                              \
+    tile8<m>(a, kp, w, L.k4, s.sx.data() + r, L.scale.data() + b * 64, L.comp.data() + b * 64, L.bias.data() + b * 64, \
+             o, ldo, cols, act, rs);                                                                                   \
+    break;
         switch (m) { T8(1) T8(2) T8(3) T8(4) T8(5) T8(6) }
       } else {
-        const float* a = x + (size_t)r * ldx; const float* w = L.w32.data() + (size_t)b * L.k * 64;
-#define T32(m) case m: tile32<m>(a, ldx, w, L.k, L.bias.data() + b * 64, o, ldo, cols, act, rs); break;
+        const float* a = x + (size_t)r * ldx;
+        const float* w = L.w32.data() + (size_t)b * L.k * 64;
+#define T32(m)                                                                \
+  case m:                                                                     \
+    tile32<m>(a, ldx, w, L.k, L.bias.data() + b * 64, o, ldo, cols, act, rs); \
+    break;
         switch (m) { T32(1) T32(2) T32(3) T32(4) T32(5) T32(6) }
       }
       r += m;
@@ -215,14 +251,24 @@ void gemm(const Linear& L, const float* x, int ldx, int M, float* out, int ldo, 
   }
 }
 
-struct Norm { std::vector<float> g, b; };
+struct Norm {
+  std::vector<float> g, b;
+};
 void layer_norm(const Norm& n, const float* x, float* o, int M, int C, float eps) {
   for (int r = 0; r < M; r++) {
-    const float* p = x + (size_t)r * C; float* q = o + (size_t)r * C;
+    const float* p = x + (size_t)r * C;
+    float* q = o + (size_t)r * C;
     __m512 s = _mm512_setzero_ps(), s2 = s;
-    for (int i = 0; i < C; i += 16) { __m512 v = _mm512_loadu_ps(p + i); s = _mm512_add_ps(s, v); }
-    float mean = _mm512_reduce_add_ps(s) / C; __m512 vm = _mm512_set1_ps(mean);
-    for (int i = 0; i < C; i += 16) { __m512 v = _mm512_sub_ps(_mm512_loadu_ps(p + i), vm); s2 = _mm512_fmadd_ps(v, v, s2); }
+    for (int i = 0; i < C; i += 16) {
+      __m512 v = _mm512_loadu_ps(p + i);
+      s = _mm512_add_ps(s, v);
+    }
+    float mean = _mm512_reduce_add_ps(s) / C;
+    __m512 vm = _mm512_set1_ps(mean);
+    for (int i = 0; i < C; i += 16) {
+      __m512 v = _mm512_sub_ps(_mm512_loadu_ps(p + i), vm);
+      s2 = _mm512_fmadd_ps(v, v, s2);
+    }
     __m512 inv = _mm512_set1_ps(1.f / std::sqrt(_mm512_reduce_add_ps(s2) / C + eps));
     for (int i = 0; i < C; i += 16) {
       __m512 v = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(p + i), vm), inv);
@@ -231,8 +277,14 @@ void layer_norm(const Norm& n, const float* x, float* o, int M, int C, float eps
   }
 }
 
-struct EncLayer { Linear qkv, o, wide, narrow; Norm n1, n2; };
-struct DecLayer { Linear qkv, o, q, kv, co, wide, narrow; Norm n1, n2, n3; };
+struct EncLayer {
+  Linear qkv, o, wide, narrow;
+  Norm n1, n2;
+};
+struct DecLayer {
+  Linear qkv, o, q, kv, co, wide, narrow;
+  Norm n1, n2, n3;
+};
 
 struct Model {
   int C, V, act;
@@ -243,8 +295,10 @@ struct Model {
   const float *src_emb, *tgt_emb, *src_pos, *tgt_pos;  // the caller's, who keeps them
   int source_vocab, positions;
   double step_work = 0;  // multiply-adds of one row's step
-  std::vector<EncLayer> enc; std::vector<DecLayer> dec;
-  Norm en, dn; Linear out;
+  std::vector<EncLayer> enc;
+  std::vector<DecLayer> dec;
+  Norm en, dn;
+  Linear out;
 };
 
 inline float dot(const float* a, const float* b, int D) {
@@ -254,15 +308,32 @@ inline float dot(const float* a, const float* b, int D) {
 }
 
 // one query row over T positions; key(p), value(p) give C floats
-template <typename KF, typename VF> inline void attend(const float* q, int T, int H, int D, KF key, VF val, float* o, float* sc) {
+template <typename KF, typename VF>
+inline void attend(const float* q, int T, int H, int D, KF key, VF val, float* o, float* sc) {
   float is = 1.f / std::sqrt((float)D);
   for (int h = 0; h < H; h++) {
     float mx = -1e30f;
-    for (int p = 0; p < T; p++) { float v = dot(q + h * D, key(p) + h * D, D) * is; sc[p] = v; mx = std::max(mx, v); }
-    float sum = 0; int p = 0; __m512 vs = _mm512_setzero_ps(), vm = _mm512_set1_ps(mx);
-    for (; p + 16 <= T; p += 16) { __m512 e = exp512(_mm512_sub_ps(_mm512_loadu_ps(sc + p), vm)); vs = _mm512_add_ps(vs, e); _mm512_storeu_ps(sc + p, e); }
-    if (p < T) { __mmask16 m = (1 << (T - p)) - 1; __m512 e = _mm512_maskz_mov_ps(m, exp512(_mm512_sub_ps(_mm512_maskz_loadu_ps(m, sc + p), vm))); vs = _mm512_add_ps(vs, e); _mm512_mask_storeu_ps(sc + p, m, e); }
-    sum = _mm512_reduce_add_ps(vs); float inv = 1.f / sum;
+    for (int p = 0; p < T; p++) {
+      float v = dot(q + h * D, key(p) + h * D, D) * is;
+      sc[p] = v;
+      mx = std::max(mx, v);
+    }
+    float sum = 0;
+    int p = 0;
+    __m512 vs = _mm512_setzero_ps(), vm = _mm512_set1_ps(mx);
+    for (; p + 16 <= T; p += 16) {
+      __m512 e = exp512(_mm512_sub_ps(_mm512_loadu_ps(sc + p), vm));
+      vs = _mm512_add_ps(vs, e);
+      _mm512_storeu_ps(sc + p, e);
+    }
+    if (p < T) {
+      __mmask16 m = (1 << (T - p)) - 1;
+      __m512 e = _mm512_maskz_mov_ps(m, exp512(_mm512_sub_ps(_mm512_maskz_loadu_ps(m, sc + p), vm)));
+      vs = _mm512_add_ps(vs, e);
+      _mm512_mask_storeu_ps(sc + p, m, e);
+    }
+    sum = _mm512_reduce_add_ps(vs);
+    float inv = 1.f / sum;
     for (int i = 0; i < D; i += 16) {
       __m512 a = _mm512_setzero_ps();
       for (int t = 0; t < T; t++) a = _mm512_fmadd_ps(_mm512_set1_ps(sc[t]), _mm512_loadu_ps(val(t) + h * D + i), a);
@@ -271,28 +342,50 @@ template <typename KF, typename VF> inline void attend(const float* q, int T, in
   }
 }
 
-struct Work { Scratch s; Aligned<float> x, y, qkv, ctx, hid, q, logits, sc; };
+struct Work {
+  Scratch s;
+  Aligned<float> x, y, qkv, ctx, hid, q, logits, sc;
+};
 
 // Encode sentences laid end to end, then project each one's memory: memory[b] gets [L][len][2C].
 void encode(const Model& m, const int32_t* ids, const int32_t* len, int B, float* const* memory, Work& w) {
-  int C = m.C, T = 0; for (int b = 0; b < B; b++) T += len[b];
-  w.x.resize((size_t)T * C); w.y.resize((size_t)T * C); w.qkv.resize((size_t)T * 3 * C); w.ctx.resize((size_t)T * C); w.hid.resize((size_t)T * m.EF); w.sc.resize(T + 16);
-  float* x = w.x.data(); float* y = w.y.data();
-  for (int b = 0, t = 0; b < B; b++) for (int p = 0; p < len[b]; p++, t++) {
-    const float* e = &m.src_emb[(size_t)ids[t] * C]; const float* ps = &m.src_pos[(size_t)p * C];
-    for (int i = 0; i < C; i++) x[(size_t)t * C + i] = e[i] * m.source_scale + ps[i];
-  }
+  int C = m.C, T = 0;
+  for (int b = 0; b < B; b++) T += len[b];
+  w.x.resize((size_t)T * C);
+  w.y.resize((size_t)T * C);
+  w.qkv.resize((size_t)T * 3 * C);
+  w.ctx.resize((size_t)T * C);
+  w.hid.resize((size_t)T * m.EF);
+  w.sc.resize(T + 16);
+  float* x = w.x.data();
+  float* y = w.y.data();
+  for (int b = 0, t = 0; b < B; b++)
+    for (int p = 0; p < len[b]; p++, t++) {
+      const float* e = &m.src_emb[(size_t)ids[t] * C];
+      const float* ps = &m.src_pos[(size_t)p * C];
+      for (int i = 0; i < C; i++) x[(size_t)t * C + i] = e[i] * m.source_scale + ps[i];
+    }
   for (auto& l : m.enc) {
     const float* in = x;
-    if (m.pre) { layer_norm(l.n1, x, y, T, C, m.eps); in = y; }
-    gemm(l.qkv, in, C, T, w.qkv.data(), 3 * C, NONE, nullptr, w.s);
-    for (int b = 0, t0 = 0; b < B; t0 += len[b], b++) for (int p = 0; p < len[b]; p++) {
-      const float* base = w.qkv.data() + (size_t)t0 * 3 * C;
-      attend(base + (size_t)p * 3 * C, len[b], m.EH, C / m.EH, [&](int i) { return base + (size_t)i * 3 * C + C; }, [&](int i) { return base + (size_t)i * 3 * C + 2 * C; }, w.ctx.data() + (size_t)(t0 + p) * C, w.sc.data());
+    if (m.pre) {
+      layer_norm(l.n1, x, y, T, C, m.eps);
+      in = y;
     }
+    gemm(l.qkv, in, C, T, w.qkv.data(), 3 * C, NONE, nullptr, w.s);
+    for (int b = 0, t0 = 0; b < B; t0 += len[b], b++)
+      for (int p = 0; p < len[b]; p++) {
+        const float* base = w.qkv.data() + (size_t)t0 * 3 * C;
+        attend(
+            base + (size_t)p * 3 * C, len[b], m.EH, C / m.EH, [&](int i) { return base + (size_t)i * 3 * C + C; },
+            [&](int i) { return base + (size_t)i * 3 * C + 2 * C; }, w.ctx.data() + (size_t)(t0 + p) * C, w.sc.data());
+      }
     gemm(l.o, w.ctx.data(), C, T, x, C, NONE, x, w.s);
     if (!m.pre) layer_norm(l.n1, x, x, T, C, m.eps);
-    in = x; if (m.pre) { layer_norm(l.n2, x, y, T, C, m.eps); in = y; }
+    in = x;
+    if (m.pre) {
+      layer_norm(l.n2, x, y, T, C, m.eps);
+      in = y;
+    }
     gemm(l.wide, in, C, T, w.hid.data(), m.EF, m.act, nullptr, w.s);
     gemm(l.narrow, w.hid.data(), m.EF, T, x, C, NONE, x, w.s);
     if (!m.pre) layer_norm(l.n2, x, x, T, C, m.eps);
@@ -300,10 +393,13 @@ void encode(const Model& m, const int32_t* ids, const int32_t* len, int B, float
   if (m.pre) layer_norm(m.en, x, x, T, C, m.eps);
   for (int b = 0, t0 = 0; b < B; t0 += len[b], b++)
     for (int i = 0; i < m.L; i++)
-      gemm(m.dec[i].kv, x + (size_t)t0 * C, C, len[b], memory[b] + (size_t)i * len[b] * 2 * C, 2 * C, NONE, nullptr, w.s);
+      gemm(m.dec[i].kv, x + (size_t)t0 * C, C, len[b], memory[b] + (size_t)i * len[b] * 2 * C, 2 * C, NONE, nullptr,
+           w.s);
 }
 
-struct Page { int refs; };  // behind it, a cache line further, keys and values of one position: [L][2][C]
+struct Page {
+  int refs;
+};  // behind it, a cache line further, keys and values of one position: [L][2][C]
 inline float* content(Page* page) { return reinterpret_cast<float*>(reinterpret_cast<char*>(page) + 64); }
 
 struct Row {
@@ -317,33 +413,62 @@ struct Row {
 // One decoding step of rows [begin, end).
 void step(const Model& m, Row* const* rows, int R, Work& w) {
   int C = m.C;
-  w.x.resize((size_t)R * C); w.y.resize((size_t)R * C); w.qkv.resize((size_t)R * 3 * C); w.ctx.resize((size_t)R * C); w.hid.resize((size_t)R * m.F); w.q.resize((size_t)R * C); size_t longest = 0; for (int r = 0; r < R; r++) longest = std::max(longest, std::max(rows[r]->pages.size(), (size_t)rows[r]->length));
-  w.sc.resize(longest + 16); w.logits.resize((size_t)R * m.V);
-  float* x = w.x.data(); float* y = w.y.data();
+  w.x.resize((size_t)R * C);
+  w.y.resize((size_t)R * C);
+  w.qkv.resize((size_t)R * 3 * C);
+  w.ctx.resize((size_t)R * C);
+  w.hid.resize((size_t)R * m.F);
+  w.q.resize((size_t)R * C);
+  size_t longest = 0;
+  for (int r = 0; r < R; r++) longest = std::max(longest, std::max(rows[r]->pages.size(), (size_t)rows[r]->length));
+  w.sc.resize(longest + 16);
+  w.logits.resize((size_t)R * m.V);
+  float* x = w.x.data();
+  float* y = w.y.data();
   for (int r = 0; r < R; r++) {
-    const float* e = &m.tgt_emb[(size_t)rows[r]->token * C]; const float* ps = &m.tgt_pos[(rows[r]->pages.size() - 1) * C];
+    const float* e = &m.tgt_emb[(size_t)rows[r]->token * C];
+    const float* ps = &m.tgt_pos[(rows[r]->pages.size() - 1) * C];
     for (int i = 0; i < C; i++) x[(size_t)r * C + i] = e[i] * m.target_scale + ps[i];
   }
   for (int li = 0; li < m.L; li++) {
-    auto& l = m.dec[li]; const float* in = x;
-    if (m.pre) { layer_norm(l.n1, x, y, R, C, m.eps); in = y; }
+    auto& l = m.dec[li];
+    const float* in = x;
+    if (m.pre) {
+      layer_norm(l.n1, x, y, R, C, m.eps);
+      in = y;
+    }
     gemm(l.qkv, in, C, R, w.qkv.data(), 3 * C, NONE, nullptr, w.s);
     for (int r = 0; r < R; r++) {
-      const float* q = w.qkv.data() + (size_t)r * 3 * C; Page* const* pg = rows[r]->pages.data(); int T = (int)rows[r]->pages.size(); size_t off = (size_t)li * 2 * C;
+      const float* q = w.qkv.data() + (size_t)r * 3 * C;
+      Page* const* pg = rows[r]->pages.data();
+      int T = (int)rows[r]->pages.size();
+      size_t off = (size_t)li * 2 * C;
       std::memcpy(content(pg[T - 1]) + off, q + C, 2 * C * sizeof(float));
-      attend(q, T, m.H, C / m.H, [&](int i) { return content(pg[i]) + off; }, [&](int i) { return content(pg[i]) + off + C; }, w.ctx.data() + (size_t)r * C, w.sc.data());
+      attend(
+          q, T, m.H, C / m.H, [&](int i) { return content(pg[i]) + off; },
+          [&](int i) { return content(pg[i]) + off + C; }, w.ctx.data() + (size_t)r * C, w.sc.data());
     }
     gemm(l.o, w.ctx.data(), C, R, x, C, NONE, x, w.s);
     if (!m.pre) layer_norm(l.n1, x, x, R, C, m.eps);
-    in = x; if (m.pre) { layer_norm(l.n2, x, y, R, C, m.eps); in = y; }
+    in = x;
+    if (m.pre) {
+      layer_norm(l.n2, x, y, R, C, m.eps);
+      in = y;
+    }
     gemm(l.q, in, C, R, w.q.data(), C, NONE, nullptr, w.s);
     for (int r = 0; r < R; r++) {
       const float* base = rows[r]->memory + (size_t)li * rows[r]->length * 2 * C;
-      attend(w.q.data() + (size_t)r * C, rows[r]->length, m.H, C / m.H, [&](int i) { return base + (size_t)i * 2 * C; }, [&](int i) { return base + (size_t)i * 2 * C + C; }, w.ctx.data() + (size_t)r * C, w.sc.data());
+      attend(
+          w.q.data() + (size_t)r * C, rows[r]->length, m.H, C / m.H, [&](int i) { return base + (size_t)i * 2 * C; },
+          [&](int i) { return base + (size_t)i * 2 * C + C; }, w.ctx.data() + (size_t)r * C, w.sc.data());
     }
     gemm(l.co, w.ctx.data(), C, R, x, C, NONE, x, w.s);
     if (!m.pre) layer_norm(l.n2, x, x, R, C, m.eps);
-    in = x; if (m.pre) { layer_norm(l.n3, x, y, R, C, m.eps); in = y; }
+    in = x;
+    if (m.pre) {
+      layer_norm(l.n3, x, y, R, C, m.eps);
+      in = y;
+    }
     gemm(l.wide, in, C, R, w.hid.data(), m.F, m.act, nullptr, w.s);
     gemm(l.narrow, w.hid.data(), m.F, R, x, C, NONE, x, w.s);
     if (!m.pre) layer_norm(l.n3, x, x, R, C, m.eps);
@@ -358,13 +483,23 @@ class Pool {
  public:
   // Run part(0) ... part(n - 1), the first of them here.
   void run(int n, const std::function<void(int)>& part) {
-    if (n <= 1) { part(0); return; }
+    if (n <= 1) {
+      part(0);
+      return;
+    }
     std::lock_guard<std::mutex> one_at_a_time(callers_);
     failure_ = nullptr;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      while ((int)threads_.size() < n - 1) { int number = (int)threads_.size() + 1; threads_.emplace_back([this, number] { serve(number); }); threads_.back().detach(); }
-      part_ = &part; wanted_ = n; left_ = n - 1; turn_++;
+      while ((int)threads_.size() < n - 1) {
+        int number = (int)threads_.size() + 1;
+        threads_.emplace_back([this, number] { serve(number); });
+        threads_.back().detach();
+      }
+      part_ = &part;
+      wanted_ = n;
+      left_ = n - 1;
+      turn_++;
     }
     wake_.notify_all();
     attempt(part, 0);
@@ -429,9 +564,12 @@ struct Sentence {
 class State {
  public:
   State(const Model& model, int width) : m(model), width(width) {}
-  ~State() { for (void* block : blocks) std::free(block); }
+  ~State() {
+    for (void* block : blocks) std::free(block);
+  }
 
-  void join(const int32_t* ids, const int32_t* lengths, int n, const int32_t* prefix, int num_prefix, float* logits, int threads) {
+  void join(const int32_t* ids, const int32_t* lengths, int n, const int32_t* prefix, int num_prefix, float* logits,
+            int threads) {
     size_t old = sentences.size();
     size_t total = 0;
     for (int i = 0; i < n; i++) {
@@ -462,12 +600,18 @@ class State {
       encode(m, ids + offset[begin], lengths + begin, end - begin, memory.data() + begin, works[part]);
     });
     for (int p = 0; p < num_prefix; p++) {
-      for (int i = 0; i < n; i++) { first[i]->token = prefix[i * num_prefix + p]; first[i]->pages.push_back(new_page()); }
+      for (int i = 0; i < n; i++) {
+        first[i]->token = prefix[i * num_prefix + p];
+        first[i]->pages.push_back(new_page());
+      }
       advance(first, threads);
     }
     for (int i = 0; i < n; i++) {
       Sentence& s = sentences[old + i];
-      for (int r = 1; r < width; r++) { s.rows.push_back(s.rows[0]); for (Page* page : s.rows[0].pages) page->refs++; }
+      for (int r = 1; r < width; r++) {
+        s.rows.push_back(s.rows[0]);
+        for (Page* page : s.rows[0].pages) page->refs++;
+      }
     }
   }
 
@@ -496,7 +640,8 @@ class State {
       }
       // Only now: a page one row lets go of may be what another goes on from.
       for (int r = 0; r < width; r++)
-        if (parents[i * width + r] != r) for (Page* page : before[r]) release(page);
+        if (parents[i * width + r] != r)
+          for (Page* page : before[r]) release(page);
     }
   }
 
@@ -506,7 +651,9 @@ class State {
     std::vector<bool> stays(sentences.size(), false);
     for (int i = 0; i < n; i++) stays[indices[i]] = true;
     for (size_t i = 0; i < sentences.size(); i++)
-      if (!stays[i]) for (Row& row : sentences[i].rows) for (Page* page : row.pages) release(page);
+      if (!stays[i])
+        for (Row& row : sentences[i].rows)
+          for (Page* page : row.pages) release(page);
     for (int i = 0; i < n; i++) kept.push_back(std::move(sentences[indices[i]]));
     sentences = std::move(kept);
   }
@@ -536,7 +683,9 @@ class State {
     page->refs = 1;
     return page;
   }
-  void release(Page* page) { if (--page->refs == 0) free_pages.push_back(page); }
+  void release(Page* page) {
+    if (--page->refs == 0) free_pages.push_back(page);
+  }
 
   const Model& m;
   int width;
@@ -546,8 +695,18 @@ class State {
   std::vector<Work> works;
 };
 
-template <typename F> int guarded(F run) {
-  try { run(); return 0; } catch (const std::bad_alloc&) { return 1; } catch (const std::out_of_range&) { return 2; } catch (...) { return 3; }
+template <typename F>
+int guarded(F run) {
+  try {
+    run();
+    return 0;
+  } catch (const std::bad_alloc&) {
+    return 1;
+  } catch (const std::out_of_range&) {
+    return 2;
+  } catch (...) {
+    return 3;
+  }
 }
 
 }  // namespace
@@ -555,34 +714,79 @@ template <typename F> int guarded(F run) {
 extern "C" {
 
 // What a product is made of: float32 weights, or int8 weights with a scale for each output.
-struct LinearSource { const float* weight; const int8_t* rounded; const float* scales; const float* bias; int32_t outputs, inputs; };
+struct LinearSource {
+  const float* weight;
+  const int8_t* rounded;
+  const float* scales;
+  const float* bias;
+  int32_t outputs, inputs;
+};
 
 // numbers: C, V, activation (1 relu, 2 silu), encoder heads, width, layers, decoder heads, width, layers, pre-norm,
 // source vocabulary, rows of the position tables.
 // tables: embedding and positions of source and target, which must outlive the model.
 // norms: gain and bias of each, in the order of the layers; then those after the stacks, where they are pre-norm.
-void* verso_model(const int32_t* numbers, const float* factors, const float* const* tables, const LinearSource* linears, const float* const* norms) {
+void* verso_model(const int32_t* numbers, const float* factors, const float* const* tables, const LinearSource* linears,
+                  const float* const* norms) {
   auto m = std::make_unique<Model>();
   const int32_t* n = numbers;
-  m->C = n[0]; m->V = n[1]; m->act = n[2]; m->EH = n[3]; m->EF = n[4]; m->E = n[5]; m->H = n[6]; m->F = n[7]; m->L = n[8]; m->pre = n[9];
-  m->source_vocab = n[10]; m->positions = n[11];
-  m->source_scale = factors[0]; m->target_scale = factors[1]; m->eps = factors[2];
-  m->src_emb = tables[0]; m->src_pos = tables[1]; m->tgt_emb = tables[2]; m->tgt_pos = tables[3];
+  m->C = n[0];
+  m->V = n[1];
+  m->act = n[2];
+  m->EH = n[3];
+  m->EF = n[4];
+  m->E = n[5];
+  m->H = n[6];
+  m->F = n[7];
+  m->L = n[8];
+  m->pre = n[9];
+  m->source_vocab = n[10];
+  m->positions = n[11];
+  m->source_scale = factors[0];
+  m->target_scale = factors[1];
+  m->eps = factors[2];
+  m->src_emb = tables[0];
+  m->src_pos = tables[1];
+  m->tgt_emb = tables[2];
+  m->tgt_pos = tables[3];
   auto linear = [&](Linear& l) {
     const LinearSource& s = *linears++;
-    if (s.rounded) l.pack(s.rounded, s.scales, s.bias, s.outputs, s.inputs); else l.pack(s.weight, s.bias, s.outputs, s.inputs);
+    if (s.rounded) l.pack(s.rounded, s.scales, s.bias, s.outputs, s.inputs);
+    else l.pack(s.weight, s.bias, s.outputs, s.inputs);
   };
-  auto norm = [&](Norm& x) { x.g.assign(norms[0], norms[0] + m->C); x.b.assign(norms[1], norms[1] + m->C); norms += 2; };
+  auto norm = [&](Norm& x) {
+    x.g.assign(norms[0], norms[0] + m->C);
+    x.b.assign(norms[1], norms[1] + m->C);
+    norms += 2;
+  };
   int code = guarded([&] {
     m->enc.resize(m->E);
     m->dec.resize(m->L);
-    for (auto& l : m->enc) { linear(l.qkv); linear(l.o); linear(l.wide); linear(l.narrow); norm(l.n1); norm(l.n2); }
+    for (auto& l : m->enc) {
+      linear(l.qkv);
+      linear(l.o);
+      linear(l.wide);
+      linear(l.narrow);
+      norm(l.n1);
+      norm(l.n2);
+    }
     for (auto& l : m->dec) {
-      linear(l.qkv); linear(l.o); linear(l.q); linear(l.kv); linear(l.co); linear(l.wide); linear(l.narrow);
-      norm(l.n1); norm(l.n2); norm(l.n3);
+      linear(l.qkv);
+      linear(l.o);
+      linear(l.q);
+      linear(l.kv);
+      linear(l.co);
+      linear(l.wide);
+      linear(l.narrow);
+      norm(l.n1);
+      norm(l.n2);
+      norm(l.n3);
       m->step_work += (double)m->C * (6 * m->C + 2 * m->F);
     }
-    if (m->pre) { norm(m->en); norm(m->dn); }
+    if (m->pre) {
+      norm(m->en);
+      norm(m->dn);
+    }
     linear(m->out);
     m->step_work += (double)m->C * m->V;
   });
@@ -590,18 +794,25 @@ void* verso_model(const int32_t* numbers, const float* factors, const float* con
 }
 void verso_model_free(void* model) { delete static_cast<Model*>(model); }
 
-void* verso_state(const void* model, int32_t width) { return new (std::nothrow) State(*static_cast<const Model*>(model), width); }
+void* verso_state(const void* model, int32_t width) {
+  return new (std::nothrow) State(*static_cast<const Model*>(model), width);
+}
 void verso_state_free(void* state) { delete static_cast<State*>(state); }
 
 // Each returns 0; 1 where there was no memory; 2 for a token or place the model does not have; 3 for anything else.
 // After an error the state is of no use.
-int32_t verso_join(void* state, const int32_t* ids, const int32_t* lengths, int32_t n, const int32_t* prefix, int32_t num_prefix, float* logits, int32_t threads) {
+int32_t verso_join(void* state, const int32_t* ids, const int32_t* lengths, int32_t n, const int32_t* prefix,
+                   int32_t num_prefix, float* logits, int32_t threads) {
   return guarded([&] { static_cast<State*>(state)->join(ids, lengths, n, prefix, num_prefix, logits, threads); });
 }
 int32_t verso_step(void* state, const int32_t* tokens, float* logits, int32_t threads) {
   return guarded([&] { static_cast<State*>(state)->next(tokens, logits, threads); });
 }
-int32_t verso_reorder(void* state, const int64_t* parents) { return guarded([&] { static_cast<State*>(state)->reorder(parents); }); }
-int32_t verso_keep(void* state, const int64_t* indices, int32_t n) { return guarded([&] { static_cast<State*>(state)->keep(indices, n); }); }
+int32_t verso_reorder(void* state, const int64_t* parents) {
+  return guarded([&] { static_cast<State*>(state)->reorder(parents); });
+}
+int32_t verso_keep(void* state, const int64_t* indices, int32_t n) {
+  return guarded([&] { static_cast<State*>(state)->keep(indices, n); });
+}
 
 }  // extern "C"
