@@ -170,8 +170,11 @@ class Translator:
         self._tokenizer = bundle.tokenizer
         self._policy = bundle.manifest.policy
         on_cpu = bundle.device.type == "cpu" and bundle.manifest.precision in ("float32", "int8")
-        config = ModelConfig.from_dict(bundle.manifest.architecture)
-        self._native = make_native_model(bundle.module, config) if native and on_cpu else None
+        self._native = (
+            make_native_model(bundle.module, ModelConfig.from_dict(bundle.manifest.architecture))
+            if native and on_cpu
+            else None
+        )
 
     @classmethod
     def load(

@@ -52,6 +52,8 @@ struct Aligned {
   T* data() const { return p; }
 };
 
+// A product with a weight matrix of n outputs and k inputs, packed in blocks of 64 outputs (nb of them): for float32
+// [block][input][64], for int8 [block][four inputs][64][4], which is what one VNNI instruction reads.
 struct Linear {
   int n = 0, k = 0, nb = 0, k4 = 0;
   bool q = false;
@@ -96,7 +98,7 @@ struct Linear {
   }
 };
 
-// one row of activations to u8 around 128; returns the step
+// Rounds one row of k activations to bytes around 128, filled up to kpad; returns what one step is worth.
 inline float quantise(const float* x, int k, uint8_t* o, int kpad) {
   __m512 m = _mm512_setzero_ps();
   int i = 0;
@@ -118,6 +120,7 @@ inline float quantise(const float* x, int k, uint8_t* o, int kpad) {
 
 enum Act { NONE = 0, RELU = 1, SILU = 2 };
 
+// e to the power of x, to the last digit but one (Cephes' polynomial).
 inline __m512 exp512(__m512 x) {
   x = _mm512_max_ps(_mm512_min_ps(x, _mm512_set1_ps(88.f)), _mm512_set1_ps(-87.f));
   __m512 t = _mm512_mul_ps(x, _mm512_set1_ps(1.44269504f));
@@ -141,6 +144,8 @@ inline __m512 activate(__m512 v, int act) {
   return v;
 }
 
+// MR rows times one block of 64 int8 outputs, in 4 * MR accumulators. Behind the product: undo the shift of the
+// activations (comp), scale by row (sx) and output (sw), add the bias, activate, add the residual.
 template <int MR>
 inline void tile8(const uint8_t* a, int lda, const int8_t* w, int k4, const float* sx, const float* sw,
                   const int32_t* comp, const float* bias, float* out, int ldo, int cols, int act, const float* res) {
@@ -177,6 +182,7 @@ inline void tile8(const uint8_t* a, int lda, const int8_t* w, int k4, const floa
     }
 }
 
+// The same in float32.
 template <int MR>
 inline void tile32(const float* a, int lda, const float* w, int k, const float* bias, float* out, int ldo, int cols,
                    int act, const float* res) {
