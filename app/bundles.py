@@ -159,4 +159,5 @@ class BundleFiles:
         from model.translator import Translator
 
         device = resolve_device(self._settings.device)
-        return Translator.load(path, device=device, num_threads=num_threads, sha256=sha256)
+        native = self._settings.native == "auto"
+        return Translator.load(path, device=device, num_threads=num_threads, sha256=sha256, native=native)

@@ -80,6 +80,9 @@ class Settings(BaseModel):
     threads: int | None = Field(default=None, ge=1, le=1024)
     """Processor threads of the model; all processors unless set."""
 
+    native: Literal["auto", "off"] = "auto"
+    """The compiled decoder: auto (where processor, compiler and model allow it) or off, which leaves all to torch."""
+
     cache_dir: Path | None = None
     """Folder for bundles built at start; ~/.cache/verso unless set."""
 

@@ -24,8 +24,9 @@ from torch import nn
 
 from model.bundle import FORMAT_VERSION, MANIFEST, Manifest, Precision, check_device
 from model.decoding.batch import decode_in_order
-from model.decoding.cohort import Cohort, StepModel
+from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions
+from model.decoding.state import StepModel, TorchState
 from model.errors import ArtifactError
 from model.hf_tokenizers import OWN_SPM
 from model.layers import Dropout
@@ -242,7 +243,9 @@ def _decode(
     progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
 ) -> list[list[int]]:
     outcomes = decode_in_order(
-        lambda width: Cohort(model, tokenizer, width, longest_target, device),
+        lambda width: Cohort(
+            TorchState(model, width, tokenizer.pad_id, device), tokenizer, width, longest_target, device
+        ),
         sources,
         DecodingOptions(decoding="greedy"),
         progress=lambda items, total: progress(items, label, total),

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from model.bundle import Bundle, Manifest, load_bundle
+from model.config import ModelConfig
 from model.decoding.batch import Progress, decode_in_order
 from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
+from model.decoding.state import DecoderState, TorchState
 from model.errors import (
     DecodingError,
     EmptySource,
@@ -22,6 +24,7 @@ from model.errors import (
     UnsupportedPair,
 )
 from model.languages import closest, plain_code
+from model.native.state import NativeState, make_native_model
 from model.padding import pad
 from model.segmentation import Segment, join_text, split_text
 from model.tokenizer import Span
@@ -159,16 +162,29 @@ class Translator:
 
     Args:
         bundle: The loaded bundle.
+        native: Whether the compiled decoder may be used, where there is one for this processor and model.
     """
 
-    def __init__(self, bundle: Bundle) -> None:
+    def __init__(self, bundle: Bundle, *, native: bool = True) -> None:
         self._bundle = bundle
         self._tokenizer = bundle.tokenizer
         self._policy = bundle.manifest.policy
+        on_cpu = bundle.device.type == "cpu" and bundle.manifest.precision in ("float32", "int8")
+        self._native = (
+            make_native_model(bundle.module, ModelConfig.from_dict(bundle.manifest.architecture))
+            if native and on_cpu
+            else None
+        )
 
     @classmethod
     def load(
-        cls, path: Path | str, device: str = "cpu", num_threads: int | None = None, sha256: str | None = None
+        cls,
+        path: Path | str,
+        device: str = "cpu",
+        num_threads: int | None = None,
+        sha256: str | None = None,
+        *,
+        native: bool = True,
     ) -> Translator:
         """Load a bundle.
 
@@ -177,6 +193,7 @@ class Translator:
             device: ``cpu`` or ``cuda``.
             num_threads: Processor threads the model may use when called from this thread; None leaves torch's choice.
             sha256: The digest the file must have.
+            native: Whether the compiled decoder may be used, where there is one for this processor and model.
 
         Raises:
             ArtifactError: The file is missing, damaged, foreign, newer or another one than the digest says.
@@ -184,7 +201,7 @@ class Translator:
         """
         if num_threads is not None:
             torch.set_num_threads(num_threads)
-        return cls(load_bundle(Path(path), device, sha256))
+        return cls(load_bundle(Path(path), device, sha256), native=native)
 
     @property
     def manifest(self) -> Manifest:
@@ -358,13 +375,18 @@ class Translator:
     def cohort(self, width: int) -> Cohort:
         """An empty cohort for sentences of this beam width."""
         return Cohort(
-            self._bundle.module,
+            self._state(width),
             self._tokenizer,
             width,
             self.manifest.max_target_tokens,
             self._bundle.device,
             self._policy,
         )
+
+    def _state(self, width: int) -> DecoderState:
+        if self._native is not None:
+            return NativeState(self._native, width)
+        return TorchState(self._bundle.module, width, self._tokenizer.pad_id, self._bundle.device)
 
     def align(self, prepared: PreparedText, hypotheses: Sequence[Hypothesis]) -> list[Tensor]:
         """Attention between each segment and its answer: rows are answer tokens, columns source tokens, (T, S)."""

@@ -11,6 +11,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from model.decoding.batch import decode_in_order
 from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions
+from model.decoding.state import TorchState
 from model.tokenizer import PAD_ID, Tokenizer
 from model.training.batches import BatchMaker
 from model.training.corpus import Pair
@@ -112,7 +113,9 @@ def translate_greedily(
     device = transformer.output.weight.device
     longest = transformer.target_embedding.positions.size(0)
     outcomes = decode_in_order(
-        lambda width: Cohort(transformer, tokenizer, width, longest, device),
+        lambda width: Cohort(
+            TorchState(transformer, width, tokenizer.pad_id, device), tokenizer, width, longest, device
+        ),
         [tokenizer.encode(sentence, target)[:longest] for sentence in sentences],
         DecodingOptions(decoding="greedy"),
         max_batch_tokens=4096,

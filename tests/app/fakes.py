@@ -139,7 +139,7 @@ class FakeTranslator(Translator):
 
     def __init__(self, step_s: float = 0.0, manifest: Manifest = MANIFEST) -> None:
         tokenizer: Any = FakeTokenizer()
-        super().__init__(Bundle(None, tokenizer, manifest, torch.device("cpu"), "0" * 64))
+        super().__init__(Bundle(None, tokenizer, manifest, torch.device("cpu"), "0" * 64), native=False)
         self.step_s = step_s
         self.step_gate = threading.Event()
         self.step_gate.set()

@@ -49,7 +49,7 @@ def paths(loaded: list[dict[str, Any]]) -> list[Path]:
 def test_one_bundle_is_loaded_with_all_threads_and_its_digest(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
     digest = "ab" * 32
     BundleFiles(Settings(device="cpu", model=str(tmp_path / "x.pt"), threads=3, model_sha256=digest)).load_configured()
-    assert loaded == [{"path": tmp_path / "x.pt", "device": "cpu", "num_threads": 3, "sha256": digest}]
+    assert loaded == [{"path": tmp_path / "x.pt", "device": "cpu", "num_threads": 3, "sha256": digest, "native": True}]
 
 
 def test_every_bundle_of_a_folder_is_loaded_in_alphabetical_order(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
@@ -117,7 +117,7 @@ def test_a_bundle_loaded_later_takes_one_thread_and_may_be_pinned(tmp_path: Path
     source = files(models=tmp_path, threads=8)
     assert source.name_of("deep/later.pt") == "later"
     source.load("deep/later.pt", "cd" * 32)
-    assert loaded == [{"path": later.resolve(), "device": "cpu", "num_threads": 1, "sha256": "cd" * 32}]
+    assert loaded == [{"path": later.resolve(), "device": "cpu", "num_threads": 1, "sha256": "cd" * 32, "native": True}]
 
 
 def test_bundles_may_be_loaded_from_the_folders_of_those_listed(tmp_path: Path) -> None:
@@ -172,3 +172,8 @@ def test_a_file_that_is_no_bundle_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "a.pt").write_bytes(b"nothing of the kind")
     with pytest.raises(ArtifactError, match="no bundle"):
         files(models=tmp_path).name_of("a.pt")
+
+
+def test_the_native_decoder_can_be_switched_off(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
+    files(model=tmp_path / "x.pt", native="off").load_configured()
+    assert [call["native"] for call in loaded] == [False]

@@ -14,6 +14,7 @@ from model.decoding.filters import TokenFilter
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest
+from model.decoding.state import TorchState
 from model.errors import DecodingError
 from model.transformer import Transformer
 from tests.model.tiny import VOCABULARY, cohort, decode, log_probs, random_sources, tiny_transformer
@@ -202,7 +203,13 @@ def test_a_sentence_whose_output_is_nan_fails_alone(width: int) -> None:
     sources = [[5, 6, 2], [9, 6, 2], [7, 2]]
     options = DecodingOptions(beam_size=width, max_new_tokens=8)
     model: object = Poisoned(transformer, bad=9)
-    group = Cohort(model, VOCABULARY, width, 60, torch.device("cpu"))  # type: ignore[arg-type]
+    group = Cohort(
+        TorchState(model, width, VOCABULARY.pad_id, torch.device("cpu")),  # type: ignore[arg-type]
+        VOCABULARY,
+        width,
+        60,
+        torch.device("cpu"),
+    )
     finished = group.join([DecodingRequest(number, source, options) for number, source in enumerate(sources)])
     while group.num_sentences:
         finished += group.step()

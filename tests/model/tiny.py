@@ -11,6 +11,7 @@ from model.decoding.batch import decode_all
 from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest, Finished
+from model.decoding.state import TorchState
 from model.transformer import Transformer
 
 
@@ -57,7 +58,8 @@ def random_sources(number: int, vocab_size: int = 12, seed: int = 0, longest: in
 
 
 def cohort(transformer: Transformer, width: int, longest_target: int = 60) -> Cohort:
-    return Cohort(transformer, VOCABULARY, width, longest_target, torch.device("cpu"))
+    device = torch.device("cpu")
+    return Cohort(TorchState(transformer, width, VOCABULARY.pad_id, device), VOCABULARY, width, longest_target, device)
 
 
 def decode(

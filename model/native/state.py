@@ -1,0 +1,189 @@
+"""A decoder state whose sums are taken by the compiled library."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.native.library import LinearSource, load_library
+
+_ACTIVATIONS = {"relu": 1, "silu": 2}
+
+
+class NativeModel:
+    """A model's weights, packed for the library.
+
+    Args:
+        library: The library.
+        module: The model, scripted or not, on the CPU, in float32 or int8.
+        config: Its architecture, one :func:`supports` says yes to.
+    """
+
+    def __init__(self, library: ctypes.CDLL, module: Any, config: ModelConfig) -> None:
+        self.library = library
+        self.vocab_size = config.target_vocab_size
+        alive: list[Tensor] = []  # what the library reads while it packs
+
+        def pointer(tensor: Tensor) -> int:
+            alive.append(tensor.detach().contiguous())
+            return alive[-1].data_ptr()
+
+        def linear(path: str) -> LinearSource:
+            part = _part(module, path)
+            bias = None if part.bias is None else pointer(part.bias.float())
+            if not hasattr(part, "packed"):
+                return LinearSource(pointer(part.weight.float()), None, None, bias, *part.weight.shape)
+            weight = torch.ops.quantized.linear_unpack(part.packed)[0]
+            scales = pointer(weight.q_per_channel_scales().float())
+            return LinearSource(None, pointer(weight.int_repr()), scales, bias, *weight.shape)
+
+        linears: list[LinearSource] = []
+        norms: list[int] = []
+        for stack, num_layers, middle in (
+            ("encoder", config.encoder_layers, ()),
+            ("decoder", config.decoder_layers, ("query", "key_value", "output")),
+        ):
+            for index in range(num_layers):
+                layer = f"{stack}.{index}"
+                linears += [linear(f"{layer}.self_attention.{part}") for part in ("query_key_value", "output")]
+                linears += [linear(f"{layer}.cross_attention.{part}") for part in middle]
+                linears += [linear(f"{layer}.feed_forward.{part}") for part in ("wide", "narrow")]
+                for name in ("self_attention", *(["cross_attention"] if middle else []), "feed_forward"):
+                    norm = _part(module, f"{layer}.{name}_norm")
+                    norms += [pointer(norm.weight), pointer(norm.bias)]
+        if config.norm == "pre":
+            for name in ("encoder_norm", "decoder_norm"):
+                norm = _part(module, name)
+                norms += [pointer(norm.weight), pointer(norm.bias)]
+        linears.append(linear("output"))
+        source, target = module.source_embedding, module.target_embedding
+        self._tables = [
+            part.detach().contiguous()
+            for part in (source.tokens.weight, source.positions, target.tokens.weight, target.positions)
+        ]
+        decoder = config.decoder_stack
+        numbers = (ctypes.c_int32 * 12)(
+            config.d_model,
+            config.target_vocab_size,
+            _ACTIVATIONS[config.activation],
+            config.num_heads,
+            config.d_ff,
+            config.encoder_layers,
+            decoder.num_heads,
+            decoder.d_ff,
+            config.decoder_layers,
+            int(config.norm == "pre"),
+            config.source_vocab_size,
+            config.max_positions,
+        )
+        scale = config.d_model**0.5 if config.scale_embedding else 1.0
+        factors = (ctypes.c_float * 3)(scale, scale, config.layer_norm_eps)
+        tables = (ctypes.c_void_p * 4)(*(table.data_ptr() for table in self._tables))
+        handle = library.verso_model(
+            numbers, factors, tables, (LinearSource * len(linears))(*linears), (ctypes.c_void_p * len(norms))(*norms)
+        )
+        if not handle:
+            raise MemoryError("There is no memory for the packed weights.")
+        self.handle = handle
+        weakref.finalize(self, library.verso_model_free, handle)
+
+
+def supports(config: ModelConfig) -> bool:
+    """Whether the library knows an architecture; torch decodes the others."""
+    heads = (config.num_heads, config.decoder_stack.num_heads)
+    return (
+        config.activation in _ACTIVATIONS
+        and not config.embedding_norm
+        and all(config.d_model // count % 16 == 0 for count in heads)
+    )
+
+
+def make_native_model(module: nn.Module | Any, config: ModelConfig) -> NativeModel | None:
+    """A model packed for the library, or None where the processor, the compiler or the architecture is another."""
+    library = load_library()
+    return None if library is None or not supports(config) else NativeModel(library, module, config)
+
+
+class NativeState:
+    """What :class:`model.decoding.state.TorchState` is, in the library's memory. Every row stands for itself.
+
+    Args:
+        model: The packed model.
+        width: Rows of each sentence, K.
+    """
+
+    def __init__(self, model: NativeModel, width: int) -> None:
+        self._model = model
+        self._width = width
+        self._handle = model.library.verso_state(model.handle, width)
+        if not self._handle:
+            raise MemoryError("There is no memory for a decoder state.")
+        weakref.finalize(self, _free, model, self._handle)
+
+    def join(self, sources: Sequence[Sequence[int]], prefix: Tensor) -> Tensor:
+        """Encode sentences and feed the first inputs of each; see :meth:`model.decoding.state.DecoderState.join`."""
+        ids = torch.tensor([token for source in sources for token in source], dtype=torch.int32)
+        lengths = torch.tensor([len(source) for source in sources], dtype=torch.int32)
+        inputs = prefix.to(torch.int32).contiguous()
+        logits = torch.empty(len(sources), 1, self._model.vocab_size)
+        self._check(
+            self._model.library.verso_join(
+                self._handle,
+                ids.data_ptr(),
+                lengths.data_ptr(),
+                len(sources),
+                inputs.data_ptr(),
+                inputs.size(1),
+                logits.data_ptr(),
+                torch.get_num_threads(),
+            )
+        )
+        return logits
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Feed one token to every row; see :meth:`model.decoding.state.DecoderState.step`."""
+        inputs = tokens.to(torch.int32).contiguous()
+        logits = torch.empty(*tokens.shape, self._model.vocab_size)
+        self._check(
+            self._model.library.verso_step(self._handle, inputs.data_ptr(), logits.data_ptr(), torch.get_num_threads())
+        )
+        return logits
+
+    def reorder(self, parents: Tensor) -> None:
+        """Let each row go on from another of its sentence, (N, K)."""
+        rows = parents.contiguous()
+        self._check(self._model.library.verso_reorder(self._handle, rows.data_ptr()))
+
+    def keep(self, indices: Sequence[int]) -> None:
+        """Forget all sentences but these."""
+        kept = torch.tensor(list(indices), dtype=torch.long)
+        self._check(self._model.library.verso_keep(self._handle, kept.data_ptr(), len(kept)))
+
+    def clear(self) -> None:
+        """Forget all sentences."""
+        self.keep([])
+
+    def _check(self, code: int) -> None:
+        if code == 1:
+            raise MemoryError("There is no memory for the sentences that decode.")
+        if code == 2:
+            raise IndexError("A token id or a place in the sentence is one the model does not have.")
+        if code:
+            raise RuntimeError("The native decoder failed.")
+
+
+def _part(module: Any, path: str) -> Any:
+    """A part by its dotted name; scripted modules have no ``get_submodule``."""
+    return functools.reduce(getattr, path.split("."), module)
+
+
+def _free(model: NativeModel, handle: int) -> None:
+    """Free a state before the model it looks at, which is therefore an argument."""
+    model.library.verso_state_free(handle)
