@@ -45,7 +45,7 @@ def load_library() -> ctypes.CDLL | None:
     try:
         path = build_library()
         return None if path is None else _with_types(ctypes.CDLL(str(path)))
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: a user without a home
         logger.warning("the native decoder could not be built or loaded (%s): torch decodes, more slowly", error)
         return None
 
