@@ -24,9 +24,9 @@ from torch import nn
 
 from model.bundle import FORMAT_VERSION, MANIFEST, Manifest, Precision, check_device
 from model.decoding.batch import decode_in_order
-from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions
 from model.decoding.state import StepModel, TorchState
+from model.decoding.torch_cohort import TorchCohort
 from model.errors import ArtifactError
 from model.hf_tokenizers import OWN_SPM
 from model.layers import Dropout
@@ -243,7 +243,7 @@ def _decode(
     progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
 ) -> list[list[int]]:
     outcomes = decode_in_order(
-        lambda width: Cohort(
+        lambda width: TorchCohort(
             TorchState(model, width, tokenizer.pad_id, device), tokenizer, width, longest_target, device
         ),
         sources,

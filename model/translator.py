@@ -14,7 +14,8 @@ from model.config import ModelConfig
 from model.decoding.batch import Progress, decode_in_order
 from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
-from model.decoding.state import DecoderState, TorchState
+from model.decoding.state import TorchState
+from model.decoding.torch_cohort import TorchCohort
 from model.errors import (
     DecodingError,
     EmptySource,
@@ -24,7 +25,8 @@ from model.errors import (
     UnsupportedPair,
 )
 from model.languages import closest, plain_code
-from model.native.state import NativeState, make_native_model
+from model.native.cohort import NativeCohort
+from model.native.packed import make_native_model
 from model.padding import pad
 from model.segmentation import Segment, join_text, split_text
 from model.tokenizer import Span
@@ -374,19 +376,11 @@ class Translator:
 
     def cohort(self, width: int) -> Cohort:
         """An empty cohort for sentences of this beam width."""
-        return Cohort(
-            self._state(width),
-            self._tokenizer,
-            width,
-            self.manifest.max_target_tokens,
-            self._bundle.device,
-            self._policy,
-        )
-
-    def _state(self, width: int) -> DecoderState:
+        longest = self.manifest.max_target_tokens
         if self._native is not None:
-            return NativeState(self._native, width)
-        return TorchState(self._bundle.module, width, self._tokenizer.pad_id, self._bundle.device)
+            return NativeCohort(self._native, self._tokenizer, width, longest, self._policy)
+        state = TorchState(self._bundle.module, width, self._tokenizer.pad_id, self._bundle.device)
+        return TorchCohort(state, self._tokenizer, width, longest, self._bundle.device, self._policy)
 
     def align(self, prepared: PreparedText, hypotheses: Sequence[Hypothesis]) -> list[Tensor]:
         """Attention between each segment and its answer: rows are answer tokens, columns source tokens, (T, S)."""

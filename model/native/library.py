@@ -18,7 +18,7 @@ logger = logging.getLogger("model.native")
 
 _SOURCE = Path(__file__).with_name("decoder.cpp")
 _FLAGS = (
-    *("-O3", "-std=c++17", "-shared", "-fPIC", "-pthread", "-w"),
+    *("-O3", "-std=c++17", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread", "-w"),
     *("-mavx2", "-mfma", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
 )
 _BUILD_TIMEOUT_S = 300.0
@@ -35,6 +35,35 @@ class LinearSource(ctypes.Structure):
         ("outputs", ctypes.c_int32),
         ("inputs", ctypes.c_int32),
     )
+
+
+class Request(ctypes.Structure):
+    """One sentence to decode, as search.h takes it."""
+
+    _fields_ = (
+        ("key", ctypes.c_int64),
+        ("length_penalty", ctypes.c_double),
+        ("num_source", ctypes.c_int32),
+        ("num_forced", ctypes.c_int32),
+        ("min_new_tokens", ctypes.c_int32),
+        ("max_new_tokens", ctypes.c_int32),
+        ("no_repeat_ngram_size", ctypes.c_int32),
+        ("num_hypotheses", ctypes.c_int32),
+        ("scoring", ctypes.c_int32),
+        ("early_stopping", ctypes.c_int32),
+        ("force_end", ctypes.c_int32),
+        ("return_scores", ctypes.c_int32),
+    )
+
+
+def check(code: int) -> None:
+    """Raise what a return code of the library means."""
+    if code == 1:
+        raise MemoryError("There is no memory for the sentences that decode.")
+    if code == 2:
+        raise IndexError("A token id or a length is one the model does not have.")
+    if code:
+        raise RuntimeError("The native decoder failed.")
 
 
 @functools.cache
@@ -60,7 +89,8 @@ def build_library() -> Path | None:
         OSError: The compiler failed, or neither folder can be written.
         SubprocessError: The compiler took too long.
     """
-    name = f"decoder-{hashlib.sha256(_SOURCE.read_bytes() + ' '.join(_FLAGS).encode()).hexdigest()[:16]}.so"
+    sources = [path.read_bytes() for path in (_SOURCE, *sorted(_SOURCE.parent.glob("*.h")))]
+    name = f"decoder-{hashlib.sha256(b''.join(sources) + ' '.join(_FLAGS).encode()).hexdigest()[:16]}.so"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "verso"
     folders = (_SOURCE.parent, cache)
     for folder in folders:
@@ -93,15 +123,16 @@ def _build(compiler: str, path: Path) -> None:
 
 def _with_types(library: ctypes.CDLL) -> ctypes.CDLL:
     pointer, number = ctypes.c_void_p, ctypes.c_int32
+    address = ctypes.POINTER(pointer)
     for name, result, arguments in (
         ("verso_model", pointer, [pointer, pointer, pointer, ctypes.POINTER(LinearSource), pointer]),
         ("verso_model_free", None, [pointer]),
-        ("verso_state", pointer, [pointer, number]),
-        ("verso_state_free", None, [pointer]),
-        ("verso_join", number, [pointer, pointer, pointer, number, pointer, number, pointer, number]),
-        ("verso_step", number, [pointer, pointer, pointer, number]),
-        ("verso_reorder", number, [pointer, pointer]),
-        ("verso_keep", number, [pointer, pointer, number]),
+        ("verso_cohort", pointer, [pointer, number, number, number, pointer, number]),
+        ("verso_cohort_free", None, [pointer]),
+        ("verso_join", number, [pointer, ctypes.POINTER(Request), number, pointer]),
+        ("verso_run", number, [pointer, ctypes.c_double, number, address, ctypes.POINTER(number), address]),
+        ("verso_leave", number, [pointer, pointer, number]),
+        ("verso_logits", number, [pointer, pointer, number, pointer, number, pointer]),
     ):
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

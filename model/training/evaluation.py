@@ -9,9 +9,9 @@ import torch
 from sacrebleu.metrics import BLEU, CHRF
 
 from model.decoding.batch import decode_in_order
-from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions
 from model.decoding.state import TorchState
+from model.decoding.torch_cohort import TorchCohort
 from model.tokenizer import PAD_ID, Tokenizer
 from model.training.batches import BatchMaker
 from model.training.corpus import Pair
@@ -113,7 +113,7 @@ def translate_greedily(
     device = transformer.output.weight.device
     longest = transformer.target_embedding.positions.size(0)
     outcomes = decode_in_order(
-        lambda width: Cohort(
+        lambda width: TorchCohort(
             TorchState(transformer, width, tokenizer.pad_id, device), tokenizer, width, longest, device
         ),
         [tokenizer.encode(sentence, target)[:longest] for sentence in sentences],

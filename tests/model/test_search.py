@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from model.decoding.beam import BeamSearch
-from model.decoding.cohort import Cohort
+from model.decoding.torch_cohort import TorchCohort
 from model.decoding.filters import TokenFilter
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.policy import DecodingPolicy
@@ -203,7 +203,7 @@ def test_a_sentence_whose_output_is_nan_fails_alone(width: int) -> None:
     sources = [[5, 6, 2], [9, 6, 2], [7, 2]]
     options = DecodingOptions(beam_size=width, max_new_tokens=8)
     model: object = Poisoned(transformer, bad=9)
-    group = Cohort(
+    group = TorchCohort(
         TorchState(model, width, VOCABULARY.pad_id, torch.device("cpu")),  # type: ignore[arg-type]
         VOCABULARY,
         width,

@@ -1,4 +1,4 @@
-"""A decoder state whose sums are taken by the compiled library."""
+"""A model's weights, packed for the compiled library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.native.library import LinearSource, load_library
+from model.native.library import LinearSource, check, load_library
 
 _ACTIVATIONS = {"relu": 1, "silu": 2}
 
@@ -29,6 +29,7 @@ class NativeModel:
     def __init__(self, library: ctypes.CDLL, module: Any, config: ModelConfig) -> None:
         self.library = library
         self.vocab_size = config.target_vocab_size
+        self._source_vocab_size = config.source_vocab_size
         alive: list[Tensor] = []  # what the library reads while it packs
 
         def pointer(tensor: Tensor) -> int:
@@ -94,6 +95,19 @@ class NativeModel:
         self.handle = handle
         weakref.finalize(self, library.verso_model_free, handle)
 
+    def logits(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
+        """Logits after each token of a target, start token included: (T, V). The library itself never stores any.
+
+        Raises:
+            IndexError: A token is one the model does not have.
+        """
+        if not (_all_below(source, self._source_vocab_size) and _all_below(target, self.vocab_size)):
+            raise IndexError("A token id is one the model does not have.")
+        logits = torch.empty(len(target), self.vocab_size)
+        ids = [(ctypes.c_int32 * len(tokens))(*tokens) for tokens in (source, target)]
+        check(self.library.verso_logits(self.handle, ids[0], len(source), ids[1], len(target), logits.data_ptr()))
+        return logits
+
 
 def supports(config: ModelConfig) -> bool:
     """Whether the library knows an architecture; torch decodes the others."""
@@ -111,79 +125,10 @@ def make_native_model(module: nn.Module | Any, config: ModelConfig) -> NativeMod
     return None if library is None or not supports(config) else NativeModel(library, module, config)
 
 
-class NativeState:
-    """What :class:`model.decoding.state.TorchState` is, in the library's memory. Every row stands for itself.
-
-    Args:
-        model: The packed model.
-        width: Rows of each sentence, K.
-    """
-
-    def __init__(self, model: NativeModel, width: int) -> None:
-        self._model = model
-        self._width = width
-        self._handle = model.library.verso_state(model.handle, width)
-        if not self._handle:
-            raise MemoryError("There is no memory for a decoder state.")
-        weakref.finalize(self, _free, model, self._handle)
-
-    def join(self, sources: Sequence[Sequence[int]], prefix: Tensor) -> Tensor:
-        """Encode sentences and feed the first inputs of each; see :meth:`model.decoding.state.DecoderState.join`."""
-        ids = torch.tensor([token for source in sources for token in source], dtype=torch.int32)
-        lengths = torch.tensor([len(source) for source in sources], dtype=torch.int32)
-        inputs = prefix.to(torch.int32).contiguous()
-        logits = torch.empty(len(sources), 1, self._model.vocab_size)
-        self._check(
-            self._model.library.verso_join(
-                self._handle,
-                ids.data_ptr(),
-                lengths.data_ptr(),
-                len(sources),
-                inputs.data_ptr(),
-                inputs.size(1),
-                logits.data_ptr(),
-                torch.get_num_threads(),
-            )
-        )
-        return logits
-
-    def step(self, tokens: Tensor) -> Tensor:
-        """Feed one token to every row; see :meth:`model.decoding.state.DecoderState.step`."""
-        inputs = tokens.to(torch.int32).contiguous()
-        logits = torch.empty(*tokens.shape, self._model.vocab_size)
-        self._check(
-            self._model.library.verso_step(self._handle, inputs.data_ptr(), logits.data_ptr(), torch.get_num_threads())
-        )
-        return logits
-
-    def reorder(self, parents: Tensor) -> None:
-        """Let each row go on from another of its sentence, (N, K)."""
-        rows = parents.contiguous()
-        self._check(self._model.library.verso_reorder(self._handle, rows.data_ptr()))
-
-    def keep(self, indices: Sequence[int]) -> None:
-        """Forget all sentences but these."""
-        kept = torch.tensor(list(indices), dtype=torch.long)
-        self._check(self._model.library.verso_keep(self._handle, kept.data_ptr(), len(kept)))
-
-    def clear(self) -> None:
-        """Forget all sentences."""
-        self.keep([])
-
-    def _check(self, code: int) -> None:
-        if code == 1:
-            raise MemoryError("There is no memory for the sentences that decode.")
-        if code == 2:
-            raise IndexError("A token id or a place in the sentence is one the model does not have.")
-        if code:
-            raise RuntimeError("The native decoder failed.")
-
-
 def _part(module: Any, path: str) -> Any:
     """A part by its dotted name; scripted modules have no ``get_submodule``."""
     return functools.reduce(getattr, path.split("."), module)
 
 
-def _free(model: NativeModel, handle: int) -> None:
-    """Free a state before the model it looks at, which is therefore an argument."""
-    model.library.verso_state_free(handle)
+def _all_below(tokens: Sequence[int], bound: int) -> bool:
+    return all(0 <= token < bound for token in tokens)

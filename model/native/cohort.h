@@ -1,0 +1,211 @@
+// Sentences that decode together: they join, go some tokens further, and leave.
+//
+// Threads share sentences, not products: each takes some of them and goes on with those until the time is up, without
+// waiting for the others. Which sentences share a thread or a step changes no answer: rows know nothing of each other.
+
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+#include "layers.h"
+#include "memory.h"
+#include "pool.h"
+#include "search.h"
+
+// Below this many multiply-adds, waking a thread takes longer than it helps.
+constexpr double kWorthAThread = 4e6;
+// Rows of one step and tokens of one encoder pass: enough that weights are read seldom, few enough for the caches.
+constexpr int kStepRows = 64;
+constexpr int kEncoderTokens = 256;
+
+class Cohort {
+ public:
+  Cohort(const Model& model, Search search) : m_(model), search_(std::move(search)) {}
+  ~Cohort() {
+    Handful pages(m_.pages), blocks(m_.blocks);
+    for (Sentence& s : sentences_) release(s, pages, blocks);
+  }
+
+  // tokens: of each request its source, then the start token and what is forced behind it.
+  void join(const Request* requests, int n, const int32_t* tokens) {
+    size_t old = sentences_.size();
+    sentences_.resize(old + n);
+    for (int i = 0; i < n; i++) {
+      Sentence& s = sentences_[old + i];
+      s.wish = requests[i];
+      s.source.assign(tokens, tokens + s.wish.num_source);
+      tokens += s.wish.num_source;
+      s.prefix.assign(tokens, tokens + s.wish.num_forced + 1);
+      tokens += s.wish.num_forced + 1;
+      bool fits = !s.source.empty() && (int)s.source.size() <= m_.positions &&
+                  s.wish.num_forced + s.wish.max_new_tokens <= m_.positions;
+      for (int32_t token : s.source) fits &= token >= 0 && token < m_.source_vocab;
+      for (int32_t token : s.prefix) fits &= token >= 0 && token < m_.V;
+      if (!fits) {
+        sentences_.resize(old);
+        throw std::out_of_range("request");
+      }
+      s.rows.resize(1);
+      s.rows[0].token = s.prefix[0];
+      s.rows[0].sum = 0;
+    }
+  }
+
+  // One token further, and on until `seconds` are over. Outcomes are kept until the next call.
+  void run(double seconds, int threads) {
+    std::vector<double> work;  // up to and including each sentence
+    double sum = 0;
+    for (Sentence& s : sentences_)
+      work.push_back(sum += m_.step_work * s.rows.size() + (s.memory.empty() ? m_.source_work * s.source.size() : 0));
+    int parts = std::max(1, std::min({threads, (int)sentences_.size(), (int)(sum / kWorthAThread)}));
+    auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    pool().run(parts, [&](int part) {
+      std::vector<Sentence*> own;
+      for (size_t i = 0; i < work.size(); i++) {
+        double middle = ((i ? work[i - 1] : 0) + work[i]) / 2;
+        if ((int)(middle / sum * parts) == part) own.push_back(&sentences_[i]);
+      }
+      static thread_local Work scratch;
+      Handful pages(m_.pages), blocks(m_.blocks);
+      read(own, scratch, blocks);
+      do {
+        for (size_t i = 0; i < own.size();) {
+          size_t begin = i;
+          int rows = 0;
+          while (i < own.size() && (i == begin || rows + (int)own[i]->rows.size() <= kStepRows))
+            rows += (int)own[i++]->rows.size();
+          step(own.data() + begin, (int)(i - begin), scratch, pages);
+        }
+        own.erase(std::remove_if(own.begin(), own.end(), [](Sentence* s) { return s->done; }), own.end());
+      } while (!own.empty() && std::chrono::steady_clock::now() < until);
+    });
+    collect();
+  }
+
+  void leave(const int64_t* keys, int n) {
+    Handful pages(m_.pages), blocks(m_.blocks);
+    for (Sentence& s : sentences_)
+      if (std::find(keys, keys + n, s.wish.key) != keys + n) {
+        s.done = true;
+        release(s, pages, blocks);
+      }
+    forget_done();
+  }
+
+  // Of each sentence that finished: key (low and high half), number of hypotheses (0: it failed), and of each of those
+  // whether it was cut, number of tokens, tokens. Scores stand apart, in the same order.
+  const std::vector<int32_t>& outcomes() const { return outcomes_; }
+  const std::vector<double>& scores() const { return scores_; }
+
+ private:
+  // Encode those who are new.
+  void read(const std::vector<Sentence*>& own, Work& scratch, Handful& blocks) {
+    std::vector<Source> sources;
+    int tokens = 0;
+    for (Sentence* s : own) {
+      if (!s->memory.empty()) continue;
+      if (tokens && tokens + (int)s->source.size() > kEncoderTokens) {
+        encode(m_, sources.data(), (int)sources.size(), scratch);
+        sources.clear();
+        tokens = 0;
+      }
+      for (int i = 0; i < blocks_of((int)s->source.size()); i++)
+        s->memory.push_back(static_cast<MemoryBlock*>(blocks.take()));
+      sources.push_back({s->source.data(), (int)s->source.size(), s->memory.data()});
+      tokens += (int)s->source.size();
+    }
+    if (tokens) encode(m_, sources.data(), (int)sources.size(), scratch);
+  }
+
+  void step(Sentence* const* own, int n, Work& scratch, Handful& pages) {
+    std::vector<Reader> readers;
+    std::vector<std::vector<Page*> const*> rows;
+    for (int i = 0; i < n; i++)
+      for (Row& row : own[i]->rows) {
+        Page* page = static_cast<Page*>(pages.take());
+        page->refs = 1;
+        page->token = row.token;
+        row.pages.push_back(page);
+        readers.push_back(search_.reader(*own[i], row));
+        rows.push_back(&row.pages);
+      }
+    std::vector<Beam> beams;
+    size_t first = 0;
+    for (int i = 0; i < n; first += own[i++]->rows.size())
+      beams.push_back({own[i]->memory.data(), (int)own[i]->source.size(), rows.data() + first, (int)own[i]->rows.size()});
+    const float* x = advance(m_, beams, scratch);
+    multiply_and_read(m_.out, x, m_.C, (int)rows.size(), scratch.input,
+                      [&](int row, float* values, int place) { readers[row].read(values, place); });
+    first = 0;
+    for (int i = 0; i < n; i++) {
+      size_t num_rows = own[i]->rows.size();
+      search_.choose(*own[i], readers.data() + first, pages);
+      first += num_rows;
+    }
+  }
+
+  void collect() {
+    outcomes_.clear();
+    scores_.clear();
+    Handful pages(m_.pages), blocks(m_.blocks);
+    for (Sentence& s : sentences_) {
+      if (!s.done) continue;
+      size_t num = s.failed ? 0 : std::min(s.pool.size(), (size_t)s.wish.num_hypotheses);
+      outcomes_.push_back((int32_t)(s.wish.key & 0xffffffff));
+      outcomes_.push_back((int32_t)(s.wish.key >> 32));
+      outcomes_.push_back((int32_t)num);
+      for (size_t i = 0; i < num; i++) {
+        outcomes_.push_back(s.pool[i].cut);
+        outcomes_.push_back((int32_t)s.pool[i].tokens.size());
+        outcomes_.insert(outcomes_.end(), s.pool[i].tokens.begin(), s.pool[i].tokens.end());
+        scores_.push_back(s.pool[i].score);
+      }
+      release(s, pages, blocks);
+    }
+    forget_done();
+  }
+
+  void forget_done() {
+    sentences_.erase(std::remove_if(sentences_.begin(), sentences_.end(), [](const Sentence& s) { return s.done; }),
+                     sentences_.end());
+  }
+
+  static void release(Sentence& s, Handful& pages, Handful& blocks) {
+    for (Row& row : s.rows) Search::release(row.pages, pages);
+    for (MemoryBlock* block : s.memory) blocks.give(block);
+    s.memory.clear();
+  }
+
+  const Model& m_;
+  Search search_;
+  std::vector<Sentence> sentences_;
+  std::vector<int32_t> outcomes_;
+  std::vector<double> scores_;
+};
+
+// Logits after each of n target tokens, [n][V]: what the tests hold against torch.
+inline void logits_of(const Model& m, const int32_t* source, int num_source, const int32_t* target, int n,
+                      float* logits) {
+  Handful pages(m.pages), blocks(m.blocks);
+  Work scratch;
+  std::vector<MemoryBlock*> memory;
+  for (int i = 0; i < blocks_of(num_source); i++) memory.push_back(static_cast<MemoryBlock*>(blocks.take()));
+  Source read{source, num_source, memory.data()};
+  encode(m, &read, 1, scratch);
+  std::vector<Page*> row;
+  std::vector<Page*> const* rows[1] = {&row};
+  for (int t = 0; t < n; t++) {
+    Page* page = static_cast<Page*>(pages.take());
+    page->token = target[t];
+    row.push_back(page);
+    const float* x = advance(m, {{memory.data(), num_source, rows, 1}}, scratch);
+    multiply(m.out, x, m.C, 1, logits + (size_t)t * m.V, m.V, NONE, nullptr, scratch.input);
+  }
+  for (Page* page : row) pages.give(page);
+  for (MemoryBlock* block : memory) blocks.give(block);
+}
