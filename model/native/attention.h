@@ -11,6 +11,20 @@
 
 #include "products.h"
 
+// How keys and values are kept: float for models in float32; for those in int8 two bytes are exact enough by far, and are
+// read in half the time.
+struct Half {
+  uint16_t bits;
+};
+inline __m512 load16(const float* p) { return _mm512_loadu_ps(p); }
+inline __m512 load16(const Half* p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p)); }
+inline void store16(float* p, __m512 x) { _mm512_storeu_ps(p, x); }
+inline void store16(Half* p, __m512 x) {
+  __m512 most = _mm512_set1_ps(65504.f);  // in this order NaN stays
+  x = _mm512_max_ps(_mm512_sub_ps(_mm512_setzero_ps(), most), _mm512_min_ps(most, x));
+  _mm256_storeu_si256((__m256i*)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
 constexpr int kBlock = 16;
 inline int blocks_of(int length) { return (length + kBlock - 1) / kBlock; }
 
@@ -36,9 +50,8 @@ inline void mix(const float* const* weights, int n, int width, Value value, cons
       for (int c = 0; c < 4; c++) acc[r][c] = _mm512_setzero_ps();
     if (vectors == 4) {
       for (int t = 0; t < n; t++) {
-        const float* v = value(t) + i;
-        __m512 v0 = _mm512_loadu_ps(v), v1 = _mm512_loadu_ps(v + 16), v2 = _mm512_loadu_ps(v + 32),
-               v3 = _mm512_loadu_ps(v + 48);
+        auto v = value(t) + i;
+        __m512 v0 = load16(v), v1 = load16(v + 16), v2 = load16(v + 32), v3 = load16(v + 48);
 #pragma GCC unroll 4
         for (int r = 0; r < R; r++) {
           __m512 w = _mm512_set1_ps(weights[r][t]);
@@ -51,7 +64,7 @@ inline void mix(const float* const* weights, int n, int width, Value value, cons
     } else {
       for (int t = 0; t < n; t++)
         for (int c = 0; c < vectors; c++) {
-          __m512 v = _mm512_loadu_ps(value(t) + i + c * 16);
+          __m512 v = load16(value(t) + i + c * 16);
           for (int r = 0; r < R; r++) acc[r][c] = _mm512_fmadd_ps(_mm512_set1_ps(weights[r][t]), v, acc[r][c]);
         }
     }
@@ -72,13 +85,12 @@ inline void attend_together(const float* const* queries, int n, int width, Keys 
   __m512 most[R];
   for (int r = 0; r < R; r++) most[r] = _mm512_set1_ps(-INFINITY);
   for (int b = 0; b * kBlock < n; b++) {
-    const float* k = keys(b);
+    auto k = keys(b);
     __m512 acc[R][4];  // four sums for each, lest every addition wait for the one before
     for (int r = 0; r < R; r++)
       for (int c = 0; c < 4; c++) acc[r][c] = _mm512_setzero_ps();
     for (int i = 0; i < width; i += 4, k += 64) {
-      __m512 k0 = _mm512_load_ps(k), k1 = _mm512_load_ps(k + 16), k2 = _mm512_load_ps(k + 32),
-             k3 = _mm512_load_ps(k + 48);
+      __m512 k0 = load16(k), k1 = load16(k + 16), k2 = load16(k + 32), k3 = load16(k + 48);
 #pragma GCC unroll 4
       for (int r = 0; r < R; r++) {
         const float* q = queries[r] + i;
@@ -147,9 +159,9 @@ inline void attend_alone(const float* query, int n, int width, Key key, Value va
     int left = std::min(kBlock, n - p);
     __m512 products[kBlock];
     for (int t = 0; t < left; t++) {
-      const float* k = key(p + t);
-      __m512 s = _mm512_mul_ps(_mm512_loadu_ps(query), _mm512_loadu_ps(k));
-      for (int i = 16; i < width; i += 16) s = _mm512_fmadd_ps(_mm512_loadu_ps(query + i), _mm512_loadu_ps(k + i), s);
+      auto k = key(p + t);
+      __m512 s = _mm512_mul_ps(_mm512_loadu_ps(query), load16(k));
+      for (int i = 16; i < width; i += 16) s = _mm512_fmadd_ps(_mm512_loadu_ps(query + i), load16(k + i), s);
       products[t] = s;
     }
     for (int t = left; t < kBlock; t++) products[t] = _mm512_setzero_ps();

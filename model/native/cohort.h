@@ -115,7 +115,7 @@ class Cohort {
         tokens = 0;
       }
       for (int i = 0; i < blocks_of((int)s->source.size()); i++)
-        s->memory.push_back(static_cast<MemoryBlock*>(blocks.take()));
+        s->memory.push_back(blocks.take());
       sources.push_back({s->source.data(), (int)s->source.size(), s->memory.data()});
       tokens += (int)s->source.size();
     }
@@ -194,7 +194,7 @@ inline void logits_of(const Model& m, const int32_t* source, int num_source, con
   Handful pages(m.pages), blocks(m.blocks);
   Work scratch;
   std::vector<MemoryBlock*> memory;
-  for (int i = 0; i < blocks_of(num_source); i++) memory.push_back(static_cast<MemoryBlock*>(blocks.take()));
+  for (int i = 0; i < blocks_of(num_source); i++) memory.push_back(blocks.take());
   Source read{source, num_source, memory.data()};
   encode(m, &read, 1, scratch);
   std::vector<Page*> row;

@@ -174,9 +174,7 @@ class NativeCohort:
                 place += num_tokens
                 answers.append(Hypothesis(list(tokens), worth, "length" if cut else "stop"))
             best = answers[0]
-            yield Finished(
-                key, Hypothesis(best.token_ids, best.score, best.finish_reason, tuple(answers[1:]))
-            )
+            yield Finished(key, Hypothesis(best.token_ids, best.score, best.finish_reason, tuple(answers[1:])))
 
 
 def _free(model: NativeModel, handle: int) -> None:

@@ -51,11 +51,14 @@ struct DecoderLayer {
 struct Page {
   int refs;
   int32_t token;
-  float* content() { return reinterpret_cast<float*>(this) + 16; }
+  template <typename Number>
+  Number* content() {
+    return reinterpret_cast<Number*>(reinterpret_cast<char*>(this) + 64);
+  }
 };
 
 // 16 positions of a source, as the decoder sees them: in each layer keys, [C][16], and behind them values, [16][C].
-using MemoryBlock = float;
+using MemoryBlock = void;
 
 struct Model {
   int C, V, act;
@@ -73,9 +76,11 @@ struct Model {
   mutable Chunks pages, blocks;
 
   size_t block_layer() const { return (size_t)2 * kBlock * C; }
+  bool halves() const { return out.q; }
   void count() {
-    pages.set_size(64 + (size_t)L * 2 * C * sizeof(float));
-    blocks.set_size(L * block_layer() * sizeof(float));
+    size_t number = halves() ? sizeof(Half) : sizeof(float);
+    pages.set_size(64 + (size_t)L * 2 * C * number);
+    blocks.set_size(L * block_layer() * number);
     source_work = E * ((double)C * (4 * C + 2 * EF)) + L * 2.0 * C * C;
     step_work = L * ((double)C * (6 * C + 2 * F)) + (double)C * V;
   }
@@ -102,10 +107,19 @@ inline void embed(const float* table, const float* positions, float scale, int C
   for (int i = 0; i < C; i++) x[i] = e[i] * scale + p[i];
 }
 
-// keys [n, C], `stride` apart, to blocks of 16 positions, [C][16] each.
-inline void to_blocks(const float* keys, size_t stride, int n, int C, float* block) {
-  for (int p = 0; p < kBlock; p++)
-    for (int i = 0; i < C; i++) block[(size_t)i * kBlock + p] = p < n ? keys[p * stride + i] : 0.f;
+// keys [n, C], `stride` apart, to a block of 16 positions, [C][16].
+template <typename Number>
+inline void to_block(const float* keys, size_t stride, int n, int C, Number* block) {
+  alignas(64) float column[kBlock] = {};
+  for (int i = 0; i < C; i++) {
+    for (int p = 0; p < n; p++) column[p] = keys[p * stride + i];
+    store16(block + (size_t)i * kBlock, _mm512_load_ps(column));
+  }
+}
+
+template <typename Number>
+inline void copy(const float* from, int n, Number* to) {
+  for (int i = 0; i < n; i += 16) store16(to + i, _mm512_loadu_ps(from + i));
 }
 
 struct Source {
@@ -115,7 +129,8 @@ struct Source {
 };
 
 // Read sentences, laid end to end, and leave what the decoder looks at in their memory.
-inline void encode(const Model& m, const Source* sources, int num_sources, Work& w) {
+template <typename Number>
+inline void encode_as(const Model& m, const Source* sources, int num_sources, Work& w) {
   int C = m.C, D = C / m.EH, T = 0, longest = 0;
   for (int b = 0; b < num_sources; b++) {
     T += sources[b].length;
@@ -141,7 +156,7 @@ inline void encode(const Model& m, const Source* sources, int num_sources, Work&
       int n = sources[b].length;
       const float* first = qkv + (size_t)t * 3 * C;
       for (int p = 0; p < n; p += kBlock)
-        to_blocks(first + (size_t)p * 3 * C + C, 3 * C, std::min(kBlock, n - p), C, w.keys.data() + (size_t)p * C);
+        to_block(first + (size_t)p * 3 * C + C, 3 * C, std::min(kBlock, n - p), C, w.keys.data() + (size_t)p * C);
       for (int h = 0; h < m.EH; h++) {
         for (int p = 0; p < n; p++) {
           queries[p] = first + (size_t)p * 3 * C + h * D;
@@ -165,12 +180,15 @@ inline void encode(const Model& m, const Source* sources, int num_sources, Work&
       for (int p = 0; p < sources[b].length; p += kBlock) {
         int n = std::min(kBlock, sources[b].length - p);
         const float* rows = qkv + (size_t)(t + p) * 2 * C;
-        float* block = sources[b].memory[p / kBlock] + li * m.block_layer();
-        to_blocks(rows, 2 * C, n, C, block);
-        for (int i = 0; i < n; i++)
-          std::memcpy(block + (size_t)(kBlock + i) * C, rows + (size_t)i * 2 * C + C, C * sizeof(float));
+        Number* block = static_cast<Number*>(sources[b].memory[p / kBlock]) + li * m.block_layer();
+        to_block(rows, 2 * C, n, C, block);
+        for (int i = 0; i < n; i++) copy(rows + (size_t)i * 2 * C + C, C, block + (size_t)(kBlock + i) * C);
       }
   }
+}
+inline void encode(const Model& m, const Source* sources, int num_sources, Work& w) {
+  if (m.halves()) encode_as<Half>(m, sources, num_sources, w);
+  else encode_as<float>(m, sources, num_sources, w);
 }
 
 // Rows of one sentence, which look at the same memory.
@@ -182,7 +200,8 @@ struct Beam {
 };
 
 // One decoding step: the rows' pages are filled, and their last hidden states, [rows][C], given.
-inline const float* advance(const Model& m, const std::vector<Beam>& beams, Work& w) {
+template <typename Number>
+inline const float* advance_as(const Model& m, const std::vector<Beam>& beams, Work& w) {
   int C = m.C, D = C / m.H, R = 0;
   size_t longest = 0;
   for (const Beam& beam : beams) {
@@ -214,11 +233,11 @@ inline const float* advance(const Model& m, const std::vector<Beam>& beams, Work
         const float* q = qkv + (size_t)row * 3 * C;
         Page* const* pages = beam.rows[r]->data();
         int n = (int)beam.rows[r]->size();
-        std::memcpy(pages[n - 1]->content() + keys, q + C, 2 * C * sizeof(float));
+        copy(q + C, 2 * C, pages[n - 1]->content<Number>() + keys);
         for (int h = 0; h < m.H; h++)
           attend_alone(
-              q + h * D, n, D, [&](int t) { return pages[t]->content() + keys + h * D; },
-              [&](int t) { return pages[t]->content() + values + h * D; }, context + (size_t)row * C + h * D, scores);
+              q + h * D, n, D, [&](int t) { return pages[t]->content<Number>() + keys + h * D; },
+              [&](int t) { return pages[t]->content<Number>() + values + h * D; }, context + (size_t)row * C + h * D, scores);
       }
     multiply(l.o, context, C, R, x, C, NONE, x, w.input);
     behind(m, l.n1, x, R);
@@ -233,9 +252,12 @@ inline const float* advance(const Model& m, const std::vector<Beam>& beams, Work
         }
         attend_together(
             beam.num_rows, queries, beam.length, D,
-            [&](int i) { return beam.memory[i] + layer + (size_t)h * D * kBlock; },
-            [&](int t) { return beam.memory[t / kBlock] + layer + (size_t)(kBlock + t % kBlock) * C + h * D; }, outs,
-            scores);
+            [&](int i) { return static_cast<const Number*>(beam.memory[i]) + layer + (size_t)h * D * kBlock; },
+            [&](int t) {
+              return static_cast<const Number*>(beam.memory[t / kBlock]) + layer +
+                     (size_t)(kBlock + t % kBlock) * C + h * D;
+            },
+            outs, scores);
       }
       row += beam.num_rows;
     }
@@ -247,4 +269,7 @@ inline const float* advance(const Model& m, const std::vector<Beam>& beams, Work
   }
   if (m.pre) layer_norm(m.dn, x, x, R, C, m.eps);
   return x;
+}
+inline const float* advance(const Model& m, const std::vector<Beam>& beams, Work& w) {
+  return m.halves() ? advance_as<Half>(m, beams, w) : advance_as<float>(m, beams, w);
 }

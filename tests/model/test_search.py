@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from model.decoding.beam import BeamSearch
-from model.decoding.torch_cohort import TorchCohort
 from model.decoding.filters import TokenFilter
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest
 from model.decoding.state import TorchState
+from model.decoding.torch_cohort import TorchCohort
 from model.errors import DecodingError
 from model.transformer import Transformer
 from tests.model.tiny import VOCABULARY, cohort, decode, log_probs, random_sources, tiny_transformer

@@ -8,10 +8,10 @@ import torch
 
 from model.config import ModelConfig
 from model.decoding.batch import decode_all
-from model.decoding.torch_cohort import TorchCohort
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest, Finished
 from model.decoding.state import TorchState
+from model.decoding.torch_cohort import TorchCohort
 from model.transformer import Transformer
 
 
@@ -59,7 +59,9 @@ def random_sources(number: int, vocab_size: int = 12, seed: int = 0, longest: in
 
 def cohort(transformer: Transformer, width: int, longest_target: int = 60) -> TorchCohort:
     device = torch.device("cpu")
-    return TorchCohort(TorchState(transformer, width, VOCABULARY.pad_id, device), VOCABULARY, width, longest_target, device)
+    return TorchCohort(
+        TorchState(transformer, width, VOCABULARY.pad_id, device), VOCABULARY, width, longest_target, device
+    )
 
 
 def decode(
