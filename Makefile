@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= auto
 DATA ?= ../shared/data
+TEST_SET := $(DATA)/eval/tatoeba-test-v2020-07-28
+RESULTS ?= benchmarks/results
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 \
 	&& echo $$p && break; done)
@@ -13,16 +15,20 @@ CODE := $(wildcard app model scripts benchmarks tests)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv serve test test-slow test-gpu check format train evaluate bench bench-import bench-engines docker clean
+# Benchmarks that ran at the same time would measure each other.
+.NOTPARALLEL:
+.PHONY: help venv serve test test-slow test-gpu check format train evaluate \
+	bench bench-engines bench-load bench-growth bench-import docker clean
 
 help:  ## this list
 	@echo "make serve, then open http://localhost:8000/docs"
 	@echo
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
 	@echo
 	@echo "PYTHON=python3.12   the interpreter to build on (3.11-3.13; found by itself otherwise)"
 	@echo "TORCH=cpu|cuda      torch's build; by itself: cuda where nvidia-smi finds a GPU, cpu elsewhere"
 	@echo "DATA=folder         where the corpora lie, for train, evaluate and bench (now $(DATA))"
+	@echo "BENCH=--quick       options of the benchmarks; RESULTS=folder: where they write (now $(RESULTS))"
 	@echo "VERSO_PORT=9000 ... settings of the service: docs/operating.md"
 
 $(BIN)/python:
@@ -69,16 +75,21 @@ train: $(VENV)/serve-$(TORCH).stamp  ## train the translator that ships (hours; 
 	$(BIN)/python -m model train --config configs/verso-en-de.yaml --data $(DATA)
 
 evaluate: $(VENV)/serve-$(TORCH).stamp  ## score the translator that ships
-	$(BIN)/python -m model evaluate --test $(DATA)/eval/tatoeba-test-v2020-07-28
+	$(BIN)/python -m model evaluate --test $(TEST_SET)
 
-bench: $(VENV)/develop-$(TORCH).stamp  ## measure the running service under load (while make serve runs)
-	$(BIN)/python benchmarks/serving.py --text $(DATA)/eval/tatoeba-test-v2020-07-28.en
+bench: bench-engines bench-load bench-growth  ## compare with other engines and servers (hours; BENCH=--quick tries it)
+
+bench-engines: $(VENV)/develop-$(TORCH).stamp  ## Verso, CTranslate2 and transformers with the same weights
+	$(BIN)/python -m benchmarks.engines --out $(RESULTS) $(if $(wildcard $(TEST_SET).*),--test $(TEST_SET)) $(BENCH)
+
+bench-load: $(VENV)/develop-$(TORCH).stamp  ## the service under load, beside the usual home-made server
+	$(BIN)/python -m benchmarks.load --out $(RESULTS) $(BENCH)
+
+bench-growth: $(VENV)/develop-$(TORCH).stamp  ## cost as sentences, beam and crowd grow
+	$(BIN)/python -m benchmarks.growth --out $(RESULTS) $(BENCH)
 
 bench-import: $(VENV)/develop-$(TORCH).stamp  ## import a random checkpoint of OPUS-MT's size; compare with transformers
-	$(BIN)/python benchmarks/importing.py --text $(DATA)/eval/tatoeba-test-v2020-07-28.en --train $(DATA)/train/tatoeba
-
-bench-engines: $(VENV)/develop-$(TORCH).stamp  ## measure Verso, CTranslate2 and transformers with the same weights
-	$(BIN)/python benchmarks/engines.py --shape tiny small base
+	$(BIN)/python benchmarks/importing.py --text $(TEST_SET).en --train $(DATA)/train/tatoeba
 
 docker:  ## build the image and serve with Docker
 	docker compose up --build

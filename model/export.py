@@ -59,7 +59,14 @@ TIE_MARGIN = 1e-4
 """Two tokens whose logits are closer than this may change places between implementations."""
 
 
-for _method in (Transformer.encode, Transformer.project_memory, Transformer.step, Transformer.attend):
+_EXPORTED = (
+    Transformer.encode,
+    Transformer.project_memory,
+    Transformer.step,
+    Transformer.step_slots,
+    Transformer.attend,
+)
+for _method in _EXPORTED:
     # Marked here and not where they are written, so that the model knows nothing of TorchScript.
     torch.jit.export(_method)
 
@@ -416,7 +423,8 @@ def build_pretrained(
             f"The shipped weights are missing: {PRETRAINED} is not there; check out the whole repository."
         )
     digest = hashlib.sha256(PRETRAINED.read_bytes())
-    digest.update(f"{FORMAT_VERSION} {torch.__version__} {activation_levels()}".encode())
+    methods = " ".join(method.__name__ for method in _EXPORTED)
+    digest.update(f"{FORMAT_VERSION} {torch.__version__} {activation_levels()} {methods}".encode())
     path = (cache_dir or default_cache_dir()) / f"{PRETRAINED.stem}-{chosen}-{digest.hexdigest()[:12]}.pt"
     if not path.is_file():
         report(f"building the {chosen} bundle {path}, once")

@@ -179,6 +179,40 @@ class DecoderLayer(nn.Module):
         x = self._after_self(x, self.self_attention.output(mixed).view(x.shape))
         return self._after_target(x, cross_cache[0], cross_cache[1], may_attend_memory)
 
+    def step_slots(
+        self,
+        x: Tensor,
+        self_cache: Tensor,
+        cross_cache: Tensor,
+        columns: Tensor,
+        may_attend_target: Tensor,
+        may_attend_memory: Tensor,
+    ) -> Tensor:
+        """As :meth:`step`, with columns that differ from row to row; every shape and number is a tensor's.
+
+        The K hypotheses of a sentence share its cache columns and are K queries to them, as they are to the memory:
+        the mask tells which columns are a hypothesis' own past, and nothing is copied when one goes on from another.
+
+        Args:
+            x: The newest position of each hypothesis, (B, K, C).
+            self_cache: Keys and values so far, (2, B, H, columns, D); written at ``columns``.
+            cross_cache: Projected memory, (2, B, H, S, D).
+            columns: Where each hypothesis writes, (B, K); all different within a sentence.
+            may_attend_target: Booleans that broadcast to (B, H, K, columns).
+            may_attend_memory: Booleans that broadcast to (B, H, K, S).
+
+        Returns:
+            (B, K, C).
+        """
+        inner = self.self_attention_norm(x) if self.pre_norm else x
+        query, key, value = self.self_attention.project(inner)  # (B, H, K, D)
+        place = columns.unsqueeze(1).unsqueeze(-1).expand_as(key)
+        self_cache[0].scatter_(2, place, key)
+        self_cache[1].scatter_(2, place, value)
+        mixed = merge_heads(mix(query, self_cache[0], self_cache[1], may_attend_target))  # (B, K, C)
+        x = self._after_self(x, self.self_attention.output(mixed))
+        return self._after_target(x, cross_cache[0], cross_cache[1], may_attend_memory)
+
     def attend(
         self, x: Tensor, memory: Tensor, may_attend_target: Tensor, may_attend_memory: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:

@@ -14,8 +14,8 @@ from model.masks import causal_mask, padding_mask
 class Transformer(nn.Module):
     """Source tokens in, a distribution over the next target token out.
 
-    Methods serve four uses: :meth:`forward` trains, :meth:`encode` with :meth:`project_memory` and :meth:`step`
-    decodes one token at a time, :meth:`attend` shows the weights behind a pair of sentences.
+    Methods serve four uses: :meth:`forward` trains, :meth:`encode` with :meth:`project_memory` and :meth:`step` (or
+    :meth:`step_slots`) decodes one token at a time, :meth:`attend` shows the weights behind a pair of sentences.
 
     Args:
         config: The architecture.
@@ -126,6 +126,39 @@ class Transformer(nn.Module):
         x = self.target_embedding(token_ids, positions)
         for index, layer in enumerate(self.decoder):
             x = layer.step(x, self_cache[index], cross_cache[index], column, may_attend_target, may_attend_memory)
+        return self.output(self.decoder_norm(x))
+
+    def step_slots(
+        self,
+        token_ids: Tensor,
+        positions: Tensor,
+        self_cache: Tensor,
+        cross_cache: Tensor,
+        columns: Tensor,
+        may_attend_target: Tensor,
+        may_attend_memory: Tensor,
+    ) -> Tensor:
+        """As :meth:`step`, for sentences that stand at different columns of caches whose size never changes.
+
+        Nothing in it depends on a number of the host's: it can be captured once as a CUDA graph and replayed.
+
+        Args:
+            token_ids: The newest token of each hypothesis, (B, K).
+            positions: Its place in the target, counted from 0; broadcasts to (B, K).
+            self_cache: Keys and values of the past, (L, 2, B, H, columns, D); written in place.
+            cross_cache: From :meth:`project_memory`, (L, 2, B, H, S, D).
+            columns: The cache column each hypothesis writes, (B, K); all different within a sentence.
+            may_attend_target: True where a column holds a hypothesis' own past or present, (B, 1, K, columns).
+            may_attend_memory: True where the source is no padding, (B, 1, 1, S).
+
+        Returns:
+            Logits of the next token, (B, K, V).
+        """
+        x = self.target_embedding(token_ids, positions)
+        for index, layer in enumerate(self.decoder):
+            x = layer.step_slots(
+                x, self_cache[index], cross_cache[index], columns, may_attend_target, may_attend_memory
+            )
         return self.output(self.decoder_norm(x))
 
     def attend(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,41 +1,62 @@
-"""The comparison of engines runs, and its figures are complete."""
+"""The benchmarks run, their figures are complete, and their arithmetic is right."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
+import random
 import subprocess
 import sys
+import warnings
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from benchmarks.engines import MEASURES, SHAPES, Shape, make_sources, rows_for
+from benchmarks.checkpoints import SHAPES, Shape, make_sources
+from benchmarks.contenders import rows_for
+from benchmarks.engines import MEASURES, merge
+from benchmarks.growth import job_of, points
+from benchmarks.http_client import NO_ANSWER, Answer, Call, Load, Outcome, post, run, texts_of
+from benchmarks.load import Plan, overhead, probes_over, summarise
+from benchmarks.shipped import SPM, convert, shipped_tokenizer
+from benchmarks.tables import markdown, percentile, rounded
+from benchmarks.targets import TARGETS, judge, median_ratio, verdicts_table
+from benchmarks.traffic import LONG_TOKENS, SHORT_TOKENS, arrivals
 from model.config import ModelConfig
+from model.decoding.options import DecodingOptions
+from model.segmentation import split_text
+from model.training.checkpoint import load_checkpoint
 from model.transformer import Transformer
+from model.translator import Translator
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # CTranslate2 imports a package that setuptools deprecates
+    import ctranslate2
+
+    from benchmarks.static_server import Item, StaticBatcher
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_every_engine_is_measured_with_the_same_number_of_tokens(tmp_path: Path) -> None:
-    figures_file, picture = tmp_path / "figures.json", tmp_path / "figures.png"
-    command = [sys.executable, "benchmarks/engines.py", "--quick", "--shape", "toy", "--sentences", "16"]
-    done = subprocess.run(
-        [*command, "--json", str(figures_file), "--plot", str(picture)],
-        cwd=ROOT,
-        # Threads that wait actively would hold up other tests.
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_WAIT_POLICY": "PASSIVE"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def run_quickly(name: str, out: Path, *options: str) -> str:
+    """Run a benchmark in its shortest form; returns what it prints."""
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "--out", str(out), *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    figures = json.loads(figures_file.read_text(encoding="utf-8"))
-    assert {"torch", "transformers", "ctranslate2"} <= figures["machine"]["versions"].keys()
+    return done.stdout
+
+
+def test_every_engine_is_measured_with_the_same_number_of_tokens(tmp_path: Path) -> None:
+    said = run_quickly("engines", tmp_path, "--shape", "toy", "--sentences", "16")
+    assert (tmp_path / "engines.png").read_bytes().startswith(b"\x89PNG")
+    figures = json.loads((tmp_path / "engines.json").read_text(encoding="utf-8"))
     measured = figures["shapes"]["toy"]
+    assert {"torch", "transformers", "ctranslate2"} <= measured["machine"]["versions"].keys()
     names = [row.name for row in rows_for(2)]
     assert list(measured["engines"]) == names
     assert len(names) == 7
@@ -44,12 +65,62 @@ def test_every_engine_is_measured_with_the_same_number_of_tokens(tmp_path: Path)
         assert all(engine[measure] > 0 and len(engine["rounds"][measure]) == 1 for measure in MEASURES)
         assert engine["greedy_share_of_peak"] >= 0
         assert engine["peak_memory_mb"] > 0
-        assert name in done.stdout
+        assert name in said
     assert all(peak > 0 for peak in measured["peaks_gops"].values())
     for ours in ("Verso float32", "Verso int8"):
         ratios = measured["verso_is_faster_by"][ours]
         assert ratios.keys() == {*names} - {ours}
         assert all(value > 0 for others in ratios.values() for value in others.values())
+    assert "of 8 targets reached" in said
+    # What was written can be read again, alone or with other shapes.
+    again = run_quickly("engines", tmp_path / "merged", "--merge", str(tmp_path / "engines-toy.json"))
+    assert again[again.index("toy: d32") :] == said[said.index("toy: d32") :]
+    assert json.loads((tmp_path / "merged" / "engines.json").read_text(encoding="utf-8")) == figures
+
+
+@pytest.mark.slow
+def test_the_translator_that_ships_is_compared_with_the_same_weights_in_ctranslate2(tmp_path: Path) -> None:
+    said = run_quickly("engines", tmp_path, "--shape", "shipped", "--torch")
+    measured = json.loads((tmp_path / "engines-shipped.json").read_text(encoding="utf-8"))["shapes"]["shipped"]
+    assert list(measured["engines"]) == [row.name for row in rows_for(2, torch_too=True, with_transformers=False)]
+    same = measured["engines"]["CTranslate2 float32, 1 x 2"]["same_answers_as_verso_float32"]
+    assert min(same.values()) >= 0.9 * measured["sentences"]
+    assert "Verso int8, torch" in said
+
+
+@pytest.mark.slow
+def test_the_service_is_measured_beside_the_static_server(tmp_path: Path) -> None:
+    said = run_quickly("load", tmp_path)
+    load = json.loads((tmp_path / "load-load.json").read_text(encoding="utf-8"))["load"]
+    assert (tmp_path / "load.png").read_bytes().startswith(b"\x89PNG")
+    assert min(load["same_answers_as_verso"].values()) > 0.5
+    for servers in load["turns"].values():
+        assert list(servers) == ["Verso", "static batches", "one at a time"]
+        for turns in servers.values():
+            assert len(turns) == 1
+            assert turns[0]["short_p50_ms"] <= turns[0]["short_p95_ms"] <= turns[0]["short_p99_ms"]
+    clients = json.loads((tmp_path / "load-clients.json").read_text(encoding="utf-8"))["clients"]
+    assert [row["clients"] for row in clients] == [1, 8, 64, 1, 8, 64]
+    assert not any(row["failed"] for row in clients)
+    over_http = json.loads((tmp_path / "load-overhead.json").read_text(encoding="utf-8"))["overhead"]
+    assert all(over_http[way]["corrected"] < 1 for way in ("greedy", "beam_4"))
+    assert "times lower than with static batches" in said
+
+
+def test_cost_is_measured_as_the_work_grows(tmp_path: Path) -> None:
+    run_quickly("growth", tmp_path)
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+    lines = json.loads((tmp_path / "growth.json").read_text(encoding="utf-8"))["lines"]
+    assert list(lines) == [
+        "length, greedy",
+        "length, beam 4",
+        "beam",
+        "concurrency, greedy",
+        "concurrency, beam 4",
+    ]
+    for engines in lines.values():
+        assert list(engines) == ["Verso int8", "CTranslate2 int8, 1 x 2", "CTranslate2 int8, 2 x 1"]
+        assert all(value > 0 for values in engines.values() for rounds in values.values() for value in rounds)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -79,3 +150,242 @@ def test_sources_have_their_lengths_and_end() -> None:
 
 def test_a_shape_says_what_it_is() -> None:
     assert str(Shape(32, 1, 2, 64, 4, 4000)) == "d32, 1+2 layers, feed-forward 64, 4 heads, vocabulary 4,000"
+
+
+def test_a_percentile_is_a_value_that_enough_do_not_exceed() -> None:
+    values = [float(value) for value in range(1, 101)]
+    random.Random(0).shuffle(values)
+    assert [percentile(values, share) for share in (0.0, 0.5, 0.95, 0.99, 1.0)] == [1, 50, 95, 99, 100]
+    assert percentile([3.0], 0.99) == 3.0
+    assert percentile([1.0, 2.0, 3.0], 0.5) == 2.0
+
+
+def test_figures_are_rounded_to_four_digits() -> None:
+    assert [rounded(value) for value in (123456.0, 0.00123456, 0.0)] == [123500.0, 0.001235, 0.0]
+
+
+def test_a_table_has_its_columns_under_each_other() -> None:
+    assert markdown(["a", "b"], [["long name", "1"], ["x", "12,345"]]).splitlines() == [
+        "| a         |      b |",
+        "| --------- | -----: |",
+        "| long name |      1 |",
+        "| x         | 12,345 |",
+    ]
+
+
+def test_figures_of_several_runs_become_one_from_small_to_large() -> None:
+    assert merge([{"shapes": {"base": 3}}, {"shapes": {"tiny": 1, "small": 2}}]) == {
+        "shapes": {"tiny": 1, "small": 2, "base": 3}
+    }
+    with pytest.raises(ValueError, match="'tiny'"):
+        merge([{"shapes": {"tiny": 1}}, {"shapes": {"tiny": 1}}])
+
+
+def engines_with(**rounds: Sequence[float]) -> dict[str, Any]:
+    """Figures of engines that have the same rounds in every measure, all three of the same."""
+    return {
+        name.replace("_", " "): {"rounds": {measure: list(values) for measure in MEASURES}}
+        for name, values in rounds.items()
+    }
+
+
+def test_a_target_is_judged_by_the_best_rival_of_each_round() -> None:
+    assert median_ratio([30, 30, 30], [[10, 20, 10], [15, 10, 15]], lower_is_better=False) == 2.0
+    assert median_ratio([10, 10, 10], [[30, 20, 20], [15, 40, 30]], lower_is_better=True) == 2.0
+
+
+def test_targets_without_a_rival_are_left_out_and_missed_ones_named() -> None:
+    engines = engines_with(
+        Verso_int8=[30.0], Verso_float32=[11.0], CTranslate2_int8=[19.0], CTranslate2_float32=[10.0], transformers=[6.0]
+    )
+    verdicts = judge(engines)
+    assert [verdict.target for verdict in verdicts] == list(TARGETS)
+    assert [verdict.reached for verdict in verdicts] == [True, True, False, False, False, False, True, True]
+    del engines["transformers"]
+    told = verdicts_table({"tiny": verdicts, "shipped": judge(engines)})
+    assert "6 of 14 targets reached" in told
+    assert told.count("MISSED") == 8
+    assert told.count("1.10 MISSED") == 4
+
+
+def test_arrivals_are_poisson_mixed_and_the_same_for_a_seed() -> None:
+    tokenizer = shipped_tokenizer()
+
+    def num_tokens(text: str) -> int:
+        return len(tokenizer.encode(text, "de"))
+
+    found = arrivals(40.0, 20.0, num_tokens, seed=1)
+    assert found == arrivals(40.0, 20.0, num_tokens, seed=1)
+    assert found != arrivals(40.0, 20.0, num_tokens, seed=2)
+    # 800 expected: deviations of 28 in their number, and of 0.014 in the share of short ones.
+    assert abs(len(found) - 800) < 120
+    assert abs(sum(one.kind == "short" for one in found) / len(found) - 0.8) < 0.06
+    gaps = [later.at_s - earlier.at_s for earlier, later in pairwise(found)]
+    assert min(gaps) > 0
+    assert found[0].at_s > 0
+    assert found[-1].at_s < 20
+    # The gaps of a Poisson process deviate by as much as their mean.
+    mean = sum(gaps) / len(gaps)
+    assert 0.8 < (sum((gap - mean) ** 2 for gap in gaps) / len(gaps)) ** 0.5 / mean < 1.2
+    assert len({one.text for one in found}) == len(found)
+    for one in found:
+        fewest, most = SHORT_TOKENS if one.kind == "short" else LONG_TOKENS
+        assert fewest <= num_tokens(one.text) <= most
+        assert len(split_text(one.text, "en", lambda part: num_tokens(part) <= 100)) == 1
+
+
+def test_what_callers_cost_is_taken_off_the_time_over_http() -> None:
+    assert overhead(8.0, 10.0, 0.0, 2) == pytest.approx(0.2)
+    assert overhead(8.0, 10.0, 2.0, 2) == pytest.approx(1 - 8 / 9)
+    assert overhead(8.0, 8.0, 0.0, 2) == 0.0
+
+
+def test_callers_who_give_up_count_with_their_patience_and_refusals_apart() -> None:
+    plan = Plan(
+        num_rounds=1,
+        seconds=2.0,
+        calibration_s=1.0,
+        shares=(0.5,),
+        deadline_s=1.0,
+        patience_s=5.0,
+        num_threads=1,
+        beam_size=4,
+    )
+    answers = [Answer("short", 200, 0.5, b"")] * 97 + [
+        Answer("short", 200, 1.5, b""),
+        Answer("short", NO_ANSWER, 5.01, b""),
+        Answer("short", NO_ANSWER, 5.01, b""),
+        Answer("short", 429, 0.001, b""),
+        Answer("long", 200, 0.9, b""),
+    ]
+    found = summarise(Outcome(answers, [Answer("probe", 200, 0.002, b"")], 4.0, 0.8), plan)
+    assert (found["short_p50_ms"], found["short_p95_ms"], found["short_p99_ms"]) == (500, 500, 5000)
+    assert (found["long_p99_ms"], found["probe_p99_ms"]) == (900, 2)
+    assert (found["refused"], found["given_up"], found["sentences"]) == (1, 2, 102)
+    assert (found["offered_per_s"], found["goodput_per_s"]) == (51, 49)
+
+
+async def ask(load: Load, answer_s: float) -> tuple[Outcome, int]:
+    """Send a load to a server that takes its time; also tells how many requests it had at once."""
+    busy, most = 0, 0
+    serving: list[asyncio.Task[Any]] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal busy, most
+        task = asyncio.current_task()
+        assert task is not None
+        serving.append(task)
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = int(head.partition(b"Content-Length: ")[2].partition(b"\r\n")[0] or 0)
+                body = await reader.readexactly(length)
+                busy += 1
+                most = max(most, busy)
+                await asyncio.sleep(0.0 if head.startswith(b"GET") else answer_s)
+                busy -= 1
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the caller has what it wanted, or left
+        writer.close()
+        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        outcome = await run(Load(port, load.calls, load.num_clients, load.patience_s, load.seconds, load.probes))
+        await asyncio.gather(*serving)
+    return outcome, most
+
+
+def test_arrivals_do_not_wait_for_answers_and_latency_counts_from_their_time() -> None:
+    calls = [post("short", 0.01 * place, number=place) for place in range(10)]
+    outcome, most = asyncio.run(ask(Load(0, calls, None, 60.0, probes=probes_over(0.1, 4)), answer_s=0.3))
+    assert most >= 10
+    assert [json.loads(answer.body)["number"] for answer in outcome.answers] == list(range(10))
+    assert all(answer.status == 200 and 0.3 <= answer.latency_s < 5 for answer in outcome.answers)
+    assert [answer.status for answer in outcome.probes] == [200] * 4
+    assert 0 <= outcome.cpu_seconds <= outcome.seconds
+
+
+def test_callers_send_the_next_when_the_last_is_answered() -> None:
+    calls = [post("short", number=place) for place in range(12)]
+    outcome, most = asyncio.run(ask(Load(0, calls, 3, 60.0), answer_s=0.02))
+    assert most == 3
+    assert [json.loads(answer.body)["number"] for answer in outcome.answers] == list(range(12))
+    assert outcome.seconds >= 4 * 0.02
+
+
+def test_callers_who_wait_too_long_give_up() -> None:
+    outcome, _ = asyncio.run(ask(Load(0, [post("short", number=1)], None, 0.05), answer_s=0.4))
+    assert [answer.status for answer in outcome.answers] == [NO_ANSWER]
+    assert outcome.answers[0].latency_s >= 0.05
+
+
+def test_translations_are_read_from_an_answer() -> None:
+    assert texts_of(Answer("short", 200, 0.1, b'{"translations": [{"text": "a"}, {"text": "b"}]}')) == ["a", "b"]
+    assert post("x", text="a") == Call("x", "/translate", b'{"text": "a"}', 0.0)
+
+
+def test_static_batches_hold_what_came_while_the_last_was_translated() -> None:
+    sizes: list[int] = []
+
+    def translate(batch: Sequence[Item]) -> list[list[str]]:
+        sizes.append(len(batch))
+        return [item.pieces[::-1] for item in batch]
+
+    async def ask_many() -> list[list[str]]:
+        batcher = StaticBatcher(translate, num_workers=1, max_batch=4, wait_s=0.5)
+        async with batcher.running():
+            return list(await asyncio.gather(*(batcher.answer([str(number), "a"], 5) for number in range(8))))
+
+    assert asyncio.run(ask_many()) == [["a", str(number)] for number in range(8)]
+    assert sizes == [4, 4]
+
+
+def test_a_static_batch_that_fails_fails_its_callers_only() -> None:
+    def translate(batch: Sequence[Item]) -> list[list[str]]:
+        if batch[0].pieces == ["bad"]:
+            raise RuntimeError("it does not work")
+        return [item.pieces for item in batch]
+
+    async def ask_two() -> tuple[Any, Any]:
+        batcher = StaticBatcher(translate, num_workers=1, max_batch=1, wait_s=0.0)
+        async with batcher.running():
+            return await asyncio.gather(batcher.answer(["bad"], 5), batcher.answer(["good"], 5), return_exceptions=True)
+
+    bad, good = asyncio.run(ask_two())
+    assert isinstance(bad, RuntimeError)
+    assert good == ["good"]
+
+
+def test_a_converted_translator_gives_the_same_tokens_in_ctranslate2(
+    toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path
+) -> None:
+    checkpoint = load_checkpoint(toy_checkpoint)
+    convert(checkpoint, tmp_path / "converted", None)
+    assert (tmp_path / "converted" / SPM).read_bytes() == checkpoint.tokenizer.model_proto
+    theirs = ctranslate2.Translator(str(tmp_path / "converted"), compute_type="float32", intra_threads=1)
+    texts = ["red cat sees old dog.", "old tree.", "cat likes tree.", "dog."]
+    sources = [checkpoint.tokenizer.encode(text, "de") for text in texts]
+    ours = Translator.load(toy_bundle)
+    for beam_size in (1, 4):
+        expected = ours.translate_tokens(
+            sources, DecodingOptions("greedy" if beam_size == 1 else "beam", beam_size, scoring="ct2")
+        )
+        found = theirs.translate_batch([checkpoint.tokenizer.pieces(source) for source in sources], beam_size=beam_size)
+        assert [result.hypotheses[0] for result in found] == [
+            checkpoint.tokenizer.pieces(hypothesis.token_ids) for hypothesis in expected
+        ]
+
+
+def test_every_point_of_growth_is_work_of_a_known_size() -> None:
+    wanted = points((5, 200), (1, 16), (1, 256))
+    assert len(wanted) == 4 + 2 + 4
+    (row,) = [row for row in rows_for(2) if row.name == "CTranslate2 int8, 2 x 1"]
+    jobs = {(point.line, point.value): job_of(point, row, SHAPES["toy"], 5) for point in wanted}
+    longest = jobs["length, beam 4", 200]
+    assert (len(longest.sources[0]), longest.min_tokens, longest.max_tokens, longest.repeats) == (200, 200, 200, 5)
+    assert jobs["beam", 16].beam_size == 16
+    crowd = jobs["concurrency, greedy", 256]
+    assert (len(crowd.sources), crowd.batch_size, crowd.max_tokens, crowd.repeats) == (256, 32, 20, 1)
+    assert jobs["concurrency, greedy", 1].batch_size == 1

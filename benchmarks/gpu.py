@@ -1,0 +1,322 @@
+"""Verso in slots on a GPU: one sentence against transformers, and a crowd against what the GPU could do at best.
+
+    python -m benchmarks.gpu --json FILE        (needs an NVIDIA GPU and the packages of the ``test`` extra)
+
+A random checkpoint of OPUS-MT's kind is made with transformers and imported by Verso in float16. Every answer is made
+to have 20 tokens. In each round all ways of decoding take their turn, in an order drawn anew; figures are medians.
+
+One sentence: 20 source tokens, greedy, for transformers' ``generate`` (float16, the same weights), Verso in slots with
+and without CUDA graphs, and Verso's ordinary cohort. The aim is a tenth of transformers' time.
+
+A crowd: sentences of 5 to 40 tokens, greedy and with a beam of 4, in cohorts of several sizes, against a floor: the
+least time in which this GPU can read what must be read and multiply what must be multiplied. Its bandwidth (a large
+copy) and its peak (a large product) are measured first. With R rows in N sentences, width d, L decoder layers,
+vocabulary V, a source of S and an answer of t tokens so far, in bytes of float16, a step's floor is the sum of
+
+    products    max(weights read once / bandwidth, 2 R (L (6 d^2 + 2 d f) + d V) / peak)
+    attention   keys and values, 2 bytes x 2 d L (N S + R t) / bandwidth
+    logits      written once and read once, 2 x 2 bytes x R V / bandwidth
+
+and encoding is max(weights / bandwidth, multiply-adds / peak). Norms, softmax, search, padding, free slots and
+launching are not in it: they are what keeps the ratio above 1. The aim is at most 2.
+
+With ``--device cpu`` it only shows that everything runs (``--shape toy --sentences 8 --rounds 1``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import random
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.checkpoints import SHAPES, SHIPPED, Shape, make_checkpoint, make_sources
+from benchmarks.tables import markdown, rounded, write_json
+from model.bundle import Bundle, load_bundle
+from model.decoding.batch import decode_all
+from model.decoding.cohort import Cohort
+from model.decoding.options import DecodingOptions
+from model.decoding.sentence import DecodingRequest
+from model.decoding.slots.cohort import SlotCohort
+from model.decoding.slots.model import SlotModel
+from model.decoding.state import TorchState
+from model.importing.importer import import_checkpoint
+
+NUM_TOKENS = 20
+"""Of every answer, and of the source of the one sentence."""
+
+BEAM_SIZE = 4
+
+_BYTES = 2
+"""Of a float16."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What a device can do, as measured.
+
+    Args:
+        bytes_per_s: Read and written by a large copy, together.
+        multiply_adds_per_s: Of a large float16 product.
+    """
+
+    bytes_per_s: float
+    multiply_adds_per_s: float
+
+
+def floor_s(shape: Shape, lengths: Sequence[int], beam_size: int, batch_size: int, gpu: Gpu) -> float:
+    """The least time for sentences that are decoded ``batch_size`` at a time, as the module's docstring counts it.
+
+    Args:
+        shape: The model's sizes.
+        lengths: Source tokens of each sentence.
+        beam_size: Rows of each.
+        batch_size: Sentences that decode together.
+        gpu: What the device can do.
+    """
+    d, layers = shape.d_model, shape.decoder_layers
+    encoder_weights = shape.source_multiply_adds  # one multiply-add for each
+    total = 0.0
+    for start in range(0, len(lengths), batch_size):
+        batch = lengths[start : start + batch_size]
+        rows, tokens = len(batch) * beam_size, sum(batch)
+        total += max(
+            _BYTES * encoder_weights / gpu.bytes_per_s, tokens * shape.source_multiply_adds / gpu.multiply_adds_per_s
+        )
+        products = max(
+            _BYTES * shape.target_multiply_adds / gpu.bytes_per_s,
+            rows * shape.target_multiply_adds / gpu.multiply_adds_per_s,
+        )
+        logits = 2 * _BYTES * rows * shape.vocab_size / gpu.bytes_per_s
+        for step in range(1, NUM_TOKENS + 1):
+            attention = _BYTES * 2 * d * layers * (tokens + rows * step) / gpu.bytes_per_s
+            total += products + attention + logits
+    return total
+
+
+def measure_gpu(device: torch.device, *, quick: bool) -> Gpu:
+    """The best of several large copies and products."""
+    num_bytes, side = (2**22, 256) if quick else (2**31, 8192)
+    source = torch.empty(num_bytes, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    left = torch.randn(side, side, device=device, dtype=torch.float16)
+    copying = min(timed(lambda: target.copy_(source), device) for _ in range(10))
+    multiplying = min(timed(lambda: left @ left, device) for _ in range(10))
+    return Gpu(2 * num_bytes / copying, side**3 / multiplying)
+
+
+def timed(run: Callable[[], object], device: torch.device) -> float:
+    """Seconds until the device is done."""
+    synchronise(device)
+    began = time.perf_counter()
+    run()
+    synchronise(device)
+    return time.perf_counter() - began
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait for the device."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def interleaved(ways: dict[str, Callable[[], object]], rounds: int, device: torch.device) -> dict[str, list[float]]:
+    """Seconds of each way in each round, after two that do not count."""
+    chance = random.Random(0)
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds + 2):
+        for name in chance.sample(list(ways), len(ways)):
+            taken = timed(ways[name], device)
+            if number >= 2:
+                seconds[name].append(taken)
+    return seconds
+
+
+def options_for(beam_size: int) -> DecodingOptions:
+    """Exactly so many tokens, whatever the weights."""
+    return DecodingOptions(
+        decoding="greedy" if beam_size == 1 else "beam",
+        beam_size=beam_size,
+        min_new_tokens=NUM_TOKENS,
+        max_new_tokens=NUM_TOKENS,
+    )
+
+
+class Verso:
+    """The bundle, decoded in one way.
+
+    Args:
+        bundle: Its model.
+        way: ``graphs``, ``slots`` (steps launched operation by operation) or ``cohort``.
+    """
+
+    def __init__(self, bundle: Bundle, way: str) -> None:
+        self._bundle = bundle
+        longest, policy = bundle.manifest.max_target_tokens, bundle.manifest.policy
+        self._slots: SlotModel | None = None
+        if way != "cohort":
+            self._slots = SlotModel(
+                bundle.module, bundle.tokenizer, longest, bundle.device, policy, graphs=way == "graphs"
+            )
+
+    def cohort(self, width: int) -> Any:
+        """An empty one."""
+        if self._slots is not None:
+            return SlotCohort(self._slots, width)
+        state = TorchState(self._bundle.module, width, self._bundle.tokenizer.pad_id, self._bundle.device)
+        manifest = self._bundle.manifest
+        return Cohort(
+            state, self._bundle.tokenizer, width, manifest.max_target_tokens, self._bundle.device, manifest.policy
+        )
+
+    def decode(self, sources: Sequence[list[int]], beam_size: int, batch_size: int) -> None:
+        """Answer all sources, ``batch_size`` of them at a time.
+
+        Raises:
+            RuntimeError: An answer has not the tokens it was made to have.
+        """
+        options = options_for(beam_size)
+        requests = [DecodingRequest(number, source, options) for number, source in enumerate(sources)]
+        outcomes = list(decode_all(self.cohort, requests, max_batch_tokens=2**40, max_rows=batch_size * beam_size))
+        for outcome in outcomes:
+            if outcome.hypothesis is None or len(outcome.hypothesis.token_ids) != NUM_TOKENS:
+                raise RuntimeError(f"The answer to a sentence is not {NUM_TOKENS} tokens long: {outcome}.")
+
+
+def make_generate(folder: Path, source: list[int], device: torch.device) -> Callable[[], object]:
+    """What transformers does with one sentence."""
+    from transformers import MarianMTModel
+
+    loaded: Any = MarianMTModel.from_pretrained(folder)
+    model = loaded.half().to(device).eval() if device.type == "cuda" else loaded.eval()
+    ids = torch.tensor([source], device=device)
+    mask = torch.ones_like(ids)
+
+    def generate() -> object:
+        with torch.inference_mode():
+            answer = model.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                num_beams=1,
+                do_sample=False,
+                min_new_tokens=NUM_TOKENS,
+                max_new_tokens=NUM_TOKENS,
+            )
+        if answer.size(1) != NUM_TOKENS + 1:
+            raise RuntimeError(f"transformers gave {answer.size(1) - 1} tokens instead of {NUM_TOKENS}.")
+        return answer
+
+    return generate
+
+
+def measure(shape_name: str, arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """All figures of one shape."""
+    shape, device = SHAPES[shape_name], torch.device(arguments.device)
+    make_checkpoint(folder / "transformers", shape)
+    precision: Any = "float16" if device.type == "cuda" else "float32"
+    import_checkpoint(folder / "transformers", folder / "verso.pt", precision, report=lambda line: None)
+    bundle = load_bundle(folder / "verso.pt", arguments.device)
+    gpu = measure_gpu(device, quick=device.type != "cuda")
+
+    (alone,) = make_sources(1, shape.vocab_size, NUM_TOKENS, NUM_TOKENS)
+    versos = {way: Verso(bundle, way) for way in ("graphs", "slots", "cohort")}
+    ways: dict[str, Callable[[], object]] = {
+        f"Verso, {way}": lambda verso=verso: verso.decode([alone], 1, 1)  # type: ignore[misc]
+        for way, verso in versos.items()
+    }
+    ways["transformers"] = make_generate(folder / "transformers", alone, device)
+    one = interleaved(ways, arguments.rounds, device)
+    ratio = statistics.median(
+        theirs / ours for theirs, ours in zip(one["transformers"], one["Verso, graphs"], strict=True)
+    )
+
+    sources = make_sources(arguments.sentences, shape.vocab_size, 5, 40)
+    lengths = sorted(map(len, sources), reverse=True)
+    crowd: list[dict[str, Any]] = []
+    for beam_size in (1, BEAM_SIZE):
+        for batch_size in arguments.batch_sizes:
+            verso = Verso(bundle, "graphs")
+            if device.type == "cuda":
+                torch.cuda.reset_peak_memory_stats(device)
+            seconds = interleaved(
+                {"crowd": lambda: verso.decode(sources, beam_size, batch_size)},  # noqa: B023  (called at once)
+                arguments.rounds,
+                device,
+            )["crowd"]
+            floor = floor_s(shape, lengths, beam_size, batch_size, gpu)
+            crowd.append(
+                {
+                    "beam_size": beam_size,
+                    "batch_size": batch_size,
+                    "tokens_per_s": rounded(NUM_TOKENS * len(sources) / statistics.median(seconds)),
+                    "floor_tokens_per_s": rounded(NUM_TOKENS * len(sources) / floor),
+                    "times_the_floor": rounded(statistics.median(seconds) / floor),
+                    "peak_memory_mb": rounded(torch.cuda.max_memory_allocated(device) / 1e6)
+                    if device.type == "cuda"
+                    else None,
+                }
+            )
+    return {
+        "bandwidth_gb_per_s": rounded(gpu.bytes_per_s / 1e9),
+        "peak_tflops": rounded(2 * gpu.multiply_adds_per_s / 1e12),
+        "one_sentence_ms": {name: rounded(1000 * statistics.median(seconds)) for name, seconds in one.items()},
+        "faster_than_transformers": rounded(ratio),
+        "crowd": crowd,
+    }
+
+
+def show(name: str, figures: dict[str, Any]) -> None:
+    """Print one shape's tables."""
+    print(f"\n{name}: {SHAPES[name]}")
+    print(f"Bandwidth {figures['bandwidth_gb_per_s']} GB/s, peak {figures['peak_tflops']} TFLOP/s.\n")
+    print(markdown(["one sentence, greedy", "ms"], [[way, str(ms)] for way, ms in figures["one_sentence_ms"].items()]))
+    print(f"With graphs {figures['faster_than_transformers']} times as fast as transformers.\n")
+    columns = ("beam_size", "batch_size", "tokens_per_s", "floor_tokens_per_s", "times_the_floor", "peak_memory_mb")
+    header = [column.replace("_", " ") for column in columns]
+    print(markdown(header, [[str(line[column]) for column in columns] for line in figures["crowd"]]))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", nargs="+", choices=sorted({*SHAPES} - {SHIPPED}), default=["tiny", "small", "base"])
+    parser.add_argument("--sentences", type=int, default=4096, help="sentences of the crowd")
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[64, 256, 1024], help="sentences at a time")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    chosen = parser.parse_args(arguments)
+    if torch.device(chosen.device).type == "cuda" and not torch.cuda.is_available():
+        sys.exit("There is no NVIDIA GPU here, or torch's CUDA build is not installed.")
+    figures: dict[str, Any] = {
+        "machine": {
+            "gpu": torch.cuda.get_device_name(chosen.device) if chosen.device.startswith("cuda") else None,
+            "python": platform.python_version(),
+            "versions": {name: metadata.version(name) for name in ("torch", "transformers")},
+        },
+        "sentences": chosen.sentences,
+        "rounds": chosen.rounds,
+        "shapes": {},
+    }
+    for name in chosen.shape:
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            figures["shapes"][name] = measure(name, chosen, Path(folder))
+        show(name, figures["shapes"][name])
+        if chosen.json:
+            write_json(figures, chosen.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""What translating costs as the work grows: with the sentence's length, the beam, and the number of sentences.
+
+    python -m benchmarks.growth --shape small                          (make bench-growth)
+
+Random weights of OPUS-MT's kind, int8, Verso and CTranslate2 with the same threads (as one worker with all of them and
+as one-threaded workers), each engine in a process of its own, taking turns at every point of every round, after a
+warm-up. Token ids in, token ids out.
+
+    length        one sentence of 5 to 200 tokens, its answer as long; greedy and with a beam of 4; milliseconds
+    beam          one sentence of 20 tokens, its answer as long, with a beam of 1 to 16; milliseconds
+    concurrency   1 to 256 sentences of 20 tokens at once, greedy and with a beam of 4; target tokens a second
+
+CTranslate2 gets batches of 32 sentences, or so many fewer that each of its workers has some; Verso forms its own.
+Figures are medians over the rounds. Needs Linux and the packages of the ``test`` extra.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tqdm import tqdm
+
+from benchmarks.checkpoints import SHAPES, SHIPPED, Shape, make_models, make_sources
+from benchmarks.contenders import Job, Result, Row, rows_for, serve_engine
+from benchmarks.processes import OtherPrograms, describe_machine, machine_line, started
+from benchmarks.tables import RESULTS, markdown, rounded, write_json
+
+LENGTHS = (5, 10, 20, 50, 100, 200)
+BEAMS = (1, 2, 4, 8, 16)
+CONCURRENCIES = (1, 4, 16, 64, 256)
+
+TOKENS = 20
+"""Of source and answer, where the length is not what grows."""
+
+LARGEST_BATCH = 32
+"""Of CTranslate2."""
+
+Axis = Literal["length", "beam", "concurrency"]
+
+UNITS: dict[Axis, str] = {"length": "ms", "beam": "ms", "concurrency": "tokens/s"}
+
+
+@dataclass(frozen=True)
+class Point:
+    """Something to be measured.
+
+    Args:
+        axis: What grows.
+        value: How far it has grown.
+        beam_size: 1 is greedy.
+        num_tokens: Of each source and of each answer.
+        num_sentences: Handed over at once.
+    """
+
+    axis: Axis
+    value: int
+    beam_size: int
+    num_tokens: int
+    num_sentences: int
+
+    @property
+    def line(self) -> str:
+        """Which points belong to one line of the plot."""
+        if self.axis == "beam":
+            return self.axis
+        return f"{self.axis}, {'greedy' if self.beam_size == 1 else f'beam {self.beam_size}'}"
+
+
+def points(lengths: Sequence[int], beams: Sequence[int], concurrencies: Sequence[int]) -> list[Point]:
+    """Everything to be measured, from small to large along each line."""
+    return [
+        *(Point("length", length, beam_size, length, 1) for beam_size in (1, 4) for length in lengths),
+        *(Point("beam", beam_size, beam_size, TOKENS, 1) for beam_size in beams),
+        *(Point("concurrency", number, beam_size, TOKENS, number) for beam_size in (1, 4) for number in concurrencies),
+    ]
+
+
+def job_of(point: Point, row: Row, shape: Shape, repeats: int) -> Job:
+    """What an engine is asked for at a point.
+
+    Args:
+        point: The point.
+        row: The engine.
+        shape: Of the model.
+        repeats: How often a single sentence is answered.
+    """
+    sources = make_sources(point.num_sentences, shape.vocab_size, point.num_tokens, point.num_tokens, seed=point.value)
+    batch_size = max(1, min(LARGEST_BATCH, point.num_sentences // row.num_workers))
+    once = repeats if point.num_sentences == 1 else 1
+    return Job(sources, point.beam_size, batch_size, point.num_tokens, point.num_tokens, once)
+
+
+def measure(
+    folder: Path,
+    shape: Shape,
+    wanted: Sequence[Point],
+    num_rounds: int,
+    num_threads: int,
+    repeats: int,
+    pause_s: float,
+    advance: Callable[[str], None],
+) -> dict[str, Any]:
+    """Measure all points; returns the figures, ready for JSON.
+
+    Args:
+        folder: The models.
+        shape: Theirs.
+        wanted: The points.
+        num_rounds: Besides the warm-up.
+        num_threads: Of each engine, in all.
+        repeats: How often a single sentence is answered in a round.
+        pause_s: Between two engines: OpenMP's threads keep a core busy for up to 0.2 s after their last work.
+        advance: Called after each point of a round.
+    """
+    rows = contenders(num_threads)
+    chance = random.Random(0)
+    found: dict[str, dict[str, dict[str, list[float]]]] = {
+        point.line: {row.name: {} for row in rows} for point in wanted
+    }
+    with ExitStack() as stack:
+        workers = {row.name: stack.enter_context(started(row.name, serve_engine, row, folder)) for row in rows}
+        for worker in workers.values():
+            worker.wait_until_loaded()
+        others = OtherPrograms([os.getpid(), *(worker.pid for worker in workers.values())])
+        for number in range(1 + num_rounds):
+            for point in wanted:
+                for row in chance.sample(rows, len(rows)):
+                    time.sleep(pause_s)
+                    result: Result = workers[row.name].run(job_of(point, row, shape, repeats))
+                    if any(len(answer) != point.num_tokens for answer in result.answers):
+                        raise SystemExit(f"{row.name} gave answers of another length than {point.num_tokens} tokens")
+                    seconds = statistics.median(result.seconds)
+                    value = 1000 * seconds if UNITS[point.axis] == "ms" else point.num_sentences * TOKENS / seconds
+                    if number:
+                        found[point.line][row.name].setdefault(str(point.value), []).append(rounded(value))
+                advance(f"round {number}, {point.line} {point.value}" if number else "warm-up")
+        disturbance = others.share()
+    return {"lines": found, "other_programs_share": round(disturbance, 3)}
+
+
+def contenders(num_threads: int) -> list[Row]:
+    """The engines in int8."""
+    return [row for row in rows_for(num_threads, with_transformers=False) if row.precision == "int8"]
+
+
+def report(figures: dict[str, Any]) -> str:
+    """A table for each line of growth."""
+    parts = []
+    for line, engines in figures["lines"].items():
+        columns = list(next(iter(engines.values())))
+        axis = line.split(",")[0]
+        unit = next(unit for name, unit in UNITS.items() if name == axis)
+        rows = [
+            [name, *(f"{statistics.median(values[column]):{',.0f' if unit != 'ms' else ',.1f'}}" for column in columns)]
+            for name, values in engines.items()
+        ]
+        parts.append(markdown([f"{line}: {unit}", *columns], rows))
+    parts.append(f"Other programs used {figures['other_programs_share']:.0%} of the processors.")
+    return "\n\n".join(parts)
+
+
+def plot(figures: dict[str, Any], path: Path) -> None:
+    """A panel for each of what grows.
+
+    Args:
+        figures: As written to JSON.
+        path: The PNG file to write.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13.0, 4.2), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = dict(zip(UNITS, figure.subplots(1, len(UNITS)), strict=True))
+    for line, engines in figures["lines"].items():
+        axis, _, way = line.partition(", ")
+        panel = next(panel for name, panel in panels.items() if name == axis)
+        for number, (name, values) in enumerate(engines.items()):
+            panel.plot(
+                [int(value) for value in values],
+                [statistics.median(rounds) for rounds in values.values()],
+                color=f"C{number}",
+                linestyle="--" if way.startswith("beam") else "-",
+                marker="o",
+                markersize=3,
+                label=f"{name}{', ' if way else ''}{way}",
+            )
+    for axis, panel in panels.items():
+        panel.set_xscale("log")
+        values = [int(value) for line, engines in figures["lines"].items() if line.split(",")[0] == axis
+                  for value in next(iter(engines.values()))]  # fmt: skip
+        panel.set_xticks(values, [str(value) for value in values])
+        panel.minorticks_off()
+        panel.set_yscale("log")
+        panel.set_xlabel(
+            {"length": "tokens of source and answer", "beam": "beam size", "concurrency": "sentences at once"}[axis]
+        )
+        panel.set_ylabel("target tokens a second" if UNITS[axis] != "ms" else "milliseconds, one sentence")
+        panel.grid(alpha=0.3)
+        panel.legend(fontsize=7)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, format="png")
+
+
+def main() -> int:
+    """Make the models, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", choices=[name for name in SHAPES if name != SHIPPED],
+                        help="tiny, small, base; default small")  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=3, help="besides the warm-up; default 3")
+    parser.add_argument("--threads", type=int, default=2, help="for each engine; default 2")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for figures and plot; default %(default)s")
+    parser.add_argument("--quick", action="store_true", help="one round of a few points, to see whether it runs")
+    arguments = parser.parse_args()
+    if min(arguments.rounds, arguments.threads) < 1:
+        parser.error("--rounds and --threads must be at least 1")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of deprecations in every process
+    name = arguments.shape or ("toy" if arguments.quick else "small")
+    wanted, num_rounds, repeats = points(LENGTHS, BEAMS, CONCURRENCIES), arguments.rounds, 5
+    pause_s = 0.3
+    if arguments.quick:
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait actively would hold up others
+        wanted, num_rounds, repeats = points((5, 20), (1, 4), (1, 8)), 1, 1
+        pause_s = 0.0
+    figures: dict[str, Any] = {"machine": describe_machine(arguments.threads), "shape": name, "rounds": num_rounds}
+    print(machine_line(figures["machine"]), flush=True)
+    with (
+        tqdm(total=len(wanted) * (1 + num_rounds), unit="point", file=sys.stderr) as bar,
+        tempfile.TemporaryDirectory() as folder_name,
+    ):
+
+        def advance(what: str) -> None:
+            bar.set_description(what)
+            bar.update()
+
+        bar.set_description("making the models")
+        make_models(Path(folder_name), SHAPES[name], ["Verso int8", "CTranslate2 int8"])
+        figures |= measure(
+            Path(folder_name), SHAPES[name], wanted, num_rounds, arguments.threads, repeats, pause_s, advance
+        )
+    print(f"\n{name}: {SHAPES[name]}; int8, {arguments.threads} threads, {num_rounds} rounds\n\n{report(figures)}\n")
+    write_json(figures, arguments.out / "growth.json")
+    plot(figures, arguments.out / "growth.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""Callers of a service, in a process of their own: as many at once as a plan says, or each at its time.
+
+Written on bare streams, because every millisecond the callers compute is taken from the servers, which share the
+processors with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+NO_ANSWER = 0
+"""As a status: the caller gave up, or the connection broke."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request to be sent.
+
+    Args:
+        kind: For whoever reads the answers.
+        path: What is asked.
+        body: To be posted as JSON; None asks with GET.
+        at_s: When, in seconds after the start; ignored where as many as possible are sent.
+    """
+
+    kind: str
+    path: str
+    body: bytes | None
+    at_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a call.
+
+    Args:
+        kind: The call's.
+        status: Of HTTP, or :data:`NO_ANSWER`.
+        latency_s: From the time it was to be sent, in seconds, however late it was sent.
+        body: As it came.
+    """
+
+    kind: str
+    status: int
+    latency_s: float
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Load:
+    """What the callers are to do.
+
+    Args:
+        port: Of the service, on this machine.
+        calls: All requests, in order.
+        num_clients: None sends each call at its time, whether or not earlier ones were answered (an open loop); a
+            number lets as many callers send one after the other (a closed loop).
+        patience_s: Seconds after which a caller gives up.
+        seconds: A closed loop sends no more after this time; None sends all calls.
+        probes: Calls that are sent at their times, whatever else is going on.
+    """
+
+    port: int
+    calls: Sequence[Call]
+    num_clients: int | None
+    patience_s: float
+    seconds: float | None = None
+    probes: Sequence[Call] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What they saw.
+
+    Args:
+        answers: In the order of the calls; those never sent are missing at the end.
+        probes: Answers to the probes, in their order.
+        seconds: From the first call to the last answer.
+        cpu_seconds: Processor time the callers used meanwhile.
+    """
+
+    answers: list[Answer]
+    probes: list[Answer]
+    seconds: float
+    cpu_seconds: float
+
+
+def serve_clients(connection: Connection[Any, Any]) -> None:
+    """A worker process's life: do loads until None comes."""
+    try:
+        connection.send(None)
+        while (load := connection.recv()) is not None:
+            connection.send(asyncio.run(run(load)))
+    except Exception:  # noqa: BLE001  (whatever it is, the parent says so)
+        connection.send(traceback.format_exc())
+
+
+async def run(load: Load) -> Outcome:
+    """Send the calls and wait for their answers."""
+    connections = Connections(load.port)
+    cpu_before, began = time.process_time(), time.perf_counter()
+
+    async def one(call: Call, due: float) -> Answer:
+        status, body = await connections.ask(call, due + load.patience_s - time.perf_counter())
+        return Answer(call.kind, status, time.perf_counter() - due, body)
+
+    async def open_loop(calls: Sequence[Call]) -> list[Answer]:
+        tasks = []
+        for call in calls:
+            due = began + call.at_s
+            # Even when late the loop must turn, or nothing would be sent.
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            tasks.append(asyncio.create_task(one(call, due)))
+        return await asyncio.gather(*tasks)
+
+    async def closed_loop(calls: Sequence[Call], num_clients: int) -> list[Answer]:
+        answers: dict[int, Answer] = {}
+        waiting = iter(enumerate(calls))
+
+        async def client() -> None:
+            for place, call in waiting:
+                if load.seconds is not None and time.perf_counter() - began > load.seconds:
+                    return
+                answers[place] = await one(call, time.perf_counter())
+
+        await asyncio.gather(*(client() for _ in range(num_clients)))
+        return [answers[place] for place in sorted(answers)]
+
+    probing = asyncio.create_task(open_loop(load.probes))
+    answers = await (open_loop(load.calls) if load.num_clients is None else closed_loop(load.calls, load.num_clients))
+    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_before
+    outcome = Outcome(answers, await probing, seconds, cpu_seconds)
+    await connections.close()
+    return outcome
+
+
+class Connections:
+    """HTTP/1.1 connections to a service on this machine, kept and used again.
+
+    Args:
+        port: Of the service.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def ask(self, call: Call, timeout_s: float) -> tuple[int, bytes]:
+        """Status and body of the answer, or :data:`NO_ANSWER` and nothing."""
+        writer: asyncio.StreamWriter | None = None
+        try:
+            async with asyncio.timeout(timeout_s):
+                if self._idle:
+                    reader, writer = self._idle.pop()
+                else:
+                    reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+                writer.write(_request(call))
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
+                body = await reader.readexactly(int(length))
+        except (OSError, EOFError, TimeoutError):
+            if writer is not None:
+                writer.close()
+            return NO_ANSWER, b""
+        if b"connection: close" in head:
+            writer.close()
+        else:
+            self._idle.append((reader, writer))
+        return int(head.split(b" ", 2)[1]), body
+
+    async def close(self) -> None:
+        """Close those that are idle."""
+        for _, writer in self._idle:
+            writer.close()
+            await writer.wait_closed()
+
+
+def post(kind: str, at_s: float = 0.0, **fields: Any) -> Call:
+    """A call of ``/translate``.
+
+    Args:
+        kind: For whoever reads the answers.
+        at_s: When, in seconds after the start.
+        fields: Of the request.
+    """
+    return Call(kind, "/translate", json.dumps(fields).encode(), at_s)
+
+
+def texts_of(answer: Answer) -> list[str]:
+    """The translations in an answer with status 200."""
+    return [entry["text"] for entry in json.loads(answer.body)["translations"]]
+
+
+def _request(call: Call) -> bytes:
+    head = f"{'GET' if call.body is None else 'POST'} {call.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    if call.body is None:
+        return f"{head}\r\n".encode()
+    return f"{head}Content-Type: application/json\r\nContent-Length: {len(call.body)}\r\n\r\n".encode() + call.body

@@ -1,0 +1,151 @@
+"""Processes that are measured, and what else the machine does meanwhile."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+
+def peak_memory_bytes() -> int:
+    """Of this process; not ru_maxrss, which starts with the parent's."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return 1024 * int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
+
+
+class Worker:
+    """A process that does jobs.
+
+    Args:
+        name: For messages.
+        target: Its life, given a connection and ``arguments``.
+        arguments: For ``target``.
+    """
+
+    def __init__(self, name: str, target: Callable[..., None], *arguments: object) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._name = name
+        connections: tuple[Connection[Any, Any], Connection[Any, Any]] = context.Pipe()
+        self._connection, theirs = connections
+        self._process = context.Process(target=target, args=(theirs, *arguments), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid or 0
+
+    def wait_until_loaded(self) -> None:
+        """To be called once, before any job."""
+        self._receive()
+
+    def run(self, job: Any) -> Any:
+        """Do a job."""
+        self._connection.send(job)
+        return self._receive()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process.is_alive():
+            self._process.terminate()
+        self._process.join()
+
+    def _receive(self) -> Any:
+        try:
+            answer = self._connection.recv()
+        except EOFError:
+            self._process.join()
+            raise SystemExit(f"{self._name} ended with code {self._process.exitcode}") from None
+        if isinstance(answer, str):
+            raise SystemExit(f"{self._name} failed:\n{answer}")
+        return answer
+
+
+class OtherPrograms:
+    """How much of the processors others use from now on.
+
+    Args:
+        own: Processes that do not count.
+    """
+
+    def __init__(self, own: Sequence[int]) -> None:
+        self._own = own
+        self._began = self._read()
+
+    def share(self) -> float:
+        """0 when nobody else did anything, 1 when they had all cores."""
+        elapsed, foreign = (after - before for after, before in zip(self._read(), self._began, strict=True))
+        return max(0.0, foreign / elapsed / (os.cpu_count() or 1))
+
+    def _read(self) -> tuple[float, float]:
+        """Seconds: the time, and processor time of all but our own."""
+        tick = os.sysconf("SC_CLK_TCK")
+        # user, nice, system, (idle, iowait), irq, softirq, steal
+        fields = [int(field) for field in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
+        own = sum(map(cpu_seconds, self._own))
+        return time.perf_counter(), (sum(fields) - fields[3] - fields[4]) / tick - own
+
+
+@contextmanager
+def started(name: str, target: Callable[..., None], *arguments: object) -> Iterator[Worker]:
+    """A :class:`Worker`, ended at the end."""
+    worker = Worker(name, target, *arguments)
+    try:
+        yield worker
+    finally:
+        worker.close()
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time a process has used so far, its own and the kernel's for it."""
+    after_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def describe_machine(num_threads: int) -> dict[str, Any]:
+    """Processor, threads and versions.
+
+    Args:
+        num_threads: Those given to each engine or server.
+    """
+    processor: dict[str, str] = {}
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        key, _, value = line.partition(":")
+        processor.setdefault(key.strip(), value.strip())
+    flags = processor.get("flags", "").split()
+    versions = {"python": platform.python_version()}
+    for package in ("torch", "transformers", "ctranslate2", "numpy", "sentencepiece", "tokenizers", "verso"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = "not installed, run from source"
+    return {
+        "processor": processor.get("model name", platform.processor()),
+        "family_and_model": f"{processor.get('cpu family', '?')}/{processor.get('model', '?')}",
+        "instructions": [
+            flag for flag in ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8") if flag in flags
+        ],
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": num_threads,
+        "load_at_start": os.getloadavg()[0],
+        "system": platform.platform(),
+        "versions": versions,
+    }
+
+
+def machine_line(machine: dict[str, Any]) -> str:
+    """Two lines that say what :func:`describe_machine` found."""
+    versions = ", ".join(f"{package} {version}" for package, version in machine["versions"].items())
+    return (
+        f"{machine['processor']} (family/model {machine['family_and_model']}; {', '.join(machine['instructions'])}), "
+        f"{machine['cores']} cores, {machine['threads']} threads, load {machine['load_at_start']:.1f} at the start\n"
+        f"{versions}"
+    )

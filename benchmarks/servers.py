@@ -1,0 +1,126 @@
+"""The servers under test, as processes of their own."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+PATIENCE_S = 300.0
+"""To become ready."""
+
+UNCACHED = {"VERSO_CACHE_BYTES": "0", "VERSO_COALESCE": "off"}
+"""No sentence is to be answered from another one's translation."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """How a server is started.
+
+    Args:
+        name: For tables.
+        command: Behind the Python interpreter.
+        environment: Beside that of this process.
+        port_option: What to put before the port on the command line; empty: the environment says it.
+    """
+
+    name: str
+    command: Sequence[str]
+    environment: dict[str, str] = field(default_factory=dict)
+    port_option: str = ""
+
+
+def verso(bundle: Path, num_threads: int, **settings: str) -> Server:
+    """The service, without its cache.
+
+    Args:
+        bundle: What it serves.
+        num_threads: Of the model.
+        settings: More ``VERSO_*``.
+    """
+    told = {"VERSO_MODEL": str(bundle), "VERSO_DEVICE": "cpu", "VERSO_THREADS": str(num_threads)}
+    return Server("Verso", ("-m", "app"), {**told, **UNCACHED, "VERSO_LOG_LEVEL": "warning", **settings})
+
+
+def static(
+    name: str, model: Path, num_workers: int, num_threads: int, max_batch: int, wait_ms: float, beam_size: int
+) -> Server:
+    """The usual home-made server; see :mod:`benchmarks.static_server` for what is meant by the arguments."""
+    options = {
+        "--model": str(model),
+        "--workers": str(num_workers),
+        "--threads": str(num_threads),
+        "--max-batch": str(max_batch),
+        "--wait-ms": str(wait_ms),
+        "--beam-size": str(beam_size),
+    }
+    flat = [word for pair in options.items() for word in pair]
+    return Server(name, ("-m", "benchmarks.static_server", *flat), port_option="--port")
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that is ready.
+
+    Args:
+        port: On this machine.
+        pid: Of its process.
+    """
+
+    port: int
+    pid: int
+
+
+@contextmanager
+def running(server: Server) -> Iterator[Running]:
+    """A server, started and ready, and ended at the end, whatever it still had to do."""
+    port = _free_port()
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
+    command = [sys.executable, *server.command]
+    if server.port_option:
+        command += [server.port_option, str(port)]
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env={**clean, **server.environment, "VERSO_PORT": str(port)}, stderr=errors
+        )
+        try:
+            end = time.monotonic() + PATIENCE_S
+            while not is_ready(port):
+                if process.poll() is not None or time.monotonic() > end:
+                    errors.seek(0)
+                    said = errors.read().decode(errors="replace")
+                    raise SystemExit(f"{server.name} did not start:\n{said}")
+                time.sleep(0.05)
+            yield Running(port, process.pid)
+        finally:
+            # Nobody waits for what it still has to do, and a drain would take as long as that does.
+            process.kill()
+            process.wait()
+
+
+def is_ready(port: int) -> bool:
+    """Whether a server takes requests."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

@@ -1,0 +1,151 @@
+"""The translator that ships, as each engine wants it: bundles of Verso, and the same weights for CTranslate2.
+
+It is a pre-norm Transformer with a table of sines, which CTranslate2's specification can express; its converters know
+other frameworks' checkpoints only, so the weights are put in place here.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.traffic import sentence
+
+if TYPE_CHECKING:
+    from model.tokenizer import Tokenizer
+    from model.training.checkpoint import Checkpoint
+
+SPM = "spm.model"
+"""The vocabulary, beside CTranslate2's model."""
+
+
+def make_shipped(folder: Path) -> int:
+    """``Verso float32``, ``Verso int8``, ``CTranslate2 float32`` and ``CTranslate2 int8`` under a folder.
+
+    Args:
+        folder: An existing one.
+
+    Returns:
+        The number of parameters.
+    """
+    from model.export import PRETRAINED, export_bundle
+    from model.training.checkpoint import load_checkpoint
+
+    checkpoint = load_checkpoint(PRETRAINED)
+    # Without the held-out sample nothing is compared, which takes long: whoever builds the served bundle does that.
+    plain = replace(checkpoint, facts={name: value for name, value in checkpoint.facts.items() if name != "dev_sample"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        export_bundle(plain, "float32", folder / "Verso float32", report=lambda line: None)
+        export_bundle(plain, "int8", folder / "Verso int8", report=lambda line: None)
+        convert(checkpoint, folder / "CTranslate2 float32", None)
+        convert(checkpoint, folder / "CTranslate2 int8", "int8")
+    return sum(weight.numel() for weight in checkpoint.weights.values())
+
+
+def shipped_tokenizer() -> Tokenizer:
+    """The vocabulary of the translator that ships."""
+    from model.export import PRETRAINED
+    from model.training.checkpoint import load_checkpoint
+
+    return load_checkpoint(PRETRAINED).tokenizer
+
+
+def make_shipped_sources(number: int, shortest: int, longest: int, seed: int) -> list[list[int]]:
+    """English sentences to be translated into German, as its token ids.
+
+    Args:
+        number: How many.
+        shortest: Fewest tokens of one, marker and end token included.
+        longest: Most tokens.
+        seed: Decides them.
+    """
+    tokenizer = shipped_tokenizer()
+    chance = random.Random(seed)
+
+    def num_tokens(text: str) -> int:
+        return len(tokenizer.encode(text, "de"))
+
+    return [tokenizer.encode(sentence(chance, num_tokens, shortest, longest), "de") for _ in range(number)]
+
+
+def convert(checkpoint: Checkpoint, out: Path, quantization: str | None) -> None:
+    """Write a checkpoint of this project as a model of CTranslate2, its vocabulary beside it.
+
+    Args:
+        checkpoint: A pre-norm model with one vocabulary, tied output and one number of heads, as the shipped one is.
+        out: The folder to make.
+        quantization: None leaves the weights as they are.
+    """
+    from ctranslate2.specs import TransformerSpec, common_spec
+
+    config, tokenizer = checkpoint.config, checkpoint.tokenizer
+    transformer = checkpoint.build()
+    spec = TransformerSpec.from_config(
+        (config.encoder_layers, config.decoder_layers),
+        config.num_heads,
+        pre_norm=config.norm == "pre",
+        activation=getattr(common_spec.Activation, {"silu": "SWISH"}.get(config.activation, config.activation.upper())),
+    )
+    spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = config.scale_embedding
+    spec.encoder.embeddings[0].weight = _array(transformer.source_embedding.tokens.weight)
+    spec.decoder.embeddings.weight = _array(transformer.target_embedding.tokens.weight)
+    spec.encoder.position_encodings.encodings = _array(transformer.source_embedding.positions)
+    spec.decoder.position_encodings.encodings = _array(transformer.target_embedding.positions)
+    _set_norm(spec.encoder.layer_norm, transformer.encoder_norm)
+    _set_norm(spec.decoder.layer_norm, transformer.decoder_norm)
+    for layer, own in zip(spec.encoder.layer, transformer.encoder, strict=True):
+        _set_self_attention(layer.self_attention, own)
+        _set_feed_forward(layer.ffn, own)
+    for layer, own in zip(spec.decoder.layer, transformer.decoder, strict=True):
+        _set_self_attention(layer.self_attention, own)
+        across: Any = own.cross_attention
+        _set_norm(layer.attention.layer_norm, own.cross_attention_norm)
+        for linear, part in zip(layer.attention.linear, (across.query, across.key_value, across.output), strict=True):
+            _set_linear(linear, part)
+        _set_feed_forward(layer.ffn, own)
+    _set_linear(spec.decoder.projection, transformer.output)
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    spec.register_source_vocabulary(pieces)
+    spec.register_target_vocabulary(pieces)
+    spec.config.bos_token = spec.config.decoder_start_token = pieces[tokenizer.start_id]
+    spec.config.eos_token = pieces[tokenizer.end_id]
+    spec.config.layer_norm_epsilon = config.layer_norm_eps
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    out.mkdir()
+    spec.save(str(out))
+    (out / SPM).write_bytes(tokenizer.model_proto)
+
+
+def _array(tensor: Any) -> Any:
+    """A copy of its own: equal arrays are stored once by CTranslate2, which compares addresses."""
+    return np.array(tensor.detach().numpy())
+
+
+def _set_linear(spec: Any, linear: Any) -> None:
+    spec.weight = _array(linear.weight)
+    if linear.bias is not None:
+        spec.bias = _array(linear.bias)
+
+
+def _set_norm(spec: Any, norm: Any) -> None:
+    spec.gamma = _array(norm.weight)
+    spec.beta = _array(norm.bias)
+
+
+def _set_self_attention(spec: Any, layer: Any) -> None:
+    _set_norm(spec.layer_norm, layer.self_attention_norm)
+    _set_linear(spec.linear[0], layer.self_attention.query_key_value)
+    _set_linear(spec.linear[1], layer.self_attention.output)
+
+
+def _set_feed_forward(spec: Any, layer: Any) -> None:
+    _set_norm(spec.layer_norm, layer.feed_forward_norm)
+    _set_linear(spec.linear_0, layer.feed_forward.wide)
+    _set_linear(spec.linear_1, layer.feed_forward.narrow)

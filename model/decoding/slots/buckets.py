@@ -1,0 +1,55 @@
+"""Sizes of slots. Few of them, so that few graphs are captured: each is the next power of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SHORTEST_SOURCE = 16
+"""Source tokens of the smallest bucket."""
+
+_SHORTEST_TARGET = 32
+
+SHRINK_AT = 4
+"""Slots move to a smaller bucket where that is smaller by this factor: moving copies the caches."""
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """How much a set of slots holds.
+
+    Args:
+        slots: Sentences, N.
+        width: Rows of each sentence, K.
+        source: Source tokens of each sentence, S.
+        target: Target columns of each sentence, start token and what is forced included, T.
+    """
+
+    slots: int
+    width: int
+    source: int
+    target: int
+
+    @classmethod
+    def for_needs(cls, slots: int, width: int, source: int, target: int) -> Bucket:
+        """The smallest bucket that holds so much; the width is kept as it is."""
+        return cls(
+            next_power_of_two(slots),
+            width,
+            max(SHORTEST_SOURCE, next_power_of_two(source)),
+            max(_SHORTEST_TARGET, next_power_of_two(target)),
+        )
+
+    @property
+    def size(self) -> int:
+        """Cache columns of all slots: what memory and time grow with."""
+        return self.slots * (self.source + self.width * self.target)
+
+    def serves(self, wanted: Bucket) -> bool:
+        """Whether what ``wanted`` is made for fits here, without wasting most of the room."""
+        fits = self.slots >= wanted.slots and self.source >= wanted.source and self.target >= wanted.target
+        return fits and self.size < SHRINK_AT * wanted.size
+
+
+def next_power_of_two(number: int) -> int:
+    """The smallest power of two that is at least ``number``, which is at least 1."""
+    return 1 << (number - 1).bit_length()

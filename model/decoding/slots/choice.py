@@ -1,0 +1,316 @@
+"""One step of all slots, the choice of tokens included, in tensors alone.
+
+The rules are those of :mod:`model.decoding.greedy`, :mod:`model.decoding.beam`, :mod:`model.decoding.filters` and
+:mod:`model.decoding.scoring`, written without a number that the host has to know: no shape depends on a value,
+nothing is copied to the host or from it, and everything is written into the tensors it was read from. So a step can
+be captured as a CUDA graph and replayed. What a step must not do to some slots is done and then not kept.
+
+Note ``masked_fill`` where ``torch.where`` with a number would read better: the latter copies the number to the device.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from model.decoding.slots.tensors import Setting, SlotTensors, rule_number
+from model.decoding.state import StepModel
+
+
+class SlotStepModel(StepModel, Protocol):
+    """What slots need of a model; see :class:`model.transformer.Transformer` for shapes."""
+
+    def step_slots(
+        self,
+        token_ids: Tensor,
+        positions: Tensor,
+        self_cache: Tensor,
+        cross_cache: Tensor,
+        columns: Tensor,
+        may_attend_target: Tensor,
+        may_attend_memory: Tensor,
+    ) -> Tensor:
+        """Logits of the next token."""
+        ...
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What is the same for all sentences of a model.
+
+    Args:
+        end_id: The closing token.
+        never: Tokens that are no part of any translation, on the device.
+        renormalise: Whether forbidden tokens lend their share of the probability to the others.
+        may_force_end: Whether any sentence may be made to end with a closing token that costs nothing.
+    """
+
+    end_id: int
+    never: Tensor
+    renormalise: bool
+    may_force_end: bool
+
+
+class Variant(NamedTuple):
+    """What a step may leave out where no sentence needs it.
+
+    Args:
+        scored: Greedy search: sums of log-probabilities. A beam has them always.
+        guarded: The guard against repeated sequences.
+    """
+
+    scored: bool
+    guarded: bool
+
+
+class _Now(NamedTuple):
+    """Where each sentence stands, (N,)."""
+
+    num_generated: Tensor  # before this step's choice
+    num_tokens: Tensor  # with it and with forced ones: the length scores are divided by
+    choosing: Tensor  # it decodes, and its next token is not a forced one
+    last: Tensor  # the token chosen now is the last it may have
+
+
+def take_step(model: SlotStepModel, constants: Constants, slots: SlotTensors, variant: Variant) -> None:
+    """One token further for every sentence that decodes; those that are done stay as they are.
+
+    Args:
+        model: Computes logits.
+        constants: The model's.
+        slots: Read and written.
+        variant: What may be left out.
+    """
+    num_generated = slots.position + 1 - slots.setting(Setting.NUM_INPUTS).long()
+    now = _Now(
+        num_generated,
+        slots.position + 1,
+        slots.active & (num_generated >= 0),
+        num_generated + 1 == slots.setting(Setting.MAX_NEW_TOKENS),
+    )
+    logits = _logits(model, slots)
+    suffixes = _suffixes(slots) if variant.guarded else slots.suffixes
+    if slots.bucket.width == 1:
+        tokens, parents, ended = _greedy(logits, suffixes, slots, now, constants, variant)
+    else:
+        tokens, parents, ended = _beam(logits, suffixes, slots, now, constants, variant)
+    if variant.guarded:
+        _keep(slots.suffixes, _follow(suffixes, parents), now.choosing)
+    going = slots.active & ~ended
+    slots.active.copy_(going)
+    slots.position.add_(going)
+    slots.ancestors.copy_(_follow(slots.ancestors, parents))
+    history = _follow(slots.history, parents)
+    next_column = now.num_tokens.view(-1, 1, 1).expand(-1, slots.bucket.width, 1)
+    forced = history.gather(2, next_column)
+    next_tokens = torch.where(now.choosing.view(-1, 1, 1), tokens.unsqueeze(-1), forced)
+    slots.history.copy_(history.scatter(2, next_column, next_tokens))
+
+
+def _logits(model: SlotStepModel, slots: SlotTensors) -> Tensor:
+    """Feed every row its newest input; float32, (N, K, V)."""
+    width, target = slots.bucket.width, slots.bucket.target
+    rows = torch.arange(width, device=slots.position.device)
+    columns = torch.arange(target, device=slots.position.device)
+    position = slots.position.view(-1, 1, 1)
+    slots.ancestors.copy_(torch.where(columns == position, rows.unsqueeze(-1), slots.ancestors))
+    own = slots.ancestors.unsqueeze(2) == rows.view(1, 1, -1, 1)  # (N, K, K, T): of whom at which column
+    may_attend = (own & (columns <= position.unsqueeze(-1))).flatten(2)  # (N, K, K * T)
+    return model.step_slots(
+        slots.history.gather(2, position.expand(-1, width, 1)).squeeze(-1),
+        slots.position.unsqueeze(1),
+        slots.self_cache,
+        slots.cross_cache,
+        rows * target + slots.position.unsqueeze(1),
+        may_attend.unsqueeze(1),
+        slots.may_attend_memory,
+    ).float()
+
+
+def _greedy(
+    logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Now, constants: Constants, variant: Variant
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The likeliest token: the next inputs (N, 1), the rows they go on from (N, 1), and who ended (N,)."""
+    totals = logits.logsumexp(-1) if variant.scored and not constants.renormalise else None  # (N, 1)
+    # NaN wins every comparison: one reduction finds it, before the filter can cover it.
+    poisoned = logits.amax(-1).isnan()
+    _forbid(logits, suffixes, slots, now, constants, variant)
+    if variant.scored and totals is None:
+        totals = logits.logsumexp(-1)
+    best, tokens = logits.max(-1)  # (N, 1)
+    forced = (now.last & (slots.setting(Setting.FORCE_END) > 0)).unsqueeze(-1)
+    if totals is not None:
+        slots.sums.add_((best - totals).masked_fill(forced | ~now.choosing.unsqueeze(-1), 0.0))
+    failed = (poisoned | best.isinf()).squeeze(-1)
+    closed = tokens == constants.end_id
+    ended = now.choosing & (closed.squeeze(-1) | now.last | failed)
+    _keep(slots.failed, failed, ended)
+    _keep(slots.pool_scores, _worth(slots.sums, slots, now), ended)
+    _keep(slots.pool_lengths, now.num_generated.unsqueeze(-1) + ~(closed | forced), ended)
+    _keep(slots.pool_cut, ~closed, ended)
+    _keep(slots.pool_history, _with_token(slots.history, tokens, now), ended)
+    return tokens, torch.zeros_like(tokens), ended
+
+
+def _beam(
+    logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Now, constants: Constants, variant: Variant
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The K likeliest beginnings: their newest tokens (N, K), the rows they go on from (N, K), and who ended (N,)."""
+    width = slots.bucket.width
+    totals = logits.logsumexp(-1)  # (N, K), before the filter: what is forbidden does not lend its share
+    failed = (~totals.isfinite() & slots.sums.isfinite()).any(-1)
+    _forbid(logits, suffixes, slots, now, constants, variant)
+    if constants.renormalise:
+        totals = logits.logsumexp(-1)
+    force_end = now.last & (slots.setting(Setting.FORCE_END) > 0)
+    if constants.may_force_end:
+        # Nothing but the closing token, with a log-probability of 0.
+        closing = torch.where(force_end.unsqueeze(-1), totals, logits[..., constants.end_id])
+        logits.masked_fill_(force_end.view(-1, 1, 1), -math.inf)
+        logits[..., constants.end_id] = closing
+    best, best_tokens, parents = _candidates(logits, slots.sums - totals, 2 * width)  # (N, 2K)
+
+    ends = best_tokens == constants.end_id
+    # A beam of marian's that narrows looks no further than the rows it has left.
+    narrows = slots.setting(Setting.RULE) == rule_number("marian")
+    rows_left = (width - slots.num_ended).masked_fill(~narrows, 2 * width)
+    ranks = torch.arange(2 * width, device=best.device)
+    best = best.masked_fill(ranks >= rows_left.unsqueeze(-1), -math.inf)
+    # Each parent ends at most once, so at least K of the 2K candidates go on: the first K of those.
+    going = torch.argsort((ends | best.isneginf()).byte(), dim=-1, stable=True)[:, :width]
+    sums = best.gather(1, going).masked_fill(ends.gather(1, going), -math.inf)
+    _keep(slots.sums, sums, now.choosing)
+
+    leaving = ((ends | now.last.unsqueeze(-1)) & best.isfinite())[:, :width]
+    _add_to_pool(slots, now, leaving, best[:, :width], best_tokens[:, :width], parents[:, :width], constants.end_id)
+    done = now.last | _is_done(slots, now, sums[:, 0])
+    ended = now.choosing & (failed | done)
+    _keep(slots.failed, failed, ended)
+    own = torch.arange(width, device=best.device)
+    return (
+        best_tokens.gather(1, going),
+        torch.where(now.choosing.unsqueeze(-1), parents.gather(1, going), own),
+        ended,
+    )
+
+
+def _candidates(logits: Tensor, offsets: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The best continuations of each sentence; see :class:`model.decoding.beam.BeamSearch`.
+
+    Args:
+        logits: (N, K, V).
+        offsets: What to add to a row's logits to get its hypothesis' log-probability, (N, K).
+        number: How many, 2K.
+
+    Returns:
+        Their log-probabilities, best first, their tokens, and the rows they go on from; (N, 2K) each.
+    """
+    # Two small searches instead of one over K * V: no row can give more than 2K of the best 2K.
+    values, tokens = logits.topk(min(number, logits.size(-1)), dim=-1)  # (N, K, <= 2K)
+    scores = offsets.unsqueeze(-1) + values
+    scores = scores.nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf).flatten(1)
+    best, where = scores.topk(min(number, scores.size(1)), dim=-1)  # (N, <= 2K)
+    best_tokens = tokens.flatten(1).gather(1, where)
+    parents = where // tokens.size(-1)
+    # A vocabulary of less than two tokens leaves places empty.
+    missing = number - best.size(1)
+    pad = torch.nn.functional.pad
+    return pad(best, (0, missing), value=-math.inf), pad(best_tokens, (0, missing)), pad(parents, (0, missing))
+
+
+def _add_to_pool(
+    slots: SlotTensors,
+    now: _Now,
+    leaving: Tensor,
+    sums: Tensor,
+    tokens: Tensor,
+    parents: Tensor,
+    end_id: int,
+) -> None:
+    """Put the candidates that leave the beam, (N, K), beside those that ended before, and keep the K best."""
+    width = slots.bucket.width
+    closed = tokens == end_id
+    cut = now.last.unsqueeze(-1) & (~closed | (slots.setting(Setting.FORCE_END) > 0).unsqueeze(-1))
+    scores = _worth(sums, slots, now).masked_fill(~leaving, -math.inf)
+    # Stable: of equals the one that ended first stays.
+    both = torch.cat([slots.pool_scores, scores], dim=1).sort(dim=1, descending=True, stable=True)
+    kept = both.indices[:, :width]
+    _keep(slots.pool_scores, both.values[:, :width], now.choosing)
+    for pool, new in (
+        (slots.pool_lengths, now.num_generated.unsqueeze(-1) + ~closed),
+        (slots.pool_cut, cut),
+    ):
+        _keep(pool, torch.cat([pool, new], dim=1).gather(1, kept), now.choosing)
+    new_history = _with_token(_follow(slots.history, parents), tokens, now)
+    _keep(slots.pool_history, _follow(torch.cat([slots.pool_history, new_history], dim=1), kept), now.choosing)
+    _keep(slots.num_ended, slots.num_ended + leaving.sum(-1), now.choosing)
+    _keep(slots.leader_ended, slots.leader_ended | leaving[:, 0], now.choosing)
+
+
+def _is_done(slots: SlotTensors, now: _Now, leaders: Tensor) -> Tensor:
+    """Whether nothing that still runs is worth running on, (N,); ``leaders`` are the best running sums, (N,)."""
+    rule = slots.setting(Setting.RULE)
+    ct2, marian = rule == rule_number("ct2"), rule == rule_number("marian")
+    enough = slots.num_ended >= slots.bucket.width
+    beaten = slots.pool_scores[:, -1] >= _worth(leaders.unsqueeze(-1), slots, now).squeeze(-1)
+    stops = enough & (ct2 | marian | (slots.setting(Setting.EARLY_STOPPING) > 0) | beaten)
+    best_ended = slots.leader_ended & (slots.num_ended >= slots.setting(Setting.NUM_HYPOTHESES))
+    stops = torch.where(ct2 & (slots.setting(Setting.LENGTH_PENALTY) == 0.0), best_ended, stops)
+    return stops | ~leaders.isfinite()
+
+
+def _worth(sums: Tensor, slots: SlotTensors, now: _Now) -> Tensor:
+    """What hypotheses of this step's length are worth, float64 as on the host, (N, rows)."""
+    length = now.num_tokens.double()
+    base = torch.where(slots.setting(Setting.RULE) == rule_number("wu"), (5.0 + length) / 6.0, length)
+    return sums.double() / base.pow(slots.setting(Setting.LENGTH_PENALTY)).unsqueeze(-1)
+
+
+def _forbid(
+    logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Now, constants: Constants, variant: Variant
+) -> None:
+    """Set the logits of tokens that may not come to minus infinity."""
+    logits.index_fill_(-1, constants.never, -math.inf)
+    too_short = now.num_generated < slots.setting(Setting.MIN_NEW_TOKENS)
+    closing = logits[..., constants.end_id]
+    closing.masked_fill_(too_short.unsqueeze(-1), -math.inf)
+    if variant.guarded:
+        size = slots.setting(Setting.NGRAM_SIZE).view(-1, 1, 1)
+        repeats = (size > 0) & (suffixes >= size - 1) & _is_generated(slots)
+        ceiling = logits.new_full(slots.history.shape, math.inf).masked_fill(repeats, -math.inf)
+        logits.scatter_reduce_(2, slots.history, ceiling, "amin")
+
+
+def _suffixes(slots: SlotTensors) -> Tensor:
+    """:attr:`SlotTensors.suffixes` with the newest input taken into account, from those without it."""
+    newest = slots.history.gather(2, slots.position.view(-1, 1, 1).expand(-1, slots.bucket.width, 1))
+    before = _is_generated(slots)[..., :-1] & (slots.history[..., :-1] == newest)
+    grown = (slots.suffixes[..., :-1] + 1).masked_fill(~before, 0)
+    return torch.nn.functional.pad(grown, (1, 0))
+
+
+def _is_generated(slots: SlotTensors) -> Tensor:
+    """Which columns hold tokens that were chosen, (N, 1, T)."""
+    columns = torch.arange(slots.bucket.target, device=slots.position.device)
+    first, newest = slots.setting(Setting.NUM_INPUTS).view(-1, 1, 1), slots.position.view(-1, 1, 1)
+    return (columns >= first) & (columns <= newest)
+
+
+def _with_token(history: Tensor, tokens: Tensor, now: _Now) -> Tensor:
+    """History with a token for each row at the column after the newest: (N, K, T) and (N, K)."""
+    column = now.num_tokens.view(-1, 1, 1).expand(-1, tokens.size(1), 1)
+    return history.scatter(2, column, tokens.unsqueeze(-1))
+
+
+def _follow(rows: Tensor, parents: Tensor) -> Tensor:
+    """Rows (N, K', T) by their parents (N, K)."""
+    return rows.gather(1, parents.unsqueeze(-1).expand(-1, -1, rows.size(-1)))
+
+
+def _keep(tensor: Tensor, value: Tensor, where: Tensor) -> None:
+    """Write ``value`` into the slots that are meant, (N,)."""
+    tensor.copy_(torch.where(where.view(-1, *[1] * (tensor.dim() - 1)), value, tensor))

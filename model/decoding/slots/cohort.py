@@ -1,0 +1,250 @@
+"""Sentences that decode together in slots: who is where, and what became of them."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from model.decoding.greedy import NO_TOKEN
+from model.decoding.options import Hypothesis
+from model.decoding.sentence import DecodingRequest, Finished, Sentence
+from model.decoding.slots.buckets import Bucket
+from model.decoding.slots.choice import Variant
+from model.decoding.slots.graphs import Download
+from model.decoding.slots.model import SlotModel, SlotStep
+from model.errors import DecodingError
+
+
+@dataclass(eq=False)
+class _Occupant:
+    """A sentence in its slot.
+
+    Args:
+        sentence: The sentence.
+        slot: Where it stands.
+        steps_left: Steps it can still be given before it must be done.
+    """
+
+    sentence: Sentence
+    slot: int
+    steps_left: int
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What the device will have said of everybody after some steps.
+
+    Args:
+        answers: Copies of the tensors answers are made of.
+        places: Who stood where then.
+    """
+
+    answers: Download
+    places: list[tuple[_Occupant, int]]
+
+
+class SlotCohort:
+    """Sentences of one beam width that decode together, as :class:`model.decoding.cohort.Cohort` has them.
+
+    Joining and leaving writes a slot and moves nobody. Where slots or their length do not do any more, or are far too
+    many, all move to another bucket. Not thread-safe: one thread owns it.
+
+    Args:
+        model: The model, and its slots.
+        width: Rows of each sentence: the beam size, 1 for greedy search.
+    """
+
+    def __init__(self, model: SlotModel, width: int) -> None:
+        self._model = model
+        self._width = width
+        self._occupants: dict[int, _Occupant] = {}
+        self._step: SlotStep | None = None
+        self._reports: deque[_Report] = deque()
+
+    @property
+    def width(self) -> int:
+        """Rows of each sentence."""
+        return self._width
+
+    @property
+    def num_sentences(self) -> int:
+        """Sentences that decode now."""
+        return len(self._occupants)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of these sentences; free slots are computed with them and not counted."""
+        return len(self._occupants) * self._width
+
+    @property
+    def keys(self) -> list[int]:
+        """The sentences' keys, in the order they joined."""
+        return list(self._occupants)
+
+    @property
+    def longest_source(self) -> int:
+        """Tokens of the longest source, markers included."""
+        return max((occupant.sentence.num_source_tokens for occupant in self._occupants.values()), default=0)
+
+    @property
+    def longest_target(self) -> int:
+        """Cache columns of each row."""
+        return 0 if self._step is None else self._step.tensors.bucket.target
+
+    def join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
+        """Take sentences in: encode them together and give them slots.
+
+        Args:
+            requests: New sentences, with keys no sentence of the cohort has, all of this cohort's width.
+
+        Returns:
+            None that are finished: they take their first step with the others.
+        """
+        if not requests:
+            return []
+        with self._model.running():
+            sentences = [self._sentence(request) for request in requests]
+            encoded = self._model.encode([request.source_ids for request in requests])
+            standing = [occupant.sentence for occupant in self._occupants.values()]
+            wanted = self._bucket_for([*standing, *sentences])
+            if self._step is None:
+                self._step = self._model.take(wanted, encoded.cross_cache)
+            elif not self._step.tensors.bucket.serves(wanted):
+                self._move(self._step, wanted)
+            tensors = self._step.tensors
+            taken = {occupant.slot for occupant in self._occupants.values()}
+            free = [slot for slot in range(tensors.bucket.slots) if slot not in taken][: len(sentences)]
+            start_id = self._model.vocabulary.start_id
+            inputs = torch.tensor([[start_id, *request.target_prefix] for request in requests])
+            tensors.put(free, sentences, inputs, encoded)
+            for sentence, slot in zip(sentences, free, strict=True):
+                steps = sentence.num_forced + sentence.max_new_tokens
+                self._occupants[sentence.key] = _Occupant(sentence, slot, steps)
+        return []
+
+    def step(self) -> list[Finished]:
+        """Some tokens further for everybody.
+
+        Returns:
+            Sentences that are known to be finished, and have left.
+        """
+        if self._step is None:
+            return []
+        with self._model.running():
+            num_steps = min(
+                self._model.steps_per_call, max(occupant.steps_left for occupant in self._occupants.values())
+            )
+            self._launch(self._step, num_steps)
+            # Who is alone wants his answer at once; in a crowd the device is given work first.
+            ahead = 1 if num_steps and self._model.look_ahead and len(self._occupants) > 1 else 0
+            finished: list[Finished] = []
+            while len(self._reports) > ahead:
+                finished += self._take_in(self._reports.popleft())
+            if finished:
+                self._make_room()
+        return finished
+
+    def leave(self, keys: Collection[int]) -> None:
+        """Drop sentences nobody waits for any more; unknown keys are ignored."""
+        leaving = [key for key in self._occupants if key in keys]
+        if leaving and self._step is not None:
+            with self._model.running():
+                self._step.tensors.free([self._occupants.pop(key).slot for key in leaving])
+                self._make_room()
+
+    def _sentence(self, request: DecodingRequest) -> Sentence:
+        longest = self._model.longest_target - len(request.target_prefix)
+        num_source_tokens = len(request.source_ids)
+        return Sentence(
+            request.key,
+            request.options,
+            self._model.policy.rule(request.options),
+            num_source_tokens,
+            request.options.longest_answer(num_source_tokens, longest),
+            len(request.target_prefix),
+        )
+
+    def _bucket_for(self, sentences: Sequence[Sentence]) -> Bucket:
+        """The smallest bucket that holds sentences; at least one."""
+        return Bucket.for_needs(
+            len(sentences),
+            self._width,
+            max(sentence.num_source_tokens for sentence in sentences),
+            max(1 + sentence.num_forced + sentence.max_new_tokens for sentence in sentences),
+        )
+
+    def _launch(self, step: SlotStep, num_steps: int) -> None:
+        """Give the device steps to take, and let it say how everybody stands then."""
+        if not num_steps:
+            return
+        options = [occupant.sentence.options for occupant in self._occupants.values()]
+        variant = Variant(
+            scored=self._width > 1 or any(option.return_scores for option in options),
+            guarded=any(option.no_repeat_ngram_size for option in options),
+        )
+        for _ in range(num_steps):
+            step.run(variant)
+        for occupant in self._occupants.values():
+            occupant.steps_left = max(0, occupant.steps_left - num_steps)
+        slots = step.tensors
+        answers = Download(
+            slots.active, slots.failed, slots.pool_scores, slots.pool_lengths, slots.pool_cut, slots.pool_history
+        )
+        self._reports.append(_Report(answers, [(one, one.slot) for one in self._occupants.values()]))
+
+    def _take_in(self, report: _Report) -> list[Finished]:
+        """Let those go who finished and are still here."""
+        active, failed, scores, lengths, cut, history = report.answers.wait()
+        finished: list[Finished] = []
+        for (occupant, slot), decodes in zip(
+            report.places, active[[slot for _, slot in report.places]].tolist(), strict=True
+        ):
+            sentence = occupant.sentence
+            if decodes or self._occupants.get(sentence.key) is not occupant:
+                continue
+            del self._occupants[sentence.key]
+            first = 1 + sentence.num_forced
+            ranked = [
+                Hypothesis(
+                    history[slot, rank, first : first + int(length)].tolist(),
+                    score if sentence.options.return_scores else None,
+                    "length" if is_cut else "stop",
+                )
+                for rank, (score, length, is_cut) in enumerate(
+                    zip(scores[slot].tolist(), lengths[slot].tolist(), cut[slot].tolist(), strict=True)
+                )
+                if rank < sentence.options.num_hypotheses and score != -math.inf
+            ]
+            if bool(failed[slot]) or not ranked:
+                finished.append(Finished(sentence.key, None, DecodingError(NO_TOKEN)))
+                continue
+            best = ranked[0]
+            answer = Hypothesis(best.token_ids, best.score, best.finish_reason, tuple(ranked[1:]))
+            finished.append(Finished(sentence.key, answer))
+        return finished
+
+    def _make_room(self) -> None:
+        """After some have left: move the others where most slots are free, and give back slots nobody uses."""
+        assert self._step is not None
+        if not self._occupants:
+            self._model.give_back(self._step)
+            self._step = None
+            self._reports.clear()
+            return
+        wanted = self._bucket_for([occupant.sentence for occupant in self._occupants.values()])
+        if not self._step.tensors.bucket.serves(wanted):
+            self._move(self._step, wanted)
+
+    def _move(self, step: SlotStep, bucket: Bucket) -> None:
+        """Let everybody go on in other slots."""
+        self._step = self._model.take(bucket, step.tensors.cross_cache)
+        occupants = list(self._occupants.values())
+        self._step.tensors.take_over(step.tensors, [occupant.slot for occupant in occupants])
+        for slot, occupant in enumerate(occupants):
+            occupant.slot = slot
+        step.tensors.free(range(step.tensors.bucket.slots))
+        self._model.give_back(step)

@@ -1,0 +1,234 @@
+"""All a set of slots remembers, in tensors that are made once and then only written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from model.decoding.options import Scoring
+from model.decoding.sentence import Sentence
+from model.decoding.slots.buckets import Bucket
+
+
+class Setting(IntEnum):
+    """Columns of :attr:`SlotTensors.settings`: what was asked for a sentence, each as a number."""
+
+    NUM_INPUTS = 0
+    """Start token and forced ones."""
+    MIN_NEW_TOKENS = 1
+    MAX_NEW_TOKENS = 2
+    RULE = 3
+    """Place of the scoring rule in :data:`model.decoding.options.Scoring`."""
+    LENGTH_PENALTY = 4
+    EARLY_STOPPING = 5
+    FORCE_END = 6
+    NUM_HYPOTHESES = 7
+    NGRAM_SIZE = 8
+
+
+@dataclass(frozen=True)
+class SlotTensors:
+    """N slots of K rows, T target and S source columns, by name; dimension 0 is the slot, but for the two caches.
+
+    A sentence's rows all stand at the same column. Row k of a slot writes its keys and values at column ``k * T + t``;
+    a hypothesis that goes on from another row's takes over that row's ``ancestors``, and no key or value moves.
+
+    Args:
+        bucket: N, K, S and T.
+        self_cache: Keys and values of the target, (L, 2, N, H, K * T, D).
+        cross_cache: Keys and values of the source, (L, 2, N, H, S, D).
+        may_attend_memory: True where the source is no padding, (N, 1, 1, S).
+        settings: By :class:`Setting`, (N, settings), float64, which holds them all exactly.
+        active: Whether the slot's sentence still decodes, (N,). A slot that does not is computed and stays as it is.
+        failed: Whether it ended because the model gave no usable token, (N,).
+        position: Column of the newest input, (N,).
+        history: Inputs by column, the newest and forced ones included, (N, K, T).
+        ancestors: The row that wrote a hypothesis' keys and values at a column, (N, K, T).
+        suffixes: Tokens before a column that equal those before the next one, counted backwards, (N, K, T): where
+            they are n - 1, the token at that column would complete a sequence of n that occurred already.
+        sums: Log-probability of each running hypothesis, float32, -inf for a dead row, (N, K).
+        leader_ended: Whether the best candidate of some step was one that ended, (N,).
+        num_ended: Hypotheses that ended, (N,).
+        pool_scores: Worth of the K best that ended, best first, float64, -inf where there are fewer, (N, K).
+        pool_lengths: Their tokens, without the closing one, (N, K).
+        pool_cut: Whether they were cut, (N, K).
+        pool_history: Their inputs and last token by column, (N, K, T).
+    """
+
+    bucket: Bucket
+    self_cache: Tensor
+    cross_cache: Tensor
+    may_attend_memory: Tensor
+    settings: Tensor
+    active: Tensor
+    failed: Tensor
+    position: Tensor
+    history: Tensor
+    ancestors: Tensor
+    suffixes: Tensor
+    sums: Tensor
+    leader_ended: Tensor
+    num_ended: Tensor
+    pool_scores: Tensor
+    pool_lengths: Tensor
+    pool_cut: Tensor
+    pool_history: Tensor
+
+    @classmethod
+    def allocate(cls, bucket: Bucket, like: Tensor) -> SlotTensors:
+        """Empty slots.
+
+        Args:
+            bucket: Their number and size.
+            like: Projected memory of any sentences, (L, 2, n, H, s, D): gives layers, heads, type and device.
+        """
+        layers, _, _, heads, _, head_width = like.shape
+        slots, width, source, target = bucket.slots, bucket.width, bucket.source, bucket.target
+
+        def zeros(*shape: int, dtype: torch.dtype = torch.long) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, device=like.device)
+
+        return cls(
+            bucket=bucket,
+            self_cache=zeros(layers, 2, slots, heads, width * target, head_width, dtype=like.dtype),
+            cross_cache=zeros(layers, 2, slots, heads, source, head_width, dtype=like.dtype),
+            # True, so that a slot nobody ever took has something to look at.
+            may_attend_memory=~zeros(slots, 1, 1, source, dtype=torch.bool),
+            settings=zeros(slots, len(Setting), dtype=torch.float64),
+            active=zeros(slots, dtype=torch.bool),
+            failed=zeros(slots, dtype=torch.bool),
+            position=zeros(slots),
+            history=zeros(slots, width, target),
+            ancestors=zeros(slots, width, target),
+            suffixes=zeros(slots, width, target),
+            sums=zeros(slots, width, dtype=torch.float32),
+            leader_ended=zeros(slots, dtype=torch.bool),
+            num_ended=zeros(slots),
+            pool_scores=zeros(slots, width, dtype=torch.float64),
+            pool_lengths=zeros(slots, width),
+            pool_cut=zeros(slots, width, dtype=torch.bool),
+            pool_history=zeros(slots, width, target),
+        )
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory they take, but for what is small."""
+        return self.self_cache.nbytes + self.cross_cache.nbytes
+
+    def setting(self, which: Setting) -> Tensor:
+        """One setting of every slot, (N,)."""
+        return self.settings[:, which]
+
+    def put(self, slots: Sequence[int], sentences: Sequence[Sentence], inputs: Tensor, encoded: Encoded) -> None:
+        """Let sentences begin in free slots.
+
+        Args:
+            slots: Where, n of them.
+            sentences: What was asked for them.
+            inputs: Start token and forced ones, (n, P).
+            encoded: Their sources, no longer than the bucket's.
+        """
+        device, number = self.active.device, len(slots)
+        where = upload(torch.tensor(list(slots)), device)
+        # Whatever stood here must go, the hidden columns too: 0 times NaN is NaN.
+        self.self_cache.index_fill_(2, where, 0)
+        self.cross_cache.index_fill_(2, where, 0)
+        length = encoded.cross_cache.size(4)
+        self.cross_cache[..., :length, :].index_copy_(2, where, encoded.cross_cache[:, :, :number])
+        self.may_attend_memory.index_fill_(0, where, False)
+        self.may_attend_memory[..., :length].index_copy_(0, where, encoded.may_attend[:number])
+        settings = torch.tensor([_numbers(sentence) for sentence in sentences], dtype=torch.float64)
+        self.settings.index_copy_(0, where, upload(settings, device))
+        for tensor in (self.failed, self.leader_ended):
+            tensor.index_fill_(0, where, False)
+        for tensor in (self.position, self.history, self.suffixes, self.num_ended):
+            tensor.index_fill_(0, where, 0)
+        own = upload(inputs, device).unsqueeze(1).expand(-1, self.bucket.width, -1)
+        self.history[..., : inputs.size(1)].index_copy_(0, where, own)
+        # One live row each, which gives all K.
+        self.sums.index_fill_(0, where, -math.inf)
+        self.sums[:, 0].index_fill_(0, where, 0.0)
+        self.pool_scores.index_fill_(0, where, -math.inf)
+        self.active.index_fill_(0, where, True)
+
+    def free(self, slots: Sequence[int]) -> None:
+        """Let sentences stop where they are."""
+        self.active.index_fill_(0, upload(torch.tensor(list(slots)), self.active.device), False)
+
+    def take_over(self, other: SlotTensors, slots: Sequence[int]) -> None:
+        """Let sentences go on here, in the first slots, all others being free.
+
+        Args:
+            other: Where they were; of the same width, with nothing beyond this bucket's columns in use.
+            slots: Where they stood; at least one, at most as many as there are slots here.
+        """
+        self.active.zero_()
+        number, device = len(slots), self.active.device
+        where = upload(torch.tensor(list(slots)), device)
+        width = self.bucket.width
+        source = min(self.bucket.source, other.bucket.source)
+        target = min(self.bucket.target, other.bucket.target)
+        own, others = (
+            tensors.self_cache.unflatten(4, (width, tensors.bucket.target))[..., :target, :]
+            for tensors in (self, other)
+        )
+        self.self_cache[:, :, :number] = 0
+        own[:, :, :number] = others.index_select(2, where)
+        self.cross_cache[:, :, :number] = 0
+        self.cross_cache[:, :, :number, :, :source] = other.cross_cache[..., :source, :].index_select(2, where)
+        self.may_attend_memory[:number] = False
+        self.may_attend_memory[:number, ..., :source] = other.may_attend_memory[..., :source].index_select(0, where)
+        for name in ("history", "ancestors", "suffixes", "pool_history"):
+            getattr(self, name)[:number, :, :target] = getattr(other, name)[..., :target].index_select(0, where)
+        for name in (
+            *("settings", "active", "failed", "position", "sums", "leader_ended", "num_ended"),
+            *("pool_scores", "pool_lengths", "pool_cut"),
+        ):
+            getattr(self, name)[:number] = getattr(other, name).index_select(0, where)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Sources as the decoder sees them; there may be more rows than sentences.
+
+    Args:
+        cross_cache: Keys and values, (L, 2, n, H, s, D).
+        may_attend: True where a source is no padding, (n, 1, 1, s).
+    """
+
+    cross_cache: Tensor
+    may_attend: Tensor
+
+
+def upload(tensor: Tensor, device: torch.device) -> Tensor:
+    """A host's tensor on the device; from pinned memory, so that the host does not wait for what runs there."""
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def rule_number(kind: Scoring) -> int:
+    """The value of :attr:`Setting.RULE` for a rule."""
+    return get_args(Scoring).index(kind)
+
+
+def _numbers(sentence: Sentence) -> list[float]:
+    """A row of the settings, in the order of :class:`Setting`."""
+    rule = sentence.rule
+    return [
+        1 + sentence.num_forced,
+        sentence.options.min_new_tokens,
+        sentence.max_new_tokens,
+        rule_number(rule.kind),
+        rule.length_penalty,
+        rule.early_stopping,
+        rule.force_end,
+        sentence.options.num_hypotheses,
+        sentence.options.no_repeat_ngram_size,
+    ]

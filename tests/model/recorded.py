@@ -1,0 +1,71 @@
+"""CUDA graphs without a GPU: operations are written down once and done again, and no line of Python runs in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class RecordedGraph:
+    """Stands for ``torch.cuda.CUDAGraph``: the same operations on the same tensors, whatever is in them by now."""
+
+    num_replays = 0
+
+    def __init__(self) -> None:
+        self.operations: list[tuple[Any, Any, Any, Any]] = []
+
+    def replay(self) -> None:
+        RecordedGraph.num_replays += 1
+        for function, args, kwargs, results in self.operations:
+            again = function(*args, **kwargs)
+            for old, new in zip(_tensors(results), _tensors(again), strict=True):
+                # Views and what is written in place have their memory already; the rest belongs where it was.
+                if _place(old) not in {_place(one) for one in _tensors(args)}:
+                    old.copy_(new)
+
+
+class _Recorder(TorchDispatchMode):
+    def __init__(self, graph: RecordedGraph) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._graph = graph
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = function(*args, **(kwargs or {}))
+        self._graph.operations.append((function, args, kwargs or {}, results))
+        return results
+
+
+class _NoStream:
+    def wait_stream(self, other: object) -> None:
+        """There is nothing to wait for."""
+
+
+@contextmanager
+def _record(graph: RecordedGraph, pool: object, capture_error_mode: str) -> Iterator[None]:
+    with _Recorder(graph):
+        yield
+
+
+def use_recorded_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let recordings stand for CUDA graphs; unlike a capture, a recording also does once what it records."""
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", RecordedGraph)
+    monkeypatch.setattr(torch.cuda, "graph", _record)
+    monkeypatch.setattr(torch.cuda, "Stream", _NoStream)
+    monkeypatch.setattr(torch.cuda, "current_stream", _NoStream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    monkeypatch.setattr(RecordedGraph, "num_replays", 0)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [tensor for part in value for tensor in _tensors(part)] if isinstance(value, (list, tuple)) else []
+
+
+def _place(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()

@@ -1,0 +1,120 @@
+"""Sentences decoded in slots and, for comparison, in an ordinary cohort."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import pytest
+import torch
+
+from model.decoding.cohort import Cohort
+from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.policy import DecodingPolicy
+from model.decoding.sentence import DecodingRequest, Finished
+from model.decoding.slots.cohort import SlotCohort
+from model.decoding.slots.model import SlotModel
+from model.decoding.state import TorchState
+from tests.model.tiny import VOCABULARY
+
+LONGEST_TARGET = 60
+
+GREEDY = DecodingOptions(decoding="greedy", return_scores=True, max_new_tokens=20)
+BEAM = DecodingOptions(beam_size=4, num_hypotheses=4, return_scores=True, max_new_tokens=20)
+
+
+class AnyCohort(Protocol):
+    """What slots and ordinary cohorts have in common."""
+
+    @property
+    def num_sentences(self) -> int: ...
+
+    @property
+    def keys(self) -> list[int]: ...
+
+    def join(self, requests: Sequence[DecodingRequest]) -> list[Finished]: ...
+
+    def step(self) -> list[Finished]: ...
+
+    def leave(self, keys: set[int]) -> None: ...
+
+
+def slot_model(
+    module: Any,
+    policy: DecodingPolicy | None = None,
+    device: str = "cpu",
+    longest_target: int = LONGEST_TARGET,
+    **changes: Any,
+) -> SlotModel:
+    settings = {"steps_per_call": 1, "look_ahead": False, **changes}
+    return SlotModel(module, VOCABULARY, longest_target, torch.device(device), policy or DecodingPolicy(), **settings)
+
+
+def slot_cohort(module: Any, width: int, policy: DecodingPolicy | None = None, **changes: Any) -> SlotCohort:
+    return SlotCohort(slot_model(module, policy, **changes), width)
+
+
+def plain_cohort(
+    module: Any, width: int, policy: DecodingPolicy | None = None, longest_target: int = LONGEST_TARGET
+) -> Cohort:
+    device = torch.device("cpu")
+    state = TorchState(module, width, VOCABULARY.pad_id, device)
+    return Cohort(state, VOCABULARY, width, longest_target, device, policy or DecodingPolicy())
+
+
+def requests(
+    sources: Sequence[list[int]], options: DecodingOptions, target_prefix: tuple[int, ...] = ()
+) -> list[DecodingRequest]:
+    return [DecodingRequest(key, source, options, target_prefix) for key, source in enumerate(sources)]
+
+
+def drive(group: AnyCohort, joining: Sequence[DecodingRequest]) -> dict[int, Finished]:
+    """All outcomes by key, of sentences that join at once."""
+    outcomes = {outcome.key: outcome for outcome in group.join(joining)}
+    while group.num_sentences:
+        outcomes |= {outcome.key: outcome for outcome in group.step()}
+    return outcomes
+
+
+def drive_at_random(
+    group: AnyCohort, joining: Sequence[DecodingRequest], seed: int, most: int = 4
+) -> tuple[dict[int, Finished], set[int]]:
+    """Outcomes of sentences that join when chance will have it, and the keys of those that were made to leave."""
+    rng = random.Random(seed)
+    waiting, left = list(joining), set()
+    outcomes: dict[int, Finished] = {}
+    while waiting or group.num_sentences:
+        if waiting and rng.random() < 0.4:
+            number = rng.randint(1, most)
+            outcomes |= {outcome.key: outcome for outcome in group.join(waiting[:number])}
+            del waiting[:number]
+        if group.num_sentences and rng.random() < 0.05:
+            gone = rng.choice(group.keys)
+            left.add(gone)
+            group.leave({gone, -1})
+        outcomes |= {outcome.key: outcome for outcome in group.step()}
+    return outcomes, left
+
+
+def ranked(outcome: Finished) -> list[Hypothesis]:
+    assert outcome.hypothesis is not None
+    return [outcome.hypothesis, *outcome.hypothesis.alternatives]
+
+
+def same(found: Finished, expected: Finished, tolerance: float = 1e-4) -> None:
+    """Both give the same hypotheses."""
+    assert [(one.token_ids, one.finish_reason) for one in ranked(found)] == [
+        (one.token_ids, one.finish_reason) for one in ranked(expected)
+    ]
+    for one, other in zip(ranked(found), ranked(expected), strict=True):
+        assert (one.score is None) == (other.score is None)
+        if one.score is not None:
+            assert one.score == pytest.approx(other.score, abs=tolerance)
+
+
+def all_same(found: dict[int, Finished], expected: dict[int, Finished], tolerance: float = 1e-4) -> None:
+    """The same sentences finished, with the same answers."""
+    assert found.keys() == expected.keys()
+    for key, outcome in expected.items():
+        same(found[key], outcome, tolerance)

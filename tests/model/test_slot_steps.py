@@ -1,0 +1,202 @@
+"""A step in slots asks the host for nothing and is always the same: what a CUDA graph needs."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from model.decoding.options import DecodingOptions
+from model.decoding.sentence import Finished
+from model.decoding.slots.buckets import SHRINK_AT, Bucket, next_power_of_two
+from model.decoding.slots.choice import Constants, Variant, take_step
+from model.decoding.slots.cohort import SlotCohort
+from model.decoding.slots.model import at_rest
+from model.decoding.slots.tensors import SlotTensors
+from model.transformer import Transformer
+from tests.model.recorded import RecordedGraph, use_recorded_graphs
+from tests.model.slots import (
+    BEAM,
+    GREEDY,
+    all_same,
+    drive,
+    drive_at_random,
+    plain_cohort,
+    requests,
+    same,
+    slot_cohort,
+    slot_model,
+)
+from tests.model.tiny import random_sources, tiny_transformer
+from tests.model.torch_layers import randomise, small_config
+
+
+class Watch(TorchDispatchMode):
+    """Notes every operation with its shapes, and refuses those that need the host."""
+
+    REFUSED = (
+        *("_local_scalar_dense", "nonzero", "masked_select", "unique", "repeat_interleave.Tensor", "is_nonzero"),
+        *("scalar_tensor", "lift_fresh", "bincount", "where.Scalar"),
+    )
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen: list[tuple[str, ...]] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = str(function)
+        if any(refused in name for refused in self.REFUSED) or (kwargs or {}).get("non_blocking"):
+            raise AssertionError(f"{name} waits for the host")
+        result = function(*args, **(kwargs or {}))
+        tensors = [part for part in (*args, result) if isinstance(part, torch.Tensor)]
+        if len({tensor.device for tensor in tensors}) > 1:
+            raise AssertionError(f"{name} joins tensors of several devices")
+        indices = args[1] if name.startswith("aten.index.") else []
+        if any(index is not None and index.dtype == torch.bool for index in indices):
+            raise AssertionError(f"{name} by booleans has a shape that depends on values")
+        self.seen.append((name, *(str(tuple(tensor.shape)) for tensor in tensors)))
+        return result
+
+
+CONSTANTS = Constants(end_id=2, never=torch.tensor([0, 1]), renormalise=True, may_force_end=True)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"norm": "pre"}, {"norm": "post", "activation": "silu"}, {"positions": "learned"}], ids=str
+)
+@torch.inference_mode()
+def test_rows_at_different_columns_get_the_logits_of_the_full_pass(changes: dict[str, Any]) -> None:
+    transformer = Transformer(small_config(**changes), 0).eval()
+    randomise(transformer)
+    generator = torch.Generator().manual_seed(0)
+    source = torch.randint(3, 20, (2, 6), generator=generator)
+    targets = torch.randint(3, 20, (2, 3, 8), generator=generator)  # three rows of two sentences
+    cross_cache = transformer.project_memory(transformer.encode(source))
+    self_cache = torch.full((*cross_cache.shape[:4], 3 * 8, cross_cache.size(-1)), 7.0)
+    rows, columns = torch.arange(3), torch.arange(8)
+    positions = torch.tensor([0, -3])  # the second sentence starts three steps after the first
+    for _ in range(8):
+        clamped = positions.clamp(min=0)
+        past = rows.view(3, 1, 1) == rows.view(1, 3, 1)
+        may_attend = (past & (columns <= clamped.view(2, 1, 1, 1))).flatten(2).unsqueeze(1)
+        logits = transformer.step_slots(
+            targets.gather(2, clamped.view(2, 1, 1).expand(2, 3, 1)).squeeze(2),
+            clamped.unsqueeze(1),
+            self_cache,
+            cross_cache,
+            rows * 8 + clamped.unsqueeze(1),
+            may_attend,
+            torch.ones(2, 1, 1, 6, dtype=torch.bool),
+        )
+        for sentence, position in enumerate(positions.tolist()):
+            if position >= 0:
+                full = transformer(source[sentence].expand(3, -1), targets[sentence, :, : position + 1])
+                torch.testing.assert_close(logits[sentence], full[:, -1], atol=1e-4, rtol=1e-4)
+        positions += 1
+
+
+@pytest.mark.parametrize("width", [1, 4])
+@torch.no_grad()
+def test_a_step_needs_no_value_of_any_tensor(width: int) -> None:
+    transformer = tiny_transformer().to("meta")  # tensors without values
+    like = torch.empty(2, 2, 1, 2, 1, 8, device="meta")
+    slots = SlotTensors.allocate(Bucket(4, width, 16, 32), like)
+    constants = replace(CONSTANTS, never=CONSTANTS.never.to("meta"))
+    with Watch() as watch:
+        take_step(transformer, constants, slots, Variant(True, True))
+    assert any("topk" in seen[0] or "max" in seen[0] for seen in watch.seen)
+
+
+@pytest.mark.parametrize("width", [1, 4])
+@torch.inference_mode()
+def test_every_step_is_the_same_operations_on_the_same_shapes_in_the_same_places(width: int) -> None:
+    transformer = tiny_transformer()
+    model = slot_model(transformer)
+    group = SlotCohort(model, width)
+    options = DecodingOptions(beam_size=width, return_scores=True, no_repeat_ngram_size=2, min_new_tokens=9)
+    group.join(requests(random_sources(3), options))
+    assert group._step is not None
+    slots = group._step.tensors
+    tensors = [value for value in vars(slots).values() if isinstance(value, torch.Tensor)]
+    places = [tensor.data_ptr() for tensor in tensors]
+    steps = []
+    for _ in range(4):
+        with Watch() as watch:
+            take_step(transformer, CONSTANTS, slots, Variant(True, True))
+        steps.append(watch.seen)
+    assert all(step == steps[0] for step in steps)
+    assert [tensor.data_ptr() for tensor in tensors] == places
+
+
+def test_the_watch_notices_a_step_that_asks_the_host() -> None:
+    x = torch.ones(3)
+    for careless in (
+        lambda: x.sum().item(),
+        lambda: x.nonzero(),
+        lambda: x[x > 0],
+        lambda: torch.tensor(1.0),
+        lambda: torch.where(x > 0, x, 0.0),
+    ):
+        with pytest.raises(AssertionError), Watch():
+            careless()
+
+
+@pytest.mark.parametrize("options", [GREEDY, replace(BEAM, no_repeat_ngram_size=2)], ids=["greedy", "beam"])
+@torch.inference_mode()
+def test_a_step_while_nobody_decodes_changes_no_answer(options: DecodingOptions) -> None:
+    transformer = tiny_transformer()
+    group = slot_cohort(transformer, options.width)
+    asked = requests(random_sources(5), options)
+    found: dict[int, Finished] = {outcome.key: outcome for outcome in group.join(asked)}
+    while group.num_sentences:
+        assert group._step is not None
+        slots = group._step.tensors
+        before = copy.deepcopy(slots)
+        with at_rest(slots):
+            group._step.run(Variant(True, True))
+        for name in ("active", "position", "history", "sums", "pool_scores", "pool_history", "suffixes", "num_ended"):
+            assert torch.equal(getattr(slots, name), getattr(before, name)), name
+        found |= {outcome.key: outcome for outcome in group.step()}
+    all_same(found, drive(plain_cohort(transformer, options.width), asked))
+
+
+@pytest.mark.parametrize("options", [GREEDY, replace(BEAM, no_repeat_ngram_size=2)], ids=["greedy", "beam"])
+@pytest.mark.parametrize("seed", range(2))
+def test_steps_written_down_once_and_done_again_give_the_same_answers(
+    options: DecodingOptions, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_recorded_graphs(monkeypatch)
+    transformer = tiny_transformer()
+    model = slot_model(transformer, steps_per_call=3, look_ahead=True)
+    model._graphs = True
+    asked = requests(random_sources(30, seed=seed), options)
+    expected = drive(plain_cohort(transformer, options.width), asked)
+    found, left = drive_at_random(SlotCohort(model, options.width), asked, seed)
+    assert found.keys() | left == expected.keys()
+    for key, outcome in found.items():
+        same(outcome, expected[key])
+    assert RecordedGraph.num_replays > 50
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 5, 8, 9, 64, 65])
+def test_the_next_power_of_two_is_the_smallest_that_is_enough(number: int) -> None:
+    power = next_power_of_two(number)
+    assert number <= power < 2 * number
+    assert power & (power - 1) == 0
+
+
+def test_a_bucket_serves_what_fits_and_does_not_waste_it() -> None:
+    bucket = Bucket.for_needs(slots=5, width=4, source=20, target=33)
+    assert bucket == Bucket(8, 4, 32, 64)
+    assert bucket.serves(Bucket.for_needs(8, 4, 32, 64))
+    assert bucket.serves(Bucket.for_needs(4, 4, 32, 64))
+    assert not bucket.serves(Bucket.for_needs(9, 4, 32, 64))
+    assert not bucket.serves(Bucket.for_needs(5, 4, 33, 64))
+    assert not bucket.serves(Bucket.for_needs(5, 4, 32, 65))
+    tiny = Bucket.for_needs(1, 4, 32, 64)
+    assert bucket.size >= SHRINK_AT * tiny.size
+    assert not bucket.serves(tiny)
