@@ -45,12 +45,12 @@ from benchmarks.checkpoints import SHAPES, SHIPPED, Shape, make_checkpoint, make
 from benchmarks.tables import markdown, rounded, write_json
 from model.bundle import Bundle, load_bundle
 from model.decoding.batch import decode_all
-from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import SlotModel
 from model.decoding.state import TorchState
+from model.decoding.torch_cohort import TorchCohort
 from model.importing.importer import import_checkpoint
 
 NUM_TOKENS = 20
@@ -176,7 +176,7 @@ class Verso:
             return SlotCohort(self._slots, width)
         state = TorchState(self._bundle.module, width, self._bundle.tokenizer.pad_id, self._bundle.device)
         manifest = self._bundle.manifest
-        return Cohort(
+        return TorchCohort(
             state, self._bundle.tokenizer, width, manifest.max_target_tokens, self._bundle.device, manifest.policy
         )
 

@@ -14,6 +14,8 @@ from model.config import ModelConfig
 from model.decoding.batch import Progress, decode_in_order
 from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
+from model.decoding.slots.cohort import SlotCohort
+from model.decoding.slots.model import make_slot_model
 from model.decoding.state import TorchState
 from model.decoding.torch_cohort import TorchCohort
 from model.errors import (
@@ -165,17 +167,31 @@ class Translator:
     Args:
         bundle: The loaded bundle.
         native: Whether the compiled decoder may be used, where there is one for this processor and model.
+        slots: Whether sentences decode in slots (:mod:`model.decoding.slots`): None means on GPUs only, where the
+            bundle has what they need.
     """
 
-    def __init__(self, bundle: Bundle, *, native: bool = True) -> None:
+    def __init__(self, bundle: Bundle, *, native: bool = True, slots: bool | None = None) -> None:
         self._bundle = bundle
         self._tokenizer = bundle.tokenizer
         self._policy = bundle.manifest.policy
         on_cpu = bundle.device.type == "cpu" and bundle.manifest.precision in ("float32", "int8")
         self._native = (
             make_native_model(bundle.module, ModelConfig.from_dict(bundle.manifest.architecture))
-            if native and on_cpu
+            if native and on_cpu and not slots
             else None
+        )
+        self._slots = (
+            None
+            if slots is False
+            else make_slot_model(
+                bundle.module,
+                bundle.tokenizer,
+                bundle.manifest.max_target_tokens,
+                bundle.device,
+                self._policy,
+                force=slots is True,
+            )
         )
 
     @classmethod
@@ -377,6 +393,8 @@ class Translator:
     def cohort(self, width: int) -> Cohort:
         """An empty cohort for sentences of this beam width."""
         longest = self.manifest.max_target_tokens
+        if self._slots is not None:
+            return SlotCohort(self._slots, width)
         if self._native is not None:
             return NativeCohort(self._native, self._tokenizer, width, longest, self._policy)
         state = TorchState(self._bundle.module, width, self._tokenizer.pad_id, self._bundle.device)
@@ -464,9 +482,13 @@ class Translator:
         ids, prefix = prepared.segments[0].token_ids, prepared.target_prefix
         for width in sorted(set(widths)):
             options = DecodingOptions(
-                decoding="greedy" if width == 1 else "beam", beam_size=width, return_scores=True, max_new_tokens=4
+                decoding="greedy" if width == 1 else "beam",
+                beam_size=width,
+                return_scores=True,
+                # In slots, every size and length that is common has a graph of its own to be captured.
+                max_new_tokens=4 if self._slots is None else None,
             )
-            for number in (1, 2, 8):
+            for number in (1, 2, 8) if self._slots is None else (1, 2, 4, 8, 16, 32):
                 self._decode([ids] * number, [prefix] * number, options, lambda outcomes, total: outcomes)
         for _ in range(2):
             self._attend([ids], [[self._tokenizer.start_id, *prefix]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 import torch
@@ -16,28 +16,13 @@ from model.decoding.sentence import DecodingRequest, Finished
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import SlotModel
 from model.decoding.state import TorchState
+from model.decoding.torch_cohort import TorchCohort
 from tests.model.tiny import VOCABULARY
 
 LONGEST_TARGET = 60
 
 GREEDY = DecodingOptions(decoding="greedy", return_scores=True, max_new_tokens=20)
 BEAM = DecodingOptions(beam_size=4, num_hypotheses=4, return_scores=True, max_new_tokens=20)
-
-
-class AnyCohort(Protocol):
-    """What slots and ordinary cohorts have in common."""
-
-    @property
-    def num_sentences(self) -> int: ...
-
-    @property
-    def keys(self) -> list[int]: ...
-
-    def join(self, requests: Sequence[DecodingRequest]) -> list[Finished]: ...
-
-    def step(self) -> list[Finished]: ...
-
-    def leave(self, keys: set[int]) -> None: ...
 
 
 def slot_model(
@@ -57,10 +42,10 @@ def slot_cohort(module: Any, width: int, policy: DecodingPolicy | None = None, *
 
 def plain_cohort(
     module: Any, width: int, policy: DecodingPolicy | None = None, longest_target: int = LONGEST_TARGET
-) -> Cohort:
+) -> TorchCohort:
     device = torch.device("cpu")
     state = TorchState(module, width, VOCABULARY.pad_id, device)
-    return Cohort(state, VOCABULARY, width, longest_target, device, policy or DecodingPolicy())
+    return TorchCohort(state, VOCABULARY, width, longest_target, device, policy or DecodingPolicy())
 
 
 def requests(
@@ -69,7 +54,7 @@ def requests(
     return [DecodingRequest(key, source, options, target_prefix) for key, source in enumerate(sources)]
 
 
-def drive(group: AnyCohort, joining: Sequence[DecodingRequest]) -> dict[int, Finished]:
+def drive(group: Cohort, joining: Sequence[DecodingRequest]) -> dict[int, Finished]:
     """All outcomes by key, of sentences that join at once."""
     outcomes = {outcome.key: outcome for outcome in group.join(joining)}
     while group.num_sentences:
@@ -78,7 +63,7 @@ def drive(group: AnyCohort, joining: Sequence[DecodingRequest]) -> dict[int, Fin
 
 
 def drive_at_random(
-    group: AnyCohort, joining: Sequence[DecodingRequest], seed: int, most: int = 4
+    group: Cohort, joining: Sequence[DecodingRequest], seed: int, most: int = 4
 ) -> tuple[dict[int, Finished], set[int]]:
     """Outcomes of sentences that join when chance will have it, and the keys of those that were made to leave."""
     rng = random.Random(seed)

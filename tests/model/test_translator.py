@@ -6,12 +6,15 @@ import pytest
 import torch
 
 from model import DecodingOptions, Translator
+from model.bundle import load_bundle
 from model.errors import EmptySource, SeveralSentences, SourceTooLong, TargetTooLong, UnsupportedPair
 
 
-@pytest.fixture(scope="module")
-def translator(toy_bundle: Path) -> Translator:
-    return Translator.load(toy_bundle)
+@pytest.fixture(scope="module", params=["compiled", "torch", "slots"])
+def translator(toy_bundle: Path, request: pytest.FixtureRequest) -> Translator:
+    """One for each way to decode; where nothing can be compiled, the first is the second."""
+    bundle = load_bundle(toy_bundle, "cpu")
+    return Translator(bundle, native=request.param == "compiled", slots=request.param == "slots")
 
 
 def test_the_toy_was_learned(translator: Translator) -> None:
