@@ -23,6 +23,24 @@ constexpr double kWorthAThread = 4e6;
 constexpr int kStepRows = 64;
 constexpr int kEncoderTokens = 256;
 
+// Products of models whose step has fewer are done sooner than shared.
+constexpr double kWorthATeam = 8e6;
+
+// While it lives, a worker's products are the team's; helpers go when it ends, however it ends.
+class Lead {
+ public:
+  Lead(Hands& hands, Team* team) : hands_(hands) { hands.team = team; }
+  ~Lead() {
+    if (hands_.team) hands_.team->dismiss();
+    hands_.team = nullptr;
+  }
+  Lead(const Lead&) = delete;
+  Lead& operator=(const Lead&) = delete;
+
+ private:
+  Hands& hands_;
+};
+
 class Cohort {
  public:
   Cohort(const Model& model, Search search) : m_(model), search_(std::move(search)) {}
@@ -64,13 +82,18 @@ class Cohort {
       work.push_back(sum += m_.step_work * s.rows.size() + (s.memory.empty() ? m_.source_work * s.source.size() : 0));
     int parts = std::max(1, std::min({threads, (int)sentences_.size(), (int)(sum / kWorthAThread)}));
     auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-    pool().run(parts, [&](int part) {
+    // Who is alone gets all threads for his products.
+    Team team;
+    int helpers = parts == 1 && m_.step_work >= kWorthATeam ? threads - 1 : 0;
+    pool().run(parts + helpers, [&](int part) {
+      if (part >= parts) return team.serve();
       std::vector<Sentence*> own;
       for (size_t i = 0; i < work.size(); i++) {
         double middle = ((i ? work[i - 1] : 0) + work[i]) / 2;
         if ((int)(middle / sum * parts) == part) own.push_back(&sentences_[i]);
       }
       static thread_local Work scratch;
+      Lead lead(scratch.hands, helpers ? &team : nullptr);
       Handful pages(m_.pages), blocks(m_.blocks);
       read(own, scratch, blocks);
       do {
@@ -139,7 +162,7 @@ class Cohort {
     for (int i = 0; i < n; first += own[i++]->rows.size())
       beams.push_back({own[i]->memory.data(), (int)own[i]->source.size(), rows.data() + first, (int)own[i]->rows.size()});
     const float* x = advance(m_, beams, scratch);
-    multiply_and_read(m_.out, x, m_.C, (int)rows.size(), scratch.input,
+    multiply_and_read(m_.out, x, m_.C, (int)rows.size(), scratch.hands,
                       [&](int row, float* values, int place) { readers[row].read(values, place); });
     first = 0;
     for (int i = 0; i < n; i++) {
@@ -204,7 +227,7 @@ inline void logits_of(const Model& m, const int32_t* source, int num_source, con
     page->token = target[t];
     row.push_back(page);
     const float* x = advance(m, {{memory.data(), num_source, rows, 1}}, scratch);
-    multiply(m.out, x, m.C, 1, logits + (size_t)t * m.V, m.V, NONE, nullptr, scratch.input);
+    multiply(m.out, x, m.C, 1, logits + (size_t)t * m.V, m.V, NONE, nullptr, scratch.hands);
   }
   for (Page* page : row) pages.give(page);
   for (MemoryBlock* block : memory) blocks.give(block);

@@ -88,7 +88,7 @@ struct Model {
 
 // What a worker needs while it computes.
 struct Work {
-  Input input;
+  Hands hands;
   Aligned<float> x, y, qkv, context, hidden, scores, keys;
 };
 
@@ -151,7 +151,7 @@ inline void encode_as(const Model& m, const Source* sources, int num_sources, Wo
   std::vector<const float*> queries(longest);
   std::vector<float*> outs(longest);
   for (auto& l : m.encoder) {
-    multiply(l.qkv, before(m, l.n1, x, y, T), C, T, qkv, 3 * C, NONE, nullptr, w.input);
+    multiply(l.qkv, before(m, l.n1, x, y, T), C, T, qkv, 3 * C, NONE, nullptr, w.hands);
     for (int b = 0, t = 0; b < num_sources; t += sources[b].length, b++) {
       int n = sources[b].length;
       const float* first = qkv + (size_t)t * 3 * C;
@@ -167,15 +167,15 @@ inline void encode_as(const Model& m, const Source* sources, int num_sources, Wo
             [&](int i) { return first + (size_t)i * 3 * C + 2 * C + h * D; }, outs.data(), w.scores.data());
       }
     }
-    multiply(l.o, context, C, T, x, C, NONE, x, w.input);
+    multiply(l.o, context, C, T, x, C, NONE, x, w.hands);
     behind(m, l.n1, x, T);
-    multiply(l.wide, before(m, l.n2, x, y, T), C, T, w.hidden.data(), m.EF, m.act, nullptr, w.input);
-    multiply(l.narrow, w.hidden.data(), m.EF, T, x, C, NONE, x, w.input);
+    multiply(l.wide, before(m, l.n2, x, y, T), C, T, w.hidden.data(), m.EF, m.act, nullptr, w.hands);
+    multiply(l.narrow, w.hidden.data(), m.EF, T, x, C, NONE, x, w.hands);
     behind(m, l.n2, x, T);
   }
   if (m.pre) layer_norm(m.en, x, x, T, C, m.eps);
   for (int li = 0; li < m.L; li++) {
-    multiply(m.decoder[li].kv, x, C, T, qkv, 2 * C, NONE, nullptr, w.input);
+    multiply(m.decoder[li].kv, x, C, T, qkv, 2 * C, NONE, nullptr, w.hands);
     for (int b = 0, t = 0; b < num_sources; t += sources[b].length, b++)
       for (int p = 0; p < sources[b].length; p += kBlock) {
         int n = std::min(kBlock, sources[b].length - p);
@@ -226,7 +226,7 @@ inline const float* advance_as(const Model& m, const std::vector<Beam>& beams, W
   for (int li = 0; li < m.L; li++) {
     auto& l = m.decoder[li];
     size_t keys = (size_t)li * 2 * C, values = keys + C;
-    multiply(l.qkv, before(m, l.n1, x, y, R), C, R, qkv, 3 * C, NONE, nullptr, w.input);
+    multiply(l.qkv, before(m, l.n1, x, y, R), C, R, qkv, 3 * C, NONE, nullptr, w.hands);
     row = 0;
     for (const Beam& beam : beams)
       for (int r = 0; r < beam.num_rows; r++, row++) {
@@ -239,9 +239,9 @@ inline const float* advance_as(const Model& m, const std::vector<Beam>& beams, W
               q + h * D, n, D, [&](int t) { return pages[t]->content<Number>() + keys + h * D; },
               [&](int t) { return pages[t]->content<Number>() + values + h * D; }, context + (size_t)row * C + h * D, scores);
       }
-    multiply(l.o, context, C, R, x, C, NONE, x, w.input);
+    multiply(l.o, context, C, R, x, C, NONE, x, w.hands);
     behind(m, l.n1, x, R);
-    multiply(l.q, before(m, l.n2, x, y, R), C, R, qkv, C, NONE, nullptr, w.input);
+    multiply(l.q, before(m, l.n2, x, y, R), C, R, qkv, C, NONE, nullptr, w.hands);
     row = 0;
     for (const Beam& beam : beams) {
       size_t layer = li * m.block_layer();
@@ -261,10 +261,10 @@ inline const float* advance_as(const Model& m, const std::vector<Beam>& beams, W
       }
       row += beam.num_rows;
     }
-    multiply(l.co, context, C, R, x, C, NONE, x, w.input);
+    multiply(l.co, context, C, R, x, C, NONE, x, w.hands);
     behind(m, l.n2, x, R);
-    multiply(l.wide, before(m, l.n3, x, y, R), C, R, w.hidden.data(), m.F, m.act, nullptr, w.input);
-    multiply(l.narrow, w.hidden.data(), m.F, R, x, C, NONE, x, w.input);
+    multiply(l.wide, before(m, l.n3, x, y, R), C, R, w.hidden.data(), m.F, m.act, nullptr, w.hands);
+    multiply(l.narrow, w.hidden.data(), m.F, R, x, C, NONE, x, w.hands);
     behind(m, l.n3, x, R);
   }
   if (m.pre) layer_norm(m.dn, x, x, R, C, m.eps);

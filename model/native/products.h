@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "memory.h"
+#include "team.h"
 
 // A product with a weight matrix of n outputs and k inputs, packed in blocks of 64 outputs (nb of them): for float32
 // [block][input][64], for int8 [block][four inputs][64][4], which is what one VNNI instruction reads. Outputs beyond n in
@@ -224,30 +225,65 @@ inline int tile_rows(int left) {
   return (left + tiles - 1) / tiles;
 }
 
+// Products smaller than this many multiply-adds are quicker done than shared.
+constexpr double kWorthSharing = 1e5;
+
+// What a worker needs for its products.
+struct Hands {
+  Input input;
+  Team* team = nullptr;  // where it has one
+  Aligned<float> outputs;
+};
+
+// Blocks of 64 outputs, all of them or in pieces for the team.
+template <typename Block>
+inline void each_block(const Linear& l, int rows, Team* team, const Block& block) {
+  int pieces = team && (double)rows * l.n * l.k >= kWorthSharing ? std::min(8, l.nb) : 1;
+  auto piece = [&](int i) {
+    for (int b = l.nb * i / pieces; b < l.nb * (i + 1) / pieces; b++) block(b);
+  };
+  if (pieces > 1) team->share(pieces, piece);
+  else piece(0);
+}
+
 // out[rows, n] = act(x[rows, k] W^T + b) + res; res may be out.
 inline void multiply(const Linear& l, const float* x, int ldx, int rows, float* out, int ldo, int act, const float* res,
-                     Input& input) {
-  if (l.q) input.round(l, x, ldx, rows);
-  for (int b = 0; b < l.nb; b++) {
+                     Hands& hands) {
+  if (l.q) hands.input.round(l, x, ldx, rows);
+  each_block(l, rows, hands.team, [&](int b) {
     int cols = std::min(64, l.n - b * 64);
     for (int r = 0, m; r < rows; r += m) {
       m = tile_rows(rows - r);
       size_t place = (size_t)r * ldo + b * 64;
-      tile(l, x, ldx, input, r, m, b, out + place, ldo, cols, act, res ? res + place : nullptr);
+      tile(l, x, ldx, hands.input, r, m, b, out + place, ldo, cols, act, res ? res + place : nullptr);
     }
-  }
+  });
 }
 
-// The same without a place for the result: read(row, values, first) gets 64 outputs at a time while they are warm. Those
-// beyond n are what the bias says: minus infinity.
+// The same for who reads the result once: read(row, values, first) gets 64 outputs at a time, in order, while they are
+// warm. Those beyond n are what the bias says: minus infinity.
 template <typename Read>
-inline void multiply_and_read(const Linear& l, const float* x, int ldx, int rows, Input& input, Read read) {
+inline void multiply_and_read(const Linear& l, const float* x, int ldx, int rows, Hands& hands, Read read) {
+  if (l.q) hands.input.round(l, x, ldx, rows);
+  if (hands.team) {
+    int width = l.nb * 64;
+    hands.outputs.resize((size_t)rows * width);
+    float* out = hands.outputs.data();
+    each_block(l, rows, hands.team, [&](int b) {
+      for (int r = 0, m; r < rows; r += m) {
+        m = tile_rows(rows - r);
+        tile(l, x, ldx, hands.input, r, m, b, out + (size_t)r * width + b * 64, width, 64, NONE, nullptr);
+      }
+    });
+    for (int r = 0; r < rows; r++)
+      for (int b = 0; b < l.nb; b++) read(r, out + (size_t)r * width + b * 64, b * 64);
+    return;
+  }
   alignas(64) float values[6 * 64];
-  if (l.q) input.round(l, x, ldx, rows);
   for (int b = 0; b < l.nb; b++)
     for (int r = 0, m; r < rows; r += m) {
       m = tile_rows(rows - r);
-      tile(l, x, ldx, input, r, m, b, values, 64, 64, NONE, nullptr);
+      tile(l, x, ldx, hands.input, r, m, b, values, 64, 64, NONE, nullptr);
       for (int i = 0; i < m; i++) read(r + i, values + i * 64, b * 64);
     }
 }
