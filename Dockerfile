@@ -5,6 +5,8 @@ ARG PYTHON=3.11
 FROM python:${PYTHON}-slim AS build
 ARG TORCH=cpu
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
+# For the compiled decoder (docs/decisions/0008).
+RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
 RUN python -m venv /opt/verso
 ENV PATH=/opt/verso/bin:$PATH
 WORKDIR /src
@@ -16,6 +18,7 @@ RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))
       > requirements.txt \
  && pip install -r requirements.txt
 COPY model model
+RUN python -m model.native.library
 # A machine that builds an image seldom has the GPU it is for: float16 is compared on the CPU then.
 RUN python -m model export --pretrained --device cpu --out /opt/verso/bundle.pt \
       --precision "$([ "${TORCH}" = cuda ] && echo float16 || echo auto)"

@@ -7,6 +7,7 @@ import functools
 import hashlib
 import logging
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -139,6 +140,16 @@ def _with_types(library: ctypes.CDLL) -> ctypes.CDLL:
     return library
 
 
+def _main() -> None:
+    """At installation, so that the first start need not wait for a compiler. What fails here is no reason to stop."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        print(f"this is {platform.machine()}: torch decodes, more slowly")
+        return
+    try:
+        print(build_library() or "no C++ compiler here: torch decodes, more slowly")
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        print(f"the native decoder could not be built ({error}): torch decodes, more slowly")
+
+
 if __name__ == "__main__":
-    # At installation, so that the first start need not wait for a compiler.
-    print(build_library() or "no C++ compiler here: torch decodes, more slowly")
+    _main()

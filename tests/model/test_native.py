@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import platform
 import random
 import shutil
 from pathlib import Path
@@ -325,3 +326,23 @@ def test_a_compiler_that_fails_is_named_and_torch_decodes(
         assert library.load_library() is None
     assert "/bin/false" in caplog.text
     assert "torch decodes" in caplog.text
+
+
+@pytest.mark.usefixtures("_fresh_library")
+@pytest.mark.parametrize(
+    ("machine", "compiler", "said"),
+    [
+        ("aarch64", "/bin/false", "this is aarch64"),
+        ("x86_64", "/bin/false", "could not be built"),
+        ("x86_64", None, "no C++"),
+    ],
+)
+def test_installing_goes_on_without_the_compiled_decoder(
+    machine: str, compiler: str | None, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(shutil, "which", lambda name: compiler)
+    library._main()
+    out = capsys.readouterr().out
+    assert said in out
+    assert "torch decodes" in out
