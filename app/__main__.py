@@ -24,6 +24,7 @@ import uvicorn
 
 from app.errors import SettingsError
 from app.logs import configure_logging
+from app.memory import share_freed_memory
 from app.service import TranslationService
 from app.settings import ENV_PREFIX, Settings, load_settings
 
@@ -137,6 +138,7 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
     from app.main import create_app
 
     configure_logging(settings.log_level)
+    share_freed_memory()
     app = create_app(settings, bundles)
     service: TranslationService = app.state.service
     config = uvicorn.Config(

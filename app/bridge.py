@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from app.coalescing import SharedDecoding
 from app.engine import Dropped, Engine
-from app.scheduler import SourceSentence
+from app.scheduler import Budget, SourceSentence
 from model.decoding.options import DecodingOptions, Hypothesis
 
 logger = logging.getLogger("app.bridge")
@@ -23,15 +24,17 @@ class EngineBridge:
 
     Args:
         engine: The engine; started and stopped by others.
+        shared: Stands before it where sentences are concerned.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, shared: SharedDecoding) -> None:
         self._engine = engine
+        self._shared = shared
 
     async def decode(
         self, sources: Sequence[SourceSentence], options: DecodingOptions, timeout: asyncio.Timeout
     ) -> tuple[list[Hypothesis | Exception], float]:
-        """Decode sentences.
+        """Decode sentences, or remember what they were decoded to.
 
         Args:
             sources: The sentences; at least one.
@@ -47,22 +50,17 @@ class EngineBridge:
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        outcomes: list[Any] = [None] * len(sources)
-        left = len(sources)
-
-        def deliver(place: int, outcome: object) -> None:  # on the engine's thread
-            nonlocal left
-            outcomes[place] = outcome
-            left -= 1
-            if left == 0:
-                _tell(loop, done)
-
-        sentences = self._engine.submit(sources, options, deliver)
-        await self._until(done, {sentence.key for sentence in sentences}, timeout)
+        waiting = self._shared.submit(sources, options, lambda: _tell(loop, done))
+        try:
+            await done
+        except asyncio.CancelledError:
+            self._shared.leave(waiting, expired=timeout.expired())
+            raise
+        outcomes: list[Any] = waiting.outcomes
         for outcome in outcomes:
             if isinstance(outcome, Dropped):
                 raise outcome
-        return outcomes, min(sentence.started_at - sentence.arrived_at for sentence in sentences)
+        return outcomes, waiting.waited_s
 
     async def call(self, run: Callable[[], _T], timeout: asyncio.Timeout | None = None) -> _T:
         """Have something done on the engine's thread, between two steps.
@@ -86,19 +84,32 @@ class EngineBridge:
             _tell(loop, done)
 
         key = self._engine.call(run, deliver)
-        await self._until(done, {key}, timeout)
+        try:
+            await done
+        except asyncio.CancelledError:
+            self._engine.withdraw({key}, expired=timeout is not None and timeout.expired())
+            raise
         if isinstance(result[0], Exception):
             raise result[0]
         found: _T = result[0]
         return found
 
-    async def _until(self, done: asyncio.Future[None], keys: Collection[int], timeout: asyncio.Timeout | None) -> None:
-        """Wait for the engine; withdraw from it if the deadline or a client that left cuts the wait short."""
-        try:
-            await done
-        except asyncio.CancelledError:
-            self._engine.withdraw(keys, expired=timeout is not None and timeout.expired())
-            raise
+    def forget(self, sha256: str) -> None:
+        """Drop what is known of one bundle, which is no longer loaded.
+
+        Args:
+            sha256: Its digest.
+        """
+        self._shared.forget(sha256)
+
+    @property
+    def budget(self) -> Budget:
+        """How much may decode at once."""
+        return self._engine.budget
+
+    @budget.setter
+    def budget(self, budget: Budget) -> None:
+        self._engine.budget = budget
 
 
 async def on_own_thread(run: Callable[[], _T], name: str) -> _T:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from app.errors import BundleNotFound, BundleOutside, SettingsError
 from app.settings import AUTO, ENV_PREFIX, Settings
+from model.threads import usable_threads
 
 if TYPE_CHECKING:
     from model.translator import Translator
@@ -65,7 +66,7 @@ class BundleFiles:
                     "metrics tell models apart by name; leave one out, or export it under another name"
                 )
             names[name] = path
-        return [self._load(path, self._settings.threads, self._settings.model_sha256) for path in paths]
+        return [self._load(path, usable_threads(self._settings.threads), self._settings.model_sha256) for path in paths]
 
     def name_of(self, file: str) -> str:
         """The name of the model in a bundle that may be loaded; nothing of it is run.
@@ -153,7 +154,7 @@ class BundleFiles:
         there = [path.name for folder in folders for path in sorted(folder.glob(f"*{SUFFIX}"))]
         raise BundleNotFound(file, there)
 
-    def _load(self, path: Path, num_threads: int | None, sha256: str | None) -> Translator:
+    def _load(self, path: Path, num_threads: int, sha256: str | None) -> Translator:
         # Here and not above: importing torch takes seconds, which neither --help nor a wrong setting should cost.
         from model.bundle import resolve_device
         from model.translator import Translator

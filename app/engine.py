@@ -11,14 +11,14 @@ import itertools
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from app.errors import InferenceFailed, QueueFull
 from app.metrics import Metrics
-from app.scheduler import BatchKey, Load, Scheduler, SourceSentence, WaitingSentence
+from app.scheduler import BatchKey, Budget, Load, Scheduler, SourceSentence, WaitingSentence
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import ModelError
@@ -105,6 +105,19 @@ class Engine:
             self._abandon()  # it was never started, or has done so itself
 
     @property
+    def budget(self) -> Budget:
+        """How much may decode at once."""
+        with self._wake:
+            return self._scheduler.budget
+
+    @budget.setter
+    def budget(self, budget: Budget) -> None:
+        with self._wake:
+            self._scheduler.budget = budget
+            self._metrics.budget_changed(budget.max_rows, budget.max_tokens)
+            self._wake.notify_all()
+
+    @property
     def num_waiting(self) -> int:
         """Sentences in the line."""
         with self._wake:
@@ -135,6 +148,7 @@ class Engine:
             Dropped: The engine has stopped.
             QueueFull: They do not fit into the line.
         """
+        request = object()
         sentences = [
             WaitingSentence(
                 next(self._keys),
@@ -142,6 +156,7 @@ class Engine:
                 options,
                 _deliver_at(place, deliver),
                 max_target_tokens=source.model.manifest.max_target_tokens,
+                request=request,
             )
             for place, source in enumerate(sources)
         ]
@@ -150,6 +165,15 @@ class Engine:
             self._scheduler.admit(sentences)
             self._wake.notify_all()
         return sentences
+
+    def hasten(self, sentences: Sequence[WaitingSentence]) -> None:
+        """Let sentences stand in the line where they would if they came now, if that is further ahead.
+
+        Args:
+            sentences: What :meth:`submit` gave; those that wait no more are ignored.
+        """
+        with self._wake:
+            self._scheduler.hasten(sentences)
 
     def call(self, run: Callable[[], Any], deliver: Callable[[object], None]) -> int:
         """Have something done on the thread, between two steps.
@@ -223,7 +247,8 @@ class Engine:
         self._leave(withdrawn)
         self._retry_alone()
         with self._wake:
-            joining = self._scheduler.take(self._loads()) if self._scheduler.num_waiting else []
+            waiting = self._scheduler.num_waiting > 0
+            joining = self._scheduler.take(self._loads(), self._rows_of_requests()) if waiting else []
             self._decoding.update((sentence.key, sentence) for sentence in joining)
         if joining:
             self._join(joining)
@@ -241,6 +266,13 @@ class Engine:
         loads = {running.batch: running.load() for running in self._running if running.may_join}
         alone = [running.cohort.num_rows for running in self._running if not running.may_join]
         return {**loads, (None, 0): Load(len(alone), sum(alone))} if alone else loads
+
+    def _rows_of_requests(self) -> Counter[object]:
+        rows: Counter[object] = Counter()
+        for running in self._running:
+            for sentence in running.sentences.values():
+                rows[sentence.request] += sentence.width
+        return rows
 
     def _make_call(self) -> None:
         with self._wake:

@@ -36,6 +36,21 @@ class Metrics:
         self._models = Gauge("verso_models", "Models that are loaded.", registry=registry)
         self._queue = Gauge("verso_queue_sentences", "Sentences that wait for the model.", registry=registry)
         self._running = Gauge("verso_running_sentences", "Sentences that decode.", registry=registry)
+        self._max_rows = Gauge("verso_max_batch_rows", "Rows that may decode together.", registry=registry)
+        self._max_tokens = Gauge(
+            "verso_max_batch_tokens",
+            "Source tokens held, and target tokens possible, of all that decodes, with padding.",
+            registry=registry,
+        )
+        self._cache_hits = Counter("verso_cache_hits", "Sentences answered from the cache.", registry=registry)
+        self._cache_misses = Counter("verso_cache_misses", "Sentences the cache did not know.", registry=registry)
+        self._cache_entries = Gauge("verso_cache_entries", "Sentences in the cache.", registry=registry)
+        self._cache_bytes = Gauge("verso_cache_bytes", "Bytes of memory the cache takes, estimated.", registry=registry)
+        self._coalesced = Counter(
+            "verso_coalesced_sentences",
+            "Sentences answered together with an equal one that was on its way already.",
+            registry=registry,
+        )
         self._wait = Histogram(
             "verso_queue_wait_seconds", "Seconds a sentence waited.", buckets=_SECONDS, registry=registry
         )
@@ -80,6 +95,25 @@ class Metrics:
         """So many sentences wait and decode now."""
         self._queue.set(num_waiting)
         self._running.set(num_running)
+
+    def budget_changed(self, max_rows: int, max_tokens: int) -> None:
+        """So many rows and tokens may decode together from now on."""
+        self._max_rows.set(max_rows)
+        self._max_tokens.set(max_tokens)
+
+    def cache_asked(self, num_hits: int, num_misses: int) -> None:
+        """So many sentences were looked for in the cache, and found or not."""
+        self._cache_hits.inc(num_hits)
+        self._cache_misses.inc(num_misses)
+
+    def cache_changed(self, num_entries: int, num_bytes: int) -> None:
+        """So much is in the cache now."""
+        self._cache_entries.set(num_entries)
+        self._cache_bytes.set(num_bytes)
+
+    def coalesced(self, num_sentences: int) -> None:
+        """So many sentences wait for the answer of an equal one."""
+        self._coalesced.inc(num_sentences)
 
     def joined(self, lengths: list[int], waits_s: list[float]) -> None:
         """Sentences of these lengths were encoded together, after these waits."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from app.bridge import EngineBridge, on_own_thread
 from app.bundles import BundleSource
+from app.capacity import BudgetFinder
 from app.errors import BundleRefused, ModelAlreadyLoaded, NotReady, ServiceError, UnknownModel
 from app.memory import give_back_freed_memory
 from app.registry import LoadedModel, Registry
@@ -31,6 +32,7 @@ class ModelStore:
         bundles: Gives translators.
         registry: Of the loaded models.
         bridge: To the engine that runs them.
+        budgets: Finds how much may decode at once.
         warm_up_widths: Beam widths to prepare a model for, before it serves.
         changed: Told when a model has come or begins to go.
     """
@@ -40,21 +42,23 @@ class ModelStore:
         bundles: BundleSource,
         registry: Registry,
         bridge: EngineBridge,
+        budgets: BudgetFinder,
         warm_up_widths: Sequence[int],
         changed: Callable[[], None],
     ) -> None:
         self._bundles = bundles
         self._registry = registry
         self._bridge = bridge
+        self._budgets = budgets
         self._warm_up_widths = warm_up_widths
         self._changed = changed
         self._loading = asyncio.Lock()
 
-    async def load_configured(self, num_threads: int | None) -> None:
-        """Load what the settings name; nothing serves before all of it is warm.
+    async def load_configured(self, num_threads: int) -> None:
+        """Load what the settings name; nothing serves before all of it is warm and the budget is found.
 
         Args:
-            num_threads: Processor threads of the engine; None leaves torch's choice.
+            num_threads: Processor threads of the engine.
 
         Raises:
             Exception: Whatever a bundle was refused with.
@@ -71,6 +75,8 @@ class ModelStore:
         async with self._loading:
             translators = await on_own_thread(load, _THREAD)
             await self._bridge.call(lambda: _use_threads(num_threads))
+            # On the engine's thread, whose threads and memory it is measured with.
+            self._bridge.budget = await self._bridge.call(lambda: self._budgets.find(translators))
             for translator in translators:
                 self._add(LoadedModel(translator))
 
@@ -108,6 +114,7 @@ class ModelStore:
             except Exception as error:
                 logger.exception("a bundle could not be loaded", extra={"fields": {"file": file, "reason": str(error)}})
                 raise BundleRefused("It could not be loaded or not be run; the log has the reason.") from error
+            self._bridge.budget = self._budgets.with_model(self._bridge.budget, model.translator)
             self._add(model, file=file, duration_ms=round((time.perf_counter() - began) * 1000))
         return model
 
@@ -132,6 +139,7 @@ class ModelStore:
         logger.info("unloading", extra={"fields": {"model": name, "requests": len(model.requests)}})
         finished = await model.requests.finish(timeout_s, NotReady(1.0, "unloaded"))
         await model.requests.ended()
+        self._bridge.forget(model.translator.sha256)
         device = model.device
         del model  # nobody holds it any more, once the engine has taken its next turn
         await self._bridge.call(lambda: None)
@@ -153,8 +161,8 @@ class ModelStore:
             )
 
 
-def _use_threads(num_threads: int | None) -> None:
+def _use_threads(num_threads: int) -> None:
     """Fix the engine thread's share of the processors, which loading a bundle on another thread leaves as it is."""
     import torch
 
-    torch.set_num_threads(num_threads or torch.get_num_threads())
+    torch.set_num_threads(num_threads)

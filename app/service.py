@@ -12,6 +12,8 @@ from typing import Any, Literal, TypeVar
 
 from app.bridge import EngineBridge
 from app.bundles import BundleSource
+from app.capacity import BudgetFinder
+from app.coalescing import SharedDecoding
 from app.detection import LanguageDetector
 from app.engine import Dropped, Engine
 from app.errors import (
@@ -23,6 +25,7 @@ from app.errors import (
     NotReady,
 )
 from app.jobs import Job, answer_without_model, complete
+from app.memory import give_back_freed_memory
 from app.metrics import Metrics
 from app.model_store import ModelStore
 from app.outcomes import AttentionOutcome, TranslateOutcome
@@ -31,8 +34,10 @@ from app.routing import Route, Router, Unchanged
 from app.running import RunningRequests
 from app.scheduler import Budget, Scheduler, SourceSentence
 from app.settings import Settings
+from app.translation_cache import TranslationCache
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import EmptySource, ModelError
+from model.threads import usable_threads
 
 logger = logging.getLogger("app.service")
 
@@ -46,6 +51,9 @@ _SMALL_CHARACTERS = 500
 _WARM_UP_WIDTHS = (1, DecodingOptions().beam_size)
 
 _STOP_TIMEOUT_S = 10.0
+
+_TIDY_S = 30.0
+"""How often memory that was freed is handed back, in seconds."""
 
 
 class TranslationService:
@@ -70,15 +78,19 @@ class TranslationService:
         self._settings = settings
         self._metrics = metrics
         self._clock = clock
-        budget = Budget(settings.max_batch_tokens, settings.max_batch_rows)
-        self._engine = Engine(Scheduler(budget, settings.queue_sentences, clock), metrics)
-        self._bridge = EngineBridge(self._engine)
+        nothing_yet = Budget(max_tokens=0, max_rows=0)
+        self._engine = Engine(Scheduler(nothing_yet, settings.queue_sentences, clock), metrics)
+        cache = TranslationCache(settings.cache_bytes)
+        shared = SharedDecoding(self._engine, cache, settings.coalesce == "on", metrics, clock)
+        self._bridge = EngineBridge(self._engine, shared)
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="verso-prepare")
         self._registry = Registry()
         widths = [width for width in _WARM_UP_WIDTHS if width <= settings.max_beam_size]
-        self._store = ModelStore(bundles, self._registry, self._bridge, widths, self._models_changed)
+        budgets = BudgetFinder(settings.max_batch_rows, settings.max_batch_tokens, settings.max_beam_size)
+        self._store = ModelStore(bundles, self._registry, self._bridge, budgets, widths, self._models_changed)
         self._router = Router(self._registry, detector or LanguageDetector(), self._on_pool)
         self._tasks: set[asyncio.Task[Any]] = set()  # what goes on whether or not somebody waits for it
+        self._tidying: asyncio.Task[None] | None = None
         self._loaded = asyncio.Event()
         self._requests = RunningRequests()
         self._state: State = "loading"
@@ -99,6 +111,7 @@ class TranslationService:
         """Begin to load the models; returns at once."""
         self._engine.start()
         self._keep(self._load_configured())
+        self._tidying = asyncio.create_task(self._tidy())
 
     async def wait_loaded(self) -> None:
         """Wait until the models are loaded, or known not to load (``failure``)."""
@@ -255,13 +268,15 @@ class TranslationService:
         """End the engine's thread; whoever still waits is refused."""
         if self._state != "failed":
             self._change_state("stopped")
+        if self._tidying is not None:
+            self._tidying.cancel()
         self._loaded.set()  # a model that still loads cannot be interrupted; its thread ends with the process
         await asyncio.get_running_loop().run_in_executor(None, self._engine.stop, _STOP_TIMEOUT_S)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _load_configured(self) -> None:
         try:
-            await self._store.load_configured(self._settings.threads)
+            await self._store.load_configured(self._num_threads())
         except Dropped:
             logger.debug("stopped while the models were loading")
         except Exception as error:
@@ -273,6 +288,22 @@ class TranslationService:
             if self._state == "loading":
                 self._change_state("ready")
         self._loaded.set()
+
+    async def _tidy(self) -> None:
+        """Now and then hand back what was freed: under mixed load there is always some, and it adds up."""
+        while True:
+            await asyncio.sleep(_TIDY_S)
+            await self._on_pool(give_back_freed_memory)
+
+    def _num_threads(self) -> int:
+        """As many threads as were asked for, as far as they may be used."""
+        asked, used = self._settings.threads, usable_threads(self._settings.threads)
+        if asked is not None and asked > used:
+            logger.warning(
+                "fewer threads than were asked for: affinity and cgroup quota allow no more",
+                extra={"fields": {"asked": asked, "used": used}},
+            )
+        return used
 
     async def _finish_anyway(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Wait for something that goes on even if the waiting task is cancelled."""

@@ -7,14 +7,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 
 from app.errors import SettingsError
 
 ENV_PREFIX = "VERSO_"
 
 AUTO = "auto"
-"""As the name of a bundle: the translator that ships."""
+"""As the name of a bundle: the translator that ships. As a bound: what is found at the start."""
 
 MIN_TOKEN_CHARACTERS = 16
 """Shortest secret that lets somebody load and unload bundles."""
@@ -30,6 +39,10 @@ def _root_path(value: str) -> str:
     if value and (not value.startswith("/") or value.endswith("/")):
         raise ValueError("must start with / and not end with one")
     return value
+
+
+def _none_for_auto(value: object) -> object:
+    return None if value == AUTO else value
 
 
 def _token(value: SecretStr | None) -> SecretStr | None:
@@ -78,7 +91,7 @@ class Settings(BaseModel):
     """Where the model runs: auto (a GPU if there is one), cpu, cuda or cuda:N."""
 
     threads: int | None = Field(default=None, ge=1, le=1024)
-    """Processor threads of the model; all processors unless set."""
+    """Processor threads of the model: all this process may use unless set, and never more."""
 
     native: Literal["auto", "off"] = "auto"
     """The compiled decoder: auto (where processor, compiler and model allow it) or off, which leaves all to torch."""
@@ -110,11 +123,19 @@ class Settings(BaseModel):
     deadline_s: float = Field(default=30.0, gt=0, le=86_400)
     """Seconds a request may take; then its work is stopped (504)."""
 
-    max_batch_tokens: int = Field(default=16_384, ge=64, le=100_000_000)
-    """Padded size of what decodes together: sentences times longest source, and rows times longest target."""
+    max_batch_tokens: Annotated[int | None, BeforeValidator(_none_for_auto)] = Field(
+        default=None, ge=64, le=100_000_000
+    )
+    """Padded tokens of all that decodes together, source and target each; auto, the default, finds it at the start."""
 
-    max_batch_rows: int = Field(default=256, ge=1, le=1_000_000)
-    """Rows that decode together: sentences times beam size."""
+    max_batch_rows: Annotated[int | None, BeforeValidator(_none_for_auto)] = Field(default=None, ge=1, le=1_000_000)
+    """Rows that decode together, sentences times beam size; auto, the default, measures it at the start."""
+
+    cache_bytes: int = Field(default=32_000_000, ge=0, le=1_000_000_000_000)
+    """Memory for translated sentences, in bytes, so that equal ones are answered at once; 0 keeps none."""
+
+    coalesce: Literal["on", "off"] = "on"
+    """Whether equal sentences that are asked for at the same time are translated once."""
 
     drain_timeout_s: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds running requests get to finish after SIGTERM."""
@@ -144,7 +165,7 @@ class Settings(BaseModel):
                 f"{ENV_PREFIX}MAX_HYPOTHESES is {self.max_hypotheses}, more than {ENV_PREFIX}MAX_BEAM_SIZE, which is "
                 f"{self.max_beam_size}: hypotheses come from the beam"
             )
-        if self.max_beam_size > self.max_batch_rows:
+        if self.max_batch_rows is not None and self.max_beam_size > self.max_batch_rows:
             raise ValueError(
                 f"{ENV_PREFIX}MAX_BEAM_SIZE is {self.max_beam_size}, more than {ENV_PREFIX}MAX_BATCH_ROWS, which is "
                 f"{self.max_batch_rows}: the widest beam would fit no batch"

@@ -17,11 +17,17 @@ L     layers
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from model.decoding.options import DecodingOptions
     from model.translator import Translator
+
+# Before torch is imported: its threads wait for each other by turning, for milliseconds, on processors that others need
+# (the service's event loop, for one); while one of them is away a step of 0.5 ms takes 40. A thousand turns, a few
+# microseconds, and they sleep.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 __all__ = ["DecodingOptions", "Translator"]
 

@@ -31,6 +31,7 @@ from model.native.cohort import NativeCohort
 from model.native.packed import make_native_model
 from model.padding import pad
 from model.segmentation import Segment, join_text, split_text
+from model.threads import available_threads
 from model.tokenizer import Span
 
 _ALIGN_BATCH = 16
@@ -209,7 +210,7 @@ class Translator:
         Args:
             path: The file.
             device: ``cpu`` or ``cuda``.
-            num_threads: Processor threads the model may use when called from this thread; None leaves torch's choice.
+            num_threads: Processor threads the model may use when called from this thread; None means all there are.
             sha256: The digest the file must have.
             native: Whether the compiled decoder may be used, where there is one for this processor and model.
 
@@ -217,8 +218,7 @@ class Translator:
             ArtifactError: The file is missing, damaged, foreign, newer or another one than the digest says.
             DeviceError: The device is not there, or cannot run the bundle's precision.
         """
-        if num_threads is not None:
-            torch.set_num_threads(num_threads)
+        torch.set_num_threads(num_threads or available_threads())
         return cls(load_bundle(Path(path), device, sha256), native=native)
 
     @property

@@ -145,7 +145,7 @@ def test_the_log_never_holds_the_text(server: Server) -> None:
 
 
 def test_sigterm_under_load_finishes_what_runs_and_exits_with_0(toy_bundle: Path) -> None:
-    server = Server(toy_bundle, VERSO_MAX_TEXTS="1000")
+    server = Server(toy_bundle, VERSO_MAX_TEXTS="1000", VERSO_CACHE_BYTES="0", VERSO_COALESCE="off")
     try:
         server.wait_until_ready()
         with ThreadPoolExecutor(8) as clients:

@@ -37,6 +37,9 @@ MANIFEST = Manifest(
     licence="Apache-2.0",
 )
 
+SHAPED = replace(MANIFEST, architecture={"d_model": 64, "decoder_layers": 2, "target_vocab_size": 1000})
+"""That of a model whose memory can be counted."""
+
 
 class FakeTokenizer:
     """Characters are tokens."""
@@ -189,6 +192,10 @@ def held_translator(manifest: Manifest = MANIFEST) -> FakeTranslator:
     translator = FakeTranslator(manifest=manifest)
     translator.step_gate.clear()
     return translator
+
+
+BUDGET: dict[str, Any] = {"max_batch_rows": 256, "max_batch_tokens": 16_384}
+"""Settings that spare a fake the probe, which would wait for its gate."""
 
 
 class FakeBundles:

@@ -46,10 +46,22 @@ def paths(loaded: list[dict[str, Any]]) -> list[Path]:
     return [call["path"] for call in loaded]
 
 
-def test_one_bundle_is_loaded_with_all_threads_and_its_digest(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
+def test_one_bundle_is_loaded_with_all_threads_and_its_digest(
+    tmp_path: Path, loaded: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     digest = "ab" * 32
+    monkeypatch.setattr("app.bundles.usable_threads", lambda wanted: wanted)
     BundleFiles(Settings(device="cpu", model=str(tmp_path / "x.pt"), threads=3, model_sha256=digest)).load_configured()
     assert loaded == [{"path": tmp_path / "x.pt", "device": "cpu", "num_threads": 3, "sha256": digest, "native": True}]
+
+
+def test_no_bundle_is_loaded_with_more_threads_than_may_be_used(
+    tmp_path: Path, loaded: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model.threads.available_threads", lambda proc: 2)
+    for asked in (1, None, 64):
+        BundleFiles(Settings(device="cpu", model=str(tmp_path / "x.pt"), threads=asked)).load_configured()
+    assert [call["num_threads"] for call in loaded] == [1, 2, 2]
 
 
 def test_every_bundle_of_a_folder_is_loaded_in_alphabetical_order(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:

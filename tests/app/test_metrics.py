@@ -24,6 +24,10 @@ def test_what_happened_is_counted() -> None:
     metrics.models_changed(2)
     metrics.sentence_left("m", "finished", 7)
     metrics.sentence_left("m", "cancelled")
+    metrics.budget_changed(64, 9000)
+    metrics.cache_asked(3, 2)
+    metrics.cache_changed(2, 1500)
+    metrics.coalesced(4)
     found = values(metrics)
     assert found["verso_requests_total", (("method", "POST"), ("route", "/translate"), ("status", "200"))] == 1
     assert found["verso_refusals_total", (("reason", "queue_full"),)] == 1
@@ -36,6 +40,10 @@ def test_what_happened_is_counted() -> None:
     assert found["verso_target_tokens_total", ()] == 7
     assert found["verso_sentences_total", (("model", "m"), ("outcome", "cancelled"))] == 1
     assert found["verso_models", ()] == 2
+    assert (found["verso_max_batch_rows", ()], found["verso_max_batch_tokens", ()]) == (64, 9000)
+    assert (found["verso_cache_hits_total", ()], found["verso_cache_misses_total", ()]) == (3, 2)
+    assert (found["verso_cache_entries", ()], found["verso_cache_bytes", ()]) == (2, 1500)
+    assert found["verso_coalesced_sentences_total", ()] == 4
 
 
 def test_two_applications_do_not_share_their_counts() -> None:

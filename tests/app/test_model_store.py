@@ -7,6 +7,7 @@ import gc
 import logging
 import threading
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from app.metrics import Metrics
 from app.service import TranslationService
 from app.settings import Settings
 from model.errors import ArtifactError, DeviceError, EmptySource, UnsupportedPair
-from tests.app.fakes import FakeBundles, FakeTranslator, WordDetector, held_translator, manifest_of
+from tests.app.fakes import BUDGET, SHAPED, FakeBundles, FakeTranslator, WordDetector, held_translator, manifest_of
 from tests.app.test_service import PATIENCE_S, Gate, ask, look, run, service_with, texts_of, until
 
 
@@ -352,7 +353,7 @@ def test_nothing_is_loaded_or_unloaded_before_the_first_models_are_there_or_whil
             gate.pass_through()
             return FakeTranslator()
 
-        service = TranslationService(Settings(), Metrics(), FakeBundles(slow, files={"french.pt": french()}))
+        service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(slow, files={"french.pt": french()}))
         await service.start()
         for work in (service.load_model("french.pt", None), service.unload_model("fake")):
             with pytest.raises(NotReady, match="still loading"):
@@ -411,5 +412,38 @@ def test_the_engine_keeps_its_threads_whatever_is_loaded() -> None:
             await service.load_model("french.pt", None)
             after = await service._bridge.call(torch.get_num_threads)
             assert (before, after) == (2, 2)
+
+    run(test)
+
+
+def test_what_a_model_translated_is_forgotten_when_it_is_unloaded() -> None:
+    async def test() -> None:
+        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": french}), WordDetector()) as service:
+            for _ in range(2):
+                model = await service.load_model("french.pt", None)
+                await ask(service, "x", source="fr", target="en")
+                await ask(service, "x", source="fr", target="en")
+                assert isinstance(model.translator, FakeTranslator)
+                assert sum(model.translator.log.joins) == 1
+                assert gauge(service, "verso_cache_entries") == 1
+                del model
+                await service.unload_model("french")
+                assert gauge(service, "verso_cache_entries") == 0
+
+    run(test)
+
+
+def test_a_model_loaded_later_may_lower_the_tokens_that_decode_at_once() -> None:
+    async def test() -> None:
+        shaped = FakeTranslator(manifest=SHAPED)
+        wide = replace(
+            SHAPED, name="wide", pairs=(("fr", "en"),), architecture={**SHAPED.architecture, "d_model": 6400}
+        )
+        bundles = FakeBundles(shaped, files={"wide.pt": FakeTranslator(manifest=wide)})
+        async with service_with(bundles, max_batch_tokens=None) as service:
+            before = service._engine.budget
+            await service.load_model("wide.pt", None)
+            assert service._engine.budget.max_tokens < before.max_tokens / 10
+            assert service._engine.budget.max_rows == before.max_rows
 
     run(test)

@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
+from tests.app.fakes import BUDGET
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0
 
@@ -31,6 +33,7 @@ class Process:
     def __init__(self, **environment: str) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
         clean |= {"VERSO_HOST": "127.0.0.1", "VERSO_PORT": "0", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"}
+        clean |= {f"VERSO_{name.upper()}": str(value) for name, value in BUDGET.items()}
         self.popen = subprocess.Popen(
             [sys.executable, "-m", "tests.app.fake_server"],
             cwd=ROOT,
@@ -230,3 +233,14 @@ def test_help_lists_every_setting_with_default_and_sentence() -> None:
         assert f"VERSO_{name.upper()} (default: " in said
         assert setting.description is not None
         assert " ".join(setting.description.split()) in said
+
+
+def test_torch_is_told_how_to_wait_before_it_is_imported() -> None:
+    code = "import sys, app; assert 'torch' not in sys.modules; import os; print(os.environ['GOMP_SPINCOUNT'])"
+    clean = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
+    for environment, said in ((clean, "1000"), ({**clean, "GOMP_SPINCOUNT": "5"}, "5")):
+        command = [sys.executable, "-c", code]
+        run = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        )
+        assert run.stdout.strip() == said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,17 @@ from hypothesis import strategies as st
 
 import app.scheduler
 from app.errors import QueueFull
-from app.scheduler import OVERTAKE_S, BatchKey, Budget, Load, Scheduler, SourceSentence, WaitingSentence
+from app.scheduler import (
+    MAX_HANDICAP_S,
+    OVERTAKE_S,
+    BatchKey,
+    Budget,
+    Load,
+    Scheduler,
+    SourceSentence,
+    WaitingSentence,
+    fits,
+)
 from model.decoding.options import DecodingOptions
 
 
@@ -44,8 +55,10 @@ def sentence(length: int = 5, width: int = 1, longest_target: int = 10, model: A
     return WaitingSentence(next(KEYS), SourceSentence(model, [1] * length), options, nobody)
 
 
-def scheduler(clock: Clock, max_tokens: int = 1000, max_rows: int = 100, max_waiting: int = 1000) -> Scheduler:
-    return Scheduler(Budget(max_tokens, max_rows), max_waiting, clock)
+def scheduler(
+    clock: Clock, max_tokens: int = 1000, max_rows: int = 100, max_waiting: int = 1000, **budget: Any
+) -> Scheduler:
+    return Scheduler(Budget(max_tokens, max_rows, **budget), max_waiting, clock)
 
 
 def take_all(line: Scheduler) -> list[WaitingSentence]:
@@ -135,11 +148,101 @@ def test_those_who_join_together_are_for_one_model() -> None:
     assert take_all(line) == [other]
 
 
-def test_models_share_the_rows_and_not_their_padding() -> None:
-    line = scheduler(Clock(), max_tokens=100, max_rows=10)
+def test_models_share_rows_and_tokens_and_not_their_padding() -> None:
     decoding = {(MODEL, 1): Load(8, 8, 10, 10)}
-    line.admit([sentence(50, model=OTHER) for _ in range(3)])
-    assert len(line.take(decoding)) == 2, "a batch of its own, in the rows that are left"
+    for max_tokens, max_rows, joining in ((1000, 10, 2), (180, 100, 2), (179, 100, 1), (100, 100, 0)):
+        line = scheduler(Clock(), max_tokens=max_tokens, max_rows=max_rows)
+        line.admit([sentence(50, model=OTHER) for _ in range(3)])
+        assert len(line.take(decoding)) == joining, "padded to 50 each, beside 80 tokens that hold no padding of theirs"
+
+
+def test_short_sentences_stand_before_long_ones_that_came_a_little_earlier() -> None:
+    clock = Clock()
+    line = scheduler(clock, max_rows=1, token_s=0.001)
+    long, short, late = sentence(50, longest_target=50), sentence(5), sentence(5)
+    line.admit([long])
+    clock.now += 0.3
+    line.admit([short])
+    clock.now += 0.2
+    line.admit([late])
+    # 100 tokens take 0.1 s and count as 0.4 s, 10 tokens as 0.04 s.
+    assert [line.take({})[0] for _ in range(3)] == [short, long, late]
+
+
+def test_a_wide_beam_counts_for_every_row() -> None:
+    clock = Clock()
+    line = scheduler(clock, max_rows=4, token_s=0.001)
+    wide, narrow = sentence(10, width=4), sentence(10)
+    line.admit([wide])
+    clock.now += 0.1
+    line.admit([narrow])
+    assert line.take({}) == [narrow]
+
+
+def test_size_never_counts_for_more_than_the_handicap() -> None:
+    clock = Clock()
+    line = scheduler(clock, max_rows=1, token_s=10.0)
+    endless, short = sentence(500, longest_target=500), sentence(1)
+    line.admit([endless])
+    clock.now += MAX_HANDICAP_S
+    line.admit([short])
+    assert line.take({}) == [endless]
+
+
+@pytest.mark.parametrize("long", [(60, 1), (5, 8), (60, 8), (500, 1)])
+def test_a_stream_of_short_sentences_cannot_keep_a_long_one_waiting(long: tuple[int, int]) -> None:
+    """Short ones fill whatever gets free, for ever; each decodes for 0.05 s."""
+    clock = Clock()
+    line = scheduler(clock, max_tokens=240, max_rows=8, token_s=0.001)
+    decoding: list[tuple[float, WaitingSentence]] = []
+    slow = sentence(long[0], long[1], longest_target=30)
+    came_at = math.inf
+    overtook: list[WaitingSentence] = []
+    for turn in range(600):
+        clock.now += 0.01
+        decoding = [(end, one) for end, one in decoding if end > clock.now]
+        line.admit([sentence(5) for _ in range(4)])  # twice what there is room for
+        if turn == 100:
+            line.withdraw({one.key for _, _, one in line._line[8:]})
+            line.admit([slow])
+            came_at = clock.now
+        loads: dict[BatchKey, Load] = {}
+        for _, one in decoding:
+            loads[one.batch] = loads.get(one.batch, Load()).with_one_more(one)
+        joined = line.take(loads)
+        overtook += [one for one in joined if one.arrived_at > came_at]
+        decoding += [(clock.now + 0.05, one) for one in joined]
+        if slow in joined:
+            break
+    bound_s = MAX_HANDICAP_S + OVERTAKE_S
+    assert all(one.arrived_at <= came_at + bound_s for one in overtook)
+    assert slow.started_at - came_at <= 2 * bound_s + 0.05, "those before it, at the speed of this model, and no more"
+
+
+def test_only_so_much_is_encoded_in_one_turn() -> None:
+    line = scheduler(Clock(), max_join_tokens=40)
+    line.admit([sentence(10) for _ in range(3)])
+    line.admit([sentence(30)])
+    line.admit([sentence(5) for _ in range(2)])
+    joined = [[one.num_source_tokens for one in take_all(line)] for _ in range(4)]
+    assert joined == [[10, 5, 10, 5], [30], [10], []], "a longer one would pad the others; it is first in the next turn"
+
+
+def test_one_sentence_may_take_longer_to_encode_than_a_turn_should() -> None:
+    line = scheduler(Clock(), max_join_tokens=4)
+    line.admit([sentence(30), sentence(30)])
+    assert [len(take_all(line)) for _ in range(3)] == [1, 1, 0]
+
+
+def test_a_sentence_somebody_else_asks_for_too_moves_ahead_and_never_back() -> None:
+    clock = Clock()
+    line = scheduler(clock, max_rows=1)
+    document = [sentence() for _ in range(50)]
+    line.admit(document)
+    clock.now += 0.015
+    line.hasten([document[40], document[0], sentence()])
+    assert [line.take({})[0] for _ in range(4)] == [document[0], document[1], document[40], document[2]]
+    assert line.num_waiting == 46
 
 
 def test_smaller_ones_overtake_one_that_does_not_fit_for_a_while_only() -> None:
@@ -401,7 +504,43 @@ def test_no_sentence_is_lost_or_taken_twice(requests: Sequence[list[tuple[int, i
         load = Load()
         for one in joined:
             load = load.with_one_more(one)
-        assert not joined or load.fits(line.budget)
+        assert not joined or fits([load], line.budget)
         taken += [one.key for one in joined]
     assert sorted(taken) == sorted(admitted)
     assert line.num_waiting == 0
+
+
+def test_one_request_never_has_all_rows_and_its_sentences_follow_each_other() -> None:
+    line = scheduler(Clock(), max_rows=8)
+    document = [sentence(width=2) for _ in range(10)]
+    for one in document:
+        one.request = "a document"
+    line.admit(document)
+    assert line.take({}) == document[:3]
+    decoding = {(MODEL, 2): Load(3, 6, 5, 10)}
+    assert line.take(decoding, {"a document": 6}) == []
+    other = sentence(width=2)
+    line.admit([other])
+    assert line.take(decoding, {"a document": 6}) == [other]
+    assert line.take({(MODEL, 2): Load(2, 4, 5, 10)}, {"a document": 4}) == [document[3]]
+
+
+def test_a_request_of_one_wide_sentence_may_have_all_rows() -> None:
+    line = scheduler(Clock(), max_rows=4)
+    wide = [sentence(width=4) for _ in range(2)]
+    for one in wide:
+        one.request = "a request"
+    line.admit(wide)
+    assert line.take({}) == wide[:1]
+    assert line.take({}) == wide[1:]
+
+
+def test_the_sentences_of_a_document_stand_as_far_apart_as_they_take_long() -> None:
+    clock = Clock()
+    line = scheduler(clock, max_rows=1, token_s=0.001)
+    document = [sentence(10, longest_target=10) for _ in range(6)]  # 0.02 s each, and four times that apart
+    line.admit(document)
+    clock.now += 0.2
+    short = sentence(1)
+    line.admit([short])
+    assert [line.take({})[0] for _ in range(4)] == [*document[:2], short, document[2]]

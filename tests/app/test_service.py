@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import torch
 
+from app.capacity import MIN_ROWS
 from app.detection import LanguageDetector
 from app.errors import DeadlineExceeded, InferenceFailed, LimitExceeded, NotReady, QueueFull
 from app.metrics import Metrics
@@ -17,7 +19,7 @@ from app.settings import Settings
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, SeveralSentences, UnsupportedPair
 from model.translator import Attention, PreparedText
-from tests.app.fakes import FakeBundles, FakeTranslator, held_translator
+from tests.app.fakes import BUDGET, SHAPED, FakeBundles, FakeTranslator, held_translator
 
 PATIENCE_S = 30.0
 GREEDY = DecodingOptions(decoding="greedy")
@@ -44,7 +46,7 @@ async def service_of(translator: FakeTranslator, **settings: Any) -> AsyncIterat
 async def service_with(
     bundles: FakeBundles, detector: LanguageDetector | None = None, **settings: Any
 ) -> AsyncIterator[TranslationService]:
-    service = TranslationService(Settings(**settings), Metrics(), bundles, detector=detector)
+    service = TranslationService(Settings(**{**BUDGET, **settings}), Metrics(), bundles, detector=detector)
     await service.start()
     try:
         await service.wait_loaded()
@@ -224,7 +226,7 @@ def test_nothing_is_taken_while_the_model_loads() -> None:
             gate.wait(PATIENCE_S)
             return translator
 
-        service = TranslationService(Settings(), Metrics(), FakeBundles(load))
+        service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(load))
         await service.start()
         assert (service.state, service.models) == ("loading", [])
         with pytest.raises(NotReady, match="still loading"):
@@ -246,7 +248,7 @@ def test_a_model_that_does_not_load_leaves_its_reason() -> None:
         def load() -> FakeTranslator:
             raise error
 
-        service = TranslationService(Settings(), Metrics(), FakeBundles(load))
+        service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(load))
         await service.start()
         await service.wait_loaded()
         assert service.state == "failed"
@@ -461,7 +463,7 @@ def test_times_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
             return prepare(text, source, target)
 
         monkeypatch.setattr(translator, "prepare", slow)
-        service = TranslationService(Settings(), Metrics(), FakeBundles(translator), clock=lambda: now[0])
+        service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(translator), clock=lambda: now[0])
         await service.start()
         try:
             await service.wait_loaded()
@@ -563,7 +565,7 @@ def test_while_loading_clients_are_told_when_to_come_back() -> None:
             gate.pass_through()
             return FakeTranslator()
 
-        service = TranslationService(Settings(), Metrics(), FakeBundles(load))
+        service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(load))
         await service.start()
         assert service.not_ready().retry_after_s == 5.0
         with pytest.raises(NotReady) as refused:
@@ -594,7 +596,7 @@ def test_stopping_does_not_wait_for_a_model_that_still_loads(fails: bool) -> Non
                 raise ArtifactError("there is no bundle")
             return FakeTranslator()
 
-        service = TranslationService(Settings(), Metrics(), FakeBundles(load))
+        service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(load))
         await service.start()
         await until(gate.reached.is_set)
         await service.stop()
@@ -716,5 +718,113 @@ def test_the_model_is_warmed_up_for_the_widths_it_will_meet() -> None:
             assert wide.warmed_up == [1, 4]
         async with service_of(narrow, max_beam_size=2, max_hypotheses=2):
             assert narrow.warmed_up == [1]
+
+    run(test)
+
+
+def test_a_sentence_asked_for_twice_is_translated_once_and_answered_the_same() -> None:
+    async def test() -> None:
+        translator, without = FakeTranslator(), FakeTranslator()
+        asked: list[dict[str, Any]] = [
+            {"texts": ["One. Two.", "Two.", "nan"], "options": GREEDY},
+            {"texts": ["Two.\n\n One."], "options": GREEDY, "return_alignment": True},
+            {"texts": ["Two."], "options": DecodingOptions(num_hypotheses=2, return_scores=True)},
+            {"texts": ["Two.  One."], "options": DecodingOptions(num_hypotheses=2, return_scores=True)},
+        ]
+        found: list[list[list[Any]]] = [[], []]
+        async with (
+            service_of(translator) as service,
+            service_of(without, cache_bytes=0, coalesce="off") as plain,
+        ):
+            for request in asked * 2:
+                for place, one in enumerate((service, plain)):
+                    texts, told = request["texts"], {name: request[name] for name in request if name != "texts"}
+                    results = (await ask(one, *texts, **told)).results
+                    found[place].append([type(one) if isinstance(one, Exception) else one for one in results])
+        assert found[0] == found[1]
+        assert sum(translator.log.joins) == 6, "four different ones, and one that fails each time"
+        assert sum(without.log.joins) == 2 * (4 + 2 + 1 + 2)
+
+    run(test)
+
+
+def test_each_caller_of_one_sentence_has_a_deadline_of_its_own() -> None:
+    async def test() -> None:
+        translator = held_translator()
+        async with service_of(translator, deadline_s=0.4) as service:
+            early = asyncio.create_task(ask(service, "same"))
+            await asyncio.sleep(0.3)
+            late = asyncio.create_task(ask(service, "same"))
+            with pytest.raises(DeadlineExceeded):
+                await early
+            translator.step_gate.set()
+            assert texts_of(await late) == ["SAME"]
+            assert translator.log.joins == [1]
+
+    run(test)
+
+
+def test_a_client_that_leaves_does_not_take_others_answers_along() -> None:
+    async def test() -> None:
+        translator = held_translator()
+        async with service_of(translator) as service:
+            leaving = asyncio.create_task(ask(service, "same"))
+            staying = asyncio.create_task(ask(service, "same"))
+            await until(translator.stepping.is_set)
+            leaving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await leaving
+            translator.step_gate.set()
+            assert texts_of(await staying) == ["SAME"]
+            assert translator.log.left == []
+
+    run(test)
+
+
+def test_the_budget_is_found_at_the_start_and_shown() -> None:
+    async def test() -> None:
+        translator = FakeTranslator(manifest=SHAPED)
+        async with service_of(translator, max_batch_rows=None, max_batch_tokens=None) as service:
+            budget = service._engine.budget
+            assert budget.max_rows >= MIN_ROWS
+            assert budget.max_tokens > 1000
+            shown = service._metrics.registry.get_sample_value
+            assert shown("verso_max_batch_rows") == budget.max_rows
+            assert shown("verso_max_batch_tokens") == budget.max_tokens
+            assert max(translator.log.steps) >= MIN_ROWS
+            assert texts_of(await ask(service, "one")) == ["ONE"]
+
+    run(test)
+
+
+def test_more_threads_than_may_be_used_are_cut_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    used: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", used.append)
+    monkeypatch.setattr("model.threads.available_threads", lambda proc: 2)
+
+    async def test(asked: int | None) -> None:
+        async with service_of(FakeTranslator(), threads=asked):
+            pass
+
+    for asked in (1, None, 64):
+        run(lambda asked=asked: test(asked))  # type: ignore[misc]
+    assert used == [1, 2, 2]
+    (warning,) = [record for record in caplog.records if "fewer threads" in record.message]
+    assert warning.__dict__["fields"] == {"asked": 64, "used": 2}
+
+
+def test_freed_memory_is_handed_back_now_and_then_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    tidied: list[int] = []
+    monkeypatch.setattr("app.service._TIDY_S", 0.01)
+    monkeypatch.setattr("app.service.give_back_freed_memory", lambda: tidied.append(1))
+
+    async def test() -> None:
+        async with service_of(FakeTranslator()):
+            await until(lambda: len(tidied) > 2)
+        number = len(tidied)
+        await asyncio.sleep(0.05)
+        assert len(tidied) <= number + 1, "one may have been on its way"
 
     run(test)

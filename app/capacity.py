@@ -1,0 +1,248 @@
+"""How much may decode at once: found at the start by trying it out, and by counting the memory there is.
+
+A cohort of growing size decodes made-up sentences, with the beam that requests have by default, until a step takes
+``MAX_STEP_S`` or the time for it is over. More rows make the model faster up to a point; past it each further row takes
+the same time again. So there may be as many rows as a model at its best throughput does in a step of ``MAX_STEP_S``:
+more would not be faster, fewer would make short sentences wait for long ones to end. The best figure counts because a
+machine that is busy with other things makes steps slower and never quicker. What is found differs a little between two
+starts; answers never depend on it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from app.memory import available_bytes
+from app.scheduler import Budget
+from model.decoding.options import Decoding, DecodingOptions
+from model.decoding.sentence import DecodingRequest
+
+if TYPE_CHECKING:
+    from model.bundle import Manifest
+    from model.translator import Translator
+
+logger = logging.getLogger("app.capacity")
+
+MAX_STEP_S = 0.025
+"""Longest step, and longest encoding of newcomers, that is planned for: whoever comes waits for the one that runs."""
+
+PROBE_S = 1.5
+"""When no larger size is begun any more, all models together; the size begun last may take as long again."""
+
+MEMORY_SHARE = 0.25
+"""Share of the memory free at the start that what decodes may take."""
+
+MIN_ROWS = 16
+"""Rows that may decode together however slow a step is."""
+
+_SIZES = tuple(8 << power for power in range(10))
+_STEPS = 3  # of each size
+_PASSES = 2
+_SOURCE_TOKENS = 24
+_COPIES = 2  # of keys and values, while sentences join or leave
+_LOGITS_COPIES = 4  # of a row's logits, while the next token is chosen
+_MAX_TOKENS = 100_000_000
+_MIN_TOKENS = 1_024
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What a model was measured to do.
+
+    Args:
+        token_s: Seconds for one token of one row, in a step of as many rows as suit it best.
+        join_token_s: Seconds to encode one source token.
+    """
+
+    token_s: float
+    join_token_s: float
+
+
+class BudgetFinder:
+    """Finds the budget at the start, unless the operator said it.
+
+    Args:
+        max_rows: Rows, where they were said.
+        max_tokens: Tokens, where they were said.
+        max_beam_size: The widest beam a request may ask for.
+        clock: Seconds that only go forward.
+        memory_bytes: Tells the free memory of a device.
+    """
+
+    def __init__(
+        self,
+        max_rows: int | None,
+        max_tokens: int | None,
+        max_beam_size: int,
+        clock: Callable[[], float] = time.perf_counter,
+        memory_bytes: Callable[[str], int] = available_bytes,
+    ) -> None:
+        self._max_rows = max_rows
+        self._max_tokens = max_tokens
+        self._max_beam_size = max_beam_size
+        self._clock = clock
+        self._memory_bytes = memory_bytes
+
+    def find(self, translators: Sequence[Translator]) -> Budget:
+        """The budget for models that share the processors: the one that suits the slowest of them.
+
+        Runs the models, unless rows were said: on the thread that will own them.
+
+        Args:
+            translators: The models, loaded and warm; at least one.
+        """
+        began = self._clock()
+        budget = Budget(self._max_tokens or _MAX_TOKENS, self._max_rows or max(self._max_beam_size, MIN_ROWS))
+        if self._max_rows is None:
+            speeds = [self._measure(one, PROBE_S / len(translators), budget) for one in translators]
+            token_s = max(speed.token_s for speed in speeds)
+            budget = replace(
+                budget,
+                max_rows=max(budget.max_rows, min(int(MAX_STEP_S / token_s), _SIZES[-1])),
+                max_join_tokens=max(1, int(MAX_STEP_S / max(speed.join_token_s for speed in speeds))),
+                token_s=token_s,
+            )
+        for translator in translators:
+            budget = self.with_model(budget, translator)
+        fields = {
+            "max_batch_rows": budget.max_rows,
+            "max_batch_tokens": budget.max_tokens,
+            "max_join_tokens": budget.max_join_tokens,
+            "tokens_per_s": round(1 / budget.token_s) if budget.token_s else None,
+            "probe_ms": round((self._clock() - began) * 1000),
+        }
+        logger.info("what may decode at once", extra={"fields": fields})
+        return budget
+
+    def _measure(self, translator: Translator, limit_s: float, budget: Budget) -> Speed:
+        max_tokens = self.with_model(budget, translator).max_tokens
+        width = min(DecodingOptions().width, self._max_beam_size)
+        return measure_speed(translator, width, self._clock, limit_s, max_tokens, synchronised(translator.device))
+
+    def with_model(self, budget: Budget, translator: Translator) -> Budget:
+        """The budget with one model more, which may need more memory for each token. Runs nothing.
+
+        Args:
+            budget: That of the models loaded before.
+            translator: The model that comes.
+        """
+        if self._max_tokens is not None:
+            return budget
+        logits_bytes = 4 * _LOGITS_COPIES * budget.max_rows * _vocabulary(translator.manifest)
+        free_bytes = MEMORY_SHARE * self._memory_bytes(translator.device) - logits_bytes
+        tokens = int(free_bytes / (2 * bytes_per_token(translator.manifest)))  # a source token and a target token
+        return replace(budget, max_tokens=min(budget.max_tokens, max(_MIN_TOKENS, tokens)))
+
+
+def bytes_per_token(manifest: Manifest) -> int:
+    """Memory for the keys and values of one token of one row, and for the copies made of them.
+
+    Args:
+        manifest: The model's.
+    """
+    architecture = manifest.architecture
+    bytes_each = 2 if manifest.precision in ("float16", "bfloat16") else 4
+    return _COPIES * 2 * int(architecture["decoder_layers"]) * int(architecture["d_model"]) * bytes_each
+
+
+def measure_speed(
+    translator: Translator,
+    width: int,
+    clock: Callable[[], float],
+    limit_s: float,
+    max_tokens: int = _MAX_TOKENS,
+    finish: Callable[[], None] = lambda: None,
+) -> Speed:
+    """Let a model decode made-up sentences, more and more of them, and see how fast it is.
+
+    Args:
+        translator: The model, warm.
+        width: Rows of each sentence.
+        clock: Seconds that only go forward.
+        limit_s: After so many no larger size is begun.
+        max_tokens: Source tokens there is memory for, and target tokens likewise.
+        finish: Waits for what the device still does.
+    """
+    token_s, join_token_s = [MAX_STEP_S], [MAX_STEP_S]
+    end = clock() + limit_s
+    try:
+        for _ in range(_PASSES):
+            _measure_once(translator, width, clock, end, max_tokens, finish, token_s, join_token_s)
+    except Exception:
+        # Out of memory, most likely: what was measured until then counts.
+        logger.exception("the probe ended early", extra={"fields": {"steps": len(token_s) - 1}})
+    return Speed(min(token_s), min(join_token_s))
+
+
+def _measure_once(
+    translator: Translator,
+    width: int,
+    clock: Callable[[], float],
+    end: float,
+    max_tokens: int,
+    finish: Callable[[], None],
+    token_s: list[float],
+    join_token_s: list[float],
+) -> None:
+    """One pass over the sizes; adds what it measures."""
+    source, prefix = _made_up(translator)
+    longest = translator.manifest.max_target_tokens - len(prefix)
+    length = min(longest, len(_SIZES) * _STEPS + 2)
+    decoding: Decoding = "greedy" if width == 1 else "beam"
+    options = DecodingOptions(decoding, beam_size=width, min_new_tokens=length, max_new_tokens=length)
+    cohort = translator.cohort(width)
+    keys = itertools.count()
+    for size in _SIZES:
+        if size * max(len(source), length) > max_tokens:
+            return
+        began = clock()
+        num_sentences = max(1, size // width)
+        num_joining = num_sentences - cohort.num_sentences
+        cohort.join([DecodingRequest(next(keys), source, options, prefix) for _ in range(num_joining)])
+        finish()
+        join_token_s.append((clock() - began) / (num_joining * len(source)))
+        step_s = math.inf
+        for _ in range(_STEPS):
+            if cohort.num_sentences < num_sentences:
+                return  # the longest answer this model gives is reached
+            step_began = clock()
+            cohort.step()
+            finish()
+            step_s = min(step_s, clock() - step_began)
+            token_s.append(step_s / (num_sentences * width))
+        if step_s > MAX_STEP_S or clock() + (clock() - began) > end:
+            return
+
+
+def _made_up(translator: Translator) -> tuple[list[int], tuple[int, ...]]:
+    """The tokens of a sentence of usual length, and how its answer must begin."""
+    directions = translator.manifest.directions
+    source, target = directions.pairs[0] if directions.pairs else directions.any_to_any[:2]
+    prepared = translator.prepare("a", source, target)
+    first, *rest = prepared.segments[0].token_ids
+    length = min(_SOURCE_TOKENS, translator.manifest.max_source_tokens)
+    filling = [rest[0] if len(rest) > 1 else first] * max(0, length - 1 - len(rest))
+    return [first, *filling, *rest], prepared.target_prefix
+
+
+def synchronised(device: str) -> Callable[[], None]:
+    """What waits for a device to have done what it was told.
+
+    Args:
+        device: As torch names it.
+    """
+    if not device.startswith("cuda"):
+        return lambda: None
+    import torch
+
+    return lambda: torch.cuda.synchronize(device)
+
+
+def _vocabulary(manifest: Manifest) -> int:
+    return int(manifest.architecture["target_vocab_size"])

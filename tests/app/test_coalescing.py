@@ -1,0 +1,283 @@
+"""Sentences that are known, or on their way already, around an engine that is told what to answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from app.coalescing import SharedDecoding, Waiting
+from app.engine import Dropped, Engine
+from app.errors import InferenceFailed, QueueFull
+from app.metrics import Metrics
+from app.scheduler import Budget, Scheduler, SourceSentence
+from app.translation_cache import TranslationCache
+from model.decoding.options import DecodingOptions, Hypothesis
+from model.errors import DecodingError
+from tests.app.fakes import FakeTranslator, held_translator, manifest_of
+
+PATIENCE_S = 30.0
+GREEDY = DecodingOptions(decoding="greedy")
+
+
+class Desk(SharedDecoding):
+    """One model behind it, and what is asked is text."""
+
+    def __init__(self, translator: FakeTranslator, cache_bytes: int, coalesce: bool, max_rows: int) -> None:
+        self.metrics = Metrics()
+        self.engine = Engine(Scheduler(Budget(100_000, max_rows), 50, time.monotonic), self.metrics)
+        self.cache = TranslationCache(cache_bytes)
+        self.translator = translator
+        super().__init__(self.engine, self.cache, coalesce, self.metrics)
+
+    def ask(
+        self, *texts: str, options: DecodingOptions = GREEDY, translator: FakeTranslator | None = None
+    ) -> tuple[Waiting, threading.Event]:
+        done = threading.Event()
+        sources = [SourceSentence(translator or self.translator, [2, *map(ord, text), 3], (9,)) for text in texts]
+        return self.submit(sources, options, done.set), done
+
+    def texts(self, *texts: str, **told: Any) -> list[str]:
+        waiting, done = self.ask(*texts, **told)
+        assert done.wait(PATIENCE_S)
+        return texts_of(waiting)
+
+    def counted(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(f"verso_{name}", labels) or 0.0
+
+    @property
+    def holds_nothing(self) -> bool:
+        return not self._on_their_way and not self._of_request
+
+
+def texts_of(waiting: Waiting) -> list[str]:
+    return [
+        "".join(map(chr, one.token_ids)) if isinstance(one, Hypothesis) else type(one).__name__
+        for one in waiting.outcomes
+    ]
+
+
+@contextmanager
+def desk_of(
+    translator: FakeTranslator, cache_bytes: int = 100_000, coalesce: bool = True, max_rows: int = 64
+) -> Iterator[Desk]:
+    desk = Desk(translator, cache_bytes, coalesce, max_rows)
+    desk.engine.start()
+    try:
+        yield desk
+    finally:
+        translator.step_gate.set()
+        desk.engine.stop(PATIENCE_S)
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def test_a_sentence_that_was_translated_before_takes_no_place_in_the_line() -> None:
+    translator = FakeTranslator()
+    with desk_of(translator) as desk:
+        assert desk.texts("one", "two") == ["one", "two"]
+        translator.step_gate.clear()
+        waiting, done = desk.ask("two", "one")
+        assert done.is_set() and texts_of(waiting) == ["two", "one"]
+        assert waiting.waited_s == 0.0
+        assert sum(translator.log.joins) == 2
+        assert [desk.counted(f"cache_{what}") for what in ("hits_total", "misses_total", "entries")] == [2, 2, 2]
+        assert desk.counted("cache_bytes") == desk.cache.num_bytes > 0
+        assert desk.holds_nothing
+
+
+def test_known_and_new_sentences_of_a_request_come_back_in_their_places() -> None:
+    with desk_of(FakeTranslator()) as desk:
+        desk.texts("b", "d")
+        assert desk.texts("a", "b", "c", "d", "a") == ["a", "b", "c", "d", "a"]
+        assert sum(desk.translator.log.joins) == 4
+
+
+def test_equal_sentences_of_one_request_are_translated_once() -> None:
+    translator = FakeTranslator()
+    with desk_of(translator, cache_bytes=0) as desk:
+        assert desk.texts("same", "other", "same", "same") == ["same", "other", "same", "same"]
+        assert sum(translator.log.joins) == 2
+        assert desk.counted("coalesced_sentences_total") == 2
+
+
+def test_equal_sentences_of_several_requests_are_translated_once() -> None:
+    translator = held_translator()
+    with desk_of(translator, cache_bytes=0) as desk:
+        first, first_done = desk.ask("same")
+        assert translator.stepping.wait(PATIENCE_S)
+        second, second_done = desk.ask("same", "other")
+        assert not second_done.is_set()
+        translator.step_gate.set()
+        assert first_done.wait(PATIENCE_S) and second_done.wait(PATIENCE_S)
+        assert (texts_of(first), texts_of(second)) == (["same"], ["same", "other"])
+        assert sum(translator.log.joins) == 2
+        assert second.waited_s == 0.0, "it was in its model already"
+        until(lambda: desk.holds_nothing)
+
+
+def test_without_coalescing_every_request_has_its_own() -> None:
+    translator = held_translator()
+    with desk_of(translator, cache_bytes=0, coalesce=False) as desk:
+        _, first_done = desk.ask("same", "same")
+        _, second_done = desk.ask("same")
+        translator.step_gate.set()
+        assert first_done.wait(PATIENCE_S) and second_done.wait(PATIENCE_S)
+        assert sum(translator.log.joins) == 3
+        assert desk.counted("coalesced_sentences_total") == desk.counted("cache_misses_total") == 0
+
+
+def test_the_cache_works_without_coalescing() -> None:
+    translator = FakeTranslator()
+    with desk_of(translator, coalesce=False) as desk:
+        assert desk.texts("x") == desk.texts("x") == ["x"]
+        assert translator.log.joins == [1]
+
+
+def test_the_first_who_asked_may_leave_and_the_others_still_get_their_answer() -> None:
+    translator = held_translator()
+    with desk_of(translator) as desk:
+        first, first_done = desk.ask("same", "alone")
+        second, second_done = desk.ask("same")
+        desk.leave(first, expired=False)
+        translator.step_gate.set()
+        assert second_done.wait(PATIENCE_S)
+        assert texts_of(second) == ["same"]
+        assert not first_done.is_set()
+        assert (desk.counted("sentences_total", model="fake", outcome="cancelled"), len(desk.cache)) == (1, 1)
+        until(lambda: desk.holds_nothing)
+
+
+def test_a_sentence_everybody_left_is_withdrawn_and_can_be_asked_for_again() -> None:
+    translator = held_translator()
+    with desk_of(translator) as desk:
+        both = [desk.ask("same")[0], desk.ask("same")[0]]
+        assert translator.stepping.wait(PATIENCE_S)
+        desk.leave(both[0], expired=True)
+        desk.leave(both[1], expired=True)
+        desk.leave(both[1], expired=True)
+        assert desk.holds_nothing
+        assert desk.counted("sentences_total", model="fake", outcome="expired") == 1
+        again, done = desk.ask("same")
+        translator.step_gate.set()
+        assert done.wait(PATIENCE_S) and texts_of(again) == ["same"]
+
+
+def test_a_failure_reaches_everybody_and_is_not_remembered() -> None:
+    translator = held_translator()
+    with desk_of(translator) as desk:
+        asked = [desk.ask("nan"), desk.ask("nan", "boom")]
+        translator.step_gate.set()
+        for _, done in asked:
+            assert done.wait(PATIENCE_S)
+        (first, _), (second, _) = asked
+        assert isinstance(first.outcomes[0], DecodingError)
+        assert isinstance(second.outcomes[0], (DecodingError, InferenceFailed))
+        assert isinstance(second.outcomes[1], InferenceFailed)
+        assert len(desk.cache) == 0
+        joined = sum(translator.log.joins)
+        assert desk.texts("nan") == ["DecodingError"]
+        assert sum(translator.log.joins) == joined + 1
+
+
+def test_sentences_that_differ_in_options_or_model_are_not_shared() -> None:
+    translator, other = held_translator(), FakeTranslator(manifest=manifest_of("other", "fr-en"))
+    other._bundle = type(other._bundle)(None, other._tokenizer, other.manifest, other._bundle.device, "1" * 64)
+    with desk_of(translator) as desk:
+        asked = [
+            desk.ask("x"),
+            desk.ask("x", options=DecodingOptions(decoding="greedy", return_scores=True)),
+            desk.ask("x", options=DecodingOptions(beam_size=2, num_hypotheses=2)),
+            desk.ask("x", translator=other),
+        ]
+        translator.step_gate.set()
+        for _, done in asked:
+            assert done.wait(PATIENCE_S)
+        plain, scored, several, _ = (waiting.outcomes[0] for waiting, _ in asked)
+        assert isinstance(plain, Hypothesis) and isinstance(scored, Hypothesis) and isinstance(several, Hypothesis)
+        assert (plain.score, scored.score, len(several.alternatives)) == (None, -0.5, 1)
+        assert sum(translator.log.joins) + sum(other.log.joins) == 4
+
+
+def test_a_refused_request_leaves_nothing_behind() -> None:
+    translator = held_translator()
+    with desk_of(translator, max_rows=1) as desk:
+        kept, done = desk.ask("kept")
+        assert translator.stepping.wait(PATIENCE_S)
+        with pytest.raises(QueueFull):
+            desk.ask("kept", *(f"new {number}" for number in range(51)))
+        assert len(desk._on_their_way) == 1 and len(desk._of_request) == 1
+        waiting, both_done = desk.ask("kept", "new 1")
+        translator.step_gate.set()
+        assert done.wait(PATIENCE_S) and both_done.wait(PATIENCE_S)
+        assert (texts_of(kept), texts_of(waiting)) == (["kept"], ["kept", "new 1"])
+
+
+def test_a_short_request_does_not_wait_for_the_place_of_an_equal_sentence_in_a_document() -> None:
+    translator = held_translator()
+    with desk_of(translator, max_rows=1) as desk:
+        _, running_done = desk.ask("running")
+        assert translator.stepping.wait(PATIENCE_S)
+        document, document_done = desk.ask(*(f"sentence {number}" for number in range(40)))
+        short, short_done = desk.ask("sentence 35")
+        translator.step_gate.set()
+        assert short_done.wait(PATIENCE_S)
+        assert sum(outcome is not None for outcome in document.outcomes) < 20
+        assert texts_of(short) == ["sentence 35"]
+        assert document_done.wait(PATIENCE_S) and running_done.is_set()
+
+
+def test_a_bundle_that_goes_takes_its_answers_along() -> None:
+    with desk_of(FakeTranslator()) as desk:
+        desk.texts("x")
+        desk.forget("0" * 64)
+        assert (len(desk.cache), desk.counted("cache_entries")) == (0, 0)
+        desk.texts("x")
+        assert desk.translator.log.joins == [1, 1]
+
+
+def test_whoever_waits_when_the_engine_stops_is_told() -> None:
+    translator = held_translator()
+    with desk_of(translator) as desk:
+        waiting, done = desk.ask("x", "y", "x")
+        stopper = threading.Thread(target=desk.engine.stop, args=(PATIENCE_S,))
+        stopper.start()
+        translator.step_gate.set()
+        stopper.join(PATIENCE_S)
+        assert done.wait(PATIENCE_S)
+        assert {type(one) for one in waiting.outcomes} <= {Dropped, Hypothesis}
+        with pytest.raises(Dropped):
+            desk.ask("z")
+        assert desk.holds_nothing
+
+
+def test_many_callers_at_once_each_get_their_own_answers() -> None:
+    translator = FakeTranslator(step_s=0.0005)
+    failures: list[object] = []
+    with desk_of(translator, cache_bytes=3_000) as desk:
+
+        def caller(number: int) -> None:
+            for turn in range(30):
+                texts = [f"t{(number * turn + place) % 11}" for place in range(3)]
+                waiting, done = desk.ask(*texts)
+                if turn % 5 == 4:
+                    desk.leave(waiting, expired=False)
+                elif not done.wait(PATIENCE_S) or texts_of(waiting) != texts:
+                    failures.append((texts, waiting.outcomes))
+
+        callers = [threading.Thread(target=caller, args=(number,)) for number in range(8)]
+        for one in callers:
+            one.start()
+        for one in callers:
+            one.join(PATIENCE_S)
+        assert failures == []
+        until(lambda: desk.holds_nothing)

@@ -1,0 +1,138 @@
+"""What is remembered of translations, without an engine."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from app.scheduler import SourceSentence
+from app.translation_cache import SentenceKey, TranslationCache
+from model.decoding.options import DecodingOptions, Hypothesis
+
+OPTIONS = DecodingOptions()
+ANSWER = Hypothesis([7, 8, 70_000], -0.25, "stop", (Hypothesis([7], -0.5, "length"), Hypothesis([], None, "stop")))
+
+
+class Model:
+    sha256 = "a" * 64
+
+
+class Other:
+    sha256 = "b" * 64
+
+
+def key(*ids: int, options: DecodingOptions = OPTIONS, prefix: tuple[int, ...] = (), model: Any = Model) -> SentenceKey:
+    return SentenceKey.of(SourceSentence(model, list(ids), prefix), options)
+
+
+def test_an_answer_comes_back_as_it_was() -> None:
+    cache = TranslationCache(10_000)
+    assert cache.get(key(1, 2)) is None
+    cache.put(key(1, 2), ANSWER)
+    assert cache.get(key(1, 2)) == ANSWER
+    assert len(cache) == 1
+
+
+def test_who_changes_an_answer_changes_only_his_own() -> None:
+    cache = TranslationCache(10_000)
+    cache.put(key(1), ANSWER)
+    found = cache.get(key(1))
+    assert found is not None
+    found.token_ids.append(9)
+    assert cache.get(key(1)) == ANSWER
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        key(1, 3),
+        key(1),
+        key(1, 2, 2),
+        key(1, 2, prefix=(5,)),
+        key(1, 2, model=Other),
+        key(1, 2, options=replace(OPTIONS, return_scores=True)),
+    ],
+)
+def test_another_sentence_is_not_answered(other: SentenceKey) -> None:
+    cache = TranslationCache(10_000)
+    cache.put(key(1, 2), ANSWER)
+    assert cache.get(other) is None
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(DecodingOptions)])
+def test_every_option_counts(name: str) -> None:
+    other: dict[str, Any] = {
+        "decoding": "greedy",
+        "beam_size": 5,
+        "length_penalty": 0.5,
+        "num_hypotheses": 2,
+        "min_new_tokens": 1,
+        "max_new_tokens": 9,
+        "return_scores": True,
+        "early_stopping": True,
+        "scoring": "wu",
+        "no_repeat_ngram_size": 3,
+    }
+    cache = TranslationCache(10_000)
+    cache.put(key(1), ANSWER)
+    assert cache.get(key(1, options=replace(OPTIONS, **{name: other[name]}))) is None
+
+
+def test_those_unused_for_longest_make_room() -> None:
+    cache = TranslationCache(3 * 500)
+    for number in range(3):
+        cache.put(key(number), Hypothesis([1], None, "stop"))
+    assert cache.get(key(0)) is not None
+    cache.put(key(3), Hypothesis([1], None, "stop"))
+    assert [cache.get(key(number)) is not None for number in range(4)] == [True, False, True, True]
+    assert cache.num_bytes <= 3 * 500
+
+
+def test_an_answer_that_comes_twice_is_counted_once() -> None:
+    cache = TranslationCache(10_000)
+    cache.put(key(1), ANSWER)
+    before = cache.num_bytes
+    cache.put(key(1), ANSWER)
+    assert (len(cache), cache.num_bytes) == (1, before)
+
+
+def test_nothing_is_kept_that_is_larger_than_the_cache_and_nothing_at_all_without_one() -> None:
+    cache = TranslationCache(2_000)
+    cache.put(key(1), ANSWER)
+    cache.put(key(2), Hypothesis([1] * 1000, None, "stop"))
+    assert len(cache) == 1 and cache.get(key(2)) is None
+    off = TranslationCache(0)
+    off.put(key(1), ANSWER)
+    assert (off.is_on, len(off), off.num_bytes) == (False, 0, 0)
+
+
+def test_the_answers_of_one_bundle_are_forgotten_and_no_others() -> None:
+    cache = TranslationCache(10_000)
+    for model in (Model, Other):
+        for number in range(3):
+            cache.put(key(number, model=model), ANSWER)
+    cache.forget(Model.sha256)
+    assert len(cache) == 3
+    assert cache.get(key(1)) is None and cache.get(key(1, model=Other)) == ANSWER
+    cache.forget(Other.sha256)
+    assert cache.num_bytes == 0
+
+
+def test_the_memory_counted_is_near_the_memory_taken() -> None:
+    cache = TranslationCache(2_000_000)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        number = 0
+        while cache.num_bytes < 1_990_000:
+            options = DecodingOptions(beam_size=4 + number % 3)  # as requests bring them, each its own
+            cache.put(key(*range(number, number + 25), options=options), Hypothesis([5] * 25, -1.0, "stop"))
+            number += 1
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.7 < taken / cache.num_bytes < 1.1, f"{taken / len(cache):.0f} bytes an entry"

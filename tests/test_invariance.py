@@ -1,0 +1,279 @@
+"""A crowd changes no translation: the shipped model's answers alone, in any company, and joining on the way.
+
+The compiled decoder sums every row in one order, whoever is beside it: equal to the last bit. Torch's kernels sum in an
+order that depends on the shapes, so that its float32 answers may differ where two tokens, or two hypotheses, were
+closer than ``TIE_MARGIN``; in int8 the last bit may move an activation to the next of its 127 levels, which is more.
+Run with ``-s`` to see the figures.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from model.bundle import Bundle, Manifest, Precision
+from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.sentence import DecodingRequest, Finished
+from model.decoding.state import TorchState
+from model.export import PRETRAINED, TIE_MARGIN, script
+from model.native.library import load_library
+from model.quantised import int8_is_supported
+from model.training.checkpoint import load_checkpoint
+from model.translator import Translator
+
+NUM_SENTENCES = 1_000
+SCORE_BOUND = 1e-4
+GREEDY = DecodingOptions(decoding="greedy", return_scores=True)
+BEAM = DecodingOptions(return_scores=True, num_hypotheses=2)
+PAIRS = (("en", "de"), ("de", "en"))
+
+WHO = {
+    "en": "I, my neighbour, the old teacher, Anna, the two engineers, nobody, our cat, the woman in the red coat",
+    "de": "ich, mein Nachbar, die alte Lehrerin, Peter, die beiden Ingenieure, niemand, unser Hund, das Kind",
+}
+DOES = {
+    "en": "sees, remembers, will buy, has lost, wanted to repair, cannot find, is painting, sold",
+    "de": "sieht, vergisst, kauft, verliert, repariert, findet, malt, verkauft, sucht, bringt",
+}
+WHAT = {
+    "en": "the key, a new bicycle, three letters, the broken lamp, his brother's house, nothing, the map",
+    "de": "den Schlüssel, ein neues Fahrrad, drei Briefe, die kaputte Lampe, das Haus seines Bruders",
+}
+WHERE = {
+    "en": "in the garden, near the station, on Monday, before the rain came, at 7:30, behind the museum",
+    "de": "im Garten, am Bahnhof, am Montag, vor dem Regen, um 7:30 Uhr, hinter dem Museum",
+}
+LINK = {"en": "and, but, because, although, while", "de": "und, aber, denn, oder, sondern"}
+
+
+def sentences(language: str, number: int, seed: int) -> list[str]:
+    """Different sentences of one to six clauses, the short ones more often, always the same ones."""
+    dice = random.Random(seed)
+
+    def one_of(words: dict[str, str]) -> str:
+        return dice.choice(words[language].split(", "))
+
+    found: dict[str, None] = {}
+    while len(found) < number:
+        text = ""
+        for clause in range(dice.choice([1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 6])):
+            link = f", {one_of(LINK)} " if clause else ""
+            text += f"{link}{one_of(WHO)} {one_of(DOES)} {one_of(WHAT)}"
+            text += f" {one_of(WHERE)}" if dice.random() < 0.5 else ""
+        found[text[0].upper() + text[1:] + dice.choice(".!?")] = None
+    return list(found)
+
+
+@functools.cache
+def translator(precision: Precision, native: bool) -> Translator:
+    """What the bundle of the translator that ships holds, without writing it."""
+    checkpoint = load_checkpoint(PRETRAINED)
+    manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, precision)
+    module = script(checkpoint.build(), precision)
+    return Translator(Bundle(module, checkpoint.tokenizer, manifest, torch.device("cpu"), ""), native=native)
+
+
+def sources(model: Translator, number: int) -> list[list[int]]:
+    """Token ids of sentences, half of them in each direction, shuffled."""
+    found: list[list[int]] = []
+    for seed, (source, target) in enumerate(PAIRS):
+        for text in sentences(source, number // 2, seed):
+            (segment,) = model.prepare(text, source, target).segments
+            found.append(segment.token_ids)
+    random.Random(7).shuffle(found)
+    return found
+
+
+def hypotheses(outcomes: Iterator[Finished], number: int) -> list[Hypothesis]:
+    """The answers by key; those with a negative key were company."""
+    found = {outcome.key: outcome.hypothesis for outcome in outcomes if outcome.key >= 0}
+    assert sorted(found) == list(range(number))
+    answers = [found[key] for key in range(number)]
+    assert None not in answers
+    return [answer for answer in answers if answer is not None]
+
+
+def alone(model: Translator, ids: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:
+    """Each sentence in a cohort where nobody else is."""
+    cohort = model.cohort(options.width)
+
+    def decode() -> Iterator[Finished]:
+        for key, source in enumerate(ids):
+            yield from cohort.join([DecodingRequest(key, source, options)])
+            while cohort.num_sentences:
+                yield from cohort.step()
+
+    return hypotheses(decode(), len(ids))
+
+
+def in_batches(model: Translator, ids: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:
+    """Batches of random composition and size; everybody in one begins together."""
+    dice = random.Random(11)
+    order = dice.sample(range(len(ids)), len(ids))
+    cohort = model.cohort(options.width)
+
+    def decode() -> Iterator[Finished]:
+        while order:
+            batch = [order.pop() for _ in range(min(len(order), dice.choice([2, 3, 7, 16, 33, 64])))]
+            yield from cohort.join([DecodingRequest(key, ids[key], options) for key in batch])
+            while cohort.num_sentences:
+                yield from cohort.step()
+
+    return hypotheses(decode(), len(ids))
+
+
+def on_the_way(model: Translator, ids: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:
+    """Sentences join a cohort that decodes, a few at a time; company comes along, and leaves before it is done."""
+    dice = random.Random(13)
+    order = dice.sample(range(len(ids)), len(ids))
+    cohort = model.cohort(options.width)
+    company: list[int] = []
+
+    def decode() -> Iterator[Finished]:
+        turn = 0
+        while order or cohort.num_sentences:
+            turn += 1
+            if order and cohort.num_sentences < 40 and dice.random() < 0.6:
+                joining = [order.pop() for _ in range(min(len(order), dice.randint(1, 6)))]
+                yield from cohort.join([DecodingRequest(key, ids[key], options) for key in joining])
+                if dice.random() < 0.3:
+                    yield from cohort.join([DecodingRequest(-turn, dice.choice(ids), options)])
+                    company.append(-turn)
+            if company and dice.random() < 0.3:
+                cohort.leave({company.pop(0)})
+            yield from cohort.step()
+
+    return hypotheses(decode(), len(ids))
+
+
+@dataclass
+class Difference:
+    """How answers differ from those alone.
+
+    Args:
+        ties: Sentences whose tokens differ at a tie.
+        others: Sentences whose tokens differ otherwise.
+        score: Largest difference of a score where tokens are the same.
+    """
+
+    ties: int
+    others: list[int]
+    score: float
+
+
+def compare(
+    model: Translator,
+    ids: Sequence[list[int]],
+    expected: Sequence[Hypothesis],
+    found: Sequence[Hypothesis],
+) -> Difference:
+    difference = Difference(0, [], 0.0)
+    for key, (one, other) in enumerate(zip(expected, found, strict=True)):
+        both = [(one, other), *zip(one.alternatives, other.alternatives, strict=True)]
+        if all(a.token_ids == b.token_ids and a.finish_reason == b.finish_reason for a, b in both):
+            difference.score = max(difference.score, *(abs((a.score or 0.0) - (b.score or 0.0)) for a, b in both))
+        elif all(is_tie(model, ids[key], a, b) for a, b in both):
+            difference.ties += 1
+        else:
+            difference.others.append(key)
+    return difference
+
+
+def is_tie(model: Translator, source: list[int], one: Hypothesis, other: Hypothesis) -> bool:
+    """Whether two answers to a sentence were equally good but for rounding: by score, or where they part."""
+    if abs((one.score or 0.0) - (other.score or 0.0)) < TIE_MARGIN:
+        return True
+    end = model._tokenizer.end_id
+    left, right = [*one.token_ids, end], [*other.token_ids, end]
+    place = next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
+    if place is None:
+        return False
+    state = TorchState(model._bundle.module, 1, model._tokenizer.pad_id, torch.device("cpu"))
+    with torch.inference_mode():
+        logits = state.join([source], torch.tensor([[model._tokenizer.start_id]]))
+        for token in left[:place]:
+            logits = state.step(torch.tensor([[token]]))
+    logits = logits[0, 0]
+    return abs(float(logits[left[place]] - logits[right[place]])) < TIE_MARGIN
+
+
+Crowd = Callable[[Translator, Sequence[list[int]], DecodingOptions], list[Hypothesis]]
+CROWDS: dict[str, Crowd] = {"in batches": in_batches, "on the way": on_the_way}
+
+
+def check(precision: Precision, native: bool, options: DecodingOptions, number: int) -> None:
+    """Decode alone and in every crowd, and print how the answers differ; ties are allowed to torch alone."""
+    model = translator(precision, native)
+    ids = sources(model, number)
+    expected = alone(model, ids, options)
+    for name, crowd in CROWDS.items():
+        difference = compare(model, ids, expected, crowd(model, ids, options))
+        engine, search = "compiled" if native else "torch", "greedy" if options.width == 1 else f"beam {options.width}"
+        print(
+            f"{precision}, {engine}, {search}, {name}: {number} sentences, {difference.ties} differ at a tie, "
+            f"{len(difference.others)} otherwise; scores to {difference.score:.1e}"
+        )
+        assert difference.others == [], name
+        assert difference.score <= (0.0 if native else SCORE_BOUND), name
+        assert difference.ties <= (0 if native else number // 500), name
+
+
+needs_library = pytest.mark.skipif(load_library() is None, reason="no AVX-512 VNNI, or no C++ compiler, here")
+precisions = pytest.mark.parametrize("precision", ["float32", *(["int8"] if int8_is_supported() else [])])
+
+
+def test_the_sentences_differ_and_are_of_many_lengths() -> None:
+    model = translator("float32", False)
+    found = sources(model, NUM_SENTENCES)
+    assert len({tuple(ids) for ids in found}) == NUM_SENTENCES
+    lengths = sorted(map(len, found))
+    assert lengths[0] < 12 < 50 < lengths[-1] <= model.manifest.max_source_tokens
+
+
+@needs_library
+@precisions
+def test_a_thousand_sentences_are_the_same_in_a_crowd(precision: Precision) -> None:
+    check(precision, True, GREEDY, NUM_SENTENCES)
+
+
+@needs_library
+@precisions
+def test_a_beam_of_four_is_the_same_in_a_crowd(precision: Precision) -> None:
+    check(precision, True, BEAM, 120)
+
+
+torch_precisions = pytest.mark.parametrize(
+    "precision",
+    [
+        "float32",
+        pytest.param(
+            "int8",
+            marks=[
+                pytest.mark.skipif(not int8_is_supported(), reason="no int8 kernels here"),
+                pytest.mark.xfail(
+                    strict=False,
+                    reason="1 of 1,000 sentences differs in batches, 6 on the way, mostly ones that run in circles; "
+                    "scores by up to 0.008: rounding of torch's attention moves an activation to the next level",
+                ),
+            ],
+        ),
+    ],
+)
+
+
+@torch_precisions
+def test_torch_gives_the_same_in_a_crowd(precision: Precision) -> None:
+    check(precision, False, GREEDY, 60)
+    check(precision, False, BEAM, 16)
+
+
+@pytest.mark.slow
+@torch_precisions
+def test_torch_gives_a_thousand_sentences_the_same_in_a_crowd(precision: Precision) -> None:
+    check(precision, False, GREEDY, NUM_SENTENCES)
+    check(precision, False, BEAM, 200)
