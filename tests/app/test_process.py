@@ -236,7 +236,7 @@ def test_help_lists_every_setting_with_default_and_sentence() -> None:
 
 
 def test_torch_is_told_how_to_wait_before_it_is_imported() -> None:
-    code = "import sys, app; assert 'torch' not in sys.modules; import os; print(os.environ['GOMP_SPINCOUNT'])"
+    code = "import sys, model; assert 'torch' not in sys.modules; import os; print(os.environ['GOMP_SPINCOUNT'])"
     clean = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
     for environment, said in ((clean, "1000"), ({**clean, "GOMP_SPINCOUNT": "5"}, "5")):
         command = [sys.executable, "-c", code]
