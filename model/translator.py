@@ -501,7 +501,11 @@ class Translator:
         progress: Progress,
     ) -> list[Hypothesis]:
         answers: list[Hypothesis] = []
-        outcomes = decode_in_order(self.cohort, sources, options, target_prefixes=prefixes, progress=progress)
+        # The compiled decoder gains nothing from more, and memory is read again and again instead of kept in caches.
+        max_rows = 256 if self._native is None else 96
+        outcomes = decode_in_order(
+            self.cohort, sources, options, target_prefixes=prefixes, progress=progress, max_rows=max_rows
+        )
         for outcome in outcomes:
             if outcome.hypothesis is None:
                 raise outcome.error or DecodingError("The model gave no hypothesis.")

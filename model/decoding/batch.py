@@ -57,6 +57,7 @@ def decode_in_order(
     target_prefixes: Sequence[tuple[int, ...]] | None = None,
     progress: Progress = lambda outcomes, total: outcomes,
     max_batch_tokens: int = 8192,
+    max_rows: int = 256,
 ) -> list[Finished]:
     """Decode sources with the same options.
 
@@ -67,6 +68,7 @@ def decode_in_order(
         target_prefixes: Tokens each answer begins with, where it is made to.
         progress: Sees each sentence finish.
         max_batch_tokens: As for :func:`decode_all`.
+        max_rows: As for :func:`decode_all`.
 
     Returns:
         The outcomes in the order of the sources.
@@ -76,5 +78,6 @@ def decode_in_order(
         DecodingRequest(number, ids, options, prefix)
         for number, (ids, prefix) in enumerate(zip(sources, prefixes, strict=True))
     ]
-    outcomes = progress(decode_all(make_cohort, requests, max_batch_tokens=max_batch_tokens), len(requests))
+    decoding = decode_all(make_cohort, requests, max_batch_tokens=max_batch_tokens, max_rows=max_rows)
+    outcomes = progress(decoding, len(requests))
     return sorted(outcomes, key=lambda outcome: outcome.key)

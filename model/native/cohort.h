@@ -21,7 +21,7 @@
 constexpr double kWorthAThread = 4e6;
 // Rows of one step and tokens of one encoder pass: enough that weights are read seldom, few enough for the caches.
 constexpr int kStepRows = 64;
-constexpr int kEncoderTokens = 256;
+constexpr int kEncoderTokens = 192;
 
 // Products of models whose step has fewer are done sooner than shared.
 constexpr double kWorthATeam = 8e6;
