@@ -10,7 +10,6 @@ starts; answers never depend on it.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 import time
@@ -45,6 +44,8 @@ _SIZES = tuple(8 << power for power in range(10))
 _STEPS = 3  # of each size
 _PASSES = 2
 _SOURCE_TOKENS = 24
+_TARGET_TOKENS = 128
+_SHORTEST_S = 1e-6
 _COPIES = 2  # of keys and values, while sentences join or leave
 _LOGITS_COPIES = 4  # of a row's logits, while the next token is chosen
 _MAX_TOKENS = 100_000_000
@@ -192,31 +193,34 @@ def _measure_once(
 ) -> None:
     """One pass over the sizes; adds what it measures."""
     source, prefix = _made_up(translator)
-    longest = translator.manifest.max_target_tokens - len(prefix)
-    length = min(longest, len(_SIZES) * _STEPS + 2)
+    length = min(translator.manifest.max_target_tokens - len(prefix), _TARGET_TOKENS)
     decoding: Decoding = "greedy" if width == 1 else "beam"
     options = DecodingOptions(decoding, beam_size=width, min_new_tokens=length, max_new_tokens=length)
-    cohort = translator.cohort(width)
-    keys = itertools.count()
     for size in _SIZES:
         if size * max(len(source), length) > max_tokens:
             return
         began = clock()
         num_sentences = max(1, size // width)
-        num_joining = num_sentences - cohort.num_sentences
-        cohort.join([DecodingRequest(next(keys), source, options, prefix) for _ in range(num_joining)])
+        cohort = translator.cohort(width)
+        cohort.join([DecodingRequest(key, source, options, prefix) for key in range(num_sentences)])
+        cohort.step()  # some cohorts read newcomers only now
         finish()
-        join_token_s.append((clock() - began) / (num_joining * len(source)))
+        joined_s = clock() - began
         step_s = math.inf
         for _ in range(_STEPS):
             if cohort.num_sentences < num_sentences:
-                return  # the longest answer this model gives is reached
+                break  # a step of a quick model is several tokens, and the answers are at their end
             step_began = clock()
             cohort.step()
             finish()
             step_s = min(step_s, clock() - step_began)
             token_s.append(step_s / (num_sentences * width))
-        if step_s > MAX_STEP_S or clock() + (clock() - began) > end:
+        cohort.leave(cohort.keys)
+        if math.isfinite(step_s):
+            join_token_s.append(max(joined_s - step_s, _SHORTEST_S) / (num_sentences * len(source)))
+            if step_s > MAX_STEP_S:
+                return
+        if clock() + (clock() - began) > end:
             return
 
 
