@@ -20,7 +20,7 @@
 // Below this many multiply-adds, waking a thread takes longer than it helps.
 constexpr double kWorthAThread = 4e6;
 // Rows of one step and tokens of one encoder pass: enough that weights are read seldom, few enough for the caches.
-constexpr int kStepRows = 64;
+constexpr int kStepRows = 128;
 constexpr int kEncoderTokens = 192;
 
 // Products of models whose step has fewer are done sooner than shared.
