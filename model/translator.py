@@ -501,8 +501,8 @@ class Translator:
         progress: Progress,
     ) -> list[Hypothesis]:
         answers: list[Hypothesis] = []
-        # Weights are read once for all rows. With the compiled decoder, more sentences would drive each other's keys and
-        # values out of the caches; the rows of a beam share them.
+        # Weights are read once for all rows. With the compiled decoder, more sentences would drive each other's keys
+        # and values out of the caches; the rows of a beam share them.
         max_rows = 96 if self._native is not None and options.width == 1 else 256
         outcomes = decode_in_order(
             self.cohort, sources, options, target_prefixes=prefixes, progress=progress, max_rows=max_rows

@@ -203,7 +203,8 @@ def test_tokens_take_a_quarter_of_the_memory_that_is_free() -> None:
 def test_a_size_there_is_no_memory_for_is_not_tried() -> None:
     clock = Clock()
     translator = TimedTranslator(clock, lambda rows: 0.0001)
-    finder(clock, memory=4 * 2 * 2048 * 32 * 50).find([translator])
+    longest_answer = min(SHAPED.max_target_tokens, 128)
+    finder(clock, memory=4 * 2 * 2048 * longest_answer * 50).find([translator])
     assert max(translator.sizes) == 32
 
 
