@@ -191,7 +191,14 @@ def main() -> int:
         arguments.wait_ms / 1000,
         arguments.beam_size,
     )
-    uvicorn.run(app, host="127.0.0.1", port=arguments.port, access_log=False, log_level="warning")
+    uvicorn.run(
+        app,
+        host="127.0.0.1",
+        port=arguments.port,
+        access_log=False,
+        log_level="warning",
+        timeout_keep_alive=30,  # as Verso's: a connection closed under a caller's hands would count against it
+    )
     return 0
 
 
