@@ -87,6 +87,10 @@ class FakeCohort:
         return self.width * len(self._requests)
 
     @property
+    def keys(self) -> list[int]:
+        return list(self._requests)
+
+    @property
     def longest_source(self) -> int:
         return max((len(request.source_ids) for request in self._requests.values()), default=0)
 
