@@ -74,6 +74,12 @@ class Server:
         self.client.close()
         return code
 
+    def admitted(self) -> float:
+        """Sentences that wait, decode or are done."""
+        where = ("verso_queue_sentences", "verso_running_sentences", "verso_sentences_total")
+        lines = self.client.get("/metrics").text.splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(where))
+
     def translate(self, **fields: Any) -> dict[str, Any]:
         response = self.client.post("/translate", json={"target": "de", **fields})
         assert response.status_code == 200, response.text
@@ -149,8 +155,9 @@ def test_sigterm_under_load_finishes_what_runs_and_exits_with_0(toy_bundle: Path
     try:
         server.wait_until_ready()
         with ThreadPoolExecutor(8) as clients:
-            running = [clients.submit(server.translate, text=["red cat sees old dog."] * 100) for _ in range(8)]
-            while "verso_running_sentences 0.0" in server.client.get("/metrics").text:
+            asked = {"text": ["red cat sees old dog."] * 100, "beam_size": 16}
+            running = [clients.submit(server.translate, **asked) for _ in range(8)]
+            while server.admitted() < 8 * 100:
                 assert not all(one.done() for one in running)
             assert server.stop() == 0
             for one in running:

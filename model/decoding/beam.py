@@ -62,7 +62,7 @@ class BeamSearch:
         if self._policy.renormalise:
             totals = logits.logsumexp(-1)
         self._force_end(logits, totals, past)
-        best, best_tokens, parents = self._candidates(logits, sums - totals)
+        best, best_tokens, parents = best_continuations(logits, sums - totals, 2 * self.width)
 
         ends = best_tokens == self._end_id
         gone = ends
@@ -99,32 +99,6 @@ class BeamSearch:
             elif over[index] or self._is_done(sentence, leaders[index], num_tokens):
                 finished[index] = self._finish(sentence)
         return Choice(new_tokens, new_parents, finished), new_sums
-
-    def _candidates(self, logits: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The best 2K continuations of each sentence.
-
-        Args:
-            logits: (N, rows, V).
-            offsets: What to add to a row's logits to get its hypothesis' log-probability, (N, rows).
-
-        Returns:
-            Their log-probabilities, best first, their tokens, and the rows they go on from; (N, 2K) each.
-        """
-        num_candidates = 2 * self.width
-        # Two small searches instead of one over rows * V: no row can give more than 2K of the best 2K.
-        values, tokens = logits.topk(min(num_candidates, logits.size(-1)), dim=-1)  # (N, rows, <= 2K)
-        candidates = offsets.unsqueeze(-1) + values
-        # A row whose candidate is forbidden or dead stays dead; NaN, which -inf - inf gives, must not look alive.
-        candidates = candidates.nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf).flatten(1)
-        best, where = candidates.topk(min(num_candidates, candidates.size(1)), dim=-1)  # (N, <= 2K)
-        best_tokens = tokens.flatten(1).gather(1, where)
-        parents = where // tokens.size(-1)
-        missing = num_candidates - best.size(1)
-        if missing:  # a vocabulary smaller than the beam
-            best = torch.nn.functional.pad(best, (0, missing), value=-math.inf)
-            best_tokens = torch.nn.functional.pad(best_tokens, (0, missing))
-            parents = torch.nn.functional.pad(parents, (0, missing))
-        return best, best_tokens, parents
 
     def _force_end(self, logits: Tensor, totals: Tensor, past: Past) -> None:
         """Leave sentences at their last place nothing but the closing token, with a log-probability of 0."""
@@ -174,5 +148,31 @@ class BeamSearch:
             Hypothesis(ended.tokens, ended.score if scored else None, ended.finish_reason)
             for ended in sentence.pool[: sentence.options.num_hypotheses]
         ]
-        best = answers[0]
-        return Finished(sentence.key, Hypothesis(best.token_ids, best.score, best.finish_reason, tuple(answers[1:])))
+        return Finished(sentence.key, Hypothesis.ranked(answers))
+
+
+def best_continuations(logits: Tensor, offsets: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The best continuations of each sentence; nothing here depends on a value the host would have to know.
+
+    Args:
+        logits: (N, rows, V).
+        offsets: What to add to a row's logits to get its hypothesis' log-probability, (N, rows).
+        number: How many, 2K.
+
+    Returns:
+        Their log-probabilities, best first, their tokens, and the rows they go on from; (N, 2K) each.
+    """
+    # Two small searches instead of one over rows * V: no row can give more than 2K of the best 2K.
+    values, tokens = logits.topk(min(number, logits.size(-1)), dim=-1)  # (N, rows, <= 2K)
+    candidates = offsets.unsqueeze(-1) + values
+    # A row whose candidate is forbidden or dead stays dead; NaN, which -inf - inf gives, must not look alive.
+    candidates = candidates.nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf).flatten(1)
+    best, where = candidates.topk(min(number, candidates.size(1)), dim=-1)  # (N, <= 2K)
+    best_tokens = tokens.flatten(1).gather(1, where)
+    parents = where // tokens.size(-1)
+    missing = number - best.size(1)
+    if missing:  # a vocabulary smaller than the beam
+        best = torch.nn.functional.pad(best, (0, missing), value=-math.inf)
+        best_tokens = torch.nn.functional.pad(best_tokens, (0, missing))
+        parents = torch.nn.functional.pad(parents, (0, missing))
+    return best, best_tokens, parents

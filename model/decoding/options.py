@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -120,3 +121,13 @@ class Hypothesis:
     score: float | None
     finish_reason: FinishReason
     alternatives: tuple[Hypothesis, ...] = ()
+
+    @classmethod
+    def ranked(cls, answers: Sequence[Hypothesis]) -> Hypothesis:
+        """The best of several, the others behind it.
+
+        Args:
+            answers: At least one, best first, without alternatives of their own.
+        """
+        best, *others = answers
+        return cls(best.token_ids, best.score, best.finish_reason, tuple(others))

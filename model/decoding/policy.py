@@ -33,6 +33,10 @@ class DecodingPolicy:
     renormalise: bool = False
     force_end: bool = False
 
+    def never_generated(self, tokenizers: tuple[int, ...]) -> tuple[int, ...]:
+        """Tokens that may not come: the model's own list, else what its tokenizer says."""
+        return tokenizers if self.forbidden is None else self.forbidden
+
     def rule(self, options: DecodingOptions) -> ScoringRule:
         """The rule for one sentence: what its caller chose, else the model's own."""
         kind = options.scoring or self.scoring

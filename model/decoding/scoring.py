@@ -17,6 +17,7 @@ marian-decoder's ``--normalize a``, wu is Wu et al. 2016 (arXiv:1609.08144), equ
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 from model.decoding.options import Scoring
 
@@ -47,3 +48,8 @@ class ScoringRule:
         if self.kind == "wu":
             return float(sum_log_probs / ((5.0 + num_tokens) / 6.0) ** self.length_penalty)
         return float(sum_log_probs / num_tokens**self.length_penalty)
+
+
+def rule_number(kind: Scoring) -> int:
+    """What stands for a rule where there are numbers only; search.h has the same."""
+    return get_args(Scoring).index(kind)

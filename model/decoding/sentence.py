@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
+from model.decoding.policy import DecodingPolicy
 from model.decoding.scoring import ScoringRule
 from model.errors import ModelError
 
@@ -84,6 +85,25 @@ class Sentence:
     start: int = 0
     pool: list[Ended] = field(default_factory=list)
     leader_ended: bool = False
+
+    @classmethod
+    def of(cls, request: DecodingRequest, policy: DecodingPolicy, longest_target: int) -> Sentence:
+        """A sentence that is about to decode.
+
+        Args:
+            request: What was asked for.
+            policy: The model's way of decoding.
+            longest_target: Tokens the model can produce at all, forced ones included.
+        """
+        num_source_tokens, num_forced = len(request.source_ids), len(request.target_prefix)
+        return cls(
+            request.key,
+            request.options,
+            policy.rule(request.options),
+            num_source_tokens,
+            request.options.longest_answer(num_source_tokens, longest_target - num_forced),
+            num_forced,
+        )
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class TorchCohort:
         self._longest_target = longest_target
         self._device = device
         self._policy = policy
-        never = vocabulary.never_generated if policy.forbidden is None else policy.forbidden
+        never = policy.never_generated(vocabulary.never_generated)
         token_filter = TokenFilter(never, vocabulary.end_id, device)
         self._search: GreedySearch | BeamSearch = (
             GreedySearch(token_filter, vocabulary.end_id, policy)
@@ -114,19 +114,7 @@ class TorchCohort:
                 self._keep(wanted)
 
     def _join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
-        joining = [
-            Sentence(
-                request.key,
-                request.options,
-                self._policy.rule(request.options),
-                len(request.source_ids),
-                request.options.longest_answer(
-                    len(request.source_ids), self._longest_target - len(request.target_prefix)
-                ),
-                len(request.target_prefix),
-            )
-            for request in requests
-        ]
+        joining = [Sentence.of(request, self._policy, self._longest_target) for request in requests]
         inputs = torch.tensor(
             [[self._vocabulary.start_id, *request.target_prefix] for request in requests], device=self._device
         )

@@ -6,20 +6,18 @@ import array
 import ctypes
 import weakref
 from collections.abc import Collection, Iterator, Sequence
-from typing import get_args
 
 import torch
 
 from model.decoding.cohort import Vocabulary
 from model.decoding.greedy import NO_TOKEN
-from model.decoding.options import Hypothesis, Scoring
+from model.decoding.options import Hypothesis
 from model.decoding.policy import DecodingPolicy
-from model.decoding.sentence import DecodingRequest, Finished
+from model.decoding.scoring import rule_number
+from model.decoding.sentence import DecodingRequest, Finished, Sentence
 from model.errors import DecodingError
 from model.native.library import Request, check
 from model.native.packed import NativeModel
-
-_SCORINGS = {name: number for number, name in enumerate(get_args(Scoring))}
 
 STEP_S = 0.002
 """A call goes on for this long, so that crossing into the library costs little; whoever joins waits no longer."""
@@ -45,7 +43,7 @@ class NativeCohort:
         self._longest_target = longest_target
         self._policy = policy
         self._sentences: dict[int, DecodingRequest] = {}
-        never = sorted(set(vocabulary.never_generated if policy.forbidden is None else policy.forbidden))
+        never = sorted(set(policy.never_generated(vocabulary.never_generated)))
         handle = model.library.verso_cohort(
             model.handle,
             width,
@@ -132,19 +130,18 @@ class NativeCohort:
             )
 
     def _wish(self, request: DecodingRequest) -> Request:
-        options, num_forced = request.options, len(request.target_prefix)
-        rule = self._policy.rule(options)
-        num_source = len(request.source_ids)
+        sentence = Sentence.of(request, self._policy, self._longest_target)
+        options, rule = sentence.options, sentence.rule
         return Request(
-            request.key,
+            sentence.key,
             rule.length_penalty,
-            num_source,
-            num_forced,
+            sentence.num_source_tokens,
+            sentence.num_forced,
             options.min_new_tokens,
-            options.longest_answer(num_source, self._longest_target - num_forced),
+            sentence.max_new_tokens,
             options.no_repeat_ngram_size,
             options.num_hypotheses,
-            _SCORINGS[rule.kind],
+            rule_number(rule.kind),
             rule.early_stopping,
             rule.force_end,
             options.return_scores,
@@ -173,8 +170,7 @@ class NativeCohort:
                 tokens = numbers[place : place + num_tokens]
                 place += num_tokens
                 answers.append(Hypothesis(list(tokens), worth, "length" if cut else "stop"))
-            best = answers[0]
-            yield Finished(key, Hypothesis(best.token_ids, best.score, best.finish_reason, tuple(answers[1:])))
+            yield Finished(key, Hypothesis.ranked(answers))
 
 
 def _free(model: NativeModel, handle: int) -> None:

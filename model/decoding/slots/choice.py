@@ -17,7 +17,9 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from model.decoding.slots.tensors import Setting, SlotTensors, rule_number
+from model.decoding.beam import best_continuations
+from model.decoding.scoring import rule_number
+from model.decoding.slots.tensors import Setting, SlotTensors
 from model.decoding.state import StepModel
 
 
@@ -172,7 +174,7 @@ def _beam(
         closing = torch.where(force_end.unsqueeze(-1), totals, logits[..., constants.end_id])
         logits.masked_fill_(force_end.view(-1, 1, 1), -math.inf)
         logits[..., constants.end_id] = closing
-    best, best_tokens, parents = _candidates(logits, slots.sums - totals, 2 * width)  # (N, 2K)
+    best, best_tokens, parents = best_continuations(logits, slots.sums - totals, 2 * width)  # (N, 2K)
 
     ends = best_tokens == constants.end_id
     # A beam of marian's that narrows looks no further than the rows it has left.
@@ -196,30 +198,6 @@ def _beam(
         torch.where(now.choosing.unsqueeze(-1), parents.gather(1, going), own),
         ended,
     )
-
-
-def _candidates(logits: Tensor, offsets: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The best continuations of each sentence; see :class:`model.decoding.beam.BeamSearch`.
-
-    Args:
-        logits: (N, K, V).
-        offsets: What to add to a row's logits to get its hypothesis' log-probability, (N, K).
-        number: How many, 2K.
-
-    Returns:
-        Their log-probabilities, best first, their tokens, and the rows they go on from; (N, 2K) each.
-    """
-    # Two small searches instead of one over K * V: no row can give more than 2K of the best 2K.
-    values, tokens = logits.topk(min(number, logits.size(-1)), dim=-1)  # (N, K, <= 2K)
-    scores = offsets.unsqueeze(-1) + values
-    scores = scores.nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf).flatten(1)
-    best, where = scores.topk(min(number, scores.size(1)), dim=-1)  # (N, <= 2K)
-    best_tokens = tokens.flatten(1).gather(1, where)
-    parents = where // tokens.size(-1)
-    # A vocabulary of less than two tokens leaves places empty.
-    missing = number - best.size(1)
-    pad = torch.nn.functional.pad
-    return pad(best, (0, missing), value=-math.inf), pad(best_tokens, (0, missing)), pad(parents, (0, missing))
 
 
 def _add_to_pool(

@@ -107,7 +107,7 @@ class SlotCohort:
         if not requests:
             return []
         with self._model.running():
-            sentences = [self._sentence(request) for request in requests]
+            sentences = [Sentence.of(request, self._model.policy, self._model.longest_target) for request in requests]
             encoded = self._model.encode([request.source_ids for request in requests])
             standing = [occupant.sentence for occupant in self._occupants.values()]
             wanted = self._bucket_for([*standing, *sentences])
@@ -155,18 +155,6 @@ class SlotCohort:
             with self._model.running():
                 self._step.tensors.free([self._occupants.pop(key).slot for key in leaving])
                 self._make_room()
-
-    def _sentence(self, request: DecodingRequest) -> Sentence:
-        longest = self._model.longest_target - len(request.target_prefix)
-        num_source_tokens = len(request.source_ids)
-        return Sentence(
-            request.key,
-            request.options,
-            self._model.policy.rule(request.options),
-            num_source_tokens,
-            request.options.longest_answer(num_source_tokens, longest),
-            len(request.target_prefix),
-        )
 
     def _bucket_for(self, sentences: Sequence[Sentence]) -> Bucket:
         """The smallest bucket that holds sentences; at least one."""
@@ -222,9 +210,7 @@ class SlotCohort:
             if bool(failed[slot]) or not ranked:
                 finished.append(Finished(sentence.key, None, DecodingError(NO_TOKEN)))
                 continue
-            best = ranked[0]
-            answer = Hypothesis(best.token_ids, best.score, best.finish_reason, tuple(ranked[1:]))
-            finished.append(Finished(sentence.key, answer))
+            finished.append(Finished(sentence.key, Hypothesis.ranked(ranked)))
         return finished
 
     def _make_room(self) -> None:

@@ -99,7 +99,7 @@ class SlotModel:
         self._device = device
         self._idle_bytes = idle_bytes
         self._idle: list[SlotStep] = []  # the one used last comes last
-        never = vocabulary.never_generated if policy.forbidden is None else policy.forbidden
+        never = policy.never_generated(vocabulary.never_generated)
         constants = Constants(
             vocabulary.end_id,
             torch.tensor(list(never), dtype=torch.long, device=device),

@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import get_args
 
 import torch
 from torch import Tensor
 
-from model.decoding.options import Scoring
+from model.decoding.scoring import rule_number
 from model.decoding.sentence import Sentence
 from model.decoding.slots.buckets import Bucket
 
@@ -211,11 +210,6 @@ def upload(tensor: Tensor, device: torch.device) -> Tensor:
     if device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
-
-
-def rule_number(kind: Scoring) -> int:
-    """The value of :attr:`Setting.RULE` for a rule."""
-    return get_args(Scoring).index(kind)
 
 
 def _numbers(sentence: Sentence) -> list[float]:
