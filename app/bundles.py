@@ -50,13 +50,15 @@ class BundleFiles:
         """Load every bundle the settings name, on all processor threads of the service.
 
         Raises:
-            SettingsError: A folder is empty, or two bundles have one name.
+            SettingsError: A folder is empty, two bundles have one name, or shortlists are wanted and none has one.
             ArtifactError: A bundle is missing, damaged, foreign, or has another checksum.
             DeviceError: The device is not there or cannot run a bundle's precision.
         """
         from model.bundle import read_manifest
 
         paths = [self._path(name) for name in self._configured()]
+        if self._settings.shortlist == "on":
+            self._expect_shortlists(paths)
         names: dict[str, Path] = {}
         for path in paths if len(paths) > 1 else ():
             name = read_manifest(path).name
@@ -124,6 +126,21 @@ class BundleFiles:
 
         return build_pretrained(resolve_device(self._settings.device), self._settings.cache_dir, report=logger.info)
 
+    def _expect_shortlists(self, paths: Sequence[Path]) -> None:
+        """Refuse to start where shortlists are wanted and no bundle has one.
+
+        Raises:
+            SettingsError: That is so.
+            ArtifactError: A bundle is missing, damaged or foreign.
+        """
+        from model.bundle import read_manifest
+
+        if not any(read_manifest(path).shortlist for path in paths):
+            raise SettingsError(
+                f"{ENV_PREFIX}SHORTLIST is 'on', but {' and '.join(map(str, paths))} has no shortlist: make a bundle "
+                "that has one with 'python -m model shortlist', or switch it off"
+            )
+
     def _folders(self) -> list[Path]:
         """Folders whose bundles may be loaded while the service runs."""
         models = self._settings.models
@@ -156,9 +173,19 @@ class BundleFiles:
 
     def _load(self, path: Path, num_threads: int, sha256: str | None) -> Translator:
         # Here and not above: importing torch takes seconds, which neither --help nor a wrong setting should cost.
-        from model.bundle import resolve_device
+        from model.bundle import read_manifest, resolve_device
         from model.translator import Translator
 
         device = resolve_device(self._settings.device)
         native = self._settings.native == "auto"
-        return Translator.load(path, device=device, num_threads=num_threads, sha256=sha256, native=native)
+        shortlist = self._settings.shortlist == "on"
+        if shortlist and not read_manifest(path).shortlist:
+            logger.warning(
+                "a bundle has no shortlist: its whole vocabulary is used", extra={"fields": {"file": path.name}}
+            )
+            shortlist = False
+        if shortlist and device.startswith("cuda"):
+            logger.warning("on a GPU shortlists are not used", extra={"fields": {"file": path.name}})
+        return Translator.load(
+            path, device=device, num_threads=num_threads, sha256=sha256, native=native, shortlist=shortlist
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from model.translator import Translator
 
 Pair = tuple[str, str]
+
+_ROUTES_REMEMBERED = 1000
+"""Spellings of pairs whose model is remembered."""
 
 
 @dataclass(eq=False)
@@ -52,6 +56,8 @@ class Registry:
         """Empty."""
         self._models: list[LoadedModel] = []
         self._pairs = LanguagePairs()
+        # Telling what codes mean takes a tenth of a short request's time, and callers ask for the same few.
+        self._routes = functools.lru_cache(_ROUTES_REMEMBERED)(self._find_route)
 
     def __iter__(self) -> Iterator[LoadedModel]:
         """The models in order."""
@@ -79,7 +85,7 @@ class Registry:
         """
         shadowed = merge(_in_common(model.manifest.directions, one.manifest.directions) for one in self._models)
         self._models.append(model)
-        self._pairs = merge(one.manifest.directions for one in self._models)
+        self._changed()
         return shadowed
 
     def remove(self, name: str) -> LoadedModel | None:
@@ -91,7 +97,7 @@ class Registry:
         model = next((one for one in self._models if one.name == name), None)
         if model is not None:
             self._models.remove(model)
-            self._pairs = merge(one.manifest.directions for one in self._models)
+            self._changed()
         return model
 
     def route(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
@@ -104,6 +110,13 @@ class Registry:
         Raises:
             UnsupportedPair: No pair fits, or several do.
         """
+        return self._routes(source, target)
+
+    def _changed(self) -> None:
+        self._pairs = merge(one.manifest.directions for one in self._models)
+        self._routes.cache_clear()
+
+    def _find_route(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
         if source is None and target is None and len(self._pairs.any_to_any) > 2:
             raise UnsupportedPair(source, target, self._pairs)  # not worth listing some ten thousand pairs for
         found = [(model, pair) for model in self._models for pair in model.manifest.directions.find(source, target)]

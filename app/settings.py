@@ -96,6 +96,9 @@ class Settings(BaseModel):
     native: Literal["auto", "off"] = "auto"
     """The compiled decoder: auto (where processor, compiler and model allow it) or off, which leaves all to torch."""
 
+    shortlist: Literal["on", "off"] = "off"
+    """Whether a sentence's answer is made of likely translations of its own tokens only: faster on processors."""
+
     cache_dir: Path | None = None
     """Folder for bundles built at start; ~/.cache/verso unless set."""
 

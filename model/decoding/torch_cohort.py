@@ -6,6 +6,7 @@ Who joins takes its first step alone; from then on everybody steps together. Wha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 
 import torch
@@ -18,6 +19,7 @@ from model.decoding.greedy import GreedySearch
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import Choice, DecodingRequest, Finished, Past, Sentence
 from model.decoding.state import DecoderState, widen
+from model.shortlist import Shortlist
 
 _GROWTH = 32
 """Columns of the history added at once when it is full, and dropped at once when as many are no longer needed."""
@@ -33,6 +35,8 @@ class TorchCohort:
         longest_target: Tokens the model can produce at all, forced ones included.
         device: Where the model lives.
         policy: The model's way of decoding.
+        shortlist: What sentences choose their tokens from, where that is not the whole vocabulary. Here it saves
+            nothing: it is for the same answers as the compiled decoder's.
     """
 
     def __init__(
@@ -43,12 +47,14 @@ class TorchCohort:
         longest_target: int,
         device: torch.device,
         policy: DecodingPolicy = DecodingPolicy(),  # noqa: B008  (frozen)
+        shortlist: Shortlist | None = None,
     ) -> None:
         self._state = state
         self._vocabulary = vocabulary
         self._longest_target = longest_target
         self._device = device
         self._policy = policy
+        self._shortlist = shortlist
         never = policy.never_generated(vocabulary.never_generated)
         token_filter = TokenFilter(never, vocabulary.end_id, device)
         self._search: GreedySearch | BeamSearch = (
@@ -61,6 +67,7 @@ class TorchCohort:
         none = torch.empty(0, dtype=torch.long, device=device)
         self._tokens = none  # (N, K): the next input of every row
         self._history = none  # (N, K, capacity): inputs by column, the newest of all rows in one
+        self._left_out = none  # (N, 1, V): with a shortlist, True where a token is no candidate of the sentence
 
     @property
     def width(self) -> int:
@@ -119,18 +126,29 @@ class TorchCohort:
             [[self._vocabulary.start_id, *request.target_prefix] for request in requests], device=self._device
         )
         logits = self._state.join([request.source_ids for request in requests], inputs)
+        left_out = None if self._shortlist is None else self._without_candidates(self._shortlist, requests, logits)
+        if left_out is not None:
+            logits.masked_fill_(left_out, -math.inf)
         choice = self._search.first(logits, Past(joining, inputs.unsqueeze(1), inputs.size(1)))
-        self._append(joining, inputs, choice)
+        self._append(joining, inputs, choice, left_out)
         offset = len(self._sentences) - len(joining)
         finished = {offset + index: outcome for index, outcome in choice.finished.items()}
         return self._retire(finished)
 
-    def _append(self, joining: list[Sentence], inputs: Tensor, choice: Choice) -> None:
+    def _without_candidates(self, shortlist: Shortlist, requests: Sequence[DecodingRequest], logits: Tensor) -> Tensor:
+        """Where a token is no candidate of its sentence, (n, 1, V)."""
+        left_out = torch.ones(len(requests), 1, logits.size(-1), dtype=torch.bool)
+        for row, request in zip(left_out, requests, strict=True):
+            row[0, torch.from_numpy(shortlist.candidates(request.source_ids))] = False
+        return left_out.to(self._device)
+
+    def _append(self, joining: list[Sentence], inputs: Tensor, choice: Choice, left_out: Tensor | None) -> None:
         """Put sentences that took their first step beside the others, their inputs at the newest columns."""
         if not self._sentences:
             self._columns = inputs.size(1)
             self._tokens = choice.tokens.new_empty(0, self.width)
             self._history = choice.tokens.new_zeros(0, self.width, _GROWTH)
+            self._left_out = self._left_out if left_out is None else left_out[:0]
         column = self._columns - inputs.size(1)
         for sentence in joining:
             sentence.start = column
@@ -139,10 +157,14 @@ class TorchCohort:
         self._sentences = [*self._sentences, *joining]
         self._tokens = torch.cat([self._tokens, choice.tokens])
         self._history = torch.cat([self._history, history])
+        if left_out is not None:
+            self._left_out = torch.cat([self._left_out, left_out])
 
     def _step(self) -> list[Finished]:
         self._fit_columns()
         logits = self._state.step(self._tokens)
+        if self._shortlist is not None:
+            logits.masked_fill_(self._left_out, -math.inf)
         self._history[:, :, self._columns] = self._tokens
         self._columns += 1
         choice = self._search.next(logits, Past(self._sentences, self._history, self._columns))
@@ -178,4 +200,6 @@ class TorchCohort:
         kept = torch.tensor(indices, device=self._device)
         self._tokens = self._tokens[kept]
         self._history = self._history[kept]
+        if self._shortlist is not None:
+            self._left_out = self._left_out[kept]
         self._state.keep(indices)

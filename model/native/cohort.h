@@ -41,12 +41,19 @@ class Lead {
   Hands& hands_;
 };
 
+// One worker's hand in the model's memory. Without a shortlist nobody asks for slices.
+struct Hold {
+  explicit Hold(const Model& m)
+      : pages(m.pages), blocks(m.blocks), slices(m.shortlist ? m.shortlist->slices() : m.blocks) {}
+  Handful pages, blocks, slices;
+};
+
 class Cohort {
  public:
   Cohort(const Model& model, Search search) : m_(model), search_(std::move(search)) {}
   ~Cohort() {
-    Handful pages(m_.pages), blocks(m_.blocks);
-    for (Sentence& s : sentences_) release(s, pages, blocks);
+    Hold hold(m_);
+    for (Sentence& s : sentences_) release(s, hold);
   }
 
   // tokens: of each request its source, then the start token and what is forced behind it.
@@ -94,15 +101,15 @@ class Cohort {
       }
       static thread_local Work scratch;
       Lead lead(scratch.hands, helpers ? &team : nullptr);
-      Handful pages(m_.pages), blocks(m_.blocks);
-      read(own, scratch, blocks);
+      Hold hold(m_);
+      read(own, scratch, hold);
       do {
         for (size_t i = 0; i < own.size();) {
           size_t begin = i;
           int rows = 0;
           while (i < own.size() && (i == begin || rows + (int)own[i]->rows.size() <= kStepRows))
             rows += (int)own[i++]->rows.size();
-          step(own.data() + begin, (int)(i - begin), scratch, pages);
+          step(own.data() + begin, (int)(i - begin), scratch, hold.pages);
         }
         own.erase(std::remove_if(own.begin(), own.end(), [](Sentence* s) { return s->done; }), own.end());
       } while (!own.empty() && std::chrono::steady_clock::now() < until);
@@ -111,11 +118,11 @@ class Cohort {
   }
 
   void leave(const int64_t* keys, int n) {
-    Handful pages(m_.pages), blocks(m_.blocks);
+    Hold hold(m_);
     for (Sentence& s : sentences_)
       if (std::find(keys, keys + n, s.wish.key) != keys + n) {
         s.done = true;
-        release(s, pages, blocks);
+        release(s, hold);
       }
     forget_done();
   }
@@ -127,7 +134,7 @@ class Cohort {
 
  private:
   // Encode those who are new.
-  void read(const std::vector<Sentence*>& own, Work& scratch, Handful& blocks) {
+  void read(const std::vector<Sentence*>& own, Work& scratch, Hold& hold) {
     std::vector<Source> sources;
     int tokens = 0;
     for (Sentence* s : own) {
@@ -138,11 +145,22 @@ class Cohort {
         tokens = 0;
       }
       for (int i = 0; i < blocks_of((int)s->source.size()); i++)
-        s->memory.push_back(blocks.take());
+        s->memory.push_back(hold.blocks.take());
+      if (m_.shortlist) shorten(*s, scratch, hold.slices);
       sources.push_back({s->source.data(), (int)s->source.size(), s->memory.data()});
       tokens += (int)s->source.size();
     }
     if (tokens) encode(m_, sources.data(), (int)sources.size(), scratch);
+  }
+
+  // Pack the columns of a sentence's own candidates.
+  void shorten(Sentence& s, Work& scratch, Handful& slices) {
+    s.own = m_.shortlist->own(s.source, scratch.marks);
+    s.never = m_.shortlist->places(s.own, search_.never);
+    for (size_t i = 0; i < s.own.size(); i += 64) {
+      s.slices.push_back(slices.take());
+      m_.shortlist->fill(s.slices.back(), s.own.data() + i, (int)std::min<size_t>(64, s.own.size() - i));
+    }
   }
 
   void step(Sentence* const* own, int n, Work& scratch, Handful& pages) {
@@ -162,8 +180,18 @@ class Cohort {
     for (int i = 0; i < n; first += own[i++]->rows.size())
       beams.push_back({own[i]->memory.data(), (int)own[i]->source.size(), rows.data() + first, (int)own[i]->rows.size()});
     const float* x = advance(m_, beams, scratch);
-    multiply_and_read(m_.out, x, m_.C, (int)rows.size(), scratch.hands,
+    const Linear& first_read = m_.shortlist ? m_.shortlist->common() : m_.out;
+    multiply_and_read(first_read, x, m_.C, (int)rows.size(), scratch.hands,
                       [&](int row, float* values, int place) { readers[row].read(values, place); });
+    first = 0;
+    for (int i = 0; i < n; first += own[i++]->rows.size()) {
+      int place = first_read.nb * 64;
+      for (const void* slice : own[i]->slices) {
+        read_more(m_.out, Shortlist::columns(slice), x, m_.C, (int)first, (int)own[i]->rows.size(), scratch.hands,
+                  [&](int row, float* values) { readers[row].read(values, place); });
+        place += 64;
+      }
+    }
     first = 0;
     for (int i = 0; i < n; i++) {
       size_t num_rows = own[i]->rows.size();
@@ -175,7 +203,7 @@ class Cohort {
   void collect() {
     outcomes_.clear();
     scores_.clear();
-    Handful pages(m_.pages), blocks(m_.blocks);
+    Hold hold(m_);
     for (Sentence& s : sentences_) {
       if (!s.done) continue;
       size_t num = s.failed ? 0 : std::min(s.pool.size(), (size_t)s.wish.num_hypotheses);
@@ -188,7 +216,7 @@ class Cohort {
         outcomes_.insert(outcomes_.end(), s.pool[i].tokens.begin(), s.pool[i].tokens.end());
         scores_.push_back(s.pool[i].score);
       }
-      release(s, pages, blocks);
+      release(s, hold);
     }
     forget_done();
   }
@@ -198,10 +226,12 @@ class Cohort {
                      sentences_.end());
   }
 
-  static void release(Sentence& s, Handful& pages, Handful& blocks) {
-    for (Row& row : s.rows) Search::release(row.pages, pages);
-    for (MemoryBlock* block : s.memory) blocks.give(block);
+  static void release(Sentence& s, Hold& hold) {
+    for (Row& row : s.rows) Search::release(row.pages, hold.pages);
+    for (MemoryBlock* block : s.memory) hold.blocks.give(block);
+    for (void* slice : s.slices) hold.slices.give(slice);
     s.memory.clear();
+    s.slices.clear();
   }
 
   const Model& m_;

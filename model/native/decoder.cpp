@@ -4,6 +4,7 @@
 // - Several steps are one call: no operator is dispatched, nothing is allocated for each (cohort.h).
 // - int8 products use VNNI with weights packed in blocks of 64 outputs; a row's scale comes from the row itself (products.h).
 // - Logits are read while they are warm and never stored (search.h).
+// - Where a shortlist is given, only the logits a sentence can need are computed (shortlist.h).
 // - Rows do not know of each other: every row has its own keys and values, page by page, and as many as it needs.
 //   Nothing is padded; joining, leaving and reordering a beam move pointers (layers.h, memory.h).
 // - Threads share sentences, not products, so that they never wait for each other within a step (pool.h).
@@ -117,6 +118,19 @@ void* verso_model(const int32_t* numbers, const float* factors, const float* con
   });
   return code ? nullptr : m.release();
 }
+// From now on sentences choose among their candidates only: `always` and the lists of their tokens. All tokens of a list
+// ascend. output: the last of the model's products, whose weights must outlive it.
+int32_t verso_shorten(void* model, const LinearSource* output, const int32_t* offsets, const int32_t* ids,
+                      const int32_t* always, int32_t num_always) {
+  return guarded([&] {
+    auto* m = static_cast<Model*>(model);
+    const void* rows = output->rounded ? (const void*)output->rounded : output->weight;
+    m->shortlist = std::make_unique<Shortlist>(
+        m->out, rows, std::vector<int32_t>(offsets, offsets + m->source_vocab + 1),
+        std::vector<int32_t>(ids, ids + offsets[m->source_vocab]), std::vector<int32_t>(always, always + num_always));
+    m->count();
+  });
+}
 void verso_model_free(void* model) { delete static_cast<Model*>(model); }
 
 // never: tokens that are never generated, in ascending order.
@@ -125,7 +139,8 @@ void* verso_cohort(const void* model, int32_t width, int32_t end, int32_t renorm
   void* made = nullptr;
   guarded([&] {
     made = new Cohort(*static_cast<const Model*>(model),
-                      Search{width, end, renormalise != 0, std::vector<int32_t>(never, never + num_never)});
+                      Search{width, end, renormalise != 0, std::vector<int32_t>(never, never + num_never),
+                             static_cast<const Model*>(model)->shortlist.get()});
   });
   return made;
 }

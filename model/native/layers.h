@@ -7,11 +7,13 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "attention.h"
 #include "memory.h"
 #include "products.h"
+#include "shortlist.h"
 
 struct Norm {
   std::vector<float> g, b;
@@ -60,6 +62,9 @@ struct Page {
 // 16 positions of a source, as the decoder sees them: in each layer keys, [C][16], and behind them values, [16][C].
 using MemoryBlock = void;
 
+// Columns a sentence has for itself, about.
+constexpr int kOwn = 256;
+
 struct Model {
   int C, V, act;
   int EH, EF, E;  // heads, width and layers of the encoder
@@ -72,6 +77,7 @@ struct Model {
   std::vector<DecoderLayer> decoder;
   Norm en, dn;
   Linear out;
+  std::unique_ptr<Shortlist> shortlist;  // where there is one
   double source_work = 0, step_work = 0;  // multiply-adds of one source token, and of one row's step
   mutable Chunks pages, blocks;
 
@@ -82,7 +88,7 @@ struct Model {
     pages.set_size(64 + (size_t)L * 2 * C * number);
     blocks.set_size(L * block_layer() * number);
     source_work = E * ((double)C * (4 * C + 2 * EF)) + L * 2.0 * C * C;
-    step_work = L * ((double)C * (6 * C + 2 * F)) + (double)C * V;
+    step_work = L * ((double)C * (6 * C + 2 * F)) + (double)C * (shortlist ? shortlist->common().n + kOwn : V);
   }
 };
 
@@ -90,6 +96,7 @@ struct Model {
 struct Work {
   Hands hands;
   Aligned<float> x, y, qkv, context, hidden, scores, keys;
+  std::vector<uint64_t> marks;
 };
 
 // Where a product reads: the rows themselves, or what their norm makes of them where norms come first.

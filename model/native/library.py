@@ -128,6 +128,7 @@ def _with_types(library: ctypes.CDLL) -> ctypes.CDLL:
     for name, result, arguments in (
         ("verso_model", pointer, [pointer, pointer, pointer, ctypes.POINTER(LinearSource), pointer]),
         ("verso_model_free", None, [pointer]),
+        ("verso_shorten", number, [pointer, ctypes.POINTER(LinearSource), pointer, pointer, pointer, number]),
         ("verso_cohort", pointer, [pointer, number, number, number, pointer, number]),
         ("verso_cohort_free", None, [pointer]),
         ("verso_join", number, [pointer, ctypes.POINTER(Request), number, pointer]),

@@ -8,11 +8,13 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from model.config import ModelConfig
 from model.native.library import LinearSource, check, load_library
+from model.shortlist import Shortlist
 
 _ACTIVATIONS = {"relu": 1, "silu": 2}
 
@@ -24,9 +26,12 @@ class NativeModel:
         library: The library.
         module: The model, scripted or not, on the CPU, in float32 or int8.
         config: Its architecture, one :func:`supports` says yes to.
+        shortlist: What sentences choose their tokens from, where that is not the whole vocabulary.
     """
 
-    def __init__(self, library: ctypes.CDLL, module: Any, config: ModelConfig) -> None:
+    def __init__(
+        self, library: ctypes.CDLL, module: Any, config: ModelConfig, shortlist: Shortlist | None = None
+    ) -> None:
         self.library = library
         self.vocab_size = config.target_vocab_size
         self._source_vocab_size = config.source_vocab_size
@@ -45,6 +50,10 @@ class NativeModel:
             scales = pointer(weight.q_per_channel_scales().float())
             return LinearSource(None, pointer(weight.int_repr()), scales, bias, *weight.shape)
 
+        def norm_pointers(norm: Any) -> list[int]:
+            # One gain for all columns is the same gain for each.
+            return [pointer(part.expand(config.d_model)) for part in (norm.weight, norm.bias)]
+
         linears: list[LinearSource] = []
         norms: list[int] = []
         for stack, num_layers, middle in (
@@ -58,11 +67,12 @@ class NativeModel:
                 linears += [linear(f"{layer}.feed_forward.{part}") for part in ("wide", "narrow")]
                 for name in ("self_attention", *(["cross_attention"] if middle else []), "feed_forward"):
                     norm = _part(module, f"{layer}.{name}_norm")
-                    norms += [pointer(norm.weight), pointer(norm.bias)]
+                    norms += norm_pointers(norm)
         if config.norm == "pre":
             for name in ("encoder_norm", "decoder_norm"):
                 norm = _part(module, name)
-                norms += [pointer(norm.weight), pointer(norm.bias)]
+                norms += norm_pointers(norm)
+        first_of_output = len(alive)
         linears.append(linear("output"))
         source, target = module.source_embedding, module.target_embedding
         self._tables = [
@@ -94,6 +104,11 @@ class NativeModel:
             raise MemoryError("There is no memory for the packed weights.")
         self.handle = handle
         weakref.finalize(self, library.verso_model_free, handle)
+        if shortlist is not None:
+            self._output = alive[first_of_output:]  # sentences' columns are taken from it
+            arrays = [np.ascontiguousarray(part) for part in (shortlist.offsets, shortlist.ids, shortlist.always)]
+            places = [part.ctypes.data_as(ctypes.c_void_p) for part in arrays]
+            check(library.verso_shorten(handle, ctypes.byref(linears[-1]), *places, len(shortlist.always)))
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
         """Logits after each token of a target, start token included: (T, V). The library itself never stores any.
@@ -114,15 +129,18 @@ def supports(config: ModelConfig) -> bool:
     heads = (config.num_heads, config.decoder_stack.num_heads)
     return (
         config.activation in _ACTIVATIONS
+        and config.norm in ("pre", "post")
         and not config.embedding_norm
         and all(config.d_model // count % 16 == 0 for count in heads)
     )
 
 
-def make_native_model(module: nn.Module | Any, config: ModelConfig) -> NativeModel | None:
+def make_native_model(
+    module: nn.Module | Any, config: ModelConfig, shortlist: Shortlist | None = None
+) -> NativeModel | None:
     """A model packed for the library, or None where the processor, the compiler or the architecture is another."""
     library = load_library()
-    return None if library is None or not supports(config) else NativeModel(library, module, config)
+    return None if library is None or not supports(config) else NativeModel(library, module, config, shortlist)
 
 
 def _part(module: Any, path: str) -> Any:

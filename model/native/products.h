@@ -12,6 +12,13 @@
 #include "memory.h"
 #include "team.h"
 
+// 64 outputs of a product: packed weights, and what stands behind the sums.
+struct Columns {
+  const void* weights;
+  const float *scale, *bias;
+  const int32_t* comp;
+};
+
 // A product with a weight matrix of n outputs and k inputs, packed in blocks of 64 outputs (nb of them): for float32
 // [block][input][64], for int8 [block][four inputs][64][4], which is what one VNNI instruction reads. Outputs beyond n in
 // the last block come out as `beyond`.
@@ -21,6 +28,10 @@ struct Linear {
   Aligned<int8_t> w8;
   Aligned<float> w32, scale, bias;
   Aligned<int32_t> comp;
+  Columns block(int b) const {
+    if (q) return {w8.data() + (size_t)b * k4 * 256, scale.data() + b * 64, bias.data() + b * 64, comp.data() + b * 64};
+    return {w32.data() + (size_t)b * k * 64, nullptr, bias.data() + b * 64, nullptr};
+  }
   void shape(int n_, int k_, const float* b, float beyond) {
     n = n_;
     k = k_;
@@ -199,28 +210,26 @@ struct Input {
   }
 };
 
-// Rows [r, r + m) times block b; m is 1 to 6.
-inline void tile(const Linear& l, const float* x, int ldx, const Input& input, int r, int m, int b, float* out, int ldo,
-                 int cols, int act, const float* res) {
-  const float* bias = l.bias.data() + b * 64;
+// Rows [r, r + m) times 64 outputs of a product, or of one that is packed like it; m is 1 to 6.
+inline void tile(const Linear& l, const Columns& b, const float* x, int ldx, const Input& input, int r, int m, float* out,
+                 int ldo, int cols, int act, const float* res) {
   if (l.q) {
     int kp = l.k4 * 4;
     const uint8_t* a = input.bytes.data() + (size_t)r * kp;
-    const int8_t* w = l.w8.data() + (size_t)b * l.k4 * 256;
-    const float *sx = input.worth.data() + r, *sw = l.scale.data() + b * 64;
-    const int32_t* comp = l.comp.data() + b * 64;
-#define T8(m)                                                                      \
-  case m:                                                                          \
-    tile8<m>(a, kp, w, l.k4, sx, sw, comp, bias, out, ldo, cols, act, res); \
+    const int8_t* w = static_cast<const int8_t*>(b.weights);
+    const float* sx = input.worth.data() + r;
+#define T8(m)                                                                             \
+  case m:                                                                                 \
+    tile8<m>(a, kp, w, l.k4, sx, b.scale, b.comp, b.bias, out, ldo, cols, act, res); \
     break;
     switch (m) { T8(1) T8(2) T8(3) T8(4) T8(5) T8(6) }
 #undef T8
   } else {
     const float* a = x + (size_t)r * ldx;
-    const float* w = l.w32.data() + (size_t)b * l.k * 64;
-#define T32(m)                                                     \
-  case m:                                                          \
-    tile32<m>(a, ldx, w, l.k, bias, out, ldo, cols, act, res); \
+    const float* w = static_cast<const float*>(b.weights);
+#define T32(m)                                                       \
+  case m:                                                            \
+    tile32<m>(a, ldx, w, l.k, b.bias, out, ldo, cols, act, res); \
     break;
     switch (m) { T32(1) T32(2) T32(3) T32(4) T32(5) T32(6) }
 #undef T32
@@ -263,7 +272,7 @@ inline void multiply(const Linear& l, const float* x, int ldx, int rows, float* 
     for (int r = 0, m; r < rows; r += m) {
       m = tile_rows(rows - r);
       size_t place = (size_t)r * ldo + b * 64;
-      tile(l, x, ldx, hands.input, r, m, b, out + place, ldo, cols, act, res ? res + place : nullptr);
+      tile(l, l.block(b), x, ldx, hands.input, r, m, out + place, ldo, cols, act, res ? res + place : nullptr);
     }
   });
 }
@@ -280,7 +289,7 @@ inline void multiply_and_read(const Linear& l, const float* x, int ldx, int rows
     each_block(l, rows, hands.team, [&](int b) {
       for (int r = 0, m; r < rows; r += m) {
         m = tile_rows(rows - r);
-        tile(l, x, ldx, hands.input, r, m, b, out + (size_t)r * width + b * 64, width, 64, NONE, nullptr);
+        tile(l, l.block(b), x, ldx, hands.input, r, m, out + (size_t)r * width + b * 64, width, 64, NONE, nullptr);
       }
     });
     for (int r = 0; r < rows; r++)
@@ -291,7 +300,19 @@ inline void multiply_and_read(const Linear& l, const float* x, int ldx, int rows
   for (int b = 0; b < l.nb; b++)
     for (int r = 0, m; r < rows; r += m) {
       m = tile_rows(rows - r);
-      tile(l, x, ldx, hands.input, r, m, b, values, 64, 64, NONE, nullptr);
+      tile(l, l.block(b), x, ldx, hands.input, r, m, values, 64, 64, NONE, nullptr);
       for (int i = 0; i < m; i++) read(r + i, values + i * 64, b * 64);
     }
+}
+
+// Rows [first, first + rows) of the same input, once more, times 64 outputs that are packed like those of `l`.
+template <typename Read>
+inline void read_more(const Linear& l, const Columns& columns, const float* x, int ldx, int first, int rows,
+                      const Hands& hands, Read read) {
+  alignas(64) float values[6 * 64];
+  for (int r = first, m; r < first + rows; r += m) {
+    m = tile_rows(first + rows - r);
+    tile(l, columns, x, ldx, hands.input, r, m, values, 64, 64, NONE, nullptr);
+    for (int i = 0; i < m; i++) read(r + i, values + i * 64);
+  }
 }

@@ -22,7 +22,7 @@ struct Candidate {
 // Reads one row's logits once and keeps what the choice needs: the best, and the logarithm of the sum of all powers.
 class Reader {
  public:
-  // own: tokens forbidden to this row, in order; never: those forbidden to all. Renormalising, the total is taken of what is
+  // own: places forbidden to this row, in order; never: those forbidden to all. Renormalising, the total is taken of what is
   // not forbidden.
   Reader(int wanted, bool totals, bool renormalise, const std::vector<int32_t>& never, std::vector<int32_t> own)
       : wanted_(wanted), totals_(totals), renormalise_(renormalise), own_(std::move(own)) {
@@ -61,7 +61,7 @@ class Reader {
   bool broken() const { return broken_; }
   float total() const { return begun_ ? reference_ + std::log(_mm512_reduce_add_ps(sum_)) : -INFINITY; }
 
-  // The likeliest token, the first of equals; -1 where all are forbidden.
+  // The place of the likeliest token, the first of equals; -1 where all are forbidden.
   Candidate top() const {
     alignas(64) float values[16];
     alignas(64) int32_t where[16];
@@ -73,7 +73,7 @@ class Reader {
         best = {values[i], where[i] + i, 0};
     return best;
   }
-  // The `wanted` likeliest, best first.
+  // The `wanted` likeliest places, best first.
   const std::vector<Candidate>& best() const { return best_; }
 
  private:
@@ -141,6 +141,8 @@ struct Sentence {
   Request wish;
   std::vector<int32_t> source, prefix;  // prefix: the start token and those forced behind it
   std::vector<MemoryBlock*> memory;     // of the source, once it was read
+  std::vector<int32_t> own, never;      // with a shortlist: candidates that are not common; places that are never chosen
+  std::vector<void*> slices;            // with a shortlist: the own candidates' columns
   std::vector<Row> rows;
   std::vector<Hypothesis> pool;  // hypotheses that ended, best first
   bool leader_ended = false, done = false, failed = false;
@@ -161,17 +163,19 @@ struct Sentence {
   }
 };
 
-// How a cohort chooses.
+// How a cohort chooses. A token's place is its number, or with a shortlist where it stands among the candidates.
 struct Search {
   int width;
   int32_t end;
   bool renormalise;
   std::vector<int32_t> never;  // in order
+  const Shortlist* shortlist;
 
   Reader reader(const Sentence& s, const Row& row) const {
     if (row.pages.size() < s.prefix.size()) return Reader(0, false, false, {}, {});
     bool beam = width > 1;
-    return Reader(beam ? 2 * width : 1, beam || s.wish.return_scores, renormalise, never, forbidden(s, row));
+    return Reader(beam ? 2 * width : 1, beam || s.wish.return_scores, renormalise, shortlist ? s.never : never,
+                  forbidden(s, row));
   }
 
   // Choose for one sentence, whose rows were read.
@@ -189,6 +193,7 @@ struct Search {
   }
 
  private:
+  // Places.
   std::vector<int32_t> forbidden(const Sentence& s, const Row& row) const {
     std::vector<int32_t> out;
     if (s.num_generated() < s.wish.min_new_tokens) out.push_back(end);
@@ -200,8 +205,10 @@ struct Search {
           out.push_back(tokens[start + size - 1]);
       std::sort(out.begin(), out.end());
     }
-    return out;
+    return shortlist ? shortlist->places(s.own, out) : out;
   }
+
+  int32_t token(const Sentence& s, int32_t place) const { return shortlist ? shortlist->token(s.own, place) : place; }
 
   void choose_one(Sentence& s, const Reader& reader) const {
     Row& row = s.rows[0];
@@ -210,6 +217,7 @@ struct Search {
       s.done = s.failed = true;
       return;
     }
+    best.token = token(s, best.token);
     bool last = s.at_last_place(), forced = last && s.wish.force_end;
     if (s.wish.return_scores && !forced) row.sum += best.value - reader.total();
     row.token = best.token;
@@ -237,7 +245,7 @@ struct Search {
       };
       if (only_end) add(total, end);
       else
-        for (const Candidate& c : readers[r].best()) add(c.value, c.token);
+        for (const Candidate& c : readers[r].best()) add(c.value, token(s, c.token));
     }
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.value > b.value; });

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from model.translator import Translator
 from tests.app.fakes import manifest_of
 
 
-def write(path: Path, name: str) -> Path:
+def write(path: Path, name: str, shortlist: bool = False) -> Path:
     """A file with a manifest and no model."""
+    manifest = replace(manifest_of(name, "en-de"), shortlist={"per_token": 50} if shortlist else {})
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("bundle/extra/manifest.json", manifest_of(name, "en-de").to_json())
+        archive.writestr("bundle/extra/manifest.json", manifest.to_json())
     return path
 
 
@@ -52,7 +54,16 @@ def test_one_bundle_is_loaded_with_all_threads_and_its_digest(
     digest = "ab" * 32
     monkeypatch.setattr("app.bundles.usable_threads", lambda wanted: wanted)
     BundleFiles(Settings(device="cpu", model=str(tmp_path / "x.pt"), threads=3, model_sha256=digest)).load_configured()
-    assert loaded == [{"path": tmp_path / "x.pt", "device": "cpu", "num_threads": 3, "sha256": digest, "native": True}]
+    assert loaded == [
+        {
+            "path": tmp_path / "x.pt",
+            "device": "cpu",
+            "num_threads": 3,
+            "sha256": digest,
+            "native": True,
+            "shortlist": False,
+        }
+    ]
 
 
 def test_no_bundle_is_loaded_with_more_threads_than_may_be_used(
@@ -129,7 +140,16 @@ def test_a_bundle_loaded_later_takes_one_thread_and_may_be_pinned(tmp_path: Path
     source = files(models=tmp_path, threads=8)
     assert source.name_of("deep/later.pt") == "later"
     source.load("deep/later.pt", "cd" * 32)
-    assert loaded == [{"path": later.resolve(), "device": "cpu", "num_threads": 1, "sha256": "cd" * 32, "native": True}]
+    assert loaded == [
+        {
+            "path": later.resolve(),
+            "device": "cpu",
+            "num_threads": 1,
+            "sha256": "cd" * 32,
+            "native": True,
+            "shortlist": False,
+        }
+    ]
 
 
 def test_bundles_may_be_loaded_from_the_folders_of_those_listed(tmp_path: Path) -> None:
@@ -189,3 +209,35 @@ def test_a_file_that_is_no_bundle_is_told_so(tmp_path: Path) -> None:
 def test_the_native_decoder_can_be_switched_off(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
     files(model=tmp_path / "x.pt", native="off").load_configured()
     assert [call["native"] for call in loaded] == [False]
+
+
+def test_shortlists_are_used_where_they_are_wanted_and_there(
+    tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path / "a.pt", "a", shortlist=True)
+    write(tmp_path / "b.pt", "b")
+    with caplog.at_level("WARNING", logger="app.bundles"):
+        files(models=tmp_path, shortlist="on").load_configured()
+    assert [call["shortlist"] for call in loaded] == [True, False]
+    assert [record.fields for record in caplog.records] == [{"file": "b.pt"}]  # type: ignore[attr-defined]
+    loaded.clear()
+    files(models=tmp_path).load_configured()
+    assert [call["shortlist"] for call in loaded] == [False, False]
+
+
+def test_shortlists_that_no_bundle_has_are_refused(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
+    only = write(tmp_path / "a.pt", "a")
+    with pytest.raises(
+        SettingsError, match=r"VERSO_SHORTLIST is 'on', but .*a\.pt has no shortlist: .*model shortlist'"
+    ):
+        files(model=only, shortlist="on").load_configured()
+    assert loaded == []
+
+
+def test_on_a_gpu_shortlists_are_not_used_and_the_log_says_so(
+    tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
+) -> None:
+    only = write(tmp_path / "a.pt", "a", shortlist=True)
+    with caplog.at_level("WARNING", logger="app.bundles"):
+        BundleFiles(Settings(device="cuda", model=str(only), shortlist="on")).load_configured()
+    assert "on a GPU shortlists are not used" in caplog.text

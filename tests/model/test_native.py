@@ -38,6 +38,7 @@ needs_library = pytest.mark.skipif(library.load_library() is None, reason="no AV
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "pre-norm": {"norm": "pre"},
     "post-norm, silu": {"norm": "post", "activation": "silu"},
+    "one gain for all columns, no biases": {"layer_norm_gain": "scalar", "attention_bias": False},
     "untied, unscaled, halves": {
         "share_embeddings": False,
         "tie_output": False,
@@ -293,7 +294,15 @@ def test_keys_of_any_size_come_back(key: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"activation": "gelu"}, {"embedding_norm": True}, {"num_heads": 8}, {"decoder_num_heads": 8}], ids=str
+    "changes",
+    [
+        {"activation": "gelu"},
+        {"embedding_norm": True},
+        {"norm": "residual-post"},
+        {"num_heads": 8},
+        {"decoder_num_heads": 8},
+    ],
+    ids=str,
 )
 def test_what_the_library_does_not_know_is_left_to_torch(changes: dict[str, Any]) -> None:
     config = small_config(**{"d_model": 64, "num_heads": 2, **changes})

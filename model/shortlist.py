@@ -1,0 +1,127 @@
+"""Which target tokens a sentence can need, by its source tokens, so that the others' logits need not be computed.
+
+A shortlist is a table: for each source token the target tokens that are likely translations of it, and besides those
+the ones any sentence may need (Jean et al. 2015, arXiv:1412.2007, section 3.3; Mi et al. 2016, arXiv:1605.03209). A
+sentence's candidates are its own affair, never those of a batch: what stands beside a sentence changes no answer.
+
+:mod:`model.training.lexicon` learns one; ``python -m model shortlist`` puts it into a bundle.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from model.errors import ArtifactError
+
+Ids = npt.NDArray[np.int32]
+
+SHORTLIST = "shortlist.npz"
+"""Its name inside a bundle."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shortlist:
+    """Likely target tokens of every source token.
+
+    Args:
+        offsets: Where each source token's list begins in ``ids``, and where the last one ends: (V source + 1,).
+        ids: Target tokens, list after list, each in ascending order.
+        always: Target tokens every sentence may need, in ascending order, the closing token among them.
+        facts: How it was learned.
+    """
+
+    offsets: Ids
+    ids: Ids
+    always: Ids
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def candidates(self, source_ids: Sequence[int]) -> Ids:
+        """The tokens a sentence's answer may be made of, in ascending order: ``always`` and its own tokens' lists.
+
+        Args:
+            source_ids: The sentence's tokens, markers included.
+        """
+        lists = [self.ids[self.offsets[token] : self.offsets[token + 1]] for token in set(source_ids)]
+        return np.unique(np.concatenate([self.always, *lists]))
+
+    def to_bytes(self) -> bytes:
+        """The table as a compressed NumPy archive; the same table gives the same bytes."""
+        sink = io.BytesIO()
+        facts = np.frombuffer(json.dumps(self.facts, sort_keys=True).encode(), dtype=np.uint8)
+        # Lists ascend: differences are small numbers, of which half the bytes are left when they are compressed.
+        steps = np.diff(self.ids, prepend=np.int32(0))
+        np.savez_compressed(sink, lengths=np.diff(self.offsets), steps=steps, always=self.always, facts=facts)
+        return sink.getvalue()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Shortlist:
+        """Read what :meth:`to_bytes` gave.
+
+        Raises:
+            ArtifactError: It is damaged, or none of ours.
+        """
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+                lengths, steps, always = (_whole(arrays[name], name) for name in ("lengths", "steps", "always"))
+                facts = json.loads(arrays["facts"].tobytes())
+        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            raise ArtifactError(f"The vocabulary shortlist is damaged ({error}); {_AGAIN}.") from error
+        if not isinstance(facts, dict):
+            raise ArtifactError(f"The vocabulary shortlist is damaged (facts are no mapping); {_AGAIN}.")
+        if (lengths < 0).any():
+            raise ArtifactError(f"The vocabulary shortlist is damaged (a list has a negative length); {_AGAIN}.")
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        return cls(offsets.astype(np.int32), np.cumsum(steps).astype(np.int32), always.astype(np.int32), facts)
+
+    def check(self, source_vocab_size: int, target_vocab_size: int, end_id: int) -> None:
+        """Refuse a table that is not for this model, or that would leave a sentence without an end.
+
+        Args:
+            source_vocab_size: Source tokens of the model.
+            target_vocab_size: Target tokens of the model.
+            end_id: The closing token.
+
+        Raises:
+            ArtifactError: It is not; the message says why.
+        """
+        fault = self._fault(source_vocab_size, target_vocab_size, end_id)
+        if fault is not None:
+            raise ArtifactError(f"The vocabulary shortlist does not fit the model: {fault}; {_AGAIN}.")
+
+    def _fault(self, source_vocab_size: int, target_vocab_size: int, end_id: int) -> str | None:
+        if len(self.offsets) != source_vocab_size + 1:
+            return f"it has lists for {len(self.offsets) - 1} source tokens and the model has {source_vocab_size}"
+        if self.offsets[0] != 0 or self.offsets[-1] != len(self.ids) or (np.diff(self.offsets) < 0).any():
+            return "its lists do not follow each other"
+        for name, tokens in (("a list", self.ids), ("always", self.always)):
+            if len(tokens) and not 0 <= tokens.min() <= tokens.max() < target_vocab_size:
+                return f"{name} names a token the model does not have; it has {target_vocab_size}"
+        first_of_a_list = np.zeros(len(self.ids) + 1, dtype=bool)
+        first_of_a_list[self.offsets] = True
+        if (np.diff(self.always) <= 0).any() or (np.diff(self.ids) <= 0)[~first_of_a_list[1:-1]].any():
+            return "its tokens do not ascend"
+        if end_id not in self.always:
+            return f"the closing token {end_id} is not among those that are always there"
+        return None
+
+
+_AGAIN = "make it again with 'python -m model shortlist'"
+
+
+def _whole(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:
+    """One row of whole numbers.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(f"{name} is no row of whole numbers")
+    return array.astype(np.int64)

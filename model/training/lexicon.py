@@ -1,0 +1,230 @@
+"""Which target tokens translate which source tokens, learned from sentence pairs: IBM Model 1 (Brown et al. 1993).
+
+Every target token is explained by the source tokens of its sentence, in shares that a few rounds of
+expectation-maximisation settle. Markers and the closing token, which all sources have, take what no word explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from model.bundle import Manifest
+from model.config import ModelConfig
+from model.errors import ConfigError, DataError
+from model.shortlist import Shortlist
+from model.tokenizer import TextTokenizer
+from model.training.corpus import Pair
+
+Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]
+"""Wraps an iterable, with a label and its length, in a progress bar."""
+
+Links = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
+"""Numbers of (source token, target token) pairs, target position by target position, and where each position begins."""
+
+_LINKS_AT_ONCE = 4_000_000
+_WORD_START = "\u2581"
+
+
+@dataclass(frozen=True)
+class ShortlistSettings:
+    """How large a shortlist becomes.
+
+    Args:
+        per_token: Target tokens kept for each source token, the likeliest ones.
+        min_probability: Less likely translations are left out.
+        frequent: Target tokens every sentence may use, the most frequent ones.
+        iterations: Rounds of expectation-maximisation.
+        max_links: Pairs of a source and a target token looked at; further sentences are left out. Bounds memory: each
+            takes some 30 bytes.
+
+    Raises:
+        ConfigError: A value is out of its bounds.
+    """
+
+    per_token: int = 100
+    min_probability: float = 1e-4
+    frequent: int = 500
+    iterations: int = 5
+    max_links: int = 60_000_000
+
+    def __post_init__(self) -> None:
+        for name, low in (("per_token", 1), ("frequent", 0), ("iterations", 1), ("max_links", 1)):
+            if getattr(self, name) < low:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least {low}.")
+        if not 0.0 <= self.min_probability < 1.0:
+            raise ConfigError(f"min_probability is {self.min_probability}; it must be at least 0 and below 1.")
+
+
+def learn_for_model(
+    manifest: Manifest,
+    tokenizer: TextTokenizer,
+    pairs: Sequence[Pair],
+    languages: tuple[str, str],
+    settings: ShortlistSettings = ShortlistSettings(),
+    progress: Progress = lambda items, label, total: items,
+) -> Shortlist:
+    """Learn a shortlist for a model, from text, in all its directions between two languages.
+
+    One table serves both directions: most pieces belong to one language, and the others have lists for both.
+
+    Args:
+        manifest: The model's.
+        tokenizer: The model's.
+        pairs: Sentences in the two languages.
+        languages: The two languages.
+        settings: How large it becomes.
+        progress: Wraps an iterable in a progress bar.
+
+    Raises:
+        ConfigError: The model translates neither language into the other.
+        DataError: There are no pairs.
+    """
+    directions = [pair for pair in (languages, languages[::-1]) if pair in manifest.directions]
+    if not directions:
+        raise ConfigError(
+            f"The corpora are in {languages[0]} and {languages[1]}; the model has {manifest.directions.describe()}."
+        )
+    encoded: list[tuple[list[int], list[int]]] = []
+    for first, second in progress(pairs, "encoding", len(pairs)):
+        for source, target in directions:
+            texts = (first, second) if (source, target) == languages else (second, first)
+            encoded.append((tokenizer.encode(texts[0], target, source), tokenizer.encode_target(texts[1])))
+    seen = sorted({token for _, target in encoded for token in target})
+    pieces = tokenizer.target_pieces(seen)
+    # With these any word can be spelled, a name that has to be inflected for one.
+    letters = [token for token, piece in zip(seen, pieces, strict=True) if len(piece.removeprefix(_WORD_START)) <= 1]
+    config = ModelConfig.from_dict(manifest.architecture)
+    shortlist = learn_shortlist(
+        encoded,
+        config.source_vocab_size,
+        config.target_vocab_size,
+        end_id=tokenizer.end_id,
+        never=manifest.policy.never_generated(tokenizer.never_generated),
+        always=letters,
+        shared=config.source_vocab_size == config.target_vocab_size and tokenizer.pieces(seen) == pieces,
+        settings=settings,
+        progress=progress,
+    )
+    sample = encoded[:: max(1, len(encoded) // 1000)]
+    candidates = sum(len(shortlist.candidates(source)) for source, _ in sample) / len(sample)
+    facts = {"directions": [list(pair) for pair in directions], "candidates": round(candidates, 1)}
+    return replace(shortlist, facts={**shortlist.facts, **facts})
+
+
+def learn_shortlist(
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    source_vocab_size: int,
+    target_vocab_size: int,
+    *,
+    end_id: int,
+    never: Collection[int] = (),
+    always: Collection[int] = (),
+    shared: bool = False,
+    settings: ShortlistSettings = ShortlistSettings(),
+    progress: Progress = lambda items, label, total: items,
+) -> Shortlist:
+    """Learn a shortlist.
+
+    Args:
+        pairs: Source and target tokens of each pair of sentences, in every direction of the model.
+        source_vocab_size: Source tokens of the model.
+        target_vocab_size: Target tokens of the model.
+        end_id: The closing token, which every sentence may use.
+        never: Tokens that are never generated, which no list needs.
+        always: Tokens every sentence may use, besides the most frequent ones.
+        shared: Whether a token means the same in source and target: each is then on its own list, so that names,
+            numbers and bytes can be copied.
+        settings: How large it becomes.
+        progress: Wraps an iterable in a progress bar.
+
+    Raises:
+        DataError: There are no pairs.
+    """
+    pairs = [pair for pair in pairs if pair[0] and pair[1]]
+    if not pairs:
+        raise DataError("There are no sentence pairs to learn a shortlist from.")
+    counts = np.bincount(np.concatenate([np.asarray(target, np.int32) for _, target in pairs]))
+    kept: list[tuple[Sequence[int], Sequence[int]]] = []
+    num_links = 0
+    for pair in pairs:
+        num_links += len(pair[0]) * len(pair[1])
+        if num_links > settings.max_links and kept:
+            break
+        kept.append(pair)
+    sources, targets, shares = _translations(kept, target_vocab_size, settings.iterations, progress)
+
+    wanted = np.ones(target_vocab_size, dtype=bool)
+    wanted[[*never, end_id]] = False
+    frequent = [int(token) for token in np.argsort(-counts, kind="stable") if counts[token] and wanted[token]]
+    everywhere = {token for token in (*frequent[: settings.frequent], *always) if wanted[token]} | {end_id}
+    wanted[list(everywhere)] = False
+
+    likely = (shares >= settings.min_probability) & _among_the_first(sources, shares, settings.per_token)
+    likely &= wanted[targets]
+    keys = sources[likely].astype(np.int64) * target_vocab_size + targets[likely]
+    if shared:
+        copied = np.flatnonzero(wanted)
+        keys = np.concatenate([keys, copied * target_vocab_size + copied])
+    keys = np.unique(keys)
+    lengths = np.bincount(keys // target_vocab_size, minlength=source_vocab_size)
+    return Shortlist(
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
+        (keys % target_vocab_size).astype(np.int32),
+        np.array(sorted(everywhere), dtype=np.int32),
+        {"sentence_pairs": len(kept), "always": len(everywhere), **asdict(settings)},
+    )
+
+
+def _translations(
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]], target_vocab_size: int, iterations: int, progress: Progress
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+    """Every (source, target) that occurs together, by source token, and its share of the source's translations."""
+    keys, widths = [], []
+    for source, target in progress(pairs, "pairing tokens", len(pairs)):
+        links = np.asarray(source, np.int64) * target_vocab_size + np.asarray(target, np.int64)[:, np.newaxis]
+        keys.append(links.ravel())
+        widths.append(np.full(len(target), len(source), np.int32))
+    together, numbers = np.unique(np.concatenate(keys), return_inverse=True)
+    del keys
+    chunks = list(_chunks(numbers.astype(np.int32), np.concatenate(widths)))
+    del numbers
+    sources = (together // target_vocab_size).astype(np.int32)
+    shares = np.ones(len(together))
+    for _ in range(iterations):
+        counts = np.zeros(len(together))
+        for links, begins in progress(chunks, "expectation-maximisation", len(chunks)):
+            explained = shares[links]
+            totals = np.add.reduceat(explained, begins)
+            explained /= np.repeat(totals, np.diff(begins, append=len(links)))
+            counts += np.bincount(links, weights=explained, minlength=len(together))
+        shares = counts / np.bincount(sources, weights=counts)[sources]
+    return sources, (together % target_vocab_size).astype(np.int32), shares
+
+
+def _chunks(numbers: npt.NDArray[np.int32], widths: npt.NDArray[np.int32]) -> Iterable[Links]:
+    """Links in pieces of whole target positions, so that what is computed in between stays small."""
+    ends = np.cumsum(widths, dtype=np.int64)
+    first = 0
+    while first < len(widths):
+        begin = int(ends[first] - widths[first])
+        last = max(first + 1, int(np.searchsorted(ends, begin + _LINKS_AT_ONCE, side="right")))
+        yield numbers[begin : int(ends[last - 1])], ends[first:last] - widths[first:last] - begin
+        first = last
+
+
+def _among_the_first(
+    sources: npt.NDArray[np.int32], shares: npt.NDArray[np.float64], number: int
+) -> npt.NDArray[np.bool_]:
+    """Whether each is one of the ``number`` largest of its source token."""
+    order = np.lexsort((-shares, sources))
+    lengths = np.bincount(sources)
+    begins = np.cumsum(lengths) - lengths
+    ranks = np.empty(len(sources), np.int64)
+    ranks[order] = np.arange(len(sources)) - begins[sources[order]]
+    found: npt.NDArray[np.bool_] = ranks < number
+    return found

@@ -1,0 +1,385 @@
+"""Vocabulary shortlists: learned, kept, refused; and decoding with one, compiled or not, gives the same answers."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+
+from model.bundle import load_bundle, read_manifest
+from model.decoding.batch import decode_in_order
+from model.decoding.cohort import Cohort
+from model.decoding.greedy import NO_TOKEN
+from model.decoding.options import DecodingOptions, Scoring
+from model.decoding.policy import DecodingPolicy
+from model.decoding.sentence import DecodingRequest
+from model.decoding.state import TorchState
+from model.decoding.torch_cohort import TorchCohort
+from model.errors import ArtifactError, ConfigError, DataError
+from model.export import add_shortlist, build_pretrained, export_bundle, script
+from model.native import cohort as native_cohort
+from model.native.cohort import NativeCohort
+from model.native.packed import make_native_model
+from model.shortlist import SHORTLIST, Shortlist
+from model.training.checkpoint import load_checkpoint
+from model.training.lexicon import ShortlistSettings, learn_for_model, learn_shortlist
+from model.transformer import Transformer
+from model.translator import Translator
+from tests.model.test_export_and_bundle import rewrite
+from tests.model.test_native import POLICIES, answers, decode_together, needs_library, same
+from tests.model.tiny import VOCABULARY, random_sources
+from tests.model.torch_layers import randomise, small_config
+from tests.toy import WORDS, sentence
+
+VOCAB = 200
+"""Enough for common columns and a sentence's own to fill more than a block each."""
+
+LARGE: dict[str, Any] = {"d_model": 64, "num_heads": 2, "source_vocab_size": VOCAB, "target_vocab_size": VOCAB}
+
+
+def table(lists: list[list[int]], always: list[int]) -> Shortlist:
+    offsets = np.cumsum([0, *map(len, lists)])
+    ids = [token for tokens in lists for token in tokens]
+    return Shortlist(offsets.astype(np.int32), np.array(ids, dtype=np.int32), np.array(always, dtype=np.int32))
+
+
+def random_table(seed: int, per_token: int = 12, always: int = 70, vocab_size: int = VOCAB) -> Shortlist:
+    rng = random.Random(seed)
+    lists = [sorted(rng.sample(range(vocab_size), rng.randint(0, per_token))) for _ in range(vocab_size)]
+    return table(lists, sorted({VOCABULARY.end_id, *rng.sample(range(vocab_size), always)}))
+
+
+WHOLE = table([[]] * VOCAB, list(range(VOCAB)))
+
+
+def transformer() -> Transformer:
+    made = Transformer(small_config(**LARGE), 0).eval()
+    randomise(made)
+    with torch.no_grad():
+        made.output.bias[VOCABULARY.end_id] += 2.0  # some sentences end by themselves
+    return made
+
+
+def native(module: Any, width: int, shortlist: Shortlist | None, policy: str = "own") -> NativeCohort:
+    model = make_native_model(module, small_config(**LARGE), shortlist)
+    assert model is not None
+    return NativeCohort(model, VOCABULARY, width, 30, POLICIES[policy])
+
+
+def with_torch(module: Any, width: int, shortlist: Shortlist | None, policy: str = "own") -> TorchCohort:
+    device = torch.device("cpu")
+    state = TorchState(module, width, 0, device)
+    return TorchCohort(state, VOCABULARY, width, 30, device, POLICIES[policy], shortlist)
+
+
+def beam(width: int, **more: Any) -> DecodingOptions:
+    return DecodingOptions(decoding="greedy" if width == 1 else "beam", beam_size=width, **more)
+
+
+@pytest.fixture(autouse=True)
+def _one_token_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that sentences meet at every stage."""
+    monkeypatch.setattr(native_cohort, "STEP_S", 0.0)
+
+
+# Learning
+
+
+def toy_pairs(number: int) -> tuple[list[tuple[list[int], list[int]]], dict[int, int]]:
+    """Sentences of the toy language as ids: source words from 10, target words from 30, 2 at the end of both."""
+    sources = {word: 10 + index for index, word in enumerate(WORDS)}
+    targets = {word: 30 + index for index, word in enumerate(WORDS.values())}
+    rng = random.Random(1)
+    pairs = []
+    for english, german in (sentence(rng) for _ in range(number)):
+        source = [sources[word] for word in english.rstrip(".").split()]
+        target = [targets[word] for word in german.rstrip(".").split()]
+        pairs.append(([5, *source, 2], [*target, 2]))
+    return pairs, {sources[word]: targets[other] for word, other in WORDS.items()}
+
+
+def test_the_likeliest_translation_of_each_word_is_the_true_one() -> None:
+    pairs, truth = toy_pairs(300)
+    learned = learn_shortlist(pairs, 40, 40, end_id=2, settings=ShortlistSettings(per_token=1, frequent=0))
+    for source, target in truth.items():
+        assert learned.ids[learned.offsets[source] : learned.offsets[source + 1]].tolist() == [target]
+    assert learned.always.tolist() == [2]
+    assert set(learned.candidates([5, 10, 11, 2]).tolist()) >= {2, truth[10], truth[11]}
+
+
+def test_what_is_frequent_is_always_there_and_on_no_list() -> None:
+    pairs, _ = toy_pairs(300)
+    settings = ShortlistSettings(frequent=3, min_probability=0.0)
+    learned = learn_shortlist(pairs, 40, 40, end_id=2, never=[0, 1], always=[7], shared=True, settings=settings)
+    assert len(learned.always) == 5
+    assert {2, 7} <= set(learned.always.tolist())
+    assert not set(learned.always.tolist()) & set(learned.ids.tolist())
+    assert not {0, 1} & set(learned.ids.tolist())
+    for token in range(3, 40):
+        assert token in learned.candidates([token]), "where tokens are shared, everything can be copied"
+    learned.check(40, 40, 2)
+
+
+def test_sentences_beyond_the_bound_are_left_out() -> None:
+    pairs, _ = toy_pairs(50)
+    most = len(pairs[0][0]) * len(pairs[0][1]) + len(pairs[1][0]) * len(pairs[1][1])
+    learned = learn_shortlist(pairs, 40, 40, end_id=2, settings=ShortlistSettings(max_links=most))
+    assert learned.facts["sentence_pairs"] == 2
+
+
+def test_nothing_is_learned_from_nothing() -> None:
+    with pytest.raises(DataError, match="no sentence pairs"):
+        learn_shortlist([([], [1])], 40, 40, end_id=2)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"per_token": 0}, {"frequent": -1}, {"iterations": 0}, {"min_probability": 1.0}, {"max_links": 0}]
+)
+def test_sizes_out_of_bounds_are_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        ShortlistSettings(**wrong)
+
+
+def test_candidates_ascend_and_are_each_there_once() -> None:
+    shortlist = table([[1, 3], [3, 4], []], [2, 4])
+    assert shortlist.candidates([0, 1, 1, 2]).tolist() == [1, 2, 3, 4]
+    assert shortlist.candidates([2]).tolist() == [2, 4]
+
+
+# Keeping
+
+
+def test_a_table_comes_back_from_its_bytes() -> None:
+    shortlist = replace(random_table(1), facts={"per_token": 12})
+    content = shortlist.to_bytes()
+    assert content == shortlist.to_bytes()
+    found = Shortlist.from_bytes(content)
+    for name in ("offsets", "ids", "always"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(shortlist, name))
+    assert found.facts == {"per_token": 12}
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"nonsense"])
+def test_bytes_that_are_no_table_are_refused(content: bytes) -> None:
+    with pytest.raises(ArtifactError, match="shortlist is damaged"):
+        Shortlist.from_bytes(content)
+
+
+GOOD: dict[str, Any] = {
+    "lengths": np.array([1, 2]),
+    "steps": np.array([1, -1, 3]),
+    "always": np.array([2]),
+    "facts": np.frombuffer(b"{}", dtype=np.uint8),
+}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"steps": None}, "steps"),
+        ({"steps": np.array([[1], [2], [3]])}, "steps is no row of whole numbers"),
+        ({"always": np.array([2.0])}, "always is no row"),
+        ({"facts": np.frombuffer(b"[]", dtype=np.uint8)}, "facts are no mapping"),
+        ({"facts": np.frombuffer(b"{", dtype=np.uint8)}, "damaged"),
+        ({"lengths": np.array([4, -1])}, "negative length"),
+        ({"lengths": np.array([1, 2, 0])}, "lists for 3 source tokens and the model has 2"),
+        ({"lengths": np.array([1, 1])}, "do not follow each other"),
+        ({"steps": np.array([1, -1, 9])}, "a list names a token the model does not have; it has 5"),
+        ({"steps": np.array([1, -2, 3])}, "a list names a token the model does not have"),
+        ({"steps": np.array([1, 1, 0])}, "do not ascend"),
+        ({"always": np.array([2, 5])}, "always names a token"),
+        ({"always": np.array([2, 1])}, "do not ascend"),
+        ({"always": np.array([1])}, "closing token 2"),
+    ],
+)
+def test_a_table_that_is_wrong_is_refused(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
+    arrays = {name: part for name, part in {**GOOD, **wrong}.items() if part is not None}
+    np.savez(tmp_path / "x.npz", **arrays)
+    with pytest.raises(ArtifactError, match=said) as refused:
+        Shortlist.from_bytes((tmp_path / "x.npz").read_bytes()).check(2, 5, 2)
+    assert "python -m model shortlist" in str(refused.value)
+
+
+def test_a_right_table_is_not_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", **GOOD)
+    Shortlist.from_bytes((tmp_path / "x.npz").read_bytes()).check(2, 5, 2)
+
+
+@pytest.fixture(scope="module")
+def short_bundle(toy_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The toy's bundle with a shortlist learned from its text."""
+    path = tmp_path_factory.mktemp("short") / "short.pt"
+    bundle = load_bundle(toy_bundle)
+    rng = random.Random(1)
+    pairs = [sentence(rng) for _ in range(200)]
+    settings = ShortlistSettings(per_token=4, frequent=5)
+    add_shortlist(toy_bundle, learn_for_model(bundle.manifest, bundle.tokenizer, pairs, ("en", "de"), settings), path)
+    return path
+
+
+def test_a_bundle_carries_its_shortlist(toy_bundle: Path, short_bundle: Path) -> None:
+    bundle = load_bundle(short_bundle)
+    assert bundle.shortlist is not None
+    assert bundle.manifest.shortlist == bundle.shortlist.facts
+    assert bundle.manifest.shortlist["directions"] == [["en", "de"], ["de", "en"]]
+    assert bundle.manifest.shortlist["sentence_pairs"] == 400
+    assert replace(bundle.manifest, shortlist={}) == read_manifest(toy_bundle)
+    assert load_bundle(toy_bundle).shortlist is None
+    with pytest.raises(ArtifactError, match=r"has no vocabulary shortlist; make one with 'python -m model shortlist"):
+        Translator.load(toy_bundle, shortlist=True)
+
+
+def test_a_bundle_can_get_another_shortlist_in_place(short_bundle: Path, tmp_path: Path) -> None:
+    path = tmp_path / "x.pt"
+    vocab_size = read_manifest(short_bundle).architecture["target_vocab_size"]
+    add_shortlist(short_bundle, table([[]] * vocab_size, list(range(vocab_size))), path)
+    add_shortlist(path, table([[]] * vocab_size, [3, 7]), path)
+    shortlist = load_bundle(path).shortlist
+    assert shortlist is not None
+    assert shortlist.always.tolist() == [3, 7]
+    assert [found.name for found in tmp_path.iterdir()] == ["x.pt"]
+
+
+def test_another_models_shortlist_is_refused(short_bundle: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="lists for 200 source tokens and the model has 300"):
+        add_shortlist(short_bundle, WHOLE, tmp_path / "x.pt")
+    path = rewrite(short_bundle, tmp_path / "y.pt", SHORTLIST, WHOLE.to_bytes())
+    with pytest.raises(ArtifactError, match="does not fit the model"):
+        load_bundle(path)
+    with pytest.raises(ArtifactError, match="could not be written"):
+        add_shortlist(short_bundle, table([[]] * 300, [3]), short_bundle / "x.pt")
+
+
+def test_words_the_model_knows_are_translated_as_without(short_bundle: Path) -> None:
+    texts = [sentence(random.Random(seed))[0] for seed in range(20)]
+    full = [found.text for found in Translator.load(short_bundle).translate(texts, target="de")]
+    for native_too in (True, False):
+        short = Translator.load(short_bundle, shortlist=True, native=native_too)
+        assert [found.text for found in short.translate(texts, target="de")] == full
+
+
+def test_a_model_of_other_languages_gets_no_shortlist(toy_bundle: Path) -> None:
+    bundle = load_bundle(toy_bundle)
+    with pytest.raises(ConfigError, match="corpora are in fr and en; the model has"):
+        learn_for_model(bundle.manifest, bundle.tokenizer, [("oui", "yes")], ("fr", "en"))
+
+
+def test_what_ships_is_built_with_the_shortlist_beside_it(
+    toy_checkpoint: Path, short_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = tmp_path / "toy.pt"
+    shipped.write_bytes(toy_checkpoint.read_bytes())
+    monkeypatch.setattr("model.export.PRETRAINED", shipped)
+    without = build_pretrained("cpu", tmp_path, precision="float32", report=lambda line: None)
+    shortlist = load_bundle(short_bundle).shortlist
+    assert shortlist is not None
+    (tmp_path / "toy.shortlist.npz").write_bytes(shortlist.to_bytes())
+    path = build_pretrained("cpu", tmp_path, precision="float32", report=lambda line: None)
+    assert path != without
+    assert read_manifest(path).shortlist == shortlist.facts
+    with pytest.raises(ArtifactError, match="does not fit"):
+        export_bundle(
+            load_checkpoint(toy_checkpoint), "float32", tmp_path / "x.pt", shortlist=WHOLE, report=lambda line: None
+        )
+
+
+# Decoding
+
+
+@needs_library
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_shortlist_of_everything_changes_nothing_to_the_last_bit(precision: str, width: int) -> None:
+    module = script(transformer(), precision)  # type: ignore[arg-type]
+    sources = random_sources(40, vocab_size=VOCAB, seed=2)
+    options = [beam(width, num_hypotheses=width, return_scores=True, no_repeat_ngram_size=2)] * len(sources)
+    found = decode_together(native(module, width, WHOLE), sources, options)
+    expected = decode_together(native(module, width, None), sources, options)
+    for key in found.keys() & expected.keys():
+        assert answers(found[key]) == answers(expected[key])
+    both = decode_together(with_torch(module, width, WHOLE), sources, options)
+    alike = decode_together(with_torch(module, width, None), sources, options)
+    assert {key: outcome.hypothesis for key, outcome in both.items()} == {
+        key: outcome.hypothesis for key, outcome in alike.items()
+    }
+
+
+@needs_library
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("width", [1, 3])
+def test_with_a_shortlist_a_sentence_is_the_same_to_the_last_bit_in_any_company(precision: str, width: int) -> None:
+    model = make_native_model(script(transformer(), precision), small_config(**LARGE), random_table(4))  # type: ignore[arg-type]
+    assert model is not None
+    sources = random_sources(150, vocab_size=VOCAB, seed=2)
+    options = beam(width, num_hypotheses=width, return_scores=True)
+
+    def make(width: int) -> Cohort:
+        return NativeCohort(model, VOCABULARY, width, 30, DecodingPolicy())
+
+    crowd = decode_in_order(make, sources, options, max_batch_tokens=100_000)
+    for source, outcome in zip(sources, crowd, strict=True):
+        (alone,) = decode_in_order(make, [source], options)
+        assert answers(alone) == answers(outcome)  # scores, too
+
+
+@needs_library
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("scoring", get_args(Scoring))
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_with_a_shortlist_a_cohort_gives_the_answers_it_gives_with_torch(
+    width: int, scoring: Scoring, policy: str
+) -> None:
+    eager = transformer()
+    rng = random.Random(f"{width} {scoring} {policy}")
+    shortlist = random_table(5, always=rng.choice([1, 63, 64, 90]), per_token=rng.choice([3, 20]))
+    sources = random_sources(60, vocab_size=VOCAB, seed=3)
+    options = [
+        beam(
+            width,
+            num_hypotheses=rng.randint(1, width),
+            return_scores=rng.random() < 0.7,
+            length_penalty=rng.choice([None, 0.0, 0.6, 2.0]),
+            early_stopping=rng.choice([None, True]),
+            scoring=scoring,
+            min_new_tokens=rng.choice([0, 0, 4]),
+            max_new_tokens=rng.choice([None, 4, 9]),
+            no_repeat_ngram_size=rng.choice([0, 0, 2, 3]),
+        )
+        for _ in sources
+    ]
+    # Tokens that are forced need not be candidates.
+    prefix = (5, 6) if width == 2 else ()
+    found = decode_together(native(eager, width, shortlist, policy), sources, options, prefix)
+    expected = decode_together(with_torch(eager, width, shortlist, policy), sources, options, prefix)
+    same(found, expected, gone=10)
+    for key, outcome in found.items():
+        candidates = set(shortlist.candidates(sources[key]).tolist())
+        for answer in answers(outcome):
+            assert set(answer.token_ids) <= candidates
+
+
+@needs_library
+@pytest.mark.parametrize("width", [1, 3])
+def test_where_no_candidate_is_left_the_sentence_fails_alone(width: int) -> None:
+    shortlist = table([[7] if token == 9 else [] for token in range(VOCAB)], [VOCABULARY.end_id])
+    options = [beam(width, min_new_tokens=1)] * 2
+    for group in (native(transformer(), width, shortlist), with_torch(transformer(), width, shortlist)):
+        found = decode_together(group, [[5, 2], [9, 2]], options)
+        assert found[0].hypothesis is None
+        assert str(found[0].error) == NO_TOKEN
+        assert found[1].hypothesis is not None
+
+
+@needs_library
+def test_sentences_with_a_shortlist_leave_no_memory_behind_when_they_are_dropped() -> None:
+    group = native(transformer(), 2, random_table(6))
+    for key in range(50):
+        group.join([DecodingRequest(key, [5, 6, 7, 2], beam(2))])
+        group.step()
+        group.leave([key])
+    assert group.num_sentences == 0
