@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args
 from model.errors import ConfigError
 
 Activation = Literal["relu", "silu", "gelu"]
-NormPosition = Literal["pre", "post"]
+NormPosition = Literal["pre", "post", "residual-post"]
+NormGain = Literal["vector", "scalar"]
 PositionTable = Literal["interleaved", "halves", "tensor2tensor", "learned"]
 
 
@@ -27,7 +28,8 @@ class ModelConfig:
         dropout: Probability of zeroing a value, in training only.
         activation: Between the two feed-forward projections.
         norm: ``pre`` normalises what enters a sub-layer (Xiong et al. 2020, arXiv:2002.04745) and once more
-            after each stack; ``post`` normalises the sum that leaves it (Vaswani et al. 2017).
+            after each stack; ``post`` normalises the sum that leaves it (Vaswani et al. 2017); ``residual-post``
+            normalises what the sub-layer gives before it is added (Liu et al. 2022, arXiv:2111.09883, section 3.2).
         share_embeddings: Source and target read one embedding table; needs equal vocabularies.
         tie_output: The output projection is the target embedding, transposed (Press & Wolf 2017).
         max_positions: Longest source or target, in tokens, that positions are prepared for.
@@ -40,6 +42,7 @@ class ModelConfig:
         decoder_num_heads: Heads of the decoder, where they are not ``num_heads``.
         decoder_d_ff: Feed-forward width of the decoder, where it is not ``d_ff``.
         layer_norm_eps: Added to the variance inside layer normalisation.
+        layer_norm_gain: Whether normalisation has a gain and a bias for each column, or one of each for all.
 
     Raises:
         ConfigError: The numbers describe no possible model.
@@ -67,6 +70,7 @@ class ModelConfig:
     output_bias: bool = True
     decoder_num_heads: int | None = None
     decoder_d_ff: int | None = None
+    layer_norm_gain: NormGain = "vector"
 
     def __post_init__(self) -> None:
         for name in (
@@ -124,8 +128,10 @@ class ModelConfig:
             raise ConfigError(
                 f"positions is {self.positions!r}; it must be one of {', '.join(get_args(PositionTable))}."
             )
-        if self.norm not in ("pre", "post"):
-            raise ConfigError(f"norm is {self.norm!r}; it must be 'pre' or 'post'.")
+        if self.norm not in get_args(NormPosition):
+            raise ConfigError(f"norm is {self.norm!r}; it must be 'pre', 'post' or 'residual-post'.")
+        if self.layer_norm_gain not in get_args(NormGain):
+            raise ConfigError(f"layer_norm_gain is {self.layer_norm_gain!r}; it must be 'vector' or 'scalar'.")
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
             raise ConfigError(
                 f"share_embeddings needs one vocabulary, but the source has {self.source_vocab_size} tokens and "

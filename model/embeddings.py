@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from model.config import ModelConfig, PositionTable
+from model.norms import layer_norm
 
 
 def position_table(layout: PositionTable, num_positions: int, d_model: int, offset: int = 0) -> Tensor:
@@ -67,7 +68,7 @@ class Embedding(nn.Module):
         else:
             # Not persistent: computed from the configuration, so a checkpoint need not carry it.
             self.register_buffer("positions", table, persistent=False)
-        self.norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps) if config.embedding_norm else nn.Identity()
+        self.norm = layer_norm(config) if config.embedding_norm else nn.Identity()
 
     def forward(self, token_ids: Tensor, positions: Tensor) -> Tensor:
         """Embed tokens at their places.

@@ -23,6 +23,7 @@ VOCABULARY = "vocab.json"
 TARGET_VOCABULARY = "target_vocab.json"
 SHARED_SPM = "sentencepiece.bpe.model"
 OWN_SPM = "tokenizer.model"
+OWN_TARGET_SPM = "target-tokenizer.model"
 
 _WORD_START = "\u2581"
 
@@ -279,6 +280,14 @@ _KINDS: dict[str, type[MarianTokenizer | M2M100Tokenizer]] = {
 }
 
 
+def own_files(tokenizer: Tokenizer) -> dict[str, bytes]:
+    """The vocabulary files of one of our own tokenizers by name, as :func:`restore_tokenizer` reads them."""
+    files = {OWN_SPM: tokenizer.model_proto}
+    if tokenizer.target_proto is not None:
+        files[OWN_TARGET_SPM] = tokenizer.target_proto
+    return files
+
+
 def restore_tokenizer(facts: Mapping[str, Any], files: Mapping[str, bytes]) -> TextTokenizer:
     """The tokenizer a manifest describes.
 
@@ -291,7 +300,7 @@ def restore_tokenizer(facts: Mapping[str, Any], files: Mapping[str, bytes]) -> T
     """
     try:
         if not facts:
-            return Tokenizer(files[OWN_SPM])
+            return Tokenizer(files[OWN_SPM], files.get(OWN_TARGET_SPM))
         if facts["kind"] not in _KINDS:
             raise ArtifactError(
                 f"The bundle's tokenizer is of the unknown kind {facts['kind']!r}; this release reads "

@@ -1,6 +1,7 @@
 """Encoder and decoder layers: the sub-layers, the sums around them, and where the norm stands.
 
-Pre-norm computes ``x + f(norm(x))``, post-norm ``norm(x + f(x))``. Each sub-layer has a norm of its own.
+Pre-norm computes ``x + f(norm(x))``, post-norm ``norm(x + f(x))``, residual-post-norm ``x + norm(f(x))``. Each
+sub-layer has a norm of its own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from model.attention import CrossAttention, SelfAttention, attention_weights, merge_heads, mix
 from model.config import ModelConfig
+from model.norms import layer_norm
 
 
 class Dropout(nn.Module):
@@ -35,7 +37,9 @@ class Dropout(nn.Module):
         draws = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device)
         # Without an upper bound all 64 bits are drawn, and so every byte is uniform.
         draws.random_(-(2**63), None)
-        keep = draws.view(torch.uint8)[: x.numel()].view(x.shape) >= self.threshold
+        # As ones and zeros of x's own type: a product of two types takes several times as long.
+        keep = torch.empty_like(x, requires_grad=False)
+        torch.ge(draws.view(torch.uint8)[: x.numel()].view(x.shape), self.threshold, out=keep)
         return x * keep * (256.0 / (256 - self.threshold))
 
 
@@ -77,10 +81,11 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.pre_norm = config.norm == "pre"
+        self.residual_post_norm = config.norm == "residual-post"
         self.self_attention = SelfAttention(config.d_model, config.num_heads, config.attention_bias)
-        self.self_attention_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.self_attention_norm = layer_norm(config)
         self.feed_forward = FeedForward(config)
-        self.feed_forward_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.feed_forward_norm = layer_norm(config)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, may_attend: Tensor) -> Tensor:
@@ -96,6 +101,9 @@ class EncoderLayer(nn.Module):
         if self.pre_norm:
             x = x + self.dropout(self.self_attention(self.self_attention_norm(x), may_attend))
             x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        elif self.residual_post_norm:
+            x = x + self.dropout(self.self_attention_norm(self.self_attention(x, may_attend)))
+            x = x + self.dropout(self.feed_forward_norm(self.feed_forward(x)))
         else:
             x = self.self_attention_norm(x + self.dropout(self.self_attention(x, may_attend)))
             x = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
@@ -120,12 +128,13 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.pre_norm = config.norm == "pre"
+        self.residual_post_norm = config.norm == "residual-post"
         self.self_attention = SelfAttention(config.d_model, config.num_heads, config.attention_bias)
-        self.self_attention_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.self_attention_norm = layer_norm(config)
         self.cross_attention = CrossAttention(config.d_model, config.num_heads, config.attention_bias)
-        self.cross_attention_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.cross_attention_norm = layer_norm(config)
         self.feed_forward = FeedForward(config)
-        self.feed_forward_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.feed_forward_norm = layer_norm(config)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, memory: Tensor, may_attend_target: Tensor, may_attend_memory: Tensor) -> Tensor:
@@ -232,6 +241,8 @@ class DecoderLayer(nn.Module):
         return self._after_target(x, memory_key, memory_value, may_attend_memory), self_weights, cross_weights
 
     def _after_self(self, x: Tensor, mixed: Tensor) -> Tensor:
+        if self.residual_post_norm:
+            return x + self.dropout(self.self_attention_norm(mixed))
         x = x + self.dropout(mixed)
         return x if self.pre_norm else self.self_attention_norm(x)
 
@@ -240,5 +251,9 @@ class DecoderLayer(nn.Module):
         if self.pre_norm:
             x = x + self.dropout(self.cross_attention(self.cross_attention_norm(x), key, value, may_attend_memory))
             return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        if self.residual_post_norm:
+            mixed = self.cross_attention(x, key, value, may_attend_memory)
+            x = x + self.dropout(self.cross_attention_norm(mixed))
+            return x + self.dropout(self.feed_forward_norm(self.feed_forward(x)))
         x = self.cross_attention_norm(x + self.dropout(self.cross_attention(x, key, value, may_attend_memory)))
         return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))

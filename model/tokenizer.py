@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 import sentencepiece
 
@@ -82,6 +82,9 @@ class TextTokenizer(Protocol):
         ...
 
 
+TokenizerKind = Literal["unigram", "char"]
+"""What a vocabulary is made of: pieces of words (Kudo 2018), or every character there is."""
+
 _MARKER = re.compile(r"<2([a-z]{2,3})>")
 _WORD_START = "\u2581"
 
@@ -91,36 +94,18 @@ class Tokenizer:
 
     Args:
         model_proto: The serialised SentencePiece model.
+        target_proto: Another one for targets, where source and target have a vocabulary each.
 
     Raises:
         ArtifactError: The bytes are no SentencePiece model, or one without our special tokens.
     """
 
-    def __init__(self, model_proto: bytes) -> None:
+    def __init__(self, model_proto: bytes, target_proto: bytes | None = None) -> None:
         self.model_proto = model_proto
-        self._processor = sentencepiece.SentencePieceProcessor()
-        try:
-            self._processor.LoadFromSerializedProto(model_proto)
-        except RuntimeError as error:
-            raise ArtifactError("The tokenizer is damaged: it cannot be read as a SentencePiece model.") from error
-        specials = (
-            self._processor.pad_id(),
-            self._processor.unk_id(),
-            self._processor.bos_id(),
-            self._processor.eos_id(),
-        )
-        if specials != (PAD_ID, UNKNOWN_ID, START_ID, END_ID):
-            raise ArtifactError(
-                f"The tokenizer's pad, unknown, start and end ids are {specials}, but this model format needs "
-                f"{(PAD_ID, UNKNOWN_ID, START_ID, END_ID)}; learn one with 'python -m model tokenizer'."
-            )
-        self._marker_ids: dict[str, int] = {}
-        for token_id in range(self._processor.GetPieceSize()):
-            if not self._processor.IsControl(token_id):
-                continue
-            marker = _MARKER.fullmatch(self._processor.IdToPiece(token_id))
-            if marker:
-                self._marker_ids[marker[1]] = token_id
+        self.target_proto = target_proto
+        self._processor = _load(model_proto)
+        self._target = self._processor if target_proto is None else _load(target_proto)
+        self._marker_ids = _markers(self._processor)
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
@@ -136,8 +121,13 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Tokens there are, special ones included."""
+        """Tokens there are, special ones included; of sources, where targets have a vocabulary of their own."""
         return int(self._processor.GetPieceSize())
+
+    @property
+    def target_vocab_size(self) -> int:
+        """Tokens a target is made of, special ones included."""
+        return int(self._target.GetPieceSize())
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -162,7 +152,18 @@ class Tokenizer:
     @property
     def never_generated(self) -> tuple[int, ...]:
         """Tokens that are no part of a translation: padding, unknown, start and the language markers."""
-        return (PAD_ID, UNKNOWN_ID, START_ID, *self._marker_ids.values())
+        return (PAD_ID, UNKNOWN_ID, START_ID, *_markers(self._target).values())
+
+    @property
+    def is_char(self) -> bool:
+        """Whether every token of a target is one character or byte."""
+        return all(
+            self._target.IsControl(token_id)
+            or self._target.IsUnknown(token_id)
+            or self._target.IsByte(token_id)
+            or len(self._target.IdToPiece(token_id)) == 1
+            for token_id in range(self._target.GetPieceSize())
+        )
 
     def target_prefix(self, target: str) -> tuple[int, ...]:
         """None: the source's marker asks for the language."""
@@ -193,25 +194,30 @@ class Tokenizer:
 
     def encode_target(self, text: str) -> list[int]:
         """A target sentence as ids: pieces, end token."""
-        return [*self._processor.EncodeAsIds(text), END_ID]
+        return [*self._target.EncodeAsIds(text), END_ID]
+
+    def encode_target_sampled(self, text: str, alpha: float, seed: int) -> list[int]:
+        """As :meth:`encode_target`, cut at random (as :meth:`encode_sampled`)."""
+        sentencepiece.set_random_generator_seed(seed)
+        return [*self._target.Encode(text, enable_sampling=True, alpha=alpha, nbest_size=-1), END_ID]
 
     def encode_with_offsets(self, text: str, target: str, source: str | None = None) -> tuple[list[int], list[Span]]:
         """As :meth:`encode`, with the characters of ``text`` each token covers."""
-        ids, spans = self._with_offsets(text)
+        ids, spans = _with_offsets(self._processor, text)
         return [self._marker(target), *ids, END_ID], [(0, 0), *spans, (len(text), len(text))]
 
     def encode_target_with_offsets(self, text: str) -> tuple[list[int], list[Span]]:
         """As :meth:`encode_target`, with the characters of ``text`` each token covers."""
-        ids, spans = self._with_offsets(text)
+        ids, spans = _with_offsets(self._target, text)
         return [*ids, END_ID], [*spans, (len(text), len(text))]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of target ids; special tokens vanish."""
-        return str(self._processor.DecodeIds(list(ids)))
+        return str(self._target.DecodeIds(list(ids)))
 
     def decode_with_offsets(self, ids: Sequence[int]) -> tuple[str, list[Span]]:
         """The text of target ids and the characters of it each token gave."""
-        mapping = self._processor.Decode(list(ids), return_type="offset_mapping")
+        mapping = self._target.Decode(list(ids), return_type="offset_mapping")
         return mapping["text"], [without_space(mapping["text"], span) for span in mapping["offsets"]]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
@@ -219,8 +225,8 @@ class Tokenizer:
         return [self._processor.IdToPiece(token_id) for token_id in ids]
 
     def target_pieces(self, ids: Iterable[int]) -> list[str]:
-        """The same: source and target share one vocabulary."""
-        return self.pieces(ids)
+        """The same of target tokens."""
+        return [self._target.IdToPiece(token_id) for token_id in ids]
 
     def _marker(self, target: str) -> int:
         try:
@@ -230,9 +236,35 @@ class Tokenizer:
                 f"The tokenizer has no marker for target language {target!r}; it has {', '.join(self._marker_ids)}."
             ) from None
 
-    def _with_offsets(self, text: str) -> tuple[list[int], list[Span]]:
-        mapping = self._processor.encode_as_offset_mapping(text)
-        return mapping["ids"], [without_space(text, span) for span in mapping["offsets"]]
+
+def _load(model_proto: bytes) -> sentencepiece.SentencePieceProcessor:
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model_proto)
+    except RuntimeError as error:
+        raise ArtifactError("The tokenizer is damaged: it cannot be read as a SentencePiece model.") from error
+    specials = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
+    if specials != (PAD_ID, UNKNOWN_ID, START_ID, END_ID):
+        raise ArtifactError(
+            f"The tokenizer's pad, unknown, start and end ids are {specials}, but this model format needs "
+            f"{(PAD_ID, UNKNOWN_ID, START_ID, END_ID)}; learn one with 'python -m model tokenizer'."
+        )
+    return processor
+
+
+def _markers(processor: sentencepiece.SentencePieceProcessor) -> dict[str, int]:
+    """The markers of a vocabulary by language, in the order of their ids."""
+    found: dict[str, int] = {}
+    for token_id in range(processor.GetPieceSize()):
+        marker = _MARKER.fullmatch(processor.IdToPiece(token_id)) if processor.IsControl(token_id) else None
+        if marker:
+            found[marker[1]] = token_id
+    return found
+
+
+def _with_offsets(processor: sentencepiece.SentencePieceProcessor, text: str) -> tuple[list[int], list[Span]]:
+    mapping = processor.encode_as_offset_mapping(text)
+    return mapping["ids"], [without_space(text, span) for span in mapping["offsets"]]
 
 
 def without_space(text: str, span: Span) -> Span:
@@ -250,15 +282,18 @@ def learn_tokenizer(
     *,
     seed: int = 1,
     character_coverage: float = 0.9999,
+    kind: TokenizerKind = "unigram",
 ) -> Tokenizer:
-    """Learn a unigram vocabulary (Kudo 2018) shared by all languages, with byte fallback.
+    """Learn a vocabulary shared by all languages, with byte fallback.
 
     Args:
         sentences: Text of every language, one sentence each.
-        vocab_size: Tokens wanted: 256 bytes, four special tokens and the language markers included.
+        vocab_size: Tokens wanted: 256 bytes, four special tokens and the language markers included. Of kind ``char``
+            it is the most there may be.
         languages: Codes the model translates to; each gets a marker token.
         seed: Chooses the sentences sampled from a large corpus.
         character_coverage: Share of the characters that get a piece of their own; others become bytes.
+        kind: Pieces of words, or characters.
 
     Raises:
         ConfigError: The text is too small for a vocabulary of this size, or a language code is none.
@@ -277,12 +312,22 @@ def learn_tokenizer(
         yield first
         yield from iterator
 
+    if kind == "char":
+        # A space is a character like others, not a part of the letter behind it, and none is put before the first.
+        special: dict[str, Any] = {
+            "model_type": "char",
+            "hard_vocab_limit": False,
+            "add_dummy_prefix": False,
+            "user_defined_symbols": [_WORD_START],
+        }
+    else:
+        special = {"model_type": "unigram"}
     sentencepiece.set_random_generator_seed(seed)
     try:
         sentencepiece.SentencePieceTrainer.Train(
+            **special,
             sentence_iterator=iter(all_sentences()),
             model_writer=sink,
-            model_type="unigram",
             vocab_size=vocab_size,
             character_coverage=character_coverage,
             byte_fallback=True,

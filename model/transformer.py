@@ -9,6 +9,7 @@ from model.config import ModelConfig
 from model.embeddings import Embedding
 from model.layers import DecoderLayer, Dropout, EncoderLayer
 from model.masks import causal_mask, padding_mask
+from model.norms import layer_norm
 
 
 class Transformer(nn.Module):
@@ -25,22 +26,18 @@ class Transformer(nn.Module):
     def __init__(self, config: ModelConfig, pad_id: int) -> None:
         super().__init__()
         self.pad_id = pad_id
-        self.pre_norm = config.norm == "pre"
         self.source_embedding = Embedding(config, config.source_vocab_size)
         self.target_embedding = Embedding(config, config.target_vocab_size)
         self.encoder = nn.ModuleList([EncoderLayer(config) for _ in range(config.encoder_layers)])
         self.decoder = nn.ModuleList([DecoderLayer(config.decoder_stack) for _ in range(config.decoder_layers)])
-        self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
-        self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        # Post-norm stacks end normalised; the norm after the stack belongs to pre-norm alone.
+        self.encoder_norm = layer_norm(config) if config.norm == "pre" else nn.Identity()
+        self.decoder_norm = layer_norm(config) if config.norm == "pre" else nn.Identity()
         self.output = nn.Linear(config.d_model, config.target_vocab_size, bias=config.output_bias)
         self.dropout = Dropout(config.dropout)
         nn.init.xavier_uniform_(self.output.weight)
         if config.output_bias:
             nn.init.zeros_(self.output.bias)
-        if not self.pre_norm:
-            # Post-norm stacks end normalised; the norm after the stack belongs to pre-norm alone.
-            self.encoder_norm = nn.Identity()  # type: ignore[assignment]
-            self.decoder_norm = nn.Identity()  # type: ignore[assignment]
         if config.share_embeddings:
             self.source_embedding.tokens.weight = self.target_embedding.tokens.weight
         if config.tie_output:

@@ -1,16 +1,17 @@
-"""Parallel text from files: plain, gzip or xz, two files that line up."""
+"""Parallel text: from files (plain, gzip or xz, two files that line up), or made."""
 
 from __future__ import annotations
 
 import gzip
 import lzma
+import random
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from model.errors import DataError
-from model.training.settings import CorpusSettings
+from model.training.settings import CorpusSettings, GeneratedCorpus
 
 Pair = tuple[str, str]
 """One sentence in the two languages of a run, in the order of its settings."""
@@ -93,8 +94,50 @@ def detokenise(text: str) -> str:
     return _APOSTROPHE.sub(r"\1\2", text).strip()
 
 
+def generate_pairs(corpus: GeneratedCorpus, without: Collection[Pair] = ()) -> list[Pair]:
+    """Random words and what becomes of them, all different; the same ones for the same settings.
+
+    Args:
+        corpus: What to make.
+        without: Pairs not to make: what is held out is not trained on.
+
+    Raises:
+        DataError: So many are not to be made that hardly one is left.
+    """
+    rng = random.Random(corpus.seed)
+    taken = set(without)
+    pairs: list[Pair] = []
+    draws = 0
+    while len(pairs) < corpus.words:
+        word = "".join(rng.choices(corpus.alphabet, k=rng.randint(*corpus.letters)))
+        pair = (word, word[::-1])
+        draws += 1
+        if draws > 100 * corpus.words + 1000:
+            raise DataError(
+                f"Only {len(pairs)} of {corpus.words} words could be made: with {len(corpus.alphabet)} letters nearly "
+                "all others are in the training text. Use more or longer words, or train on fewer."
+            )
+        if pair not in taken:
+            taken.add(pair)
+            pairs.append(pair)
+    return pairs
+
+
+def load_dev_pairs(
+    data_dir: Path, dev: str | GeneratedCorpus, languages: tuple[str, str], training: Collection[Pair]
+) -> list[Pair]:
+    """The held-out pairs: read from files, or made so that none of them is trained on.
+
+    Raises:
+        DataError: The text is unusable, or everything that could be made is trained on.
+    """
+    if isinstance(dev, GeneratedCorpus):
+        return generate_pairs(dev, without=training)
+    return read_parallel(data_dir / dev, languages)
+
+
 def load_training_pairs(
-    data_dir: Path, corpora: Iterable[CorpusSettings], languages: tuple[str, str]
+    data_dir: Path, corpora: Iterable[CorpusSettings | GeneratedCorpus], languages: tuple[str, str]
 ) -> tuple[list[Pair], dict[str, int]]:
     """All training pairs, cleaned as each corpus asks, duplicates dropped.
 
@@ -108,7 +151,15 @@ def load_training_pairs(
     seen: set[Pair] = set()
     pairs: list[Pair] = []
     for corpus in corpora:
-        for first, second in read_parallel(data_dir / corpus.path, languages):
+        if isinstance(corpus, GeneratedCorpus):
+            made = generate_pairs(corpus, without=seen)
+            seen.update(made)
+            pairs += made
+            continue
+        lines = read_parallel(data_dir / corpus.path, languages)
+        if corpus.sentences is not None and corpus.sentences < len(lines):
+            lines = random.Random(1).sample(lines, corpus.sentences)
+        for first, second in lines:
             first, second = first.strip(), second.strip()
             if corpus.detokenise:
                 first, second = detokenise(first), detokenise(second)

@@ -1,0 +1,242 @@
+"""The four published Transformers: what each preset is, and that each of them learns, exports, answers and shows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from model.bundle import Precision, read_manifest
+from model.commands import train as train_command
+from model.config import ModelConfig
+from model.decoding.options import DecodingOptions
+from model.errors import ConfigError
+from model.export import export_bundle
+from model.native.packed import supports
+from model.norms import ScalarLayerNorm
+from model.presets import ABOUT, PRESETS, expand_preset
+from model.quantised import int8_is_supported
+from model.tokenizer import PAD_ID
+from model.training.checkpoint import load_checkpoint
+from model.training.loop import train
+from model.training.settings import CorpusSettings, TrainingSettings
+from model.transformer import Transformer
+from model.translator import Translator
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "presets"
+PRECISIONS: list[Precision] = ["float32", *(["int8"] if int8_is_supported() else [])]  # type: ignore[list-item]
+GREEDY = DecodingOptions(decoding="greedy")
+
+every_preset = pytest.mark.parametrize("preset", PRESETS)
+
+
+def quiet(line: str) -> None:
+    """News are of no interest here."""
+
+
+def scaled_down(preset: str) -> TrainingSettings:
+    """The preset's configuration with 2 + 2 layers of 64, and a recipe for seconds instead of minutes."""
+    settings = TrainingSettings.load(CONFIGS / f"{preset}.yaml")
+    shape = {"d_model": 64, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
+    if preset != "res-post-norm":
+        shape["d_ff"] = 128
+    return replace(
+        settings,
+        model={**settings.model, **shape},
+        batch_tokens=800,
+        max_steps=280,
+        learning_rate=0.005,
+        warmup_steps=50,
+        cooldown_steps=120,
+        evaluate_every=280,
+        dev_sentences=200,
+        precision="float32",
+        threads=1,
+    )
+
+
+_learned: dict[str, Path] = {}
+
+
+@pytest.fixture
+def learned(preset: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scaled-down preset's checkpoint, trained when it is first asked for."""
+    if preset not in _learned:
+        folder = tmp_path_factory.mktemp(preset)
+        _learned[preset] = train(scaled_down(preset), folder, folder / "run", show_progress=False, report=quiet)
+    return _learned[preset]
+
+
+@every_preset
+def test_a_preset_learns_to_write_words_backwards(preset: str, learned: Path) -> None:
+    checkpoint = load_checkpoint(learned)
+    assert checkpoint.facts["dev"]["exact_qfw-qrv"] >= 95.0
+    assert checkpoint.facts["dev_sample"] != []
+    assert checkpoint.config.norm == PRESETS[preset]["norm"]
+
+
+@every_preset
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_preset_exports_answers_and_shows_every_layer(
+    preset: str, precision: Precision, learned: Path, tmp_path: Path
+) -> None:
+    checkpoint = load_checkpoint(learned)
+    path = tmp_path / "bundle.pt"
+    export_bundle(checkpoint, precision, path, report=quiet)
+    assert ModelConfig.from_dict(read_manifest(path).architecture) == checkpoint.config
+    translator = Translator.load(path, num_threads=1)
+    words = [word for word, _ in checkpoint.facts["dev_sample"]][:60]
+    answers = [one.text for one in translator.translate(words, GREEDY)]
+    assert sum(answer == word[::-1] for answer, word in zip(answers, words, strict=True)) >= 0.9 * len(words)
+    with_torch = Translator.load(path, num_threads=1, native=False)
+    # The compiled decoder keeps an int8 model's keys and values in float16, which may decide a close call otherwise.
+    agreed = sum(one.text == answer for one, answer in zip(with_torch.translate(words, GREEDY), answers, strict=True))
+    assert agreed >= (len(words) if precision == "float32" else 0.95 * len(words))
+    found = translator.attention("badge", GREEDY)
+    assert found.translation == "egdab"
+    assert found.encoder.shape == (2, 4, 7, 7)  # <2qrv> b a d g e </s>
+    assert found.decoder.shape == (2, 4, 6, 6)
+    assert found.cross.shape == (2, 4, 6, 7)
+    torch.testing.assert_close(found.cross.sum(dim=-1), torch.ones(2, 4, 6), atol=1e-3, rtol=0)
+
+
+def test_post_norm_has_a_vocabulary_for_each_side(tmp_path: Path) -> None:
+    told = replace(scaled_down("post-norm"), max_steps=1, evaluate_every=1, warmup_steps=1, cooldown_steps=0)
+    # Sources and targets of other letters, so that the two vocabularies cannot be one.
+    for language, letters in (("qfw", "abc"), ("qrv", "xyzvw")):
+        (tmp_path / f"text.{language}").write_text("".join(f"{letters}{letters[k % 3]}\n" for k in range(6)))
+    path = train(
+        replace(told, train=(CorpusSettings("text"),), dev="text"),
+        tmp_path,
+        tmp_path / "run",
+        show_progress=False,
+        report=quiet,
+    )
+    checkpoint = load_checkpoint(path)
+    tokenizer = checkpoint.own_tokenizer
+    assert (checkpoint.config.source_vocab_size, checkpoint.config.target_vocab_size) == (
+        tokenizer.vocab_size,
+        tokenizer.target_vocab_size,
+    )
+    assert tokenizer.target_vocab_size == tokenizer.vocab_size + 2 - 1  # two letters more, and no language marker
+    assert tokenizer.pieces(tokenizer.encode("abc", "qrv")) == ["<2qrv>", "a", "b", "c", "</s>"]
+    assert tokenizer.target_pieces(tokenizer.encode_target("xw")) == ["x", "w", "</s>"]
+    assert tokenizer.decode(tokenizer.encode_target("xw \U0001f600")) == "xw \U0001f600"
+    assert (path.parent / "target-tokenizer.model").read_bytes() == tokenizer.target_proto
+    export_bundle(checkpoint, "float32", tmp_path / "bundle.pt", report=quiet)
+    translator = Translator.load(tmp_path / "bundle.pt", num_threads=1)
+    found = translator.attention("abc", GREEDY, target_text="zyx")
+    assert found.source_tokens == ["<2qrv>", "a", "b", "c", "</s>"]
+    assert found.target_tokens == ["z", "y", "x", "</s>"]
+
+
+def built(preset: str) -> Transformer:
+    """The preset in its published shape, with a few tokens, without memory for its weights."""
+    config = ModelConfig.from_dict({"source_vocab_size": 11, "target_vocab_size": 13, **PRESETS[preset]})
+    with torch.device("meta"):
+        return Transformer(config, PAD_ID)
+
+
+@every_preset
+def test_a_preset_has_three_tables_and_says_what_it_is(preset: str) -> None:
+    transformer = built(preset)
+    assert transformer.source_embedding.tokens.weight.shape[0] == 11
+    assert transformer.output.weight is not transformer.target_embedding.tokens.weight
+    assert preset in ABOUT
+
+
+@pytest.mark.parametrize("preset", ["pre-norm-scalar", "pre-norm", "post-norm"])
+def test_the_base_shape_is_the_published_one(preset: str) -> None:
+    config = ModelConfig.from_dict({"source_vocab_size": 11, "target_vocab_size": 11, **PRESETS[preset]})
+    assert (config.d_model, config.num_heads, config.encoder_layers, config.decoder_layers) == (512, 8, 6, 6)
+    assert config.d_ff == (1024 if preset == "post-norm" else 2048)
+
+
+def test_pre_norm_scalar_has_two_numbers_a_norm_no_bias_in_attention_and_a_norm_after_each_stack() -> None:
+    transformer = built("pre-norm-scalar")
+    norms = [module for module in transformer.modules() if isinstance(module, ScalarLayerNorm)]
+    assert len(norms) == 6 * 2 + 6 * 3 + 2
+    assert not [module for module in transformer.modules() if isinstance(module, nn.LayerNorm)]
+    assert isinstance(transformer.encoder_norm, ScalarLayerNorm) and isinstance(
+        transformer.decoder_norm, ScalarLayerNorm
+    )
+    assert [name for name, _ in transformer.named_parameters() if "attention." in name and "bias" in name] == []
+
+
+def test_pre_norm_starts_from_xaviers_distribution() -> None:
+    torch.manual_seed(0)
+    config = ModelConfig.from_dict(
+        {
+            "source_vocab_size": 400,
+            "target_vocab_size": 400,
+            **PRESETS["pre-norm"],
+            "encoder_layers": 1,
+            "decoder_layers": 1,
+        }
+    )
+    transformer = Transformer(config, PAD_ID)
+    projections = [
+        (name, part)
+        for name, module in transformer.named_modules()
+        if isinstance(module, nn.Linear)
+        # Query, key and value are stacked; each is a projection of its own.
+        for part in (module.weight.chunk(max(1, len(module.weight) // 512)) if "attention" in name else [module.weight])
+    ]
+    assert len(projections) == 4 + 8 + 2 * 2 + 1
+    for name, part in projections:
+        weight = part.detach()
+        bound = (6.0 / sum(weight.shape)) ** 0.5
+        assert float(weight.abs().max()) <= bound, name
+        assert float(weight.std()) == pytest.approx(bound / 3**0.5, rel=0.02), name
+    assert all(not module.bias.any() for module in transformer.modules() if isinstance(module, nn.Linear))
+
+
+def test_res_post_norm_is_as_wide_inside_as_outside_whatever_the_width() -> None:
+    assert expand_preset({"preset": "res-post-norm"})["d_ff"] == 128
+    assert expand_preset({"preset": "res-post-norm", "d_model": 64})["d_ff"] == 64
+    assert expand_preset({"preset": "res-post-norm", "d_ff": 32})["d_ff"] == 32
+
+
+def test_what_stands_beside_a_preset_overrides_it() -> None:
+    fields = expand_preset({"preset": "post-norm", "d_model": 64, "dropout": 0.3})
+    assert (fields["norm"], fields["d_model"], fields["dropout"], fields["num_heads"]) == ("post", 64, 0.3, 8)
+    assert expand_preset({"d_model": 64}) == {"d_model": 64}
+
+
+@pytest.mark.parametrize("name", ["post", None, 5, ["pre-norm"]], ids=repr)
+def test_an_unknown_preset_is_refused_with_those_there_are(name: object) -> None:
+    with pytest.raises(
+        ConfigError, match=r"preset is .*; it must be one of pre-norm-scalar, pre-norm, post-norm, res-"
+    ):
+        expand_preset({"preset": name})
+
+
+@every_preset
+def test_every_preset_has_a_configuration_and_stands_in_the_help(preset: str) -> None:
+    settings = TrainingSettings.load(CONFIGS / f"{preset}.yaml")
+    assert settings.name == settings.model["preset"] == preset
+    assert settings.model_config(300).norm == PRESETS[preset]["norm"]
+    assert settings.separate_vocabularies == (preset == "post-norm")
+    assert TrainingSettings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
+    assert f"configs/presets/{preset}.yaml" in train_command.EPILOG
+
+
+@every_preset
+def test_the_compiled_decoder_takes_what_it_knows(preset: str) -> None:
+    config = ModelConfig.from_dict({"source_vocab_size": 11, "target_vocab_size": 13, **PRESETS[preset]})
+    assert supports(config) == (preset != "res-post-norm")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("preset", "num_parameters"), [("pre-norm", 44_000_000), ("res-post-norm", 300_000)])
+def test_a_preset_in_its_published_shape_learns_to_write_words_backwards(
+    preset: str, num_parameters: int, tmp_path: Path
+) -> None:
+    settings = TrainingSettings.load(CONFIGS / f"{preset}.yaml")
+    checkpoint = load_checkpoint(train(settings, tmp_path, tmp_path / "run", show_progress=False, report=print))
+    assert sum(weight.numel() for weight in checkpoint.weights.values()) > num_parameters
+    assert checkpoint.facts["dev"]["exact_qfw-qrv"] >= 99.0

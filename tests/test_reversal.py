@@ -1,0 +1,154 @@
+"""Words written backwards: a task whose attention can be foretold, from training to a served picture of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.__main__ import main
+from model.export import export_bundle
+from model.training.checkpoint import load_checkpoint
+from model.training.corpus import generate_pairs
+from model.training.loop import CURVE, train
+from model.training.settings import GeneratedCorpus, TrainingSettings
+from model.translator import Translator
+from tests.test_end_to_end import Server
+
+CONFIG = Path(__file__).resolve().parents[1] / "configs" / "reverse.yaml"
+WORD, BACKWARDS = "reversethis", "sihtesrever"
+LAST_LAYER = -1
+"""Of the decoder: where it looks when it chooses a letter. (The study's decoder has one layer.)"""
+
+
+def quiet(line: str) -> None:
+    """News are of no interest here."""
+
+
+def anti_diagonal_share(cross: Tensor, num_letters: int) -> float:
+    """How much of the cross-attention lies where reading backwards puts it.
+
+    Letter j of the answer is letter n - 1 - j of the source: the share of the weight that the n rows of letters give
+    to that letter or a neighbour of it, mean over the heads, of all their weight.
+
+    Args:
+        cross: Weights of one layer, (H, T, S): rows for the n letters and the end, columns for marker, letters, end.
+        num_letters: n.
+    """
+    rows = cross.mean(dim=0)[:num_letters]  # (n, S)
+    answer = torch.arange(num_letters).unsqueeze(1)
+    source = torch.arange(rows.size(1)).unsqueeze(0) - 1  # the marker stands before the first letter
+    near = ((source - (num_letters - 1 - answer)).abs() <= 1) & (source >= 0) & (source < num_letters)
+    return float(rows[near].sum() / rows.sum())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The study, smaller: seven letters, words of 9 to 12 of them, half the width."""
+    settings = TrainingSettings.load(CONFIG)
+    words = GeneratedCorpus("reversal", words=20000, letters=(9, 12), alphabet="".join(sorted(set(WORD))))
+    told = replace(
+        settings,
+        train=(words,),
+        dev=replace(words, words=200, seed=2),
+        model={**settings.model, "d_model": 64, "d_ff": 128},
+        batch_tokens=1400,
+        max_steps=420,
+        learning_rate=0.006,
+        warmup_steps=60,
+        cooldown_steps=180,
+        evaluate_every=210,
+        dev_sentences=200,
+        precision="float32",
+        threads=1,
+    )
+    folder = tmp_path_factory.mktemp("reversal")
+    train(told, folder, folder / "run", show_progress=False, report=quiet)
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def bundle(run: Path) -> Path:
+    export_bundle(load_checkpoint(run / "averaged.pt"), "float32", run / "bundle.pt", report=quiet)
+    return run / "bundle.pt"
+
+
+def test_words_that_were_held_out_are_written_backwards(run: Path) -> None:
+    facts = load_checkpoint(run / "averaged.pt").facts
+    assert facts["dev"]["exact_qfw-qrv"] >= 95.0
+    header, *rows = (run / CURVE).read_text().splitlines()
+    assert {"bleu_qfw-qrv", "exact_qfw-qrv", "dev_loss"} <= set(header.split(","))
+    assert len(rows) == 2
+
+
+def test_a_word_goes_in_and_comes_out_backwards(bundle: Path) -> None:
+    translator = Translator.load(bundle, num_threads=1)
+    (found,) = translator.translate([WORD], return_alignment=True)
+    assert (found.text, found.source, found.target) == (BACKWARDS, "qfw", "qrv")
+    assert found.alignment is not None
+    assert [link.target for link in found.alignment] == [(place, place + 1) for place in range(11)]
+    assert all(WORD[link.source[0] : link.source[1]] for link in found.alignment)
+
+
+def test_the_last_layer_reads_from_right_to_left(bundle: Path) -> None:
+    found = Translator.load(bundle, num_threads=1).attention(WORD)
+    assert found.source_tokens == ["<2qrv>", *WORD, "</s>"]
+    assert found.target_tokens == [*BACKWARDS, "</s>"]
+    assert anti_diagonal_share(found.cross[LAST_LAYER], len(WORD)) >= 0.5
+
+
+def test_the_measure_knows_the_anti_diagonal_from_the_diagonal_and_from_nothing() -> None:
+    columns = torch.eye(13)[1:12]  # row j looks at letter j
+    end = torch.zeros(1, 13)
+    assert anti_diagonal_share(torch.cat([columns.flip(0), end]).unsqueeze(0), 11) == 1.0
+    assert anti_diagonal_share(torch.cat([columns, end]).unsqueeze(0), 11) == pytest.approx(1 / 11)
+    assert anti_diagonal_share(torch.full((4, 12, 13), 1 / 13), 11) == pytest.approx((9 * 3 + 2 * 2) / 11 / 13)
+
+
+@pytest.fixture(scope="module")
+def server(bundle: Path) -> Iterator[Server]:
+    running = Server(bundle)
+    try:
+        running.wait_until_ready()
+        yield running
+    finally:
+        running.process.kill()
+        running.finish()
+
+
+def test_it_is_served_with_its_attention(server: Server) -> None:
+    answer = server.client.post("/translate", json={"text": WORD, "source": "qfw", "target": "qrv"}).json()
+    assert answer["translations"][0]["text"] == BACKWARDS
+    body = server.client.post("/attention", json={"text": WORD, "target": "qrv", "kinds": ["cross"]}).json()
+    assert body["translation"] == BACKWARDS
+    cross = torch.tensor(body["cross"]["weights"])
+    assert anti_diagonal_share(cross[LAST_LAYER], len(WORD)) >= 0.5
+    picture = server.client.post(
+        "/attention", json={"text": WORD, "target": "qrv", "kinds": ["cross"]}, headers={"accept": "image/png"}
+    )
+    assert picture.content.startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_the_whole_study_is_learned_within_minutes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--config", str(CONFIG), "--run", str(tmp_path / "run"), "--quiet"]) == 0
+    checkpoint = load_checkpoint(tmp_path / "run" / "averaged.pt")
+    assert checkpoint.facts["dev"]["exact_qfw-qrv"] >= 99.0
+    told = TrainingSettings.load(CONFIG).dev
+    assert isinstance(told, GeneratedCorpus)
+    bundle = tmp_path / "reverse.pt"
+    export = ["export", "--checkpoint", str(tmp_path / "run" / "averaged.pt"), "--precision", "float32"]
+    assert main([*export, "--out", str(bundle)]) == 0
+    translator = Translator.load(bundle)
+    # Words of another seed than those it was chosen on, through the whole way a text takes.
+    pairs = generate_pairs(replace(told, seed=3))
+    answers = translator.translate([word for word, _ in pairs])
+    right = sum(answer.text == backwards for answer, (_, backwards) in zip(answers, pairs, strict=True))
+    assert right >= 0.99 * len(pairs)
+    found = translator.attention(WORD)
+    assert found.translation == BACKWARDS
+    assert anti_diagonal_share(found.cross[LAST_LAYER], len(WORD)) >= 0.5
