@@ -6,7 +6,20 @@ import argparse
 import os
 import sys
 
-from model.commands import attention, evaluate, export, import_, inspect, plot, publish, tokenizer, train, translate
+from model.commands import (
+    attention,
+    evaluate,
+    export,
+    import_,
+    inspect,
+    plot,
+    publish,
+    shortlist,
+    stress,
+    tokenizer,
+    train,
+    translate,
+)
 from model.errors import ModelError
 
 _COMMANDS = {
@@ -14,12 +27,14 @@ _COMMANDS = {
     "attention": attention,
     "train": train,
     "evaluate": evaluate,
+    "stress": stress,
     "export": export,
     "import": import_,
     "inspect": inspect,
     "tokenizer": tokenizer,
     "plot": plot,
     "publish": publish,
+    "shortlist": shortlist,
 }
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -72,7 +73,8 @@ def learning_curve(rows: Sequence[Mapping[str, float | None]], path: Path) -> No
     """Loss and BLEU of a training run over its updates.
 
     Args:
-        rows: The evaluations: ``step``, losses, and one ``bleu_xx-yy`` for each direction, any of them missing.
+        rows: The evaluations: ``step``, losses, and for each direction ``bleu_xx-yy`` and ``exact_xx-yy``, any of
+            them missing.
         path: The PNG file to write.
     """
     figure = Figure(figsize=(8.0, 4.5), dpi=120, layout="constrained")
@@ -89,10 +91,125 @@ def learning_curve(rows: Sequence[Mapping[str, float | None]], path: Path) -> No
         bleu_axes.set_ylabel("BLEU, greedy, held-out sentences")
         for number, key in enumerate(pairs):
             _line(bleu_axes, rows, key, f"BLEU {key.removeprefix('bleu_')}", f"C{number + 2}", "-")
+        for number, key in enumerate(sorted({key for row in rows for key in row if key.startswith("exact_")})):
+            label = f"exact {key.removeprefix('exact_')}, %"
+            _line(bleu_axes, rows, key, label, f"C{number + 2 + len(pairs)}", "-.")
         bleu_axes.set_ylim(bottom=0)
     if any(axes.lines for axes in figure.axes):
         figure.legend(loc="outside upper center", ncols=4, fontsize=9)
     figure.savefig(path, format="png")
+
+
+def learning_curves(runs: Mapping[str, Sequence[Mapping[str, float | None]]], path: Path) -> None:
+    """Several runs side by side: the held-out loss of each, and the mean of its BLEU scores, over the updates.
+
+    Args:
+        runs: The evaluations of each run, by its name.
+        path: The PNG file to write.
+    """
+    figure = Figure(figsize=(11.0, 4.5), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    loss_axes, bleu_axes = figure.subplots(1, 2)
+    for axes, label in (
+        (loss_axes, "held-out loss, nats a token"),
+        (bleu_axes, "BLEU, greedy, mean of the directions"),
+    ):
+        axes.set_xlabel("updates")
+        axes.set_ylabel(label)
+        axes.grid(alpha=0.3)
+    for number, (name, rows) in enumerate(runs.items()):
+        means: list[Mapping[str, float | None]] = []
+        for row in rows:
+            scores = [value for key, value in row.items() if key.startswith("bleu_") and value is not None]
+            means.append({"step": row["step"], "bleu": sum(scores) / len(scores) if scores else None})
+        _line(loss_axes, rows, "dev_loss", _visible(name), f"C{number}", "-")
+        _line(bleu_axes, means, "bleu", _visible(name), f"C{number}", "-")
+    bleu_axes.set_ylim(bottom=0)
+    handles, labels = bleu_axes.get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside upper center", ncols=3, fontsize=9)
+    figure.savefig(path, format="png")
+
+
+def position_picture(table: Tensor, title: str, path: Path) -> None:
+    """What places look like to the model: their vectors, and how alike two places are.
+
+    Args:
+        table: Vectors of the places, (P, C): :func:`model.embeddings.position_table`.
+        title: Stands above.
+        path: The PNG file to write.
+    """
+    figure = Figure(figsize=(11.0, 4.5), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(_visible(title), fontsize=11)
+    vectors, alike = figure.subplots(1, 2)
+    bound = float(table.abs().max()) or 1.0
+    image = vectors.imshow(table.numpy(), cmap="RdBu_r", vmin=-bound, vmax=bound, aspect="auto", interpolation="none")
+    vectors.set_xlabel("column of the vector")
+    vectors.set_ylabel("place")
+    figure.colorbar(image, ax=vectors, shrink=0.8)
+    unit = table / table.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    image = alike.imshow((unit @ unit.T).numpy(), cmap="viridis", vmin=-1.0, vmax=1.0, interpolation="none")
+    alike.set_xlabel("place")
+    alike.set_ylabel("place")
+    figure.colorbar(image, ax=alike, shrink=0.8, label="cosine of the two vectors")
+    figure.savefig(path, format="png")
+
+
+def mask_picture(masks: Mapping[str, Tensor], path: Path) -> None:
+    """Masks side by side: who (rows) may look at whom (columns).
+
+    Args:
+        masks: Booleans (rows, columns) by what they are; True means "may look".
+        path: The PNG file to write.
+    """
+    figure = Figure(figsize=(3.2 * len(masks), 3.6), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    for panel, (name, mask) in zip(figure.subplots(1, len(masks), squeeze=False).flat, masks.items(), strict=True):
+        panel.imshow(mask.float().numpy(), cmap="Greens", vmin=0.0, vmax=1.3)
+        panel.set_title(_visible(name), fontsize=9)
+        panel.set_xlabel("looked at")
+        panel.set_ylabel("looks")
+        panel.set_xticks(range(mask.size(1)))
+        panel.set_yticks(range(mask.size(0)))
+        panel.tick_params(labelsize=7, length=0)
+        for row, column in mask.logical_not().nonzero().tolist():
+            panel.text(column, row, "\u00d7", ha="center", va="center", fontsize=9, color="firebrick")
+    figure.savefig(path, format="png")
+
+
+def attention_grid(weights: Tensor, row_tokens: Sequence[str], column_tokens: Sequence[str], title: str) -> bytes:
+    """Every head of every layer: a row of panels for each layer.
+
+    Args:
+        weights: (L, H, T, S).
+        row_tokens: The T positions that look.
+        column_tokens: The S positions looked at.
+        title: Stands above.
+
+    Returns:
+        A PNG file.
+    """
+    num_layers, num_heads = weights.shape[:2]
+    width = min(_MAX_INCHES, 0.8 + num_heads * (0.9 + 0.16 * len(column_tokens)))
+    height = min(_MAX_INCHES, 0.8 + num_layers * (0.9 + 0.16 * len(row_tokens)))
+    figure = Figure(figsize=(max(width, 4.0), max(height, 3.0)), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(_visible(title), fontsize=11)
+    panels = figure.subplots(num_layers, num_heads, squeeze=False)
+    for (layer, head), panel in np.ndenumerate(panels):
+        image = panel.imshow(weights[layer, head].float().numpy(), cmap="viridis", vmin=0.0, vmax=1.0, aspect="auto")
+        panel.set_title(f"layer {layer}, head {head}", fontsize=7)
+        # Labels only at the edges: in between there is no room to read them.
+        last, first = layer == num_layers - 1, head == 0
+        panel.set_xticks(range(len(column_tokens)), map(_visible, column_tokens) if last else [""] * len(column_tokens))
+        panel.set_yticks(range(len(row_tokens)), map(_visible, row_tokens) if first else [""] * len(row_tokens))
+        panel.tick_params(labelsize=6, length=0)
+        panel.tick_params(axis="x", rotation=90)
+    figure.colorbar(image, ax=figure.axes, shrink=0.7, label="weight")
+    sink = io.BytesIO()
+    figure.savefig(sink, format="png")
+    return sink.getvalue()
 
 
 def _line(axes: Axes, rows: Sequence[Mapping[str, float | None]], key: str, label: str, color: str, style: str) -> None:

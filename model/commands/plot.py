@@ -1,39 +1,148 @@
-"""``python -m model plot``: draw a learning curve again."""
+"""``python -m model plot``: the pictures of the documentation, and those of your own runs."""
 
 from __future__ import annotations
 
 import argparse
 import csv
 from pathlib import Path
+from typing import get_args
 
-from model.errors import DataError
+from model.commands.models import (
+    add_decoding_arguments,
+    add_model_arguments,
+    add_pair_arguments,
+    decoding_options,
+    load_translator,
+)
+from model.config import PositionTable
+from model.errors import ConfigError, DataError
 
-HELP = "draw a run's curve.csv"
+HELP = "draw learning curves, attention, positional encodings and masks"
 EPILOG = """\
-example:
-  python -m model plot runs/mine/curve.csv --out curve.png
+examples:
+  python -m model plot curve runs/mine/curve.csv --out curve.png
+  python -m model plot curve runs/a/curve.csv runs/b/curve.csv --out both.png
+  python -m model plot attention 'Good morning, my friend.' --target de --out heads.png
+  python -m model plot positions --out positions.png
+  python -m model plot masks --out masks.png
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
-    parser.add_argument("curve", type=Path, help="curve.csv of a run")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the .png file to write")
+    pictures = parser.add_subparsers(dest="picture", required=True, metavar="PICTURE")
+
+    curve = pictures.add_parser("curve", help="a run's curve.csv, or several in one picture")
+    curve.add_argument("curves", type=Path, nargs="+", metavar="FILE", help="curve.csv of a run")
+    curve.set_defaults(draw=_draw_curves)
+
+    attention = pictures.add_parser("attention", help="every head of every layer, for one sentence")
+    attention.add_argument("text", help="one sentence")
+    attention.add_argument("--target-text", metavar="TEXT", help="look at this translation instead of the model's own")
+    attention.add_argument("--kind", choices=("cross", "encoder", "decoder"), default="cross", help="default cross")
+    add_model_arguments(attention)
+    add_pair_arguments(attention)
+    add_decoding_arguments(attention)
+    attention.set_defaults(draw=_draw_attention)
+
+    positions = pictures.add_parser("positions", help="the vectors of the places, and how alike they are")
+    layouts = [layout for layout in get_args(PositionTable) if layout != "learned"]
+    positions.add_argument("--layout", choices=layouts, default="interleaved", help="default interleaved")
+    positions.add_argument("--places", type=int, default=100, metavar="N", help="default 100")
+    positions.add_argument("--d-model", type=int, default=128, metavar="C", help="columns; default 128")
+    positions.set_defaults(draw=_draw_positions)
+
+    masks = pictures.add_parser("masks", help="who may look at whom")
+    masks.add_argument("--length", type=int, default=5, metavar="N", help="tokens of the sentence; default 5")
+    masks.add_argument("--padding", type=int, default=2, metavar="N", help="places of padding behind it; default 2")
+    masks.set_defaults(draw=_draw_masks)
+
+    for picture in (curve, attention, positions, masks):
+        picture.add_argument("--out", type=Path, required=True, metavar="FILE", help="the .png file to write")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Draw."""
-    from model.plots import learning_curve
+    if arguments.out.suffix != ".png":
+        raise ConfigError(f"--out is {str(arguments.out)!r}; it must end in .png.")
+    arguments.draw(arguments)
+    print(arguments.out)
+    return 0
 
+
+def _draw_curves(arguments: argparse.Namespace) -> None:
+    from model.plots import learning_curve, learning_curves  # matplotlib takes half a second to import
+
+    runs = {_name_of(path, arguments.curves): _read_curve(path) for path in arguments.curves}
+    if len(runs) == 1:
+        learning_curve(next(iter(runs.values())), arguments.out)
+    else:
+        learning_curves(runs, arguments.out)
+
+
+def _name_of(path: Path, among: list[Path]) -> str:
+    """What tells a curve from the others: its folder where all files have one name, the file's name elsewhere."""
+    same_name = len({other.stem for other in among}) < len(among)
+    return str(path.parent) if same_name else path.stem
+
+
+def _read_curve(path: Path) -> list[dict[str, float | None]]:
+    """The evaluations of a run.
+
+    Raises:
+        DataError: The file cannot be read, or holds none.
+    """
     try:
-        with arguments.curve.open(newline="", encoding="utf-8") as source:
+        with path.open(newline="", encoding="utf-8") as source:
             rows = [
                 {key: float(value) if value else None for key, value in row.items()} for row in csv.DictReader(source)
             ]
-    except (OSError, ValueError) as error:
-        raise DataError(f"{arguments.curve} cannot be read as a learning curve: {error}.") from error
+    except (OSError, ValueError, TypeError) as error:
+        raise DataError(f"{path} cannot be read as a learning curve: {error}.") from error
     if not rows:
-        raise DataError(f"{arguments.curve} holds no evaluation yet.")
-    learning_curve(rows, arguments.out)
-    print(arguments.out)
-    return 0
+        raise DataError(f"{path} holds no evaluation yet.")
+    if "step" not in rows[0]:
+        raise DataError(f"{path} cannot be read as a learning curve: it has no column 'step'.")
+    return rows
+
+
+def _draw_attention(arguments: argparse.Namespace) -> None:
+    from model.plots import attention_grid
+
+    found = load_translator(arguments).attention(
+        arguments.text, decoding_options(arguments), arguments.source, arguments.target, arguments.target_text
+    )
+    rows, columns = found.labels(arguments.kind)
+    title = f"{arguments.kind} attention, every head: {found.translation}"
+    arguments.out.write_bytes(attention_grid(getattr(found, arguments.kind), rows, columns, title))
+
+
+def _draw_positions(arguments: argparse.Namespace) -> None:
+    from model.embeddings import position_table
+    from model.plots import position_picture
+
+    if arguments.places < 1:
+        raise ConfigError(f"--places is {arguments.places}; it must be at least 1.")
+    if arguments.d_model < 4 or arguments.d_model % 2:
+        raise ConfigError(f"--d-model is {arguments.d_model}; it must be even and at least 4.")
+    table = position_table(arguments.layout, arguments.places, arguments.d_model)
+    position_picture(table, f"positional encoding, {arguments.layout}", arguments.out)
+
+
+def _draw_masks(arguments: argparse.Namespace) -> None:
+    import torch
+
+    from model.masks import causal_mask, padding_mask
+    from model.plots import mask_picture
+
+    for name, value, least in (("length", arguments.length, 1), ("padding", arguments.padding, 0)):
+        if not least <= value <= 100:
+            raise ConfigError(f"--{name} is {value}; it must be {least} to 100.")
+    pad_id = 0
+    tokens = torch.tensor([[1] * arguments.length + [pad_id] * arguments.padding])
+    total = tokens.size(1)
+    masks = {
+        "at the source: not at padding": padding_mask(tokens, pad_id)[0, 0].expand(total, total),
+        "at the target: not ahead": causal_mask(total, torch.device("cpu")),
+    }
+    mask_picture(masks, arguments.out)

@@ -14,7 +14,15 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from model import plots
-from model.plots import attention_heat_map, learning_curve
+from model.embeddings import position_table
+from model.plots import (
+    attention_grid,
+    attention_heat_map,
+    learning_curve,
+    learning_curves,
+    mask_picture,
+    position_picture,
+)
 
 
 @pytest.fixture
@@ -123,3 +131,42 @@ def test_a_run_with_nothing_to_show_yet_is_drawn_without_a_complaint(
 ) -> None:
     learning_curve(rows, tmp_path / "c.png")
     assert size_of((tmp_path / "c.png").read_bytes()) == (960, 540)
+
+
+def test_several_runs_share_their_axes(drawn: list[Figure], tmp_path: Path) -> None:
+    runs: dict[str, list[dict[str, float | None]]] = {
+        "a": [{"step": 1.0, "dev_loss": 3.0, "bleu_en-de": 2.0, "bleu_de-en": 4.0}],
+        "b": [{"step": 1.0, "dev_loss": 5.0}, {"step": 2.0, "dev_loss": 4.0, "bleu_en-de": 6.0, "bleu_de-en": None}],
+    }
+    learning_curves(runs, tmp_path / "c.png")
+    size_of((tmp_path / "c.png").read_bytes())
+    shown = [
+        {str(line.get_label()): np.asarray(line.get_xydata()).tolist() for line in axes.lines} for axes in drawn[0].axes
+    ]
+    assert shown == [{"a": [[1, 3]], "b": [[1, 5], [2, 4]]}, {"a": [[1, 3]], "b": [[2, 6]]}]
+
+
+def test_places_are_shown_with_their_likeness(drawn: list[Figure], tmp_path: Path) -> None:
+    table = position_table("interleaved", 12, 8)
+    position_picture(table, "places", tmp_path / "p.png")
+    size_of((tmp_path / "p.png").read_bytes())
+    vectors, alike = (torch.as_tensor(axes.images[0].get_array()) for axes in drawn[0].axes[:2])
+    assert torch.equal(vectors, table)
+    torch.testing.assert_close(alike.diagonal(), torch.ones(12))
+    torch.testing.assert_close(alike[2, 7], torch.cosine_similarity(table[2], table[7], dim=0))
+
+
+def test_a_mask_is_crossed_out_where_nobody_may_look(drawn: list[Figure], tmp_path: Path) -> None:
+    mask = torch.tensor([[True, False, True], [True, True, False]])
+    mask_picture({"who": mask}, tmp_path / "m.png")
+    size_of((tmp_path / "m.png").read_bytes())
+    assert [text.get_position() for text in drawn[0].axes[0].texts] == [(1, 0), (2, 1)]
+
+
+def test_every_head_of_every_layer_has_its_panel(drawn: list[Figure]) -> None:
+    weights = torch.rand(2, 3, 2, 4, generator=torch.Generator().manual_seed(0))
+    size_of(attention_grid(weights, ["a", "$"], list("wxyz"), "all"))
+    panels = {panel.get_title(): panel for panel in drawn[0].axes if panel.get_title()}
+    assert len(panels) == 6
+    shown = torch.as_tensor(panels["layer 1, head 2"].images[0].get_array())
+    assert torch.equal(shown, weights[1, 2])

@@ -1,0 +1,136 @@
+"""``python -m model stress``: what becomes of odd inputs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from model.commands.models import (
+    add_decoding_arguments,
+    add_model_arguments,
+    decoding_options,
+    load_translator,
+    parse_pair,
+    with_progress,
+)
+from model.errors import ConfigError
+from model.oddities import ODDITIES, OddInput, is_empty, loops, make_odd_inputs, share_kept
+from model.translator import Translation
+
+HELP = "translate odd inputs and count what goes wrong: nothing, loops, lost names"
+EPILOG = """\
+example:
+  python -m model stress --test DATA/eval/tatoeba-test-v2020-07-28 --json stress.json
+makes 5,000 odd inputs out of the test set: upper and lower case, no punctuation, typos, names other than Tom and
+Mary, numbers, long chains of sentences, fragments, signs no training data has, stuttering. BLEU is given where the
+translation is still known, beside that of the same sentences as they were.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    add_model_arguments(parser)
+    parser.add_argument("--test", type=Path, required=True, metavar="BASE", help="test set without language ending")
+    parser.add_argument("--pair", action="append", metavar="XX-YY", help="only this pair; may be given several times")
+    parser.add_argument("--number", type=int, default=5000, metavar="N", help="odd inputs, of all kinds; default 5000")
+    parser.add_argument("--seed", type=int, default=1, help="other inputs for another number; default 1")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--show", type=int, default=0, metavar="N", help="print up to N bad answers of each kind")
+    add_decoding_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Translate, count and print."""
+    from model.training.corpus import read_parallel
+
+    if arguments.number < len(ODDITIES):
+        raise ConfigError(f"--number is {arguments.number}; there are {len(ODDITIES)} kinds, so at least as many.")
+    options = decoding_options(arguments)
+    translator = load_translator(arguments)
+    directions = translator.manifest.directions
+    results: dict[str, Any] = {}
+    for source, target in [parse_pair(text) for text in arguments.pair or []] or list(directions.pairs):
+        if (source, target) not in directions:
+            raise ConfigError(f"--pair is '{source}-{target}'; the model has {directions.describe()}.")
+        lines = read_parallel(arguments.test, (source, target))
+        odd = make_odd_inputs(lines, arguments.number, arguments.seed)
+        translations = translator.translate(
+            [one.text for one in odd],
+            options,
+            source,
+            target,
+            progress=lambda items, total, label=f"{source}-{target}": with_progress(  # type: ignore[misc]
+                items, label, total
+            ),
+        )
+        pair = f"{source}-{target}"
+        results[pair] = [_figures(name, *_of_kind(name, odd, translations)) for name in (one.name for one in ODDITIES)]
+        results[pair].append(_figures("all", odd, translations, with_bleu=False))
+        print(_table(pair, results[pair]), flush=True)
+        if arguments.show:
+            _show(odd, translations, arguments.show)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def _of_kind(
+    name: str, odd: Sequence[OddInput], translations: Sequence[Translation]
+) -> tuple[list[OddInput], list[Translation]]:
+    places = [place for place, one in enumerate(odd) if one.oddity.name == name]
+    return [odd[place] for place in places], [translations[place] for place in places]
+
+
+def _figures(
+    name: str, odd: Sequence[OddInput], translations: Sequence[Translation], with_bleu: bool = True
+) -> dict[str, Any]:
+    """What became of some inputs."""
+    from model.training.evaluation import score
+
+    both = list(zip(odd, translations, strict=True))
+    kept = [share_kept(one, translation.text) for one, translation in both]
+    known = [(translation.text, one.reference) for one, translation in both if one.reference is not None]
+    bleu = None
+    if with_bleu and known:
+        sides = [
+            [text.lower() if odd[0].oddity.ignore_case else text for text in side] for side in zip(*known, strict=True)
+        ]
+        bleu = round(score(sides[0], sides[1]).bleu, 1)
+    return {
+        "kind": name,
+        "inputs": len(odd),
+        "empty": sum(is_empty(translation.text, one.text) for one, translation in both),
+        "loops": sum(loops(translation.text, one.text) for one, translation in both),
+        "cut": sum(translation.finish_reason == "length" for _, translation in both),
+        "kept": sum(found for found, _ in kept),
+        "put_in": sum(number for _, number in kept),
+        "bleu": bleu,
+    }
+
+
+def _table(pair: str, rows: Sequence[dict[str, Any]]) -> str:
+    lines = [
+        f"| {pair} | inputs | nothing comes out | loops | cut at max_new_tokens | names, digits kept | BLEU |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        kept = f"{row['kept']} of {row['put_in']}" if row["put_in"] else ""
+        bleu = "" if row["bleu"] is None else f"{row['bleu']:.1f}"
+        cells = [row["kind"], row["inputs"], row["empty"], row["loops"], row["cut"], kept, bleu]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def _show(odd: Sequence[OddInput], translations: Sequence[Translation], number: int) -> None:
+    """Bad answers, for a look."""
+    for kind in ODDITIES:
+        shown = 0
+        for one, translation in zip(*_of_kind(kind.name, odd, translations), strict=True):
+            found, put_in = share_kept(one, translation.text)
+            bad = is_empty(translation.text, one.text) or loops(translation.text, one.text) or found < put_in
+            if bad and shown < number:
+                print(f"{kind.name}: {one.text!r} -> {translation.text!r}")
+                shown += 1

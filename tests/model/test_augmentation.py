@@ -1,0 +1,100 @@
+"""Sentence pairs bent for training: both sides stay translations of each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from model.errors import ConfigError
+from model.training.augmentation import Augmentation, made_up_name, rename
+
+SOURCE, TARGET = "Tom doesn't know Mary, does he?", "Tom kennt Maria nicht, oder?"
+
+
+def chance(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def bent(seed: int = 0, source: str = SOURCE, target: str = TARGET, **shares: Any) -> tuple[str, str]:
+    return Augmentation(**shares).bend(source, target, chance(seed))
+
+
+def test_nothing_is_bent_unless_asked_for() -> None:
+    assert bent() == (SOURCE, TARGET)
+
+
+def test_capitals_are_on_both_sides_and_their_lack_on_the_source() -> None:
+    assert bent(upper=1) == (SOURCE.upper(), TARGET.upper())
+    assert bent(lower=1) == (SOURCE.lower(), TARGET)
+
+
+def test_punctuation_goes_from_both_sides_but_never_all_there_is() -> None:
+    assert bent(unpunctuated=1) == ("Tom doesn't know Mary does he", "Tom kennt Maria nicht oder")
+    assert bent(unpunctuated=1, source="?!", target="!") == ("?!", "!")
+
+
+def test_typos_are_few_and_in_the_source() -> None:
+    found = {bent(seed, typos=1) for seed in range(50)}
+    assert {target for _, target in found} == {TARGET}
+    assert len(found) > 25
+    assert all(abs(len(source) - len(SOURCE)) <= 1 for source, _ in found)
+
+
+def test_a_text_with_hardly_a_letter_gets_no_typos() -> None:
+    assert bent(typos=1, source="12, a", target="12, a") == ("12, a", "12, a")
+
+
+def test_a_new_name_is_the_same_on_both_sides() -> None:
+    for seed in range(20):
+        source, target = rename(SOURCE, TARGET, chance(seed))
+        first, second = source.split()[0], source.removesuffix(", does he?").split()[-1]
+        assert target == f"{first} kennt {second} nicht, oder?"
+        assert "Tom" not in source.split()
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("He knows.", "Er weiß es."), ("Tom knows.", "Er weiß es."), ("Tom knows Tom.", "Tom kennt ihn.")],
+    ids=["no name", "on one side", "not as often"],
+)
+def test_names_that_do_not_match_stay(source: str, target: str) -> None:
+    assert rename(source, target, chance()) == (source, target)
+
+
+def test_made_up_names_are_words_and_hardly_ever_the_same() -> None:
+    names = [made_up_name(chance(seed)) for seed in range(200)]
+    assert all(name.isalpha() and name[0].isupper() for name in names)
+    assert len(set(names)) > 150
+
+
+def test_a_sign_stands_at_the_same_end_of_both_sides() -> None:
+    for seed in range(100):
+        source, target = bent(seed, signs=1)
+        if source.startswith(SOURCE):
+            assert source.removeprefix(SOURCE) == target.removeprefix(TARGET) != ""
+        else:
+            assert source.removesuffix(SOURCE) == target.removesuffix(TARGET) != ""
+
+
+def test_shares_are_met() -> None:
+    shares = {"upper": 0.2, "lower": 0.3}
+    rng = chance()
+    found = [Augmentation(**shares).bend(SOURCE, TARGET, rng)[0] for _ in range(4000)]
+    assert found.count(SOURCE.upper()) / 4000 == pytest.approx(0.2, abs=0.03)
+    assert found.count(SOURCE.lower()) / 4000 == pytest.approx(0.3, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("shares", "said"),
+    [
+        ({"upper": 1.5}, "upper 1.5; it must be a share"),
+        ({"typos": "some"}, "typos 'some'; it must be a share"),
+        ({"names": True}, "names True"),
+        ({"upper": 0.6, "lower": 0.6}, "come to 1.2"),
+    ],
+)
+def test_shares_that_cannot_be_are_refused(shares: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Augmentation(**shares)

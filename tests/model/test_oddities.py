@@ -1,0 +1,100 @@
+"""Odd inputs and what is counted about their translations."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.oddities import ODDITIES, OddInput, is_empty, loops, make_odd_inputs, share_kept
+
+PAIRS = [
+    ("Tom likes red houses, doesn't he?", "Tom mag rote Häuser, nicht wahr?"),
+    ("My old dog sleeps all day.", "Mein alter Hund schläft den ganzen Tag."),
+    ("Mary and Tom saw it.", "Tom und Mary sahen es."),
+]
+
+
+def of_kind(name: str, number: int = 60) -> list[OddInput]:
+    return [one for one in make_odd_inputs(PAIRS, number, seed=3) if one.oddity.name == name]
+
+
+def test_there_are_as_many_as_asked_for_of_every_kind() -> None:
+    found = make_odd_inputs(PAIRS, 103)
+    assert len(found) == 103
+    counts = {oddity.name: sum(one.oddity is oddity for one in found) for oddity in ODDITIES}
+    assert set(counts.values()) == {10, 11}
+
+
+def test_the_same_seed_makes_the_same_inputs() -> None:
+    assert make_odd_inputs(PAIRS, 50) == make_odd_inputs(PAIRS, 50)
+    assert make_odd_inputs(PAIRS, 50) != make_odd_inputs(PAIRS, 50, seed=2)
+
+
+def test_no_pairs_are_refused() -> None:
+    with pytest.raises(ValueError, match="no sentences"):
+        make_odd_inputs([], 10)
+
+
+def test_references_stay_translations() -> None:
+    by_target = {target: source for source, target in PAIRS}
+    for one in of_kind("upper case"):
+        assert one.reference is not None
+        assert one.text == by_target[one.reference].upper()
+    assert all(one.text.islower() for one in of_kind("lower case"))
+    for one in of_kind("no punctuation"):
+        assert not set(one.text) & set(".,?")
+        assert not set(one.reference or ".") & set(".,?")
+
+
+def test_other_names_are_on_both_sides() -> None:
+    found = of_kind("other names")
+    assert found
+    for one in found:
+        assert one.kept
+        assert all(name in (one.reference or "") for name in one.kept)
+        assert "Tom" not in one.text and "Tom" not in (one.reference or "")
+
+
+def test_numbers_are_asked_to_be_kept() -> None:
+    for one in of_kind("numbers"):
+        assert one.reference is None
+        assert one.kept
+        assert all(digits in one.text for digits in one.kept)
+
+
+def test_long_inputs_are_several_sentences() -> None:
+    for one in of_kind("long"):
+        assert len(one.text) > 2 * min(len(source) for source, _ in PAIRS)
+        assert one.text.count(".") == 1
+
+
+def test_what_is_kept_is_counted() -> None:
+    one = OddInput(ODDITIES[5], "It is 10:30.", None, kept=("10", "30"))
+    assert share_kept(one, "Es ist 10 Uhr.") == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("no no no no", True),
+        ("No, no, no!", False),
+        ("to learn how to learn how to learn how to learn how to learn", True),
+        ("ich weiß, dass ich weiß, dass ich weiß", False),
+        ("a b c d e f", False),
+        ("", False),
+        ("... ... ... ...", True),
+        ("das ist Vorg-Vorg-Vorg-Vorg-Vorg", True),
+    ],
+)
+def test_a_loop_is_a_stretch_of_words_four_times_in_a_row(text: str, is_one: bool) -> None:
+    assert loops(text) == is_one
+
+
+def test_what_loops_in_the_source_may_loop() -> None:
+    assert not loops("nein nein nein nein", "no no no no")
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "empty"), [("", "cat", True), ("?", "42", True), ("", "?!", False), ("Katze", "cat", False)]
+)
+def test_nothing_where_there_was_something_is_empty(text: str, source: str, empty: bool) -> None:
+    assert is_empty(text, source) == empty

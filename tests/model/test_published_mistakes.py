@@ -1,0 +1,138 @@
+"""Mistakes that published implementations of the Transformer make, planted one by one: a test here catches each.
+
+``docs/transformer.md`` has the list for people. Every mistake is put into our own code, and the test named beside it
+must fail; so the list cannot claim a test that would have noticed nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from model import attention, layers, masks, transformer
+from model.embeddings import Embedding, position_table
+from model.layers import DecoderLayer, Dropout, EncoderLayer
+from tests.model import test_attention, test_embeddings, test_layers, test_masks, test_transformer
+from tests.model.torch_layers import small_config
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+Test = Callable[[], None]
+
+
+def test_every_sub_layer_has_a_norm_of_its_own() -> None:
+    for kind, names in (
+        (EncoderLayer, ["self_attention", "feed_forward"]),
+        (DecoderLayer, ["self_attention", "cross_attention", "feed_forward"]),
+    ):
+        layer = kind(small_config())
+        own = {id(parameter) for name in names for parameter in getattr(layer, f"{name}_norm").parameters()}
+        assert len(own) == 2 * len(names)  # a gain and a bias each
+
+
+def sines_overwritten(patch: pytest.MonkeyPatch) -> None:
+    """``table[:, 0::2] = sin(...)`` and then ``table[:, 0::2] = cos(...)``: the odd columns stay zero."""
+
+    def table(*arguments: Any) -> Tensor:
+        mistaken = position_table(*arguments)
+        mistaken[:, 0::2], mistaken[:, 1::2] = mistaken[:, 1::2].clone(), 0.0
+        return mistaken
+
+    patch.setattr(test_embeddings, "position_table", table)
+
+
+def denominator_slips(patch: pytest.MonkeyPatch) -> None:
+    """``p / 10000 ** (2 * i) / d`` for ``p / 10000 ** (2 * i / d)``."""
+
+    def table(layout: str, num_positions: int, d_model: int) -> Tensor:
+        place = torch.arange(num_positions, dtype=torch.float64).unsqueeze(1)
+        angle = place / 10000 ** torch.arange(0, d_model, 2, dtype=torch.float64) / d_model
+        return torch.stack([angle.sin(), angle.cos()], dim=2).flatten(1).float()
+
+    patch.setattr(test_embeddings, "position_table", table)
+
+
+def fill_thrown_away(patch: pytest.MonkeyPatch) -> None:
+    """``scores.masked_fill(...)`` returns the masked scores; nobody keeps them."""
+
+    def weights(query: Tensor, key: Tensor, may_attend: Tensor) -> Tensor:
+        scores = (query / math.sqrt(query.size(-1))) @ key.transpose(-2, -1)
+        scores.masked_fill(~may_attend, float("-inf"))
+        return scores.softmax(dim=-1)
+
+    for module in (attention, layers, test_attention):
+        patch.setattr(module, "attention_weights", weights)
+
+
+def norm_slips(patch: pytest.MonkeyPatch) -> None:
+    """``gain * x - mean / (deviation + eps) + bias`` for ``gain * (x - mean) / (deviation + eps) + bias``."""
+
+    class Slipped(nn.LayerNorm):
+        def forward(self, x: Tensor) -> Tensor:
+            mean, deviation = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
+            return self.weight * x - mean / (deviation + self.eps) + self.bias
+
+    patch.setattr(layers, "layer_norm", lambda config: Slipped(config.d_model, config.layer_norm_eps))
+
+
+def norm_shared(patch: pytest.MonkeyPatch) -> None:
+    """One norm made in the constructor and used around two sub-layers."""
+    make = EncoderLayer.__init__
+
+    def mistaken(self: EncoderLayer, *arguments: Any) -> None:
+        make(self, *arguments)
+        self.feed_forward_norm = self.self_attention_norm
+
+    patch.setattr(EncoderLayer, "__init__", mistaken)
+
+
+def mask_of_another_size(patch: pytest.MonkeyPatch) -> None:
+    """A causal mask for the longest sequence there can be, not for the one at hand."""
+
+    def mask(_: int, device: torch.device) -> Tensor:
+        return torch.ones(40, 40, dtype=torch.bool, device=device).tril()
+
+    for module in (masks, transformer, test_masks):
+        patch.setattr(module, "causal_mask", mask)
+
+
+def positions_unsliced(patch: pytest.MonkeyPatch) -> None:
+    """The whole table is added, whatever the length of the sequence."""
+
+    def forward(self: Embedding, token_ids: Tensor, positions: Tensor) -> Tensor:
+        found: Tensor = self.norm(self.tokens(token_ids) * self.scale + self.positions)
+        return found
+
+    patch.setattr(Embedding, "forward", forward)
+
+
+def dropout_made_inside(patch: pytest.MonkeyPatch) -> None:
+    """``nn.Dropout(p)(x)`` in a forward pass: a new module is in training mode, and stays there in evaluation."""
+    patch.setattr(Dropout, "forward", lambda self, x: nn.Dropout(self.threshold / 256)(x))
+
+
+@pytest.mark.parametrize(
+    ("plant", "test"),
+    [
+        (sines_overwritten, test_embeddings.test_positions_are_the_papers_sines_and_cosines),
+        (denominator_slips, test_embeddings.test_positions_are_the_papers_sines_and_cosines),
+        (fill_thrown_away, test_attention.test_padding_gets_no_weight),
+        (fill_thrown_away, test_transformer.test_no_position_sees_what_comes_after_it),
+        (norm_slips, lambda: test_layers.test_an_encoder_layer_is_torchs("pre", "relu")),
+        (norm_slips, lambda: test_layers.test_a_decoder_layer_is_torchs("post", "relu")),
+        (norm_shared, test_every_sub_layer_has_a_norm_of_its_own),
+        (mask_of_another_size, test_masks.test_each_position_sees_itself_and_the_past),
+        (mask_of_another_size, test_transformer.test_no_position_sees_what_comes_after_it),
+        (positions_unsliced, test_embeddings.test_a_token_is_scaled_and_its_place_added),
+        (dropout_made_inside, test_layers.test_layers_drop_in_training_and_not_in_evaluation),
+    ],
+)
+def test_a_published_mistake_is_caught(plant: Plant, test: Test, monkeypatch: pytest.MonkeyPatch) -> None:
+    test()
+    plant(monkeypatch)
+    with pytest.raises((AssertionError, RuntimeError)):
+        test()
