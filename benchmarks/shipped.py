@@ -53,7 +53,7 @@ def shipped_tokenizer() -> Tokenizer:
     from model.export import PRETRAINED
     from model.training.checkpoint import load_checkpoint
 
-    return load_checkpoint(PRETRAINED).tokenizer
+    return load_checkpoint(PRETRAINED).own_tokenizer
 
 
 def make_shipped_sources(number: int, shortest: int, longest: int, seed: int) -> list[list[int]]:
@@ -84,7 +84,7 @@ def convert(checkpoint: Checkpoint, out: Path, quantization: str | None) -> None
     """
     from ctranslate2.specs import TransformerSpec, common_spec
 
-    config, tokenizer = checkpoint.config, checkpoint.tokenizer
+    config, tokenizer = checkpoint.config, checkpoint.own_tokenizer
     transformer = checkpoint.build()
     spec = TransformerSpec.from_config(
         (config.encoder_layers, config.decoder_layers),

@@ -22,6 +22,7 @@ from model.errors import ArtifactError, DeviceError
 from model.hf_tokenizers import restore_tokenizer
 from model.languages import LanguagePairs
 from model.quantised import activation_levels, int8_is_supported
+from model.shortlist import SHORTLIST, Shortlist
 from model.tokenizer import TextTokenizer
 
 Precision = Literal["float32", "float16", "bfloat16", "int8"]
@@ -53,6 +54,7 @@ class Manifest:
         training: The settings it was trained with.
         scores: Corpus scores with their signatures, by test set and direction.
         precision_report: How far this precision is from float32, measured at export.
+        shortlist: How its vocabulary shortlist was learned; empty where it has none.
         format: Marks our bundles among TorchScript archives.
         format_version: Of this layout.
     """
@@ -71,6 +73,7 @@ class Manifest:
     training: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
     precision_report: dict[str, Any] = field(default_factory=dict)
+    shortlist: dict[str, Any] = field(default_factory=dict)
     format: str = FORMAT
     format_version: int = FORMAT_VERSION
 
@@ -94,6 +97,8 @@ class Manifest:
             max_target_tokens=config.max_positions,
             licence=facts.get("licence", "unstated"),
             attribution=tuple(facts.get("attribution", ())),
+            tokenizer=facts.get("tokenizer", {}),
+            decoding=facts.get("decoding", {}),
             training={**settings, "steps": facts.get("step")},
             scores=facts.get("scores", {}),
         )
@@ -156,6 +161,7 @@ class Bundle:
         manifest: What it says about itself.
         device: Where it lives.
         sha256: Digest of the file.
+        shortlist: Its vocabulary shortlist, where it has one.
     """
 
     module: Any
@@ -163,6 +169,7 @@ class Bundle:
     manifest: Manifest
     device: torch.device
     sha256: str
+    shortlist: Shortlist | None = None
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -172,6 +179,16 @@ def read_manifest(path: Path) -> Manifest:
         ArtifactError: There is no such file, or it is damaged, foreign or newer.
     """
     return Manifest.from_json(_read_member(path, MANIFEST).decode("utf-8", errors="replace"))
+
+
+def read_tokenizer(path: Path) -> tuple[Manifest, TextTokenizer]:
+    """The manifest of a bundle and its vocabulary, without the model; no code of it runs.
+
+    Raises:
+        ArtifactError: There is no such file, or it is damaged, foreign or newer.
+    """
+    manifest = read_manifest(path)
+    return manifest, restore_tokenizer(manifest.tokenizer, extra_files(path))
 
 
 def is_checkpoint(path: Path) -> bool:
@@ -212,7 +229,9 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
     manifest = read_manifest(path)
     where = check_device(device, manifest.precision)
     _check_archive(path)
-    tokenizer = restore_tokenizer(manifest.tokenizer, _extra_files(path))
+    files = extra_files(path)
+    tokenizer = restore_tokenizer(manifest.tokenizer, files)
+    shortlist = _read_shortlist(manifest, tokenizer, files.get(SHORTLIST))
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
@@ -230,7 +249,21 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
         for part in module.modules():
             if hasattr(part, "levels"):
                 part.levels = activation_levels()
-    return Bundle(module, tokenizer, manifest, where, digest)
+    return Bundle(module, tokenizer, manifest, where, digest, shortlist)
+
+
+def _read_shortlist(manifest: Manifest, tokenizer: TextTokenizer, content: bytes | None) -> Shortlist | None:
+    """The vocabulary shortlist among a bundle's files, where there is one.
+
+    Raises:
+        ArtifactError: It is damaged, or another model's.
+    """
+    if content is None:
+        return None
+    shortlist = Shortlist.from_bytes(content)
+    config = ModelConfig.from_dict(manifest.architecture)
+    shortlist.check(config.source_vocab_size, config.target_vocab_size, tokenizer.end_id)
+    return shortlist
 
 
 def resolve_device(device: str) -> str:
@@ -275,8 +308,8 @@ def _check_archive(path: Path) -> None:
         raise ArtifactError(f"{path} is damaged: the checksum of {damaged} is wrong; restore it from a copy.")
 
 
-def _extra_files(path: Path) -> dict[str, bytes]:
-    """The vocabulary files of a bundle whose manifest could be read."""
+def extra_files(path: Path) -> dict[str, bytes]:
+    """The vocabulary files of a bundle whose manifest could be read, and its shortlist."""
     with zipfile.ZipFile(path) as archive:
         names = [name for name in archive.namelist() if "/extra/" in name]
         return {name.split("/extra/")[1]: archive.read(name) for name in names if not name.endswith(MANIFEST)}

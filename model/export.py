@@ -22,17 +22,18 @@ from typing import Any
 import torch
 from torch import nn
 
-from model.bundle import FORMAT_VERSION, MANIFEST, Manifest, Precision, check_device
+from model.bundle import FORMAT_VERSION, MANIFEST, Manifest, Precision, check_device, read_tokenizer
+from model.config import ModelConfig
 from model.decoding.batch import decode_in_order
 from model.decoding.options import DecodingOptions
 from model.decoding.state import StepModel, TorchState
 from model.decoding.torch_cohort import TorchCohort
 from model.errors import ArtifactError
-from model.hf_tokenizers import OWN_SPM
 from model.layers import Dropout
 from model.padding import pad
 from model.quantised import Int8Linear, activation_levels, int8_is_supported
-from model.tokenizer import START_ID, Tokenizer
+from model.shortlist import SHORTLIST, Shortlist
+from model.tokenizer import TextTokenizer
 from model.training.checkpoint import Checkpoint, load_checkpoint
 from model.transformer import Transformer
 
@@ -40,7 +41,7 @@ _CODE_BYTES = 2_000_000
 """What a bundle's code and manifest take at most."""
 
 PRETRAINED = Path(__file__).parent / "pretrained" / "verso-en-de.pt"
-"""The translator that ships, as a checkpoint."""
+"""The translator that ships, as a checkpoint; :func:`pretrained_shortlist` lies beside it."""
 
 _DTYPES: dict[str, torch.dtype] = {
     "float32": torch.float32,
@@ -144,6 +145,7 @@ def export_bundle(
     out: Path,
     *,
     device: str = "cpu",
+    shortlist: Shortlist | None = None,
     report: Callable[[str], None] = print,
     progress: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda items, label, total: items,
 ) -> Manifest:
@@ -154,6 +156,7 @@ def export_bundle(
         precision: Of the bundle.
         out: The file to write; replaced whole or not at all.
         device: Where to compare: float16 is compared faster on a GPU.
+        shortlist: A vocabulary shortlist for the bundle to carry.
         report: Takes a line of news.
         progress: Wraps an iterable with a label and a length in a progress bar.
 
@@ -181,7 +184,13 @@ def export_bundle(
         )
     else:
         report("The checkpoint carries no held-out sample (dev_sample): nothing was compared.")
-    write_bundle(module.cpu(), manifest, {OWN_SPM: checkpoint.tokenizer.model_proto}, out)
+    files = dict(checkpoint.vocabulary_files)
+    if shortlist is not None:
+        config = checkpoint.config
+        shortlist.check(config.source_vocab_size, config.target_vocab_size, checkpoint.tokenizer.end_id)
+        manifest = replace(manifest, shortlist=shortlist.facts)
+        files[SHORTLIST] = shortlist.to_bytes()
+    write_bundle(module.cpu(), manifest, files, out)
     report(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
     return manifest
 
@@ -189,7 +198,7 @@ def export_bundle(
 def compare(
     eager: Transformer,
     module: Any,
-    tokenizer: Tokenizer,
+    tokenizer: TextTokenizer,
     manifest: Manifest,
     sample: Sequence[tuple[str, str]],
     languages: Sequence[str],
@@ -206,7 +215,7 @@ def compare(
         languages: The two languages.
         progress: Wraps an iterable in a progress bar.
     """
-    from model.training.evaluation import score  # sacrebleu is needed here only
+    from model.training.evaluation import bleu_units, score  # sacrebleu is needed here only
 
     device = eager.output.weight.device
     squares, count, largest = 0.0, 0, 0.0
@@ -214,8 +223,15 @@ def compare(
     bleu: dict[str, tuple[float, float]] = {}
     for source_language, target_language in manifest.pairs:
         ordered = [pair if source_language == languages[0] else pair[::-1] for pair in sample]
-        sources = [tokenizer.encode(source, target_language)[: manifest.max_source_tokens] for source, _ in ordered]
-        targets = [[START_ID, *tokenizer.encode_target(target)][: manifest.max_target_tokens] for _, target in ordered]
+        sources = [
+            tokenizer.encode(source, target_language, source_language)[: manifest.max_source_tokens]
+            for source, _ in ordered
+        ]
+        prefix = tokenizer.target_prefix(target_language)
+        targets = [
+            [tokenizer.start_id, *prefix, *tokenizer.encode_target(target)][: manifest.max_target_tokens]
+            for _, target in ordered
+        ]
         with torch.inference_mode():
             for start in range(0, len(sources), 50):
                 source = pad(sources[start : start + 50], tokenizer.pad_id).to(device)
@@ -228,33 +244,41 @@ def compare(
         decoded: list[list[list[int]]] = []
         for model, label in ((eager, "float32 eager"), (module, manifest.precision)):
             label = f"{source_language}-{target_language} {label}"
-            decoded.append(_decode(model, tokenizer, sources, manifest.max_target_tokens, device, label, progress))
+            decoded.append(_decode(model, tokenizer, sources, prefix, manifest, device, label, progress))
         for source_ids, expected, found in zip(sources, *decoded, strict=True):
             total += 1
             identical += expected == found
-            ties += expected != found and _is_tie(eager, source_ids, expected, found, tokenizer, device)
+            ties += expected != found and _is_tie(eager, source_ids, prefix, expected, found, tokenizer, device)
         references = [target for _, target in ordered]
         bleu[f"{source_language}-{target_language}"] = tuple(  # type: ignore[assignment]
-            score([tokenizer.decode(ids) for ids in answers], references).bleu for answers in decoded
+            score([tokenizer.decode(ids) for ids in answers], references, tokenize=bleu_units(tokenizer)).bleu
+            for answers in decoded
         )
     return Comparison(largest, (squares / max(count, 1)) ** 0.5, total, identical, ties, bleu)
 
 
 def _decode(
     model: StepModel,
-    tokenizer: Tokenizer,
+    tokenizer: TextTokenizer,
     sources: Sequence[list[int]],
-    longest_target: int,
+    prefix: tuple[int, ...],
+    manifest: Manifest,
     device: torch.device,
     label: str,
     progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
 ) -> list[list[int]]:
     outcomes = decode_in_order(
         lambda width: TorchCohort(
-            TorchState(model, width, tokenizer.pad_id, device), tokenizer, width, longest_target, device
+            TorchState(model, width, tokenizer.pad_id, device),
+            tokenizer,
+            width,
+            manifest.max_target_tokens,
+            device,
+            manifest.policy,
         ),
         sources,
         DecodingOptions(decoding="greedy"),
+        target_prefixes=[prefix] * len(sources),
         progress=lambda items, total: progress(items, label, total),
     )
     answers: list[list[int]] = []
@@ -269,9 +293,10 @@ def _decode(
 def _is_tie(
     eager: Transformer,
     source_ids: list[int],
+    prefix: tuple[int, ...],
     expected: list[int],
     found: list[int],
-    tokenizer: Tokenizer,
+    tokenizer: TextTokenizer,
     device: torch.device,
 ) -> bool:
     """Whether the first token that differs was decided by less than :data:`TIE_MARGIN`."""
@@ -279,8 +304,8 @@ def _is_tie(
     place = next((i for i, (a, b) in enumerate(zip(expected, found, strict=False)) if a != b), None)
     if place is None:
         return False
-    prefix = torch.tensor([[tokenizer.start_id, *expected[:place]]], device=device)
-    logits = eager(torch.tensor([source_ids], device=device), prefix)[0, -1]
+    before = torch.tensor([[tokenizer.start_id, *prefix, *expected[:place]]], device=device)
+    logits = eager(torch.tensor([source_ids], device=device), before)[0, -1]
     return bool((logits[expected[place]] - logits[found[place]]).abs() < TIE_MARGIN)
 
 
@@ -332,6 +357,34 @@ def write_bundle(module: Any, manifest: Manifest, files: Mapping[str, bytes], ou
         raise ArtifactError(f"The bundle {out} could not be written: {error}.") from error
 
 
+def add_shortlist(bundle: Path, shortlist: Shortlist, out: Path) -> None:
+    """Write a copy of a bundle that carries a vocabulary shortlist; ``out`` is replaced whole or not at all.
+
+    Args:
+        bundle: The bundle; one it carries already is replaced.
+        shortlist: For this bundle's model.
+        out: The file to write, which may be the bundle itself.
+
+    Raises:
+        ArtifactError: The bundle is missing, damaged or foreign, the shortlist is another model's, the disk is full, or
+            the folder cannot be written.
+    """
+    manifest, tokenizer = read_tokenizer(bundle)
+    config = ModelConfig.from_dict(manifest.architecture)
+    shortlist.check(config.source_vocab_size, config.target_vocab_size, tokenizer.end_id)
+    contents = {
+        MANIFEST: replace(manifest, shortlist=shortlist.facts).to_json().encode(),
+        SHORTLIST: shortlist.to_bytes(),
+    }
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with _temporary_beside(out) as unfinished:
+            _copy_archive(bundle, unfinished, contents)
+            os.replace(unfinished, out)
+    except OSError as error:
+        raise ArtifactError(f"The bundle {out} could not be written: {error}.") from error
+
+
 def _num_bytes(module: Any) -> int:
     """What the weights of a scripted model take in a file."""
     tables = {tensor.data_ptr(): tensor.nbytes for tensor in [*module.parameters(), *module.buffers()]}
@@ -366,13 +419,27 @@ def _temporary_beside(path: Path) -> Iterator[Path]:
 
 
 def _strip_source_paths(source: Path, target: Path) -> None:
-    """Copy an archive without its ``.debug_pkl`` members, which hold paths of the building machine.
+    """Copy an archive without its ``.debug_pkl`` members, which hold paths of the building machine."""
+    _copy_archive(source, target, {}, without=".debug_pkl")
 
-    Written with fixed dates, so that the same module gives the same bytes.
+
+def _copy_archive(source: Path, target: Path, extra: Mapping[str, bytes], without: str | None = None) -> None:
+    """Copy an archive, with fixed dates, so that the same module gives the same bytes.
+
+    Args:
+        source: The archive.
+        target: The file to write.
+        extra: Extra files it is to hold, in place of its own of that name.
+        without: Members whose names end so are left out.
     """
     with zipfile.ZipFile(source) as archive, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy_:
+        folder = archive.namelist()[0].split("/")[0]
+        replaced = {f"{folder}/extra/{name}": content for name, content in extra.items()}
+        for name, added in replaced.items():
+            copy_.writestr(zipfile.ZipInfo(name), added)
         for member in archive.infolist():
-            if member.filename.endswith(".debug_pkl"):
+            left_out = without is not None and member.filename.endswith(without)
+            if left_out or member.filename in replaced:
                 continue
             # Piece by piece: an embedding may be as large as the memory that is left.
             plain = zipfile.ZipInfo(member.filename)
@@ -422,11 +489,32 @@ def build_pretrained(
         raise ArtifactError(
             f"The shipped weights are missing: {PRETRAINED} is not there; check out the whole repository."
         )
+    shortlist = pretrained_shortlist()
     digest = hashlib.sha256(PRETRAINED.read_bytes())
+    if shortlist is not None:
+        digest.update(shortlist.to_bytes())
     methods = " ".join(method.__name__ for method in _EXPORTED)
     digest.update(f"{FORMAT_VERSION} {torch.__version__} {activation_levels()} {methods}".encode())
     path = (cache_dir or default_cache_dir()) / f"{PRETRAINED.stem}-{chosen}-{digest.hexdigest()[:12]}.pt"
     if not path.is_file():
         report(f"building the {chosen} bundle {path}, once")
-        export_bundle(load_checkpoint(PRETRAINED), chosen, path, device=device, report=report, progress=progress)
+        export_bundle(
+            load_checkpoint(PRETRAINED),
+            chosen,
+            path,
+            device=device,
+            shortlist=shortlist,
+            report=report,
+            progress=progress,
+        )
     return path
+
+
+def pretrained_shortlist() -> Shortlist | None:
+    """The vocabulary shortlist of the translator that ships, which lies beside its weights; None where there is none.
+
+    Raises:
+        ArtifactError: It is damaged.
+    """
+    path = PRETRAINED.with_suffix(f".{SHORTLIST}")
+    return Shortlist.from_bytes(path.read_bytes()) if path.is_file() else None

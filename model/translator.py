@@ -19,6 +19,7 @@ from model.decoding.slots.model import make_slot_model
 from model.decoding.state import TorchState
 from model.decoding.torch_cohort import TorchCohort
 from model.errors import (
+    ArtifactError,
     DecodingError,
     EmptySource,
     SeveralSentences,
@@ -170,15 +171,20 @@ class Translator:
         native: Whether the compiled decoder may be used, where there is one for this processor and model.
         slots: Whether sentences decode in slots (:mod:`model.decoding.slots`): None means on GPUs only, where the
             bundle has what they need.
+        shortlist: Whether sentences choose their tokens from the bundle's vocabulary shortlist, where it has one. In
+            slots they do not.
     """
 
-    def __init__(self, bundle: Bundle, *, native: bool = True, slots: bool | None = None) -> None:
+    def __init__(
+        self, bundle: Bundle, *, native: bool = True, slots: bool | None = None, shortlist: bool = False
+    ) -> None:
         self._bundle = bundle
+        self._shortlist = bundle.shortlist if shortlist else None
         self._tokenizer = bundle.tokenizer
         self._policy = bundle.manifest.policy
         on_cpu = bundle.device.type == "cpu" and bundle.manifest.precision in ("float32", "int8")
         self._native = (
-            make_native_model(bundle.module, ModelConfig.from_dict(bundle.manifest.architecture))
+            make_native_model(bundle.module, ModelConfig.from_dict(bundle.manifest.architecture), self._shortlist)
             if native and on_cpu and not slots
             else None
         )
@@ -204,6 +210,7 @@ class Translator:
         sha256: str | None = None,
         *,
         native: bool = True,
+        shortlist: bool = False,
     ) -> Translator:
         """Load a bundle.
 
@@ -213,13 +220,20 @@ class Translator:
             num_threads: Processor threads the model may use when called from this thread; None means all there are.
             sha256: The digest the file must have.
             native: Whether the compiled decoder may be used, where there is one for this processor and model.
+            shortlist: Whether sentences choose their tokens from the bundle's vocabulary shortlist.
 
         Raises:
-            ArtifactError: The file is missing, damaged, foreign, newer or another one than the digest says.
+            ArtifactError: The file is missing, damaged, foreign, newer or another one than the digest says, or a
+                shortlist is wanted and it has none.
             DeviceError: The device is not there, or cannot run the bundle's precision.
         """
         torch.set_num_threads(num_threads or available_threads())
-        return cls(load_bundle(Path(path), device, sha256), native=native)
+        bundle = load_bundle(Path(path), device, sha256)
+        if shortlist and bundle.shortlist is None:
+            raise ArtifactError(
+                f"{path} has no vocabulary shortlist; make one with 'python -m model shortlist --model {path}'."
+            )
+        return cls(bundle, native=native, shortlist=shortlist)
 
     @property
     def manifest(self) -> Manifest:
@@ -398,7 +412,7 @@ class Translator:
         if self._native is not None:
             return NativeCohort(self._native, self._tokenizer, width, longest, self._policy)
         state = TorchState(self._bundle.module, width, self._tokenizer.pad_id, self._bundle.device)
-        return TorchCohort(state, self._tokenizer, width, longest, self._bundle.device, self._policy)
+        return TorchCohort(state, self._tokenizer, width, longest, self._bundle.device, self._policy, self._shortlist)
 
     def align(self, prepared: PreparedText, hypotheses: Sequence[Hypothesis]) -> list[Tensor]:
         """Attention between each segment and its answer: rows are answer tokens, columns source tokens, (T, S)."""

@@ -27,12 +27,16 @@ from benchmarks.shipped import SPM, convert, shipped_tokenizer
 from benchmarks.tables import markdown, percentile, rounded
 from benchmarks.targets import TARGETS, judge, median_ratio, verdicts_table
 from benchmarks.traffic import LONG_TOKENS, SHORT_TOKENS, arrivals
+from benchmarks.training import SHAPES as TRAINING_SHAPES
+from benchmarks.training import TorchTranslator, contenders, ratios
 from model.config import ModelConfig
 from model.decoding.options import DecodingOptions
 from model.segmentation import split_text
+from model.tokenizer import PAD_ID
 from model.training.checkpoint import load_checkpoint
 from model.transformer import Transformer
 from model.translator import Translator
+from tests.model.torch_layers import torch_decoder_layer, torch_encoder_layer
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # CTranslate2 imports a package that setuptools deprecates
@@ -121,6 +125,43 @@ def test_cost_is_measured_as_the_work_grows(tmp_path: Path) -> None:
     for engines in lines.values():
         assert list(engines) == ["Verso int8", "CTranslate2 int8, 1 x 2", "CTranslate2 int8, 2 x 1"]
         assert all(value > 0 for values in engines.values() for rounds in values.values() for value in rounds)
+
+
+def test_training_is_measured_beside_the_same_loop_around_torchs_transformer(tmp_path: Path) -> None:
+    said = run_quickly("training", tmp_path)
+    measured = json.loads((tmp_path / "training.json").read_text(encoding="utf-8"))["shapes"]["toy"]
+    assert list(measured["loops"]) == [contender.name for contender in contenders()]
+    for loop in measured["loops"].values():
+        assert min(loop["tokens_per_s"], loop["tokens_per_cpu_s"], loop["peak_memory_mb"]) > 0
+        assert len(loop["rounds"]["tokens_per_s"]) == 1
+        assert loop["rounds"]["tokens"] == measured["loops"]["Verso float32"]["rounds"]["tokens"]
+    assert "the target is 1.2" in said
+
+
+def test_torchs_loop_trains_the_same_model() -> None:
+    config = ModelConfig(source_vocab_size=50, target_vocab_size=50, **{**TRAINING_SHAPES["toy"], "dropout": 0.0})
+    ours, theirs = Transformer(config, PAD_ID), TorchTranslator(config)
+    theirs.tokens.load_state_dict(ours.target_embedding.tokens.state_dict())
+    theirs.output.load_state_dict(ours.output.state_dict())
+    parts = theirs.transformer
+    parts.encoder.layers[0] = torch_encoder_layer(ours.encoder[0], config)  # type: ignore[arg-type]
+    parts.decoder.layers[0] = torch_decoder_layer(ours.decoder[0], config)  # type: ignore[arg-type]
+    assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in theirs.parameters())
+    source = torch.tensor([[5, 6, 7, 3], [8, 3, PAD_ID, PAD_ID]])
+    target = torch.tensor([[2, 9, 10, 11], [2, 12, 13, 14]])
+    torch.testing.assert_close(theirs(source, target), ours(source, target), atol=1e-5, rtol=1e-5)
+
+
+def test_verso_is_compared_with_the_best_of_torchs_loops_in_each_round() -> None:
+    rates = {"Verso float32": [10.0, 12.0, 9.0]}
+    rates |= {"torch.nn.Transformer float32": [5.0, 4.0, 3.0]}
+    rates |= {"torch.nn.Transformer float32, own dropout": [4.0, 6.0, 2.0]}
+    loops = {name: {"rounds": {"tokens_per_s": values}} for name, values in rates.items()}
+    assert ratios(loops, "float32", "tokens_per_s") == {
+        "torch.nn.Transformer float32": 3.0,
+        "torch.nn.Transformer float32, own dropout": 2.5,
+        "the best of them": 2.0,
+    }
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -363,7 +404,7 @@ def test_a_converted_translator_gives_the_same_tokens_in_ctranslate2(
 ) -> None:
     checkpoint = load_checkpoint(toy_checkpoint)
     convert(checkpoint, tmp_path / "converted", None)
-    assert (tmp_path / "converted" / SPM).read_bytes() == checkpoint.tokenizer.model_proto
+    assert (tmp_path / "converted" / SPM).read_bytes() == checkpoint.own_tokenizer.model_proto
     theirs = ctranslate2.Translator(str(tmp_path / "converted"), compute_type="float32", intra_threads=1)
     texts = ["red cat sees old dog.", "old tree.", "cat likes tree.", "dog."]
     sources = [checkpoint.tokenizer.encode(text, "de") for text in texts]

@@ -52,7 +52,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     precision = preferred_precision("cpu")
     path = tmp_path_factory.mktemp("soak") / "shipped.pt"
     manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, precision)
-    write_bundle(script(checkpoint.build(), precision), manifest, {OWN_SPM: checkpoint.tokenizer.model_proto}, path)
+    write_bundle(script(checkpoint.build(), precision), manifest, {OWN_SPM: checkpoint.own_tokenizer.model_proto}, path)
     return path
 
 

@@ -28,14 +28,15 @@ dev_sentences: 20
 vocab_size: 300
 max_tokens_per_sentence: 24
 batch_tokens: 600
-max_steps: 300
+max_steps: 400
 learning_rate: 0.005
 warmup_steps: 40
-cooldown_steps: 100
+cooldown_steps: 150
 evaluate_every: 100
 average: 2
 precision: float32
 threads: 1
+seed: 2
 model: {d_model: 32, num_heads: 2, d_ff: 64, encoder_layers: 1, decoder_layers: 1, dropout: 0.0, max_positions: 64}
 licence: CC0
 attribution: [nobody]

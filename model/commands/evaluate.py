@@ -12,6 +12,7 @@ from typing import Any
 from model.commands.models import (
     add_decoding_arguments,
     add_model_arguments,
+    add_shortlist_argument,
     decoding_options,
     load_translator,
     parse_pair,
@@ -24,12 +25,16 @@ EPILOG = """\
 example:
   python -m model evaluate --test DATA/eval/tatoeba-test-v2020-07-28 --json scores.json
 reads DATA/eval/tatoeba-test-v2020-07-28.en and .de (plain, .gz or .xz) and scores every pair the model has.
+  python -m model evaluate --model runs/multi30k/averaged.pt --test DATA/eval/multi30k-test2016 --pair en-de \\
+      --beam-size 5 --lowercase
+also prints the published metric of that benchmark, over lower-cased and tokenised text.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
     add_model_arguments(parser)
+    add_shortlist_argument(parser)
     parser.add_argument(
         "--test",
         type=Path,
@@ -39,6 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="test set without language ending; may be given several times",
     )
     parser.add_argument("--pair", action="append", metavar="XX-YY", help="only this pair; may be given several times")
+    parser.add_argument(
+        "--lowercase",
+        action="store_true",
+        help="also print BLEU of the lower-cased, tokenised texts (lowercase=True, tokenize=13a), the published metric "
+        "of Multi30k; a model's capitals then count for nothing",
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N sentences")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the scores there")
     parser.add_argument("--save", type=Path, metavar="DIR", help="also write the translations there")
@@ -59,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     for source, target in pairs:
         if (source, target) not in directions:
             raise ConfigError(f"--pair is '{source}-{target}'; the model has {directions.describe()}.")
+    with_shortlist = ", shortlist" if arguments.shortlist else ""
     results: dict[str, dict[str, Any]] = {}
     for base in arguments.test:
         for source, target in pairs:
@@ -76,21 +88,27 @@ def run(arguments: argparse.Namespace) -> int:
             )
             elapsed = time.monotonic() - began
             texts = [translation.text for translation in translations]
-            found = score(texts, [line[1] for line in lines])
+            references = [line[1] for line in lines]
+            found = score(texts, references)
             results.setdefault(base.name, {})[pair] = {
                 **asdict(found),
                 "decoding": options.decoding,
                 "beam_size": options.width,
                 "precision": translator.manifest.precision,
+                "shortlist": arguments.shortlist,
                 "seconds": round(elapsed, 1),
             }
             print(
                 f"{base.name} {pair}: BLEU {found.bleu:.1f}, chrF {found.chrf:.1f} "
                 f"({found.num_sentences} sentences, {options.decoding} {options.width}, "
-                f"{translator.manifest.precision}, {len(lines) / elapsed:.1f} sentences/s)\n"
+                f"{translator.manifest.precision}{with_shortlist}, {len(lines) / elapsed:.1f} sentences/s)\n"
                 f"  BLEU|{found.bleu_signature}\n  chrF2|{found.chrf_signature}",
                 flush=True,
             )
+            if arguments.lowercase:
+                lowered = score(texts, references, lowercase=True)
+                results[base.name][pair]["lowercase"] = asdict(lowered)
+                print(f"  lower-cased: BLEU {lowered.bleu:.2f}, BLEU|{lowered.bleu_signature}", flush=True)
             if arguments.save:
                 arguments.save.mkdir(parents=True, exist_ok=True)
                 saved = arguments.save / f"{base.name}.{pair}.{target}"

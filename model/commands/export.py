@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export."""
-    from model.export import PRETRAINED, export_bundle, preferred_precision
+    from model.export import PRETRAINED, export_bundle, preferred_precision, pretrained_shortlist
     from model.training.checkpoint import load_checkpoint
 
     # int8 runs on the processor only, whatever else is here.
@@ -43,6 +43,15 @@ def run(arguments: argparse.Namespace) -> int:
     device = "cpu" if int8_anywhere else resolve_device(arguments.device)
     precision = preferred_precision(device) if arguments.precision == "auto" else arguments.precision
     checkpoint = load_checkpoint(PRETRAINED if arguments.pretrained else arguments.checkpoint)
-    export_bundle(checkpoint, precision, arguments.out, device=device, report=say, progress=with_progress)
+    shortlist = pretrained_shortlist() if arguments.pretrained else None
+    export_bundle(
+        checkpoint,
+        precision,
+        arguments.out,
+        device=device,
+        shortlist=shortlist,
+        report=say,
+        progress=with_progress,
+    )
     print(arguments.out)
     return 0

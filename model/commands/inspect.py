@@ -80,6 +80,15 @@ def _sizes(path: Path) -> dict[str, int]:
     return sizes
 
 
+def _shortlist(facts: dict[str, Any]) -> str:
+    if not facts:
+        return "none ('python -m model shortlist' makes one)"
+    return (
+        f"{facts['per_token']} translations of each token and {facts['always']} tokens always; "
+        f"{facts['candidates']:.0f} candidates for a sentence on average"
+    )
+
+
 def _summary(found: dict[str, Any]) -> list[str]:
     manifest, parameters, sizes = found["manifest"], found["parameters"], found["bytes"]
     lines = [
@@ -88,6 +97,7 @@ def _summary(found: dict[str, Any]) -> list[str]:
         f"translates   {found['directions']}",
         f"licence      {manifest['licence']}" + "".join(f"\n             {text}" for text in manifest["attribution"]),
         f"sentences    up to {manifest['max_source_tokens']} tokens; longer ones are split",
+        f"shortlist    {_shortlist(manifest['shortlist'])}",
         f"parameters   {parameters['total'] / 1e6:.2f} M",
     ]
     lines += [

@@ -41,18 +41,34 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=None, help="processor threads; default: all")
 
 
+def add_shortlist_argument(parser: argparse.ArgumentParser) -> None:
+    """``--shortlist``."""
+    parser.add_argument(
+        "--shortlist",
+        action="store_true",
+        help="choose among likely translations of the sentence's own tokens only, by the shortlist in the bundle",
+    )
+
+
 def load_translator(arguments: argparse.Namespace) -> Translator:
-    """The translator the arguments name; a checkpoint runs eagerly in float32."""
+    """The translator the arguments name; a checkpoint runs eagerly in float32.
+
+    Raises:
+        ConfigError: A checkpoint is to use a shortlist, which only bundles have.
+    """
     from model.export import build_pretrained
     from model.training.checkpoint import load_checkpoint
 
     device = resolve_device(arguments.device)
+    shortlist = getattr(arguments, "shortlist", False)  # not every command offers it
     if arguments.model == "auto":
         path = build_pretrained(device, report=say, progress=with_progress)
-        return Translator.load(path, device, arguments.threads)
+        return Translator.load(path, device, arguments.threads, shortlist=shortlist)
     path = Path(arguments.model)
     if not is_checkpoint(path):
-        return Translator.load(path, device, arguments.threads)
+        return Translator.load(path, device, arguments.threads, shortlist=shortlist)
+    if shortlist:
+        raise ConfigError(f"--shortlist needs a bundle, and {path} is a checkpoint: export it first.")
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
     checkpoint = load_checkpoint(path)

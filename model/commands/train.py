@@ -7,6 +7,7 @@ from pathlib import Path
 
 from model.bundle import check_device, resolve_device
 from model.commands.models import say
+from model.presets import ABOUT
 
 HELP = "train a translator from parallel text"
 EPILOG = """\
@@ -14,7 +15,16 @@ example:
   python -m model train --config configs/verso-en-de.yaml --data DATA --run runs/mine
 Started again with the same --run, it goes on after the last checkpoint. The run's folder gets curve.csv and
 curve.png while it trains and averaged.pt at the end: export that one.
+
+On text of your own:
+  python -m model train --config configs/adapt-bcontrast.yaml --data DATA --init-from auto --run runs/adapted
+goes on from the translator that ships (or from a checkpoint, or a bundle that is not int8). Architecture and vocabulary
+come from there: the configuration says nothing about them but dropout.
+
+Data that need not be downloaded: configs/reverse.yaml makes its own words and learns to write them backwards, in
+minutes; configs/presets/ has the four published Transformers. In a configuration, "model: {preset: NAME}" is one of
 """
+EPILOG += "".join(f"  {name:<16} {about}\n  {'':<16} configs/presets/{name}.yaml\n" for name, about in ABOUT.items())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data", type=Path, default=Path(), metavar="DIR", help="where corpus paths start; default here"
     )
     parser.add_argument("--run", type=Path, metavar="DIR", help="the run's folder; default runs/NAME")
+    parser.add_argument(
+        "--init-from",
+        metavar="FILE|auto",
+        help="start from these weights: a checkpoint or a bundle that is not int8; auto is the translator that ships",
+    )
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda; default auto")
     parser.add_argument("--stop-after", type=int, metavar="N", help="pause after N updates, to be resumed")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -31,17 +46,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train."""
+    from model.export import PRETRAINED
+    from model.training.allocator import keep_freed_memory
     from model.training.loop import train
     from model.training.settings import TrainingSettings
 
     device = resolve_device(arguments.device)
     check_device(device, "float32")
     settings = TrainingSettings.load(arguments.config)
+    keep_freed_memory()
+    init_from = None if arguments.init_from is None else Path(arguments.init_from)
     path = train(
         settings,
         arguments.data,
         arguments.run or Path("runs") / settings.name,
         tokenizer_dir=arguments.config.parent,
+        init_from=PRETRAINED if arguments.init_from == "auto" else init_from,
         device=device,
         show_progress=not arguments.quiet,
         stop_after_steps=arguments.stop_after,

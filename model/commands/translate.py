@@ -13,6 +13,7 @@ from model.commands.models import (
     add_decoding_arguments,
     add_model_arguments,
     add_pair_arguments,
+    add_shortlist_argument,
     decoding_options,
     load_translator,
 )
@@ -31,6 +32,7 @@ _LINES_AT_ONCE = 256
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
     add_model_arguments(parser)
+    add_shortlist_argument(parser)
     add_pair_arguments(parser)
     add_decoding_arguments(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress bar")

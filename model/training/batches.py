@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+import queue
+import threading
+from array import array
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
+import torch
 from torch import Tensor
 
-from model.errors import DataError
-from model.padding import pad
-from model.tokenizer import PAD_ID, START_ID, Tokenizer
+from model.errors import ConfigError, DataError
+from model.tokenizer import PAD_ID, TextTokenizer, Tokenizer
 from model.training.corpus import Pair
+
+Ids = npt.NDArray[np.int32]
+"""Token ids of one sentence."""
+
+Item = TypeVar("Item")
+
+_SHARPNESS = 0.2
+"""How random cuts favour the likeliest one (alpha of Kudo 2018)."""
 
 
 @dataclass(frozen=True)
@@ -21,37 +35,51 @@ class Batch:
     Args:
         source: Token ids, (B, S), padded on the right.
         target: Token ids, (B, T + 1): start token, the sentence, end token, padding.
+        pad_id: What padding is.
     """
 
     source: Tensor
     target: Tensor
+    pad_id: int = PAD_ID
 
     @property
     def num_target_tokens(self) -> int:
         """Tokens to be predicted: without start token and padding."""
-        return int((self.target[:, 1:] != PAD_ID).sum())
+        return int((self.target[:, 1:] != self.pad_id).sum())
+
+    @property
+    def places(self) -> Tensor | None:
+        """Which of the B * T positions hold a token to be predicted, in order; None if all do."""
+        counts = (self.target[:, 1:] != self.pad_id).flatten()
+        return None if counts.all() else counts.nonzero().squeeze(1)
+
+    def pinned(self) -> Batch:
+        """The same in memory from which a GPU fetches by itself."""
+        return Batch(self.source.pin_memory(), self.target.pin_memory(), self.pad_id)
 
 
 class BatchMaker:
     """Turns parallel text into batches, every direction of every pair once an epoch.
 
-    The text is tokenised once. An epoch shuffles, sorts by length with some noise, cuts where the padded size
-    reaches the budget, and shuffles the batches, all from (seed, epoch): a run that resumes in the middle of an
-    epoch sees exactly the batches it would have seen.
+    The text is tokenised once. An epoch decides which sentences are lower-cased or cut at random, sorts by length
+    (with sentences of a length in random order), cuts where the padded size reaches the budget, and shuffles the
+    batches, all from (seed, epoch): a run that resumes in the middle of an epoch sees exactly the batches it would
+    have seen. Random cuts double a sentence's tokens now and then; made before the sorting, they cost no padding.
 
     Args:
         pairs: Sentences in the order of ``languages``.
         languages: The two languages.
         directions: (source, target) to learn.
         tokenizer: Makes the tokens.
-        batch_tokens: Largest padded size of one batch, rows times the longer of source and target, before sources
-            are lower-cased or cut at random, which can lengthen them.
+        batch_tokens: Largest padded size of one batch, rows times the longer of source and target.
         max_tokens: Longer sentences are left out and counted in ``num_too_long``.
         seed: Decides the order.
         subword_sampling: Share of sources cut at random, anew every epoch.
+        target_subword_sampling: Share of targets cut at random, anew every epoch.
         lowercase_share: Share of sources lower-cased, anew every epoch.
 
     Raises:
+        ConfigError: Sentences are to be cut at random, and the tokenizer cuts in one way only.
         DataError: Every sentence is too long.
     """
 
@@ -60,40 +88,50 @@ class BatchMaker:
         pairs: Sequence[Pair],
         languages: tuple[str, str],
         directions: Sequence[tuple[str, str]],
-        tokenizer: Tokenizer,
+        tokenizer: TextTokenizer,
         *,
         batch_tokens: int,
         max_tokens: int,
         seed: int,
         subword_sampling: float = 0.0,
+        target_subword_sampling: float = 0.0,
         lowercase_share: float = 0.0,
     ) -> None:
+        if (subword_sampling or target_subword_sampling) and not isinstance(tokenizer, Tokenizer):
+            raise ConfigError(
+                "subword_sampling and target_subword_sampling need a vocabulary that 'python -m model train' learned; "
+                "leave them out to train on an imported model."
+            )
         self._tokenizer = tokenizer
         self._batch_tokens = batch_tokens
         self._seed = seed
         self._subword_sampling = subword_sampling
+        self._target_subword_sampling = target_subword_sampling
         self._lowercase_share = lowercase_share
         self._max_tokens = max_tokens
-        self._examples: list[tuple[list[int], list[int], str, str]] = []
+        self._texts: list[tuple[str, str, str, str]] = []
+        self._sources, self._targets = _Rows(), _Rows()
         self.num_too_long = 0
         for source_language, target_language in directions:
             swapped = source_language != languages[0]
             for pair in pairs:
                 source, target = (pair[1], pair[0]) if swapped else pair
-                source_ids = tokenizer.encode(source, target_language)
-                target_ids = tokenizer.encode_target(target)
+                source_ids = tokenizer.encode(source, target_language, source_language)
+                target_ids = [*tokenizer.target_prefix(target_language), *tokenizer.encode_target(target)]
                 if max(len(source_ids), len(target_ids)) > max_tokens:
                     self.num_too_long += 1
                 else:
-                    self._examples.append((source_ids, target_ids, source, target_language))
-        if not self._examples:
+                    self._texts.append((source, target, source_language, target_language))
+                    self._sources.append(source_ids)
+                    self._targets.append(target_ids)
+        if not self._texts:
             raise DataError(f"Every sentence is longer than max_tokens_per_sentence, which is {max_tokens}.")
-        self._lengths = np.array([(len(s), len(t)) for s, t, _, _ in self._examples], dtype=np.int32)
+        self._lengths = np.stack([self._sources.lengths(), self._targets.lengths()], axis=1)
 
     @property
     def num_examples(self) -> int:
         """Sentence pairs of an epoch, each direction counted."""
-        return len(self._examples)
+        return len(self._texts)
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         """The batches of one epoch.
@@ -103,33 +141,138 @@ class BatchMaker:
             skip: Batches at its start that were trained on already.
         """
         rng = np.random.default_rng([self._seed, number])
-        noisy = self._lengths + rng.uniform(0.0, 1.0, self._lengths.shape)
-        order = np.lexsort((noisy[:, 0], np.floor(noisy[:, 1])))
+        sources, targets = self._variants(rng)
+        lengths = self._lengths.copy()
+        for side, changed in enumerate((sources, targets)):
+            for index, ids in changed.items():
+                lengths[index, side] = len(ids)
+        order = np.lexsort((lengths[:, 0] + rng.uniform(0.0, 1.0, len(lengths)), lengths[:, 1]))
         groups: list[list[int]] = []
         group: list[int] = []
         longest = 0
-        for index in order:
-            length = int(self._lengths[index].max())
+        for index in order.tolist():
+            length = int(lengths[index].max())
             if group and (len(group) + 1) * max(longest, length) > self._batch_tokens:
                 groups.append(group)
                 group, longest = [], 0
-            group.append(int(index))
+            group.append(index)
             longest = max(longest, length)
         groups.append(group)
+        pad_id, start = self._tokenizer.pad_id, np.array([self._tokenizer.start_id], dtype=np.int32)
         for which in rng.permutation(len(groups))[skip:]:
-            # A generator of its own, so that skipped batches need not be made to keep the numbers in step.
-            yield self._make(groups[which], np.random.default_rng([self._seed, number, int(which)]))
+            yield Batch(
+                _rectangle([sources.get(index, self._sources[index]) for index in groups[which]], pad_id),
+                _rectangle(
+                    [np.concatenate([start, targets.get(index, self._targets[index])]) for index in groups[which]],
+                    pad_id,
+                ),
+                pad_id,
+            )
 
-    def _make(self, indices: list[int], rng: np.random.Generator) -> Batch:
-        sources: list[list[int]] = []
-        for index in indices:
-            ids, _, text, target_language = self._examples[index]
-            other = ids
-            if self._lowercase_share and rng.random() < self._lowercase_share:
-                other = self._tokenizer.encode(text.lower(), target_language)
-            elif self._subword_sampling and rng.random() < self._subword_sampling:
-                seed = int(rng.integers(2**32))
-                other = self._tokenizer.encode_sampled(text, target_language, alpha=0.2, seed=seed)
-            sources.append(other if len(other) <= self._max_tokens else ids)
-        targets = [[START_ID, *self._examples[index][1]] for index in indices]
-        return Batch(pad(sources, PAD_ID), pad(targets, PAD_ID))
+    def _variants(self, rng: np.random.Generator) -> tuple[dict[int, Ids], dict[int, Ids]]:
+        """The sources and the targets that are something else in this epoch, by their index."""
+        number = len(self._texts)
+        lowered = rng.random(number) < self._lowercase_share
+        cut = (rng.random(number) < self._subword_sampling) & ~lowered
+        target_cut = rng.random(number) < self._target_subword_sampling
+        seeds = rng.integers(2**32, size=(number, 2))
+        sources: dict[int, Ids] = {}
+        targets: dict[int, Ids] = {}
+        for index in np.flatnonzero(lowered | cut | target_cut).tolist():
+            source, target, source_language, target_language = self._texts[index]
+            if lowered[index]:
+                ids = self._tokenizer.encode(source.lower(), target_language, source_language)
+                self._keep(sources, index, ids)
+            if not isinstance(self._tokenizer, Tokenizer):
+                continue
+            source_seed, target_seed = map(int, seeds[index])
+            if cut[index]:
+                ids = self._tokenizer.encode_sampled(source, target_language, _SHARPNESS, source_seed)
+                self._keep(sources, index, ids)
+            if target_cut[index]:
+                ids = self._tokenizer.encode_target_sampled(target, _SHARPNESS, target_seed)
+                self._keep(targets, index, ids)
+        return sources, targets
+
+    def _keep(self, variants: dict[int, Ids], index: int, ids: list[int]) -> None:
+        if len(ids) <= self._max_tokens:
+            variants[index] = np.array(ids, dtype=np.int32)
+
+
+class _Rows:
+    """Many sequences of ids, in a tenth of the memory that lists of them take."""
+
+    def __init__(self) -> None:
+        self._ids = array("i")
+        self._ends = array("q", [0])
+
+    def append(self, ids: Iterable[int]) -> None:
+        self._ids.extend(ids)
+        self._ends.append(len(self._ids))
+
+    def lengths(self) -> npt.NDArray[np.int64]:
+        ends = np.frombuffer(self._ends, dtype=np.int64)
+        return ends[1:] - ends[:-1]
+
+    def __getitem__(self, index: int) -> Ids:
+        start, end = self._ends[index], self._ends[index + 1]
+        return np.frombuffer(self._ids, dtype=np.int32, count=end - start, offset=4 * start)
+
+
+def _rectangle(rows: Sequence[Ids], pad_id: int) -> Tensor:
+    """Rows padded on the right: (B, longest), int64."""
+    out = np.full((len(rows), max(map(len, rows))), pad_id, dtype=np.int64)
+    for place, ids in enumerate(rows):
+        out[place, : len(ids)] = ids
+    return torch.from_numpy(out)
+
+
+@contextlib.contextmanager
+def made_ahead(items: Generator[Item], number: int = 4) -> Generator[Iterator[Item]]:
+    """The same items, made by a thread of their own while whoever asked for them is busy with others.
+
+    Args:
+        items: What to make; closed at the end, wherever it is.
+        number: How many may wait.
+    """
+    waiting: queue.Queue[Item | _Ended] = queue.Queue(number)
+    stopped = threading.Event()
+
+    def put(item: Item | _Ended) -> None:
+        while not stopped.is_set():
+            with contextlib.suppress(queue.Full):
+                waiting.put(item, timeout=0.1)
+                return
+
+    def make() -> None:
+        error: Exception | None = None
+        try:
+            with contextlib.closing(items):
+                for item in items:
+                    put(item)
+                    if stopped.is_set():
+                        return
+        except Exception as raised:  # noqa: BLE001  (whoever waits for the item raises it)
+            error = raised
+        put(_Ended(error))
+
+    def take() -> Iterator[Item]:
+        while not isinstance(item := waiting.get(), _Ended):
+            yield item
+        if item.error is not None:
+            raise item.error
+
+    thread = threading.Thread(target=make, name="batches", daemon=True)
+    thread.start()
+    try:
+        yield take()
+    finally:
+        stopped.set()
+        thread.join()
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """No item follows: there is none, or making it failed."""
+
+    error: Exception | None

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from model.config import ModelConfig
 from model.errors import ArtifactError, ConfigError
-from model.tokenizer import PAD_ID, Tokenizer
+from model.hf_tokenizers import own_files, restore_tokenizer
+from model.tokenizer import TextTokenizer, Tokenizer
 from model.transformer import Transformer
 
 FORMAT_VERSION = 1
@@ -29,15 +30,34 @@ class Checkpoint:
         config: The architecture.
         weights: Parameters by name; tied ones once.
         tokenizer: The vocabulary the ids belong to.
-        facts: What is known about it: name, directions, licence, settings, step, scores; ready for JSON.
+        facts: What is known about it: name, directions, licence, settings, step, scores; ready for JSON. Of a model
+            that began as an imported one also ``tokenizer`` and ``decoding``, as a bundle's manifest has them.
         progress: State of the optimiser and of chance, to resume from; empty in an exported average.
+        files: Vocabulary files of an imported model's tokenizer by name; None of our own.
     """
 
     config: ModelConfig
     weights: dict[str, Tensor]
-    tokenizer: Tokenizer
+    tokenizer: TextTokenizer
     facts: dict[str, Any]
     progress: dict[str, Any]
+    files: dict[str, bytes] | None = None
+
+    @property
+    def vocabulary_files(self) -> dict[str, bytes]:
+        """What the tokenizer can be made of again, by name (:func:`model.hf_tokenizers.restore_tokenizer`)."""
+        return own_files(self.own_tokenizer) if self.files is None else self.files
+
+    @property
+    def own_tokenizer(self) -> Tokenizer:
+        """The tokenizer, where it is one that a run learned.
+
+        Raises:
+            ArtifactError: It is an imported model's.
+        """
+        if not isinstance(self.tokenizer, Tokenizer):
+            raise ArtifactError("This needs a checkpoint with a vocabulary of our own; this one began as an import.")
+        return self.tokenizer
 
     def build(self) -> Transformer:
         """The model with these weights, ready to decode (float32, evaluation mode).
@@ -45,7 +65,7 @@ class Checkpoint:
         Raises:
             ArtifactError: The weights do not fit the architecture, or hold NaN.
         """
-        transformer = Transformer(self.config, PAD_ID)
+        transformer = Transformer(self.config, self.tokenizer.pad_id)
         load_weights(transformer, self.weights)
         return transformer.eval()
 
@@ -88,10 +108,15 @@ def save_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
         "format_version": FORMAT_VERSION,
         "config": checkpoint.config.to_dict(),
         "weights": checkpoint.weights,
-        "tokenizer": checkpoint.tokenizer.model_proto,
         "facts": checkpoint.facts,
         "progress": checkpoint.progress,
     }
+    if isinstance(checkpoint.tokenizer, Tokenizer):
+        content["tokenizer"] = checkpoint.tokenizer.model_proto
+        if checkpoint.tokenizer.target_proto is not None:
+            content["target_tokenizer"] = checkpoint.tokenizer.target_proto
+    else:
+        content["vocabulary"] = checkpoint.vocabulary_files
     unfinished = path.with_name(path.name + ".unfinished")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,9 +165,14 @@ def load_checkpoint(path: Path) -> Checkpoint:
         return Checkpoint(
             config=ModelConfig.from_dict(content["config"]),
             weights=content["weights"],
-            tokenizer=Tokenizer(content["tokenizer"]),
+            tokenizer=(
+                restore_tokenizer(content["facts"]["tokenizer"], content["vocabulary"])
+                if "vocabulary" in content
+                else Tokenizer(content["tokenizer"], content.get("target_tokenizer"))
+            ),
             facts=content["facts"],
             progress=content["progress"],
+            files=content.get("vocabulary"),
         )
     except KeyError as error:
         raise ArtifactError(f"{path} is incomplete: it has no {error}.") from error

@@ -10,9 +10,10 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from model.decoding.batch import decode_in_order
 from model.decoding.options import DecodingOptions
+from model.decoding.policy import DecodingPolicy
 from model.decoding.state import TorchState
 from model.decoding.torch_cohort import TorchCohort
-from model.tokenizer import PAD_ID, Tokenizer
+from model.tokenizer import TextTokenizer, Tokenizer
 from model.training.batches import BatchMaker
 from model.training.corpus import Pair
 from model.training.loss import label_smoothed_loss
@@ -38,14 +39,18 @@ class Score:
     num_sentences: int
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Compare translations with references: mixed-case BLEU with 13a tokenisation (Post 2018) and chrF2.
+def score(
+    hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a", lowercase: bool = False
+) -> Score:
+    """Compare translations with references: BLEU (Post 2018) and chrF2.
 
     Args:
         hypotheses: Translations.
         references: One reference for each, in the same order.
+        tokenize: How BLEU cuts text: ``13a`` into words, ``char`` into characters.
+        lowercase: Whether capitals and small letters are the same.
     """
-    bleu, chrf = BLEU(), CHRF()
+    bleu, chrf = BLEU(tokenize=tokenize, lowercase=lowercase), CHRF(lowercase=lowercase)
     bleu_score = bleu.corpus_score(list(hypotheses), [list(references)]).score
     chrf_score = chrf.corpus_score(list(hypotheses), [list(references)]).score
     return Score(bleu_score, chrf_score, str(bleu.get_signature()), str(chrf.get_signature()), len(references))
@@ -53,10 +58,11 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 def dev_scores(
     transformer: Transformer,
-    tokenizer: Tokenizer,
+    tokenizer: TextTokenizer,
     pairs: Sequence[Pair],
     languages: tuple[str, str],
     directions: Sequence[tuple[str, str]],
+    policy: DecodingPolicy = DecodingPolicy(),  # noqa: B008  (frozen)
 ) -> dict[str, float]:
     """Loss and greedy BLEU of a model in training.
 
@@ -66,34 +72,55 @@ def dev_scores(
         pairs: Held-out sentences in the order of ``languages``.
         languages: The two languages.
         directions: (source, target) to score.
+        policy: The model's way of decoding.
 
     Returns:
-        ``dev_loss`` in nats a token, and for each direction ``bleu_xx-yy``.
+        ``dev_loss`` in nats a token, and for each direction ``bleu_xx-yy``. Where the tokens are characters, BLEU is
+        over characters, and there is ``exact_xx-yy``, the percentage of answers that are right to the letter.
     """
     scores = {"dev_loss": dev_loss(transformer, tokenizer, pairs, languages, directions)}
     for source, target in directions:
         ordered = pairs if source == languages[0] else [(right, left) for left, right in pairs]
-        hypotheses = translate_greedily(transformer, tokenizer, [pair[0] for pair in ordered], target)
-        scores[f"bleu_{source}-{target}"] = score(hypotheses, [pair[1] for pair in ordered]).bleu
+        hypotheses = translate_greedily(transformer, tokenizer, [pair[0] for pair in ordered], target, source, policy)
+        references = [pair[1] for pair in ordered]
+        scores[f"bleu_{source}-{target}"] = score(hypotheses, references, tokenize=bleu_units(tokenizer)).bleu
+        if bleu_units(tokenizer) == "char":
+            scores[f"exact_{source}-{target}"] = exact_share(hypotheses, references)
     return scores
+
+
+def bleu_units(tokenizer: TextTokenizer) -> str:
+    """What BLEU is to compare for a vocabulary: characters or words, as :func:`score` takes it.
+
+    A character model's lines may be one word each. They have no pairs of words to compare, and their BLEU over words
+    would be 0, however right they are.
+    """
+    return "char" if isinstance(tokenizer, Tokenizer) and tokenizer.is_char else "13a"
+
+
+def exact_share(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """The percentage of translations that are their reference to the letter."""
+    right = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
+    return 100.0 * right / max(1, len(references))
 
 
 @torch.inference_mode()
 def dev_loss(
     transformer: Transformer,
-    tokenizer: Tokenizer,
+    tokenizer: TextTokenizer,
     pairs: Sequence[Pair],
     languages: tuple[str, str],
     directions: Sequence[tuple[str, str]],
 ) -> float:
     """Mean negative log-likelihood of held-out target tokens, in nats, without label smoothing."""
     device = transformer.output.weight.device
-    maker = BatchMaker(pairs, languages, directions, tokenizer, batch_tokens=4000, max_tokens=250, seed=0)
+    longest = min(250, transformer.target_embedding.positions.size(0))
+    maker = BatchMaker(pairs, languages, directions, tokenizer, batch_tokens=4000, max_tokens=longest, seed=0)
     total, tokens = 0.0, 0
     for batch in maker.epoch(0):
         target = batch.target.to(device)
         hidden = transformer.hidden(batch.source.to(device), target[:, :-1])
-        counts = target[:, 1:] != PAD_ID
+        counts = target[:, 1:] != tokenizer.pad_id
         _, nll = label_smoothed_loss(
             hidden[counts], transformer.output.weight, transformer.output.bias, target[:, 1:][counts], 0.0
         )
@@ -103,7 +130,12 @@ def dev_loss(
 
 
 def translate_greedily(
-    transformer: Transformer, tokenizer: Tokenizer, sentences: Sequence[str], target: str
+    transformer: Transformer,
+    tokenizer: TextTokenizer,
+    sentences: Sequence[str],
+    target: str,
+    source: str | None = None,
+    policy: DecodingPolicy = DecodingPolicy(),  # noqa: B008  (frozen)
 ) -> list[str]:
     """Translate sentences with a model that is still training; a failed sentence comes out empty.
 
@@ -114,10 +146,11 @@ def translate_greedily(
     longest = transformer.target_embedding.positions.size(0)
     outcomes = decode_in_order(
         lambda width: TorchCohort(
-            TorchState(transformer, width, tokenizer.pad_id, device), tokenizer, width, longest, device
+            TorchState(transformer, width, tokenizer.pad_id, device), tokenizer, width, longest, device, policy
         ),
-        [tokenizer.encode(sentence, target)[:longest] for sentence in sentences],
+        [tokenizer.encode(sentence, target, source)[:longest] for sentence in sentences],
         DecodingOptions(decoding="greedy"),
+        target_prefixes=[tokenizer.target_prefix(target)] * len(sentences),
         max_batch_tokens=4096,
     )
     return [tokenizer.decode(outcome.hypothesis.token_ids) if outcome.hypothesis else "" for outcome in outcomes]

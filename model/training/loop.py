@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError, ConfigError
-from model.tokenizer import PAD_ID, Tokenizer, learn_tokenizer
-from model.training.batches import Batch, BatchMaker
+from model.tokenizer import TextTokenizer, Tokenizer
+from model.training.allocator import give_back_freed_memory
+from model.training.batches import Batch, BatchMaker, made_ahead
 from model.training.checkpoint import (
     Checkpoint,
     average_weights,
@@ -26,11 +28,13 @@ from model.training.checkpoint import (
     save_checkpoint,
     untied_weights,
 )
-from model.training.corpus import Pair, load_training_pairs, read_parallel
+from model.training.corpus import Pair, load_dev_pairs, load_training_pairs
 from model.training.evaluation import dev_scores
-from model.training.loss import label_smoothed_loss
+from model.training.initial import IMPORTED, file_digest, fine_tuning_config, load_initial
 from model.training.schedule import learning_rate
 from model.training.settings import TrainingSettings
+from model.training.update import Updater
+from model.training.vocabulary import learn_vocabulary, write_vocabulary
 from model.transformer import Transformer
 
 LAST = "last.pt"
@@ -44,6 +48,9 @@ AVERAGED = "averaged.pt"
 
 CURVE = "curve.csv"
 
+ORIGIN = "initialised_from"
+"""Beside the settings in checkpoints and manifests: name and SHA-256 of the model a run started from."""
+
 DEV_SAMPLE = 200
 """Held-out sentences kept in every checkpoint; bundles are compared with the eager model on them."""
 
@@ -54,6 +61,7 @@ def train(
     run_dir: Path,
     *,
     tokenizer_dir: Path | None = None,
+    init_from: Path | None = None,
     device: str = "cpu",
     show_progress: bool = True,
     stop_after_steps: int | None = None,
@@ -65,11 +73,15 @@ def train(
     end, ``curve.csv`` and ``curve.png``. Started again with the same settings it continues after the last
     checkpoint with the batches and the dropout it would have had.
 
+    A run that starts from another model takes over its architecture and vocabulary, and its curve begins with what
+    that model scores.
+
     Args:
         settings: The run.
         data_dir: Folder the corpora's paths start from.
         run_dir: The run's folder; made if need be.
         tokenizer_dir: Folder a ``tokenizer`` named in the settings starts from.
+        init_from: A checkpoint or a bundle whose weights to start from; a run that is resumed does not need it again.
         device: ``cpu`` or ``cuda``.
         show_progress: Draw a progress bar on stderr.
         stop_after_steps: End early, after this many updates of this call, with a checkpoint to resume from.
@@ -85,8 +97,23 @@ def train(
     """
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    run = _Run(settings, data_dir, run_dir, tokenizer_dir, device, report)
+    run = _Run(settings, data_dir, run_dir, tokenizer_dir, init_from, device, report)
     return run.go(show_progress, stop_after_steps)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A batch, and how far the run is after it.
+
+    Args:
+        epoch: Of the batch.
+        number: Batches of this epoch trained on, this one included.
+        batch: The batch.
+    """
+
+    epoch: int
+    number: int
+    batch: Batch
 
 
 class _Run:
@@ -98,6 +125,7 @@ class _Run:
         data_dir: Path,
         run_dir: Path,
         tokenizer_dir: Path | None,
+        init_from: Path | None,
         device: str,
         report: Callable[[str], None],
     ) -> None:
@@ -107,9 +135,26 @@ class _Run:
         self.report = report
         run_dir.mkdir(parents=True, exist_ok=True)
         pairs, left_out = load_training_pairs(data_dir, settings.train, settings.languages)
-        self.dev = read_parallel(data_dir / settings.dev, settings.languages)[: settings.dev_sentences]
+        self.dev = load_dev_pairs(data_dir, settings.dev, settings.languages, pairs)[: settings.dev_sentences]
         resumed = load_checkpoint(run_dir / LAST) if (run_dir / LAST).exists() else None
-        self.tokenizer = resumed.tokenizer if resumed else self._make_tokenizer(pairs, tokenizer_dir)
+        initial = load_initial(init_from) if init_from and not resumed else None
+        self.origin: dict[str, str] | None = initial.origin if initial else None
+        if resumed:
+            self.origin = resumed.facts["settings"].get(ORIGIN)
+            _check_origin(run_dir, self.origin, init_from)
+        known = resumed or initial
+        self.tokenizer: TextTokenizer
+        self.files: dict[str, bytes] | None = None
+        self.imported: dict[str, Any] = {}
+        if known and self.origin:
+            self.tokenizer, self.files = known.tokenizer, known.files
+            self.imported = {key: known.facts[key] for key in IMPORTED if key in known.facts}
+            directions = initial.directions if initial else None
+            self.config = fine_tuning_config(settings, known.config, known.tokenizer, directions)
+        else:
+            own = resumed.own_tokenizer if resumed else self._make_tokenizer(pairs, tokenizer_dir)
+            self.tokenizer = own
+            self.config = settings.model_config(own.vocab_size, own.target_vocab_size)
         self.batches = BatchMaker(
             pairs,
             settings.languages,
@@ -119,6 +164,7 @@ class _Run:
             max_tokens=settings.max_tokens_per_sentence,
             seed=settings.seed,
             subword_sampling=settings.subword_sampling,
+            target_subword_sampling=settings.target_subword_sampling,
             lowercase_share=settings.lowercase_share,
         )
         report(
@@ -126,16 +172,11 @@ class _Run:
             f"{left_out}, too long {self.batches.num_too_long}"
         )
         torch.manual_seed(settings.seed)
-        self.config = settings.model_config(self.tokenizer.vocab_size)
-        self.transformer = Transformer(self.config, PAD_ID).to(device)
-        self.optimizer = torch.optim.AdamW(
-            self.transformer.parameters(),
-            lr=settings.learning_rate,
-            betas=settings.betas,
-            eps=1e-9,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
+        self.transformer = Transformer(self.config, self.tokenizer.pad_id).to(device)
+        if initial:
+            load_weights(self.transformer, initial.weights)
+            report(f"starting from {initial.name}, SHA-256 {initial.sha256}")
+        self.updater = Updater(self.transformer, settings)
         self.step = 0
         self.epoch = 0
         self.batch_in_epoch = 0
@@ -143,31 +184,18 @@ class _Run:
         self.rows: list[dict[str, float | None]] = []
         self.running_nll = 0.0
         self.running_tokens = 0
+        self.pending: tuple[int, Tensor] | None = None
         if resumed:
             self._resume(resumed)
         num_parameters = sum(parameter.numel() for parameter in self.transformer.parameters())
-        report(f"{num_parameters / 1e6:.2f} M parameters, {self.amp_dtype or torch.float32} on {device}")
+        report(f"{num_parameters / 1e6:.2f} M parameters, {self.updater.amp_dtype or torch.float32} on {device}")
 
     def _make_tokenizer(self, pairs: list[Pair], tokenizer_dir: Path | None) -> Tokenizer:
         if self.settings.tokenizer:
             return Tokenizer.load((tokenizer_dir or Path()) / self.settings.tokenizer)
-        # Only the languages a source can ask for get a marker.
-        targets = sorted({target for _, target in self.settings.direction_pairs})
-        tokenizer = learn_tokenizer(
-            (side for pair in pairs for side in pair), self.settings.vocab_size, targets, seed=self.settings.seed
-        )
-        (self.run_dir / "tokenizer.model").write_bytes(tokenizer.model_proto)
+        tokenizer = learn_vocabulary(self.settings, pairs)
+        write_vocabulary(tokenizer, self.run_dir)
         return tokenizer
-
-    @property
-    def amp_dtype(self) -> torch.dtype | None:
-        """What matrix products compute in; None leaves them in float32."""
-        if self.settings.precision == "float32":
-            return None
-        if self.settings.precision == "bfloat16":
-            return torch.bfloat16
-        native = torch.cuda.is_bf16_supported() if self.device == "cuda" else _cpu_has_bfloat16()
-        return torch.bfloat16 if native else None
 
     def _resume(self, checkpoint: Checkpoint) -> None:
         if checkpoint.config != self.config:
@@ -176,7 +204,7 @@ class _Run:
             )
         load_weights(self.transformer, checkpoint.weights)
         progress = checkpoint.progress
-        self.optimizer.load_state_dict(progress["optimizer"])
+        self.updater.optimizer.load_state_dict(progress["optimizer"])
         self.step = progress["step"]
         self.epoch = progress["epoch"]
         self.batch_in_epoch = progress["batch_in_epoch"]
@@ -193,45 +221,40 @@ class _Run:
         """Train to the end, or to where the caller wants a pause."""
         settings = self.settings
         started_step, since_save = self.step, time.monotonic()
-        batches = self._batches()
         bar = tqdm(
             total=settings.max_steps, initial=self.step, unit="step", disable=not show_progress, dynamic_ncols=True
         )
+        if self.origin and not self.rows:
+            self._evaluate()
         self.transformer.train()
-        while self.step < settings.max_steps and not self._out_of_patience():
-            began = time.monotonic()
-            tokens, nll = self._update(batches)
-            elapsed = time.monotonic() - began
-            self.seconds += elapsed
-            self.running_nll += nll
-            self.running_tokens += tokens
-            bar.update()
-            bar.set_postfix_str(f"{tokens / elapsed:.0f} tok/s, loss {nll / max(tokens, 1):.3f}", refresh=False)
-            if self.step % settings.evaluate_every == 0 or self.step == settings.max_steps:
-                self._evaluate()
-                self._save(LAST)
-                since_save = time.monotonic()
-            elif time.monotonic() - since_save > settings.save_every_s:
-                self._save(LAST)
-                since_save = time.monotonic()
-            if stop_after_steps is not None and self.step - started_step >= stop_after_steps:
-                self._save(LAST)
-                bar.close()
-                return self.run_dir / LAST
-        bar.close()
+        with bar, made_ahead(self._batches()) as batches:
+            while self.step < settings.max_steps and not self._out_of_patience():
+                self._update(batches, bar)
+                evaluates = self.step % settings.evaluate_every == 0 or self.step == settings.max_steps
+                stops = stop_after_steps is not None and self.step - started_step >= stop_after_steps
+                if evaluates or stops or time.monotonic() - since_save > settings.save_every_s:
+                    self._take_in()
+                    if evaluates:
+                        self._evaluate()
+                    self._save(LAST)
+                    since_save = time.monotonic()
+                if stops:
+                    return self.run_dir / LAST
         return self._finish()
 
-    def _batches(self) -> Iterator[Batch]:
+    def _batches(self) -> Generator[_Place]:
+        """Batches from where the run is, each with the place after it."""
+        epoch, number = self.epoch, self.batch_in_epoch
         while True:
-            for batch in self.batches.epoch(self.epoch, skip=self.batch_in_epoch):
-                self.batch_in_epoch += 1
-                yield batch
-            self.epoch += 1
-            self.batch_in_epoch = 0
+            for batch in self.batches.epoch(epoch, skip=number):
+                number += 1
+                yield _Place(epoch, number, batch.pinned() if self.device != "cpu" else batch)
+            epoch, number = epoch + 1, 0
 
-    def _update(self, batches: Iterator[Batch]) -> tuple[int, float]:
-        """One update of the weights; returns its target tokens and the sum of their negative log-likelihood."""
+    def _update(self, batches: Iterator[_Place], bar: tqdm[Any]) -> None:
+        """One update of the weights, and the news of the one before."""
         settings = self.settings
+        began = time.monotonic()
         rate = learning_rate(
             self.step,
             peak=settings.learning_rate,
@@ -239,43 +262,37 @@ class _Run:
             cooldown_steps=settings.cooldown_steps,
             max_steps=settings.max_steps,
         )
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        parts = [next(batches) for _ in range(settings.accumulate)]
-        num_tokens = sum(part.num_target_tokens for part in parts)
-        nll = torch.zeros((), device=self.device)
-        for part in parts:
-            loss, part_nll = self._loss(part)
-            (loss / num_tokens).backward()
-            nll += part_nll
-        torch.nn.utils.clip_grad_norm_(self.transformer.parameters(), settings.clip_norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        places = [next(batches) for _ in range(settings.accumulate)]
+        self.epoch, self.batch_in_epoch = places[-1].epoch, places[-1].number
+        nll = self.updater.update([place.batch for place in places], rate)
         self.step += 1
+        tokens = sum(place.batch.num_target_tokens for place in places)
+        # A GPU works on this update while the one before is read: nobody waits for it.
+        loss = self._take_in()
+        self.pending = (tokens, nll)
+        elapsed = time.monotonic() - began
+        self.seconds += elapsed
+        bar.update()
+        bar.set_postfix_str(f"{tokens / elapsed:.0f} tok/s, loss {loss:.3f}", refresh=False)
+
+    def _take_in(self) -> float:
+        """Count the last update; returns its loss in nats a token.
+
+        Raises:
+            ArtifactError: It was not a number.
+        """
+        if self.pending is None:
+            return math.nan
+        (tokens, nll), self.pending = self.pending, None
         total = float(nll)
         if not math.isfinite(total):
             raise ArtifactError(
-                f"The loss of update {self.step} is not a number: the run diverged. Lower learning_rate (now "
-                f"{settings.learning_rate}) or lengthen warmup_steps; {LAST} is from before."
+                f"The loss is not a number after update {self.step}: the run diverged. Lower learning_rate (now "
+                f"{self.settings.learning_rate}) or lengthen warmup_steps; {LAST} is from before."
             )
-        return num_tokens, total
-
-    def _loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        source = batch.source.to(self.device, non_blocking=True)
-        target = batch.target.to(self.device, non_blocking=True)
-        dtype = self.amp_dtype
-        with torch.autocast(self.device, dtype) if dtype else contextlib.nullcontext():
-            hidden = self.transformer.hidden(source, target[:, :-1])
-        right = target[:, 1:]
-        counts = right != PAD_ID
-        rows = hidden[counts]
-        return label_smoothed_loss(
-            rows.to(dtype) if dtype else rows,
-            self.transformer.output.weight,
-            self.transformer.output.bias,
-            right[counts],
-            self.settings.label_smoothing,
-        )
+        self.running_nll += total
+        self.running_tokens += tokens
+        return total / max(tokens, 1)
 
     def _evaluate(self) -> None:
         self.transformer.eval()
@@ -283,13 +300,18 @@ class _Run:
             "step": self.step,
             "epoch": round(self.epoch + self.batch_in_epoch / max(1, self._batches_per_epoch()), 3),
             "minutes": round(self.seconds / 60, 2),
-            "learning_rate": self.optimizer.param_groups[0]["lr"],
-            "train_loss": self.running_nll / max(1, self.running_tokens),
+            "learning_rate": self.updater.optimizer.param_groups[0]["lr"],
+            "train_loss": self.running_nll / self.running_tokens if self.running_tokens else None,
             "tokens_per_s": self.running_tokens / max(1e-9, self.seconds - self._seconds_at_last_row()),
         }
         row.update(
             dev_scores(
-                self.transformer, self.tokenizer, self.dev, self.settings.languages, self.settings.direction_pairs
+                self.transformer,
+                self.tokenizer,
+                self.dev,
+                self.settings.languages,
+                self.settings.direction_pairs,
+                DecodingPolicy.from_dict(self.imported.get("decoding", {})),
             )
         )
         self.running_nll, self.running_tokens = 0.0, 0
@@ -297,12 +319,14 @@ class _Run:
         self.rows.append(row)
         self.transformer.train()
         self.report(", ".join(f"{key} {value:.4g}" for key, value in row.items() if value is not None))
-        self._save(f"step-{self.step:07d}.pt", with_progress=False)
+        if self.step:  # what a run starts from is no part of its mean
+            self._save(f"step-{self.step:07d}.pt", with_progress=False)
         for old in sorted(self.run_dir.glob("step-*.pt"))[: -self.settings.average]:
             old.unlink()
         if _mean_bleu(row) > previous_best:
             self._save(BEST, with_progress=False)
         self._write_curve()
+        give_back_freed_memory()
 
     def _seconds_at_last_row(self) -> float:
         return float(self.rows[-1]["minutes"] or 0) * 60 if self.rows else 0.0
@@ -334,9 +358,12 @@ class _Run:
             "licence": self.settings.licence,
             "attribution": list(self.settings.attribution),
             # Through JSON, so that the file holds plain lists and numbers and nothing that needs unpickling.
-            "settings": json.loads(json.dumps(self.settings.to_dict())),
+            "settings": json.loads(
+                json.dumps({**self.settings.to_dict(), **({ORIGIN: self.origin} if self.origin else {})})
+            ),
             "step": self.step,
             "epoch": self.epoch,
+            **self.imported,
             # Travels with the weights, so that an export can be compared anywhere.
             "dev_sample": [list(pair) for pair in self.dev[:DEV_SAMPLE]],
         }
@@ -345,7 +372,7 @@ class _Run:
         progress: dict[str, Any] = {}
         if with_progress:
             progress = {
-                "optimizer": self.optimizer.state_dict(),
+                "optimizer": self.updater.optimizer.state_dict(),
                 "step": self.step,
                 "epoch": self.epoch,
                 "batch_in_epoch": self.batch_in_epoch,
@@ -356,10 +383,10 @@ class _Run:
                 "cpu_rng": torch.get_rng_state(),
                 "cuda_rng": torch.cuda.get_rng_state() if self.device == "cuda" else None,
             }
-        save_checkpoint(
-            Checkpoint(self.config, untied_weights(self.transformer), self.tokenizer, self._facts(), progress),
-            self.run_dir / name,
-        )
+        save_checkpoint(self._checkpoint(self._facts(), progress), self.run_dir / name)
+
+    def _checkpoint(self, facts: dict[str, Any], progress: dict[str, Any]) -> Checkpoint:
+        return Checkpoint(self.config, untied_weights(self.transformer), self.tokenizer, facts, progress, self.files)
 
     def _finish(self) -> Path:
         """Average the last checkpoints and see what the mean is worth."""
@@ -367,12 +394,17 @@ class _Run:
         load_weights(self.transformer, average_weights([part.weights for part in parts]))
         self.transformer.eval()
         scores = dev_scores(
-            self.transformer, self.tokenizer, self.dev, self.settings.languages, self.settings.direction_pairs
+            self.transformer,
+            self.tokenizer,
+            self.dev,
+            self.settings.languages,
+            self.settings.direction_pairs,
+            DecodingPolicy.from_dict(self.imported.get("decoding", {})),
         )
         self.report(f"mean of {len(parts)} checkpoints: " + ", ".join(f"{k} {v:.4g}" for k, v in scores.items()))
         facts = {**self._facts(), "averaged_checkpoints": len(parts), "dev": scores}
         path = self.run_dir / AVERAGED
-        save_checkpoint(Checkpoint(self.config, untied_weights(self.transformer), self.tokenizer, facts, {}), path)
+        save_checkpoint(self._checkpoint(facts, {}), path)
         return path
 
 
@@ -381,7 +413,17 @@ def _mean_bleu(row: dict[str, float | None]) -> float:
     return sum(scores) / len(scores) if scores else -float(row["dev_loss"] or 0.0)
 
 
-def _cpu_has_bfloat16() -> bool:
-    """Whether this processor multiplies bfloat16 in hardware; emulated it is slower than float32."""
-    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-    return bool(supported and supported())
+def _check_origin(run_dir: Path, origin: dict[str, str] | None, init_from: Path | None) -> None:
+    """Refuse to resume a run as if it had begun with other weights; the file itself may be gone by now."""
+    if init_from is None or (origin and not init_from.exists()):
+        return
+    if origin is None:
+        raise ConfigError(
+            f"{run_dir} holds a run that began with random weights, and --init-from names {init_from}; give the new "
+            "run a folder of its own."
+        )
+    if file_digest(init_from) != origin["sha256"]:
+        raise ConfigError(
+            f"{run_dir} holds a run that began with {origin['name']} of SHA-256 {origin['sha256']}, and {init_from} is "
+            "another file; give the new run a folder of its own."
+        )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
 from model.config import ModelConfig
 from model.errors import ConfigError
+from model.presets import expand_preset
+from model.tokenizer import TokenizerKind
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,13 @@ class CorpusSettings:
             ``train/tatoeba.de.xz`` (or ``.gz``, or plain), relative to the data folder.
         detokenise: The text has spaces round its punctuation; take them out.
         whole_sentences_only: Leave out pairs of which one side starts like the middle of a sentence.
+        sentences: Most pairs to use of it, drawn at random, the same ones every time; all by default.
     """
 
     path: str
     detokenise: bool = False
     whole_sentences_only: bool = False
+    sentences: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str) or not self.path:
@@ -34,6 +38,56 @@ class CorpusSettings:
         for name in ("detokenise", "whole_sentences_only"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} of {self.path} is {getattr(self, name)!r}; it must be true or false.")
+        if self.sentences is not None and (type(self.sentences) is not int or self.sentences < 1):
+            raise ConfigError(
+                f"sentences of {self.path} is {self.sentences!r}; it must be a whole number of at least 1."
+            )
+
+
+@dataclass(frozen=True)
+class GeneratedCorpus:
+    """A parallel corpus that is made rather than read: words and what becomes of them.
+
+    Args:
+        generate: What becomes of a word: ``reversal`` writes it backwards.
+        words: How many, all different.
+        letters: Shortest and longest word.
+        alphabet: Letters they are drawn from, all as likely.
+        seed: Decides the words.
+    """
+
+    generate: str
+    words: int = 50000
+    letters: tuple[int, int] = (10, 20)
+    alphabet: str = "abcdefghijklmnopqrstuvwxyz"
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.generate != "reversal":
+            raise ConfigError(f"generate is {self.generate!r}; what can be generated is 'reversal'.")
+        if not isinstance(self.alphabet, str) or len(set(self.alphabet)) < max(2, len(self.alphabet)):
+            raise ConfigError(f"alphabet is {self.alphabet!r}; it must be two or more different letters.")
+        if not isinstance(self.letters, (list, tuple)) or len(self.letters) != 2:
+            raise ConfigError(
+                f"letters is {self.letters!r}; it must hold the shortest and the longest length of a word."
+            )
+        object.__setattr__(self, "letters", tuple(self.letters))
+        for name, value in (
+            ("words", self.words),
+            ("seed", self.seed),
+            *(("letters", length) for length in self.letters),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int) or value < (name != "seed"):
+                raise ConfigError(f"{name} is {value!r}; it must be a whole number of at least {int(name != 'seed')}.")
+        shortest, longest = self.letters
+        if shortest > longest:
+            raise ConfigError(f"letters is {list(self.letters)}; the shortest word comes first.")
+        # With few letters there are few words: half of them are as many as can be drawn without drawing for ever.
+        possible = sum(len(self.alphabet) ** length for length in range(shortest, longest + 1))
+        if self.words > possible // 2:
+            raise ConfigError(
+                f"words is {self.words}, but there are only {possible} of this kind; ask for half at most."
+            )
 
 
 @dataclass(frozen=True)
@@ -44,10 +98,14 @@ class TrainingSettings:
         name: Names the model in manifests and answers.
         languages: The two languages of the corpora; the model learns the directions in ``pairs``.
         pairs: Directions such as ``en-de``; both by default.
-        train: Parallel corpora to learn from.
-        dev: Parallel corpus to choose checkpoints on.
+        train: Parallel corpora to learn from; one with ``generate`` in it is made (:class:`GeneratedCorpus`).
+        dev: Parallel corpus to choose checkpoints on; a generated one holds no sentence of ``train``.
         dev_sentences: Sentences of ``dev`` decoded, for each direction, at each evaluation.
         vocab_size: Tokens of the SentencePiece vocabulary, shared by the languages.
+        tokenizer_kind: ``unigram`` learns pieces of words; ``char`` takes every character for a token, and for
+            ``vocab_size`` as many as there are.
+        separate_vocabularies: Source and target have a vocabulary each, of ``vocab_size`` tokens at most; needs one
+            direction and ``share_embeddings: false``.
         tokenizer: An existing SentencePiece model to use instead of learning one, relative to the config file.
         max_tokens_per_sentence: Longer training pairs are left out (and counted).
         batch_tokens: Padded target tokens of one batch.
@@ -61,7 +119,10 @@ class TrainingSettings:
         label_smoothing: Probability spread evenly over the vocabulary.
         clip_norm: Largest norm of the gradient; longer ones are scaled down.
         precision: ``float32``, ``bfloat16``, or ``auto``, which is bfloat16 where the processor computes in it.
-        subword_sampling: Share of the sentences of an epoch cut into random subwords (Kudo 2018).
+        r_drop: What a nat of disagreement between two passes with different dropout costs (R-Drop, Liang et al. 2021;
+            5 there); each update then takes twice as long. 0 for one pass.
+        subword_sampling: Share of the source sentences cut into random subwords (Kudo 2018), anew in every epoch.
+        target_subword_sampling: Share of the target sentences, likewise.
         lowercase_share: Share of the source sentences lower-cased in an epoch, against casing surprises.
         evaluate_every: Updates between evaluations and checkpoints.
         save_every_s: Seconds after which a checkpoint for resuming is written in between.
@@ -69,7 +130,8 @@ class TrainingSettings:
         average: Checkpoints whose mean is exported.
         seed: Fixes initialisation, batches and dropout.
         threads: Processor threads; 0 leaves it to torch.
-        model: Architecture, without the vocabulary sizes, which the tokenizer decides.
+        model: Architecture, without the vocabulary sizes, which the tokenizer decides; ``preset`` names one of
+            :data:`model.presets.PRESETS`, and what stands beside it overrides it.
         licence: Licence of the trained weights, for the manifest.
         attribution: Sources the licence asks to be named.
 
@@ -79,11 +141,13 @@ class TrainingSettings:
 
     name: str
     languages: tuple[str, str]
-    train: tuple[CorpusSettings, ...]
-    dev: str
+    train: tuple[CorpusSettings | GeneratedCorpus, ...]
+    dev: str | GeneratedCorpus
     pairs: tuple[str, ...] = ()
     dev_sentences: int = 500
     vocab_size: int = 8000
+    tokenizer_kind: TokenizerKind = "unigram"
+    separate_vocabularies: bool = False
     tokenizer: str | None = None
     max_tokens_per_sentence: int = 120
     batch_tokens: int = 2000
@@ -97,7 +161,9 @@ class TrainingSettings:
     label_smoothing: float = 0.1
     clip_norm: float = 1.0
     precision: str = "auto"
+    r_drop: float = 0.0
     subword_sampling: float = 0.0
+    target_subword_sampling: float = 0.0
     lowercase_share: float = 0.0
     evaluate_every: int = 1000
     save_every_s: float = 300.0
@@ -116,12 +182,18 @@ class TrainingSettings:
             if not isinstance(language, str) or not re.fullmatch("[a-z]{2,3}", language):
                 raise ConfigError(f"languages names {language!r}; a code is two or three small letters, like 'de'.")
         for name in ("name", "dev", "licence"):
+            if name == "dev" and isinstance(self.dev, GeneratedCorpus):
+                continue
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be text.")
         if self.tokenizer is not None and not isinstance(self.tokenizer, str):
             raise ConfigError(f"tokenizer is {self.tokenizer!r}; it must be the path of a SentencePiece model.")
         if not all(isinstance(source, str) for source in self.attribution):
             raise ConfigError(f"attribution is {list(self.attribution)}; it must be a list of texts.")
+        if self.tokenizer_kind not in get_args(TokenizerKind):
+            raise ConfigError(f"tokenizer_kind is {self.tokenizer_kind!r}; it must be unigram or char.")
+        if not isinstance(self.separate_vocabularies, bool):
+            raise ConfigError(f"separate_vocabularies is {self.separate_vocabularies!r}; it must be true or false.")
         if not isinstance(self.model, dict):
             raise ConfigError(f"model is {self.model!r}; it must be a mapping of architecture fields to values.")
         if not self.train:
@@ -134,6 +206,11 @@ class TrainingSettings:
                 raise ConfigError(f"pairs names {pair!r}; with these languages it can hold {sorted(allowed)}.")
         if len(set(self.pairs)) < len(self.pairs):
             raise ConfigError(f"pairs is {list(self.pairs)}; name each direction once.")
+        if self.separate_vocabularies and (len(self.pairs) > 1 or self.tokenizer):
+            raise ConfigError(
+                "separate_vocabularies is true; that needs one direction in pairs, because a vocabulary belongs to one "
+                "side of it, and no tokenizer, which would be one for both."
+            )
         if self.precision not in ("auto", "float32", "bfloat16"):
             raise ConfigError(f"precision is {self.precision!r}; it must be auto, float32 or bfloat16.")
         for name, low, high in (
@@ -149,7 +226,9 @@ class TrainingSettings:
             ("weight_decay", 0, 1),
             ("label_smoothing", 0, 0.9),
             ("clip_norm", 1e-6, None),
+            ("r_drop", 0, 100),
             ("subword_sampling", 0, 1),
+            ("target_subword_sampling", 0, 1),
             ("lowercase_share", 0, 1),
             ("evaluate_every", 1, None),
             ("save_every_s", 1, None),
@@ -169,6 +248,8 @@ class TrainingSettings:
                 raise ConfigError(f"{name} is {value!r}; it must be {kind}{bounds}{hint}.")
         if len(self.betas) != 2 or not all(isinstance(beta, (int, float)) and 0 <= beta < 1 for beta in self.betas):
             raise ConfigError(f"betas is {list(self.betas)}; it must hold two numbers of at least 0 and below 1.")
+        if self.tokenizer_kind == "char" and (self.subword_sampling or self.target_subword_sampling):
+            raise ConfigError("subword_sampling is above 0, but tokenizer_kind char cuts a text in one way only.")
         if self.batch_tokens < self.max_tokens_per_sentence:
             raise ConfigError(
                 f"batch_tokens is {self.batch_tokens}, less than max_tokens_per_sentence "
@@ -176,6 +257,8 @@ class TrainingSettings:
             )
         # Refuse a wrong architecture now, not after the corpora were read.
         config = self.model_config(self.vocab_size)
+        if self.separate_vocabularies and config.share_embeddings:
+            raise ConfigError("separate_vocabularies is true; set share_embeddings of the model to false.")
         if self.max_tokens_per_sentence > config.max_positions:
             raise ConfigError(
                 f"max_tokens_per_sentence is {self.max_tokens_per_sentence}, but the model has positions for "
@@ -187,9 +270,10 @@ class TrainingSettings:
         """``pairs`` as (source, target)."""
         return [(pair.split("-")[0], pair.split("-")[1]) for pair in self.pairs]
 
-    def model_config(self, vocab_size: int) -> ModelConfig:
-        """The architecture for a vocabulary of this size."""
-        return ModelConfig.from_dict({"source_vocab_size": vocab_size, "target_vocab_size": vocab_size, **self.model})
+    def model_config(self, source_vocab_size: int, target_vocab_size: int | None = None) -> ModelConfig:
+        """The architecture for vocabularies of these sizes; one size is for both."""
+        sizes = {"source_vocab_size": source_vocab_size, "target_vocab_size": target_vocab_size or source_vocab_size}
+        return ModelConfig.from_dict({**sizes, **expand_preset(self.model)})
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, ready for JSON."""
@@ -233,12 +317,18 @@ class TrainingSettings:
                 if name in values:
                     values[name] = _listed(name, values[name])
             values["train"] = tuple(
-                CorpusSettings(**(corpus if isinstance(corpus, dict) else {"path": corpus}))
+                _corpus(corpus if isinstance(corpus, dict) else {"path": corpus})
                 for corpus in _listed("train", values.get("train", ()))
             )
+            if isinstance(values.get("dev"), dict):
+                values["dev"] = GeneratedCorpus(**values["dev"])
             return cls(**values)
         except TypeError as error:
             raise ConfigError(f"The configuration is not complete: {error}.") from error
+
+
+def _corpus(values: dict[str, Any]) -> CorpusSettings | GeneratedCorpus:
+    return GeneratedCorpus(**values) if "generate" in values else CorpusSettings(**values)
 
 
 def _listed(name: str, value: Any) -> tuple[Any, ...]:

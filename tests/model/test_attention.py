@@ -28,6 +28,14 @@ def pair(kind: type[SelfAttention] | type[CrossAttention]) -> tuple[SelfAttentio
     return ours, theirs
 
 
+def test_a_boolean_mask_is_an_additive_mask_of_minus_infinity() -> None:
+    query, key = random(3, 4, 7, 4), random(3, 4, 7, 4, seed=1)
+    may_attend = MAY_ATTEND & causal_mask(7, torch.device("cpu"))
+    additive = torch.zeros(may_attend.shape).masked_fill(~may_attend, float("-inf"))
+    scores = (query / 4**0.5) @ key.transpose(-2, -1)
+    assert torch.equal(attention_weights(query, key, may_attend), (scores + additive).softmax(dim=-1))
+
+
 def test_heads_are_split_and_merged_without_loss() -> None:
     x = random(3, 5, 16)
     assert split_heads(x, 4).shape == (3, 4, 5, 4)

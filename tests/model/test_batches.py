@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections import Counter
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -10,7 +13,7 @@ import torch
 
 from model.errors import DataError
 from model.tokenizer import END_ID, PAD_ID, START_ID
-from model.training.batches import Batch, BatchMaker
+from model.training.batches import Batch, BatchMaker, made_ahead
 from tests.model.vocabulary import SENTENCES, TOKENIZER
 
 PAIRS = [(a, b) for a, b in zip(SENTENCES, reversed(SENTENCES), strict=True)] + [("cat " * 9, "Katze")]
@@ -129,3 +132,73 @@ def test_lower_casing_reaches_sources_only() -> None:
 def test_a_bound_no_sentence_meets_is_refused() -> None:
     with pytest.raises(DataError, match="longer than max_tokens_per_sentence, which is 2"):
         maker(max_tokens=2)
+
+
+def test_targets_are_cut_at_random_where_that_is_asked_for() -> None:
+    plain = rows(list(maker().epoch(0)))
+    varied = rows(list(maker(target_subword_sampling=1.0).epoch(0)))
+    assert Counter(source for source, _ in varied) == Counter(source for source, _ in plain)
+    assert Counter(target for _, target in varied) != Counter(target for _, target in plain)
+    assert {TOKENIZER.decode(target) for _, target in varied} == {TOKENIZER.decode(target) for _, target in plain}
+
+
+def test_another_epoch_cuts_in_another_way() -> None:
+    batches = maker(subword_sampling=1.0)
+    assert rows(list(batches.epoch(0))) != rows(list(batches.epoch(1)))
+
+
+def test_random_cuts_cost_no_padding() -> None:
+    many = BatchMaker(
+        PAIRS * 20, ("en", "de"), BOTH, TOKENIZER, batch_tokens=400, max_tokens=60, seed=3, subword_sampling=0.5
+    )
+    batches = list(many.epoch(0))
+    assert sum(int((batch.source != PAD_ID).sum()) for batch in batches) > 0.85 * sum(
+        batch.source.numel() for batch in batches
+    )
+    assert all(batch.source.size(0) * batch.source.size(1) <= 400 for batch in batches)
+
+
+def test_places_are_those_of_the_tokens_to_be_predicted() -> None:
+    batch = Batch(torch.tensor([[5, END_ID]] * 2), torch.tensor([[START_ID, 7, END_ID], [START_ID, END_ID, PAD_ID]]))
+    assert batch.places is not None
+    assert batch.places.tolist() == [0, 1, 2]
+    assert batch.num_target_tokens == 3
+    assert Batch(batch.source[:1], batch.target[:1]).places is None
+
+
+def test_what_is_made_ahead_is_what_is_made() -> None:
+    options = {"subword_sampling": 0.5, "target_subword_sampling": 0.5, "lowercase_share": 0.2}
+    made = maker(**options)
+    with made_ahead(item for item in made.epoch(1)) as batches:
+        assert same(list(batches), list(maker(**options).epoch(1)))
+
+
+def test_a_failure_ahead_arrives_where_its_item_was_to_be_used() -> None:
+    def items() -> Generator[int]:
+        yield 1
+        raise DataError("no second")
+
+    with made_ahead(items()) as numbers:
+        assert next(numbers) == 1
+        with pytest.raises(DataError, match="no second"):
+            next(numbers)
+
+
+def test_nothing_goes_on_being_made_for_nobody() -> None:
+    closed = threading.Event()
+
+    def items() -> Generator[int]:
+        number = 0
+        try:
+            while True:
+                yield number
+                number += 1
+        finally:
+            closed.set()
+
+    before = threading.active_count()
+    with contextlib.suppress(KeyError), made_ahead(items()) as numbers:
+        assert [next(numbers) for _ in range(10)] == list(range(10))
+        raise KeyError
+    assert closed.is_set()
+    assert threading.active_count() == before

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from model.errors import ArtifactError
+from model.tokenizer import Tokenizer, learn_tokenizer
 from model.training.checkpoint import (
     FORMAT_VERSION,
     Checkpoint,
@@ -64,6 +65,21 @@ def test_what_is_saved_is_what_is_loaded(share: bool, tmp_path: Path) -> None:
         assert torch.equal(loaded.build()(source, target), saved.build()(source, target))
     assert not loaded.build().training
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_checkpoint_from_before_norms_had_kinds_is_read(tmp_path: Path) -> None:
+    old = content()
+    del old["config"]["layer_norm_gain"]
+    torch.save(old, tmp_path / "c.pt")
+    loaded = load_checkpoint(tmp_path / "c.pt")
+    assert loaded.config == checkpoint().config
+    assert loaded.own_tokenizer.target_proto is None
+
+
+def test_two_vocabularies_are_kept_where_there_are_two(tmp_path: Path) -> None:
+    two = Tokenizer(TOKENIZER.model_proto, learn_tokenizer(["xyz"], 300, [], kind="char").model_proto)
+    save_checkpoint(replace(checkpoint(), tokenizer=two), tmp_path / "c.pt")
+    assert load_checkpoint(tmp_path / "c.pt").tokenizer.target_pieces(two.encode_target("zx")) == ["z", "x", "</s>"]
 
 
 def test_tied_parameters_are_kept_once() -> None:

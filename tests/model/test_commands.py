@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 from model.__main__ import main
+from model.bundle import load_bundle
 from model.training.checkpoint import load_checkpoint
 from model.training.corpus import read_lines
 from tests.toy import write_toy
@@ -39,6 +41,8 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> No
         "tokenizer",
         "plot",
         "publish",
+        "shortlist",
+        "stress",
     ):
         with pytest.raises(SystemExit) as left:
             main([command, "--help"])
@@ -98,6 +102,38 @@ def test_scores_are_printed_with_signatures_and_written_as_json(
     assert scores["en-de"]["bleu"] > 60
     assert scores["en-de"]["num_sentences"] == 10
     assert len(read_lines(tmp_path / "out" / "dev.en-de.de")) == 10
+
+
+def test_capitals_count_for_nothing_where_that_is_asked_for(
+    toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for language in ("en", "de"):
+        text = (toy_checkpoint.parents[1] / f"dev.{language}").read_text(encoding="utf-8")
+        (tmp_path / f"loud.{language}").write_text(text.upper() if language == "de" else text, encoding="utf-8")
+    arguments = ["evaluate", "--model", str(toy_checkpoint), "--device", "cpu", "--test", str(tmp_path / "loud")]
+    out = tmp_path / "s.json"
+    assert main([*arguments, "--pair", "en-de", "--limit", "10", "--lowercase", "--json", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "lower-cased: BLEU" in printed
+    assert "case:lc" in printed
+    scores = json.loads(out.read_text())["loud"]["en-de"]
+    assert scores["bleu"] < 20 < 60 < scores["lowercase"]["bleu"]
+
+
+def test_a_trained_model_is_trained_on(
+    toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write_toy(tmp_path)
+    told = [line for line in config.read_text().splitlines() if not line.startswith(("model:", "vocab_size:"))]
+    told = [line for line in told if not line.startswith(("max_steps", "cooldown"))]
+    config.write_text("\n".join([*told, "max_steps: 2", "cooldown_steps: 0", ""]))
+    arguments = ["train", "--config", str(config), "--data", str(tmp_path), "--device", "cpu", "--quiet"]
+    assert main([*arguments, "--run", str(tmp_path / "run"), "--init-from", str(toy_checkpoint)]) == 0
+    said = capsys.readouterr()
+    assert "starting from toy, SHA-256" in said.err
+    assert load_checkpoint(Path(said.out.strip())).facts["settings"]["initialised_from"]["name"] == "toy"
+    assert main([*arguments, "--run", str(tmp_path / "other"), "--init-from", str(tmp_path / "nowhere.pt")]) == 1
+    assert "nowhere.pt cannot be read" in capsys.readouterr().err
 
 
 def test_a_pair_the_model_has_not_is_refused(toy_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,12 +210,86 @@ def test_a_tokenizer_is_learned_and_shown(tmp_path: Path, capsys: pytest.Capture
     assert "</s>" in shown
 
 
-def test_a_curve_is_drawn_again(toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_odd_inputs_are_translated_and_counted(
+    toy_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_toy(tmp_path)
+    asked = ["stress", "--model", str(toy_bundle), "--device", "cpu", "--test", str(tmp_path / "train")]
+    out = tmp_path / "stress.json"
+    assert main([*asked, "--pair", "en-de", "--number", "50", "--show", "1", "--json", str(out)]) == 0
+    rows = {row["kind"]: row for row in json.loads(out.read_text())["en-de"]}
+    assert rows["all"]["inputs"] == sum(row["inputs"] for name, row in rows.items() if name != "all")
+    assert rows["upper case"]["bleu"] is not None
+    assert rows["fragments"]["bleu"] is None
+    assert 0 <= rows["numbers"]["kept"] <= rows["numbers"]["put_in"]
+    assert f"| all | {rows['all']['inputs']} |" in capsys.readouterr().out
+    assert main([*asked, "--number", "5"]) == 1
+    assert "--number is 5; there are 10 kinds" in capsys.readouterr().err
+    assert main([*asked, "--pair", "en-fr"]) == 1
+    assert "--pair is 'en-fr'" in capsys.readouterr().err
+
+
+def test_a_curve_is_drawn_again(toy_checkpoint: Path, tmp_path: Path) -> None:
     curve = toy_checkpoint.parent / "curve.csv"
-    assert main(["plot", str(curve), "--out", str(tmp_path / "c.png")]) == 0
+    assert main(["plot", "curve", str(curve), "--out", str(tmp_path / "c.png")]) == 0
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
-    assert main(["plot", str(tmp_path / "nowhere.csv"), "--out", "c.png"]) == 1
-    assert "cannot be read as a learning curve" in capsys.readouterr().err
+    (tmp_path / "again").mkdir()
+    shutil.copy(curve, tmp_path / "again")
+    both = [str(curve), str(tmp_path / "again" / "curve.csv")]
+    assert main(["plot", "curve", *both, "--out", str(tmp_path / "both.png")]) == 0
+    assert (tmp_path / "both.png").read_bytes() != (tmp_path / "c.png").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot be read as a learning curve"),
+        ("step,loss\n", "holds no evaluation yet"),
+        ("step,loss\n1,low\n", "cannot be read as a learning curve"),
+        ("step,loss\n1,2,3\n", "cannot be read as a learning curve"),
+        ("loss\n1\n", "has no column 'step'"),
+    ],
+)
+def test_what_is_no_curve_is_refused(
+    text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    curve = tmp_path / "curve.csv"
+    if text is not None:
+        curve.write_text(text)
+    assert main(["plot", "curve", str(curve), "--out", str(tmp_path / "c.png")]) == 1
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "c.png").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["attention", "red cat sees old dog.", "--target", "de", "--kind", "decoder", "--device", "cpu"],
+        ["positions", "--layout", "tensor2tensor"],
+        ["masks", "--length", "4"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_pictures_are_drawn(arguments: list[str], toy_bundle: Path, tmp_path: Path) -> None:
+    model = ["--model", str(toy_bundle)] if arguments[0] == "attention" else []
+    assert main(["plot", *arguments, *model, "--out", str(tmp_path / "p.png")]) == 0
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["positions", "--places", "0", "--out", "p.png"], "--places is 0; it must be at least 1"),
+        (["positions", "--d-model", "7", "--out", "p.png"], "--d-model is 7; it must be even"),
+        (["masks", "--length", "0", "--out", "p.png"], "--length is 0; it must be 1 to 100"),
+        (["masks", "--out", "p.gif"], "'p.gif'; it must end in .png"),
+    ],
+)
+def test_pictures_that_cannot_be_drawn_are_refused(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plot", *arguments]) == 1
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -199,3 +309,48 @@ def test_what_is_missing_is_named_in_one_line(
     errors = capsys.readouterr().err.strip().splitlines()
     assert len(errors) == 1
     assert said in errors[0]
+
+
+def test_a_shortlist_is_learned_put_into_a_bundle_and_used(
+    toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = toy_checkpoint.parents[1]
+    bundle, alone = tmp_path / "short.pt", tmp_path / "short.npz"
+    learn = ["--config", str(data / "toy.yaml"), "--data", str(data), "--per-token", "5", "--frequent", "5"]
+    assert main(["shortlist", "--model", str(toy_bundle), *learn, "--out", str(bundle)]) == 0
+    said = capsys.readouterr()
+    assert said.out.strip() == str(bundle)
+    assert "of 300 on average" in said.err
+    assert main(["shortlist", "--model", str(toy_checkpoint), *learn, "--out", str(alone)]) == 0
+    found = load_bundle(bundle).shortlist
+    assert found is not None
+    assert found.to_bytes() == alone.read_bytes()
+    capsys.readouterr()
+    assert main(["inspect", str(bundle)]) == 0
+    assert "shortlist    5 translations of each token" in capsys.readouterr().out
+    assert main(["inspect", str(toy_bundle)]) == 0
+    assert "shortlist    none" in capsys.readouterr().out
+    test = ["evaluate", "--test", str(data / "dev"), "--limit", "10", "--pair", "en-de", "--device", "cpu"]
+    assert main([*test, "--model", str(bundle), "--shortlist", "--json", str(tmp_path / "s.json")]) == 0
+    assert "float32, shortlist," in capsys.readouterr().out
+    assert json.loads((tmp_path / "s.json").read_text())["dev"]["en-de"]["shortlist"] is True
+    for model, reason in ((toy_bundle, "has no vocabulary shortlist"), (toy_checkpoint, "is a checkpoint: export it")):
+        assert main([*test, "--model", str(model), "--shortlist"]) == 1
+        assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--out", "x.txt"], "must end in .pt or .npz"),
+        (["--out", "x.pt"], "is the checkpoint"),
+        (["--out", "x.npz", "--per-token", "0"], "per_token is 0"),
+    ],
+)
+def test_wrong_shortlist_arguments_are_named(
+    more: list[str], said: str, toy_checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = toy_checkpoint.parents[1]
+    base = ["shortlist", "--model", str(toy_checkpoint), "--config", str(data / "toy.yaml"), "--data", str(data)]
+    assert main([*base, *more]) == 1
+    assert said in capsys.readouterr().err

@@ -44,7 +44,8 @@ def test_a_count_is_a_whole_number_of_at_least_one(name: str, value: Any) -> Non
         ({"layer_norm_eps": 0.0}, "layer_norm_eps is 0.0; it must be above 0"),
         ({"layer_norm_eps": "1e-5"}, "layer_norm_eps is '1e-5'; it must be a number"),
         ({"activation": "tanh"}, "activation is 'tanh'; it must be 'relu', 'silu' or 'gelu'"),
-        ({"norm": "middle"}, "norm is 'middle'; it must be 'pre' or 'post'"),
+        ({"norm": "middle"}, "norm is 'middle'; it must be 'pre', 'post' or 'residual-post'"),
+        ({"layer_norm_gain": "matrix"}, "layer_norm_gain is 'matrix'; it must be 'vector' or 'scalar'"),
         ({"share_embeddings": "no"}, "share_embeddings is 'no'; it must be true or false"),
         ({"tie_output": 1}, "tie_output is 1; it must be true or false"),
         ({"positions": "rotary"}, "positions is 'rotary'; it must be one of interleaved, halves"),
@@ -65,7 +66,16 @@ def test_vocabularies_may_differ_where_nothing_is_shared() -> None:
     assert small_config(target_vocab_size=30, share_embeddings=False).target_vocab_size == 30
 
 
-@pytest.mark.parametrize("change", [{}, {"norm": "post"}, {"activation": "silu", "dropout": 0}], ids=str)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"norm": "post"},
+        {"norm": "residual-post", "layer_norm_gain": "scalar"},
+        {"activation": "silu", "dropout": 0},
+    ],
+    ids=str,
+)
 def test_an_architecture_survives_json(change: dict[str, Any]) -> None:
     config = small_config(**change)
     assert ModelConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import DataError
-from model.training.corpus import detokenise, find_text, load_training_pairs, read_lines, read_parallel
-from model.training.settings import CorpusSettings
+from model.training.corpus import (
+    Pair,
+    detokenise,
+    find_text,
+    generate_pairs,
+    load_dev_pairs,
+    load_training_pairs,
+    read_lines,
+    read_parallel,
+)
+from model.training.settings import CorpusSettings, GeneratedCorpus
 
 NOISE = gzip.compress(b"".join(random.Random(0).randbytes(20).hex().encode() + b"\n" for _ in range(200)))
 
@@ -177,3 +187,56 @@ def test_nothing_left_after_cleaning_is_refused_with_the_reasons(tmp_path: Path)
     write(tmp_path, "x", "a\n\n", "\nb\n")
     with pytest.raises(DataError, match=r"No training pair is left.*'empty': 2"):
         pairs_of(tmp_path)
+
+
+WORDS = GeneratedCorpus("reversal", words=300, letters=(2, 3), alphabet="abcdefghij")
+
+
+def test_generated_words_are_the_same_for_the_same_seed_and_none_twice() -> None:
+    pairs = generate_pairs(WORDS)
+    assert pairs == generate_pairs(WORDS)
+    assert pairs != generate_pairs(replace(WORDS, seed=2))
+    assert len(set(pairs)) == 300
+    assert all(word[::-1] == answer and 2 <= len(word) <= 3 for word, answer in pairs)
+
+
+def test_a_corpus_of_words_is_made_without_any_file_beside_one_that_is_read(tmp_path: Path) -> None:
+    write(tmp_path, "x", "Yes.\n", "Ja.\n")
+    pairs, left_out = load_training_pairs(tmp_path, [CorpusSettings("x"), WORDS, WORDS], ("en", "de"))
+    assert pairs[0] == ("Yes.", "Ja.")
+    assert len(pairs) == len(set(pairs)) == 601, "the second time, other words are made"
+    assert sum(left_out.values()) == 0
+
+
+def test_held_out_words_are_none_of_those_trained_on(tmp_path: Path) -> None:
+    training = generate_pairs(WORDS)
+    held_out = load_dev_pairs(tmp_path, WORDS, ("en", "de"), training)
+    assert len(held_out) == 300
+    assert not set(held_out) & set(training)
+
+
+def test_held_out_text_may_still_be_read(tmp_path: Path) -> None:
+    write(tmp_path, "x", "Yes.\n", "Ja.\n")
+    assert load_dev_pairs(tmp_path, "x", ("en", "de"), []) == [("Yes.", "Ja.")]
+
+
+def test_words_that_run_out_are_refused_with_the_way_out() -> None:
+    few = GeneratedCorpus("reversal", words=45, letters=(1, 2), alphabet="abcdefghi")  # there are 90
+    taken = generate_pairs(few)
+    taken += generate_pairs(replace(few, words=10), without=taken)
+    with pytest.raises(DataError, match=r"Only 35 of 45 words could be made: with 9 letters.*train on fewer"):
+        generate_pairs(few, without=taken)
+
+
+def test_of_a_large_corpus_some_sentences_can_be_drawn(tmp_path: Path) -> None:
+    for language in ("en", "de"):
+        (tmp_path / f"many.{language}").write_text("".join(f"{language} {number}\n" for number in range(100)))
+
+    def drawn(number: int) -> list[Pair]:
+        return load_training_pairs(tmp_path, [CorpusSettings("many", sentences=number)], ("en", "de"))[0]
+
+    assert len(drawn(10)) == 10
+    assert drawn(10) == drawn(10)
+    assert drawn(10) != [(f"en {number}", f"de {number}") for number in range(10)]
+    assert all(english[3:] == german[3:] for english, german in drawn(10))
+    assert len(drawn(1000)) == 100

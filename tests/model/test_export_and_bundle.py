@@ -54,7 +54,7 @@ def test_the_manifest_says_what_was_measured(toy_bundle: Path) -> None:
     report = manifest.precision_report
     assert report["max_logit_error"] <= 1e-4
     assert report["identical_to_float32"] + report["ties"] == report["sentences"] == 40
-    assert manifest.training["max_steps"] == 300
+    assert manifest.training["max_steps"] == 400
 
 
 @pytest.mark.parametrize("precision", LOWER)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.training.loss import label_smoothed_loss
+from model.training.loss import label_smoothed_loss, r_drop_loss
 
 
 def tensors(rows: int = 10, width: int = 6, vocabulary: int = 9) -> list[Tensor]:
@@ -93,3 +93,55 @@ def test_bfloat16_activations_give_the_float32_loss_and_gradients_but_for_roundi
         assert one.grad is not None and other.grad is not None
         assert one.grad.dtype == one.dtype
         assert float((one.grad.float() - other.grad).norm() / other.grad.norm()) < 0.01
+
+
+def test_a_projection_without_bias_has_none() -> None:
+    hidden, weight, _ = (tensor.requires_grad_() for tensor in tensors())
+    loss, nll = label_smoothed_loss(hidden, weight, None, targets(), 0.1, 4)
+    torch.testing.assert_close(
+        loss, F.cross_entropy(hidden @ weight.T, targets(), label_smoothing=0.1, reduction="sum")
+    )
+    torch.testing.assert_close(nll, F.cross_entropy(hidden @ weight.T, targets(), reduction="sum").detach())
+    loss.backward()
+    assert weight.grad is not None
+
+
+def spelled_out_r_drop(hidden: Tensor, weight: Tensor, bias: Tensor, smoothing: float, strength: float) -> Tensor:
+    """Equation 4 of the paper, by torch's own functions."""
+    first, second = (passed @ weight.T + bias for passed in hidden)
+    loss = sum(
+        F.cross_entropy(logits, targets(), label_smoothing=smoothing, reduction="sum") for logits in (first, second)
+    )
+    p, q = F.log_softmax(first, dim=-1), F.log_softmax(second, dim=-1)
+    both = F.kl_div(p, q, log_target=True, reduction="sum") + F.kl_div(q, p, log_target=True, reduction="sum")
+    return loss + strength * both / 2
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.5, 5.0])
+@pytest.mark.parametrize("chunk_rows", [1, 3, None])
+def test_two_passes_are_pulled_together_as_r_drop_says(strength: float, chunk_rows: int | None) -> None:
+    _, weight, bias = tensors()
+    hidden = torch.randn(2, 10, 6, generator=torch.Generator().manual_seed(3))
+    ours = [tensor.clone().requires_grad_() for tensor in (hidden, weight, bias)]
+    theirs = [tensor.clone().requires_grad_() for tensor in (hidden, weight, bias)]
+    loss, nll, divergence = r_drop_loss(ours[0], ours[1], ours[2], targets(), 0.1, strength, chunk_rows)
+    expected = spelled_out_r_drop(theirs[0], theirs[1], theirs[2], 0.1, strength)
+    torch.testing.assert_close(loss, expected)
+    without = spelled_out_r_drop(theirs[0], theirs[1], theirs[2], 0.1, 0.0)
+    torch.testing.assert_close(strength * divergence, (expected - without).detach(), atol=1e-4, rtol=1e-4)
+    plain = spelled_out_r_drop(theirs[0], theirs[1], theirs[2], 0.0, 0.0)
+    torch.testing.assert_close(nll, plain.detach() / 2)
+    (loss / 7).backward()
+    (expected / 7).backward()
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.grad is not None and other.grad is not None
+        torch.testing.assert_close(one.grad, other.grad)
+
+
+def test_two_equal_passes_do_not_disagree() -> None:
+    hidden, weight, bias = tensors()
+    loss, nll, divergence = r_drop_loss(hidden.expand(2, -1, -1), weight, bias, targets(), 0.1, 5.0)
+    once, once_nll = label_smoothed_loss(hidden, weight, bias, targets(), 0.1)
+    assert float(divergence) == pytest.approx(0.0, abs=1e-5)
+    torch.testing.assert_close(loss, 2 * once, atol=1e-4, rtol=1e-5)
+    torch.testing.assert_close(nll, once_nll)

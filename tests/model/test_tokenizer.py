@@ -201,3 +201,32 @@ def test_a_file_is_read_and_a_missing_one_named(tmp_path: Path) -> None:
 def test_an_unknown_target_language_is_named(tokenizer: Tokenizer) -> None:
     with pytest.raises(ArtifactError, match=r"'fr'; it has de, en"):
         tokenizer.encode("cat", "fr")
+
+
+def test_a_character_vocabulary_has_a_token_for_each_letter_and_none_for_what_stands_before_the_first() -> None:
+    tokenizer = learn_tokenizer(["ab", "ba c"], 300, ["de"], kind="char")
+    assert tokenizer.is_char and not TOKENIZER.is_char
+    assert tokenizer.pieces(tokenizer.encode("abc", "de")) == ["<2de>", "a", "b", "c", "</s>"]
+    assert tokenizer.decode(tokenizer.encode_target("ab c \U0001f600")) == "ab c \U0001f600"
+    assert tokenizer.encode_with_offsets("ab c", "de")[1] == [(0, 0), (0, 1), (1, 2), (3, 3), (3, 4), (4, 4)]
+    assert tokenizer.vocab_size == 4 + 1 + 256 + 4  # a space, whether the text has one or not
+
+
+def test_targets_may_have_a_vocabulary_of_their_own() -> None:
+    sources = learn_tokenizer(["abc"], 300, ["de"], kind="char")
+    targets = learn_tokenizer(["xyzv"], 300, [], kind="char")
+    both = Tokenizer(sources.model_proto, targets.model_proto)
+    assert (both.vocab_size, both.target_vocab_size) == (sources.vocab_size, targets.vocab_size)
+    assert both.encode("abc", "de") == sources.encode("abc", "de")
+    ids = both.encode_target("xyz")
+    assert ids == targets.encode_target("xyz")
+    assert both.decode(ids) == "xyz"
+    assert both.decode_with_offsets(ids[:3]) == ("xyz", [(0, 1), (1, 2), (2, 3)])
+    assert both.target_pieces(ids) == ["x", "y", "z", "</s>"]
+    assert both.encode_target_with_offsets("xy") == ([*ids[:2], END_ID], [(0, 1), (1, 2), (2, 2)])
+    assert both.never_generated == (PAD_ID, UNKNOWN_ID, START_ID)
+
+
+def test_a_vocabulary_of_targets_that_is_damaged_is_refused() -> None:
+    with pytest.raises(ArtifactError, match="damaged"):
+        Tokenizer(TOKENIZER.model_proto, TOKENIZER.model_proto[:100])

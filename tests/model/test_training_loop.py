@@ -1,20 +1,29 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from model.bundle import Manifest
 from model.errors import ArtifactError, ConfigError, DataError
-from model.training import loop
+from model.export import export_bundle
+from model.quantised import int8_is_supported
+from model.training import loop, update
 from model.training.checkpoint import load_checkpoint
-from model.training.evaluation import score
+from model.training.corpus import read_parallel
+from model.training.evaluation import dev_scores, score
+from model.training.initial import fine_tuning_config, load_initial
 from model.training.loop import train
-from model.training.settings import TrainingSettings
+from model.training.settings import CorpusSettings, TrainingSettings
 from tests.toy import CONFIG, write_corpus, write_toy
+
+BOTH = [("de", "en"), ("en", "de")]
 
 
 def settings(folder: Path, **changes: object) -> TrainingSettings:
@@ -23,9 +32,21 @@ def settings(folder: Path, **changes: object) -> TrainingSettings:
     return replace(TrainingSettings.load(write_toy(folder)), **{**short, **changes})  # type: ignore[arg-type]
 
 
-def run(told: TrainingSettings, folder: Path, name: str = "run", stop_after_steps: int | None = None) -> Path:
+def run(
+    told: TrainingSettings,
+    folder: Path,
+    name: str = "run",
+    stop_after_steps: int | None = None,
+    init_from: Path | None = None,
+) -> Path:
     return train(
-        told, folder, folder / name, show_progress=False, stop_after_steps=stop_after_steps, report=lambda line: None
+        told,
+        folder,
+        folder / name,
+        init_from=init_from,
+        show_progress=False,
+        stop_after_steps=stop_after_steps,
+        report=lambda line: None,
     )
 
 
@@ -79,7 +100,7 @@ def test_gradients_of_small_batches_add_up_to_those_of_a_large_one(
         (tmp_path / f"few.{language}").write_text("cat sees dog\nold house likes\nred tree\n")
     told = settings(tmp_path, max_steps=1, evaluate_every=1, average=1, cooldown_steps=0, warmup_steps=1)
     tokenizer = run(told, tmp_path, "tokens").parent / "tokenizer.model"
-    few = replace(told, train=(replace(told.train[0], path="few"),), tokenizer=str(tokenizer), pairs=("en-de",))
+    few = replace(told, train=(CorpusSettings("few"),), tokenizer=str(tokenizer), pairs=("en-de",))
     large = run(replace(few, batch_tokens=600), tmp_path, "large")
     small = run(replace(few, batch_tokens=24, accumulate=3), tmp_path, "small")
     for name, value in weights_of(large).items():
@@ -111,7 +132,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path: Path, monkeypatch
 
 def test_a_run_that_diverges_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nan = torch.tensor(math.nan, requires_grad=True)
-    monkeypatch.setattr(loop, "label_smoothed_loss", lambda *args: (nan * 1.0, nan.detach()))
+    monkeypatch.setattr(update, "label_smoothed_loss", lambda *args: (nan * 1.0, nan.detach()))
     with pytest.raises(ArtifactError, match="Lower learning_rate"):
         run(settings(tmp_path), tmp_path)
 
@@ -155,3 +176,114 @@ def test_the_configuration_in_the_tests_is_the_documented_format(tmp_path: Path)
     (tmp_path / "c.yaml").write_text(CONFIG)
     write_corpus(tmp_path, "x", 3, seed=1)
     assert TrainingSettings.load(tmp_path / "c.yaml").name == "toy"
+
+
+def test_a_run_whose_passes_must_agree_learns_and_resumes(tmp_path: Path) -> None:
+    told = settings(tmp_path, r_drop=2.0, model={**settings(tmp_path).model, "dropout": 0.2})
+    whole = run(told, tmp_path, "whole")
+    rows = curve_of(tmp_path / "whole")
+    assert float(rows[1]["train_loss"]) < float(rows[0]["train_loss"]) < math.log(300) + 1
+    run(told, tmp_path, "parts", stop_after_steps=5)
+    parts = run(told, tmp_path, "parts")
+    for name, value in weights_of(whole).items():
+        torch.testing.assert_close(weights_of(parts)[name], value, atol=1e-6, rtol=0)
+
+
+def untold(told: TrainingSettings, **changes: object) -> TrainingSettings:
+    """Settings that say nothing of architecture and vocabulary."""
+    return replace(told, vocab_size=TrainingSettings.vocab_size, **{"model": {}, **changes})  # type: ignore[arg-type]
+
+
+def test_fine_tuning_starts_where_the_other_run_ended(toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path) -> None:
+    told = untold(settings(tmp_path), max_steps=2, evaluate_every=1, cooldown_steps=0, dev_sentences=20, average=1)
+    known = load_checkpoint(toy_checkpoint)
+    expected = dev_scores(
+        known.build(), known.tokenizer, read_parallel(tmp_path / "dev", ("en", "de"))[:20], ("en", "de"), BOTH
+    )
+    for name, path in (("checkpoint", toy_checkpoint), ("bundle", toy_bundle)):
+        tuned = load_checkpoint(run(told, tmp_path, name, init_from=path))
+        first = curve_of(tmp_path / name)[0]
+        assert first["step"] == "0"
+        assert float(first["dev_loss"]) == pytest.approx(expected["dev_loss"], abs=1e-5)
+        assert float(first["bleu_en-de"]) == pytest.approx(expected["bleu_en-de"], abs=1e-6)
+        assert first["train_loss"] == ""
+        assert tuned.config == known.config
+        assert tuned.own_tokenizer.model_proto == known.own_tokenizer.model_proto
+        # What the run started from is no part of the mean it ends with, and bundles know what it was.
+        assert sorted(file.name for file in (tmp_path / name).glob("step-*.pt")) == ["step-0000002.pt"]
+        origin = {"name": "toy", "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+        assert Manifest.of_checkpoint(tuned.facts, tuned.config, "float32").training["initialised_from"] == origin
+
+
+def test_fine_tuning_resumes_from_its_own_checkpoint(toy_checkpoint: Path, tmp_path: Path) -> None:
+    start = tmp_path / "start.pt"
+    shutil.copy(toy_checkpoint, start)
+    told = untold(settings(tmp_path), model={"dropout": 0.1})
+    whole = run(told, tmp_path, "whole", init_from=start)
+    run(told, tmp_path, "parts", stop_after_steps=5, init_from=start)
+    run(told, tmp_path, "parts", stop_after_steps=2, init_from=start)
+    start.unlink()
+    for again in (None, start):  # it is no longer needed, and may be named all the same
+        run(told, tmp_path, "parts", stop_after_steps=1, init_from=again)
+    parts = run(told, tmp_path, "parts")
+    for name, value in weights_of(whole).items():
+        torch.testing.assert_close(weights_of(parts)[name], value, atol=1e-6, rtol=0)
+
+
+def test_a_run_does_not_go_on_as_if_it_had_begun_elsewhere(
+    toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path
+) -> None:
+    told = settings(tmp_path)
+    run(told, tmp_path, "afresh", stop_after_steps=1)
+    with pytest.raises(ConfigError, match="began with random weights"):
+        run(told, tmp_path, "afresh", init_from=toy_checkpoint)
+    run(untold(told), tmp_path, "tuned", stop_after_steps=1, init_from=toy_checkpoint)
+    with pytest.raises(ConfigError, match="is another file"):
+        run(untold(told), tmp_path, "tuned", init_from=toy_bundle)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model": {"d_ff": 96}}, "model asks for d_ff 96, but the model to start from has 64"),
+        ({"vocab_size": 400}, "vocab_size is 400, but the vocabulary comes from the model to start from, with its 300"),
+        ({"tokenizer": "other.model"}, "tokenizer is 'other.model', but the vocabulary comes from"),
+        ({"max_tokens_per_sentence": 100}, "positions for 64 tokens"),
+        ({"languages": ("en", "fr"), "pairs": ("en-fr",)}, "translations to 'fr'.*can be asked for de, en only"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_settings_that_contradict_the_model_to_start_from_are_refused(
+    changes: dict[str, object], said: str, toy_checkpoint: Path
+) -> None:
+    known = load_checkpoint(toy_checkpoint)
+    told = TrainingSettings.from_dict({"name": "x", "languages": ["en", "de"], "train": ["a"], "dev": "b"})
+    told = replace(told, **{"max_tokens_per_sentence": 20, "pairs": ("en-de",), **changes})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=said):
+        fine_tuning_config(told, known.config, known.tokenizer)
+
+
+def test_a_file_that_cannot_be_started_from_is_refused(toy_checkpoint: Path, tmp_path: Path) -> None:
+    told = untold(settings(tmp_path))
+    torn = tmp_path / "torn.pt"
+    torn.write_bytes(toy_checkpoint.read_bytes()[:5000])
+    (tmp_path / "text.pt").write_text("no model")
+    for path, said in (
+        (tmp_path / "nowhere.pt", "nowhere.pt cannot be read"),
+        (torn, "cut short"),
+        (tmp_path / "text.pt", "neither bundle nor checkpoint"),
+        (tmp_path, "is a folder.*python -m model import"),
+    ):
+        with pytest.raises(ArtifactError, match=said):
+            run(told, tmp_path, "new", init_from=path)
+
+
+@pytest.mark.skipif(not int8_is_supported(), reason="no int8 kernels")
+def test_rounded_weights_are_no_start(toy_checkpoint: Path, tmp_path: Path) -> None:
+    rounded = tmp_path / "int8.pt"
+    checkpoint = load_checkpoint(toy_checkpoint)
+    export_bundle(
+        replace(checkpoint, facts={**checkpoint.facts, "dev_sample": []}), "int8", rounded, report=lambda line: None
+    )
+    with pytest.raises(ArtifactError, match=r"int8 bundle.*--precision float32"):
+        load_initial(rounded)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from model.errors import ConfigError
-from model.training.settings import CorpusSettings, TrainingSettings
+from model.training.settings import CorpusSettings, GeneratedCorpus, TrainingSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 VALID: dict[str, Any] = {"name": "x", "languages": ["en", "de"], "train": ["a"], "dev": "b"}
@@ -37,7 +37,9 @@ NUMBERS = (
     "weight_decay",
     "label_smoothing",
     "clip_norm",
+    "r_drop",
     "subword_sampling",
+    "target_subword_sampling",
     "lowercase_share",
     "save_every_s",
 )
@@ -74,6 +76,23 @@ def test_what_is_counted_is_a_whole_number(name: str) -> None:
         ({"train": [{"detokenise": True}]}, "'path'"),
         ({"train": [{"path": "a", "detokenise": "no"}]}, "detokenise of a is 'no'; it must be true or false"),
         ({"train": [{"path": "a", "whole_sentences_only": 1}]}, "whole_sentences_only of a is 1"),
+        ({"train": [{"generate": "sorting"}]}, "generate is 'sorting'; what can be generated is 'reversal'"),
+        ({"dev": {"generate": "reversal", "words": 0}}, "words is 0; it must be a whole number of at least 1"),
+        ({"dev": {"generate": "reversal", "words": True}}, "words is True; it must be a whole number"),
+        ({"dev": {"generate": "reversal", "seed": -1}}, "seed is -1; it must be a whole number of at least 0"),
+        ({"dev": {"generate": "reversal", "letters": 5}}, "letters is 5; it must hold the shortest and the longest"),
+        ({"dev": {"generate": "reversal", "letters": [0, 5]}}, "letters is 0; it must be a whole number"),
+        ({"dev": {"generate": "reversal", "letters": [6, 5]}}, r"letters is \[6, 5\]; the shortest word comes first"),
+        ({"dev": {"generate": "reversal", "alphabet": "aa"}}, "alphabet is 'aa'; it must be two or more different"),
+        ({"dev": {"generate": "reversal", "letters": [1, 1], "words": 14}}, "words is 14, but there are only 26"),
+        ({"dev": {"path": "a"}}, "'path'"),
+        ({"tokenizer_kind": "word"}, "tokenizer_kind is 'word'; it must be unigram or char"),
+        ({"tokenizer_kind": "char", "subword_sampling": 0.1}, "char cuts a text in one way only"),
+        ({"separate_vocabularies": 1}, "separate_vocabularies is 1; it must be true or false"),
+        ({"separate_vocabularies": True}, "needs one direction in pairs"),
+        ({"separate_vocabularies": True, "pairs": ["en-de"], "tokenizer": "t.model"}, "and no tokenizer"),
+        ({"separate_vocabularies": True, "pairs": ["en-de"]}, "set share_embeddings of the model to false"),
+        ({"model": {"preset": "post"}}, "preset is 'post'; it must be one of pre-norm-scalar"),
         ({"pairs": ["en-fr"]}, r"pairs names 'en-fr'; .* \['de-en', 'en-de'\]"),
         ({"pairs": ["en-de", "en-de"]}, "name each direction once"),
         ({"pairs": "en-de"}, "pairs is 'en-de'; it must be a list"),
@@ -126,7 +145,11 @@ def test_what_is_not_said_is_as_documented() -> None:
 
 
 def test_settings_survive_json() -> None:
-    settings = TrainingSettings.from_dict({**VALID, "train": [{"path": "a", "detokenise": True}], "pairs": ["en-de"]})
+    made = {"generate": "reversal", "words": 5, "letters": [2, 3]}
+    settings = TrainingSettings.from_dict(
+        {**VALID, "train": [{"path": "a", "detokenise": True}, made], "dev": made, "pairs": ["en-de"]}
+    )
+    assert settings.dev == GeneratedCorpus("reversal", words=5, letters=(2, 3))
     assert TrainingSettings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
 
 
@@ -152,14 +175,20 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         TrainingSettings.load(tmp_path / "c.yaml")
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").rglob("*.yaml")), ids=lambda path: path.name)
 def test_the_configurations_that_ship_are_valid(path: Path) -> None:
     assert TrainingSettings.load(path).name
 
 
 def test_every_setting_is_documented() -> None:
-    for kind in (TrainingSettings, CorpusSettings):
+    for kind in (TrainingSettings, CorpusSettings, GeneratedCorpus):
         undocumented = [
             field.name for field in dataclasses.fields(kind) if f"    {field.name}: " not in str(kind.__doc__)
         ]
         assert undocumented == []
+
+
+@pytest.mark.parametrize("number", [0, -1, 2.5, True, "many"])
+def test_a_corpus_gives_a_whole_number_of_sentences(number: Any) -> None:
+    with pytest.raises(ConfigError, match=r"sentences of a is .* at least 1"):
+        TrainingSettings.from_dict({**VALID, "train": [{"path": "a", "sentences": number}]})

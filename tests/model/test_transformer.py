@@ -262,7 +262,8 @@ def test_vocabularies_of_different_size_have_tables_of_their_own() -> None:
 
 def test_only_pre_norm_has_a_norm_after_the_stack() -> None:
     assert "encoder_norm.weight" in transformer(norm="pre")[0].state_dict()
-    assert "encoder_norm.weight" not in transformer(norm="post")[0].state_dict()
+    for norm in ("post", "residual-post"):
+        assert "encoder_norm.weight" not in transformer(norm=norm)[0].state_dict()
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

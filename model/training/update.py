@@ -1,0 +1,103 @@
+"""One update of the weights: batches in, gradients, a step of the optimiser."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from model.training.batches import Batch
+from model.training.loss import label_smoothed_loss, r_drop_loss
+from model.training.settings import TrainingSettings
+from model.transformer import Transformer
+
+
+class Updater:
+    """Makes a model better, a few batches at a time.
+
+    Nothing in it waits for the device: what an update gives is read when the next one is on its way.
+
+    Args:
+        transformer: The model, on its device and in training mode.
+        settings: Optimiser, loss and precision.
+    """
+
+    def __init__(self, transformer: Transformer, settings: TrainingSettings) -> None:
+        self._transformer = transformer
+        self._settings = settings
+        self._device = transformer.output.weight.device
+        self.amp_dtype = _products_in(settings.precision, self._device.type)
+        self.optimizer = torch.optim.AdamW(
+            transformer.parameters(),
+            lr=settings.learning_rate,
+            betas=settings.betas,
+            eps=1e-9,
+            weight_decay=settings.weight_decay,
+            fused=True,
+        )
+
+    def update(self, batches: Sequence[Batch], rate: float) -> Tensor:
+        """Learn from batches whose gradients are added up.
+
+        Args:
+            batches: At least one.
+            rate: The learning rate.
+
+        Returns:
+            The sum of the negative log-likelihoods of their target tokens, in nats; on the device, and maybe not
+            computed yet.
+        """
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        num_passes = 2 if self._settings.r_drop else 1
+        num_tokens = num_passes * sum(batch.num_target_tokens for batch in batches)
+        nll = torch.zeros((), device=self._device)
+        for batch in batches:
+            loss, batch_nll = self._loss(batch, num_passes)
+            (loss / num_tokens).backward()
+            nll += batch_nll
+        torch.nn.utils.clip_grad_norm_(self._transformer.parameters(), self._settings.clip_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return nll
+
+    def _loss(self, batch: Batch, num_passes: int) -> tuple[Tensor, Tensor]:
+        """The loss and the negative log-likelihood of a batch, summed over its tokens (the loss over the passes)."""
+        source = batch.source.to(self._device, non_blocking=True)
+        target = batch.target.to(self._device, non_blocking=True)
+        right = target[:, 1:].flatten()
+        if num_passes > 1:
+            source, target = source.repeat(num_passes, 1), target.repeat(num_passes, 1)
+        dtype = self.amp_dtype
+        with torch.autocast(self._device.type, dtype) if dtype else contextlib.nullcontext():
+            hidden = self._transformer.hidden(source, target[:, :-1])
+        rows = hidden.view(num_passes, right.size(0), hidden.size(-1))  # (P, B * T, C)
+        if (places := batch.places) is not None:
+            # Found on the host, where the batch was made: to ask the device how many there are is to wait for it.
+            places = places.to(self._device, non_blocking=True)
+            rows, right = rows.index_select(1, places), right.index_select(0, places)
+        if dtype:
+            rows = rows.to(dtype)
+        output, smoothing = self._transformer.output, self._settings.label_smoothing
+        if num_passes == 1:
+            return label_smoothed_loss(rows[0], output.weight, output.bias, right, smoothing)
+        loss, nll, _ = r_drop_loss(rows, output.weight, output.bias, right, smoothing, self._settings.r_drop)
+        return loss, nll
+
+
+def _products_in(precision: str, device_type: str) -> torch.dtype | None:
+    """What matrix products compute in; None leaves them in float32."""
+    if precision == "float32":
+        return None
+    if precision == "bfloat16":
+        return torch.bfloat16
+    native = torch.cuda.is_bf16_supported() if device_type == "cuda" else _cpu_has_bfloat16()
+    return torch.bfloat16 if native else None
+
+
+def _cpu_has_bfloat16() -> bool:
+    """Whether this processor multiplies bfloat16 in hardware; emulated it is slower than float32."""
+    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    return bool(supported and supported())

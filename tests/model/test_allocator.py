@@ -1,0 +1,76 @@
+"""How the process keeps its memory while it trains; in processes of their own, because nothing can be undone."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+GIVEN_BACK = """
+import torch
+from model.training.allocator import give_back_freed_memory, keep_freed_memory
+def resident():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS")) // 1024
+keep_freed_memory()
+held = [torch.ones(1_000_000) for _ in range(60)]
+del held[:-1]
+before = resident()
+give_back_freed_memory()
+print(before - resident())
+"""
+
+FAULTS = """
+import resource, sys, torch
+torch.set_num_threads(1)
+from model.training.allocator import keep_freed_memory
+print(keep_freed_memory() if sys.argv[1] == "keep" else None)
+def work():
+    held = [torch.ones(1_000_000) for _ in range(30)]
+for _ in range(3):
+    work()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(5):
+    work()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def output(program: str, *arguments: str, **environment: str) -> str:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=ROOT,
+        env={**clean, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def run(how: str, **environment: str) -> tuple[str, int]:
+    answer, faults = output(FAULTS, how, **environment).split()
+    return answer, int(faults)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+def test_freed_memory_is_used_again_without_asking_the_kernel_for_it() -> None:
+    answer, faults = run("keep")
+    assert answer == "True"
+    assert faults < 500
+    assert run("leave")[1] > 10_000
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+def test_what_was_kept_is_given_back_when_asked_for() -> None:
+    assert int(output(GIVEN_BACK)) > 150  # MiB of 240 that were freed
+
+
+def test_what_somebody_chose_is_left_alone() -> None:
+    assert run("keep", MALLOC_ARENA_MAX="2")[0] == "False"
