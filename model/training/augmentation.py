@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -82,6 +83,11 @@ class Augmentation:
             )
 
     @property
+    def bends_sentences(self) -> bool:
+        """Whether :meth:`bend` ever changes a pair."""
+        return self._of_sentences > 0 or self.names > 0
+
+    @property
     def _of_sentences(self) -> float:
         return self.upper + self.lower + self.unpunctuated + self.typos + self.signs
 
@@ -107,6 +113,19 @@ class Augmentation:
                 return way(source, target, rng)
             draw -= share
         return source, target
+
+
+def string_together(pairs: Sequence[tuple[str, str]], rng: np.random.Generator) -> tuple[str, str]:
+    """Sentences in a row as one: as they are, or with commas for their full stops.
+
+    Args:
+        pairs: Sentences and their translations; at least one.
+        rng: Decides.
+    """
+    if rng.random() < 0.5:
+        return " ".join(source for source, _ in pairs), " ".join(target for _, target in pairs)
+    sides = [[side.rstrip(".!?") for side in sentences] for sentences in zip(*pairs, strict=True)]
+    return ", ".join(sides[0]) + ".", ", ".join(sides[1]) + "."
 
 
 def rename(source: str, target: str, rng: np.random.Generator) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from model.errors import ConfigError, DataError
 from model.tokenizer import PAD_ID, TextTokenizer, Tokenizer
+from model.training.augmentation import Augmentation, string_together
 from model.training.corpus import Pair
 
 Ids = npt.NDArray[np.int32]
@@ -61,7 +62,7 @@ class Batch:
 class BatchMaker:
     """Turns parallel text into batches, every direction of every pair once an epoch.
 
-    The text is tokenised once. An epoch decides which sentences are lower-cased or cut at random, sorts by length
+    The text is tokenised once. An epoch decides which sentences are bent or cut at random, sorts by length
     (with sentences of a length in random order), cuts where the padded size reaches the budget, and shuffles the
     batches, all from (seed, epoch): a run that resumes in the middle of an epoch sees exactly the batches it would
     have seen. Random cuts double a sentence's tokens now and then; made before the sorting, they cost no padding.
@@ -76,7 +77,7 @@ class BatchMaker:
         seed: Decides the order.
         subword_sampling: Share of sources cut at random, anew every epoch.
         target_subword_sampling: Share of targets cut at random, anew every epoch.
-        lowercase_share: Share of sources lower-cased, anew every epoch.
+        augmentation: Pairs that are bent before that, anew every epoch; nothing by default.
 
     Raises:
         ConfigError: Sentences are to be cut at random, and the tokenizer cuts in one way only.
@@ -95,7 +96,7 @@ class BatchMaker:
         seed: int,
         subword_sampling: float = 0.0,
         target_subword_sampling: float = 0.0,
-        lowercase_share: float = 0.0,
+        augmentation: Augmentation = Augmentation(),  # noqa: B008  (frozen)
     ) -> None:
         if (subword_sampling or target_subword_sampling) and not isinstance(tokenizer, Tokenizer):
             raise ConfigError(
@@ -107,7 +108,7 @@ class BatchMaker:
         self._seed = seed
         self._subword_sampling = subword_sampling
         self._target_subword_sampling = target_subword_sampling
-        self._lowercase_share = lowercase_share
+        self._augmentation = augmentation
         self._max_tokens = max_tokens
         self._texts: list[tuple[str, str, str, str]] = []
         self._sources, self._targets = _Rows(), _Rows()
@@ -158,45 +159,87 @@ class BatchMaker:
             group.append(index)
             longest = max(longest, length)
         groups.append(group)
-        pad_id, start = self._tokenizer.pad_id, np.array([self._tokenizer.start_id], dtype=np.int32)
+        joined = rng.random(len(groups)) < self._augmentation.joined
         for which in rng.permutation(len(groups))[skip:]:
-            yield Batch(
-                _rectangle([sources.get(index, self._sources[index]) for index in groups[which]], pad_id),
-                _rectangle(
-                    [np.concatenate([start, targets.get(index, self._targets[index])]) for index in groups[which]],
-                    pad_id,
-                ),
-                pad_id,
-            )
+            pairs = [
+                (sources.get(index, self._sources[index]), targets.get(index, self._targets[index]))
+                for index in groups[which]
+            ]
+            if joined[which]:
+                # A generator of its own, so that skipped batches need not be made to keep the numbers in step.
+                own = np.random.default_rng([self._seed, number, int(which)])
+                pairs = self._joined(groups[which], own) or pairs
+            yield self._batch(pairs)
+
+    def _batch(self, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
+        pad_id, start = self._tokenizer.pad_id, np.array([self._tokenizer.start_id], dtype=np.int32)
+        return Batch(
+            _rectangle([source for source, _ in pairs], pad_id),
+            _rectangle([np.concatenate([start, target]) for _, target in pairs], pad_id),
+            pad_id,
+        )
+
+    def _joined(self, group: Sequence[int], rng: np.random.Generator) -> list[tuple[Ids, Ids]]:
+        """The pairs of a batch strung together, two to six, to fewer and longer ones; none where there is no room."""
+        number = min(int(rng.integers(2, 7)), self._max_tokens // int(self._lengths[list(group)].max()))
+        if number < 2:
+            return []
+        by_direction: dict[tuple[str, str], list[int]] = {}
+        for index in group:
+            by_direction.setdefault(self._texts[index][2:], []).append(index)
+        pairs: list[tuple[Ids, Ids]] = []
+        for direction, indices in by_direction.items():
+            order = rng.permutation(indices).tolist()
+            for begin in range(0, len(order), number):
+                some = order[begin : begin + number]
+                pair = self._encoded(*string_together([self._texts[index][:2] for index in some], rng), *direction)
+                if max(map(len, pair)) <= self._max_tokens:
+                    pairs.append(pair)
+                else:  # punctuation can cost a token more
+                    pairs += [(self._sources[index], self._targets[index]) for index in some]
+        return pairs
+
+    def _encoded(self, source: str, target: str, source_language: str, target_language: str) -> tuple[Ids, Ids]:
+        source_ids = self._tokenizer.encode(source, target_language, source_language)
+        target_ids = [*self._tokenizer.target_prefix(target_language), *self._tokenizer.encode_target(target)]
+        return np.array(source_ids, dtype=np.int32), np.array(target_ids, dtype=np.int32)
 
     def _variants(self, rng: np.random.Generator) -> tuple[dict[int, Ids], dict[int, Ids]]:
         """The sources and the targets that are something else in this epoch, by their index."""
         number = len(self._texts)
-        lowered = rng.random(number) < self._lowercase_share
-        cut = (rng.random(number) < self._subword_sampling) & ~lowered
+        cut = rng.random(number) < self._subword_sampling
         target_cut = rng.random(number) < self._target_subword_sampling
         seeds = rng.integers(2**32, size=(number, 2))
+        bent = self._bent(rng)
         sources: dict[int, Ids] = {}
         targets: dict[int, Ids] = {}
-        for index in np.flatnonzero(lowered | cut | target_cut).tolist():
+        for index in sorted({*bent, *np.flatnonzero(cut | target_cut).tolist()}):
             source, target, source_language, target_language = self._texts[index]
-            if lowered[index]:
-                ids = self._tokenizer.encode(source.lower(), target_language, source_language)
-                self._keep(sources, index, ids)
-            if not isinstance(self._tokenizer, Tokenizer):
-                continue
-            source_seed, target_seed = map(int, seeds[index])
-            if cut[index]:
-                ids = self._tokenizer.encode_sampled(source, target_language, _SHARPNESS, source_seed)
-                self._keep(sources, index, ids)
-            if target_cut[index]:
-                ids = self._tokenizer.encode_target_sampled(target, _SHARPNESS, target_seed)
-                self._keep(targets, index, ids)
+            source, target = bent.get(index, (source, target))
+            pair = list(self._encoded(source, target, source_language, target_language))
+            if isinstance(self._tokenizer, Tokenizer):
+                source_seed, target_seed = map(int, seeds[index])
+                if cut[index]:
+                    ids = self._tokenizer.encode_sampled(source, target_language, _SHARPNESS, source_seed)
+                    pair[0] = np.array(ids, dtype=np.int32)
+                if target_cut[index]:
+                    ids = self._tokenizer.encode_target_sampled(target, _SHARPNESS, target_seed)
+                    pair[1] = np.array(ids, dtype=np.int32)
+            # Both or none: one side alone might be no translation of the other.
+            if max(map(len, pair)) <= self._max_tokens:
+                sources[index], targets[index] = pair
         return sources, targets
 
-    def _keep(self, variants: dict[int, Ids], index: int, ids: list[int]) -> None:
-        if len(ids) <= self._max_tokens:
-            variants[index] = np.array(ids, dtype=np.int32)
+    def _bent(self, rng: np.random.Generator) -> dict[int, tuple[str, str]]:
+        """The pairs that are bent in this epoch, by their index."""
+        if not self._augmentation.bends_sentences:
+            return {}
+        found: dict[int, tuple[str, str]] = {}
+        for index, (source, target, _, _) in enumerate(self._texts):
+            bent = self._augmentation.bend(source, target, rng)
+            if bent != (source, target):
+                found[index] = bent
+        return found
 
 
 class _Rows:

@@ -165,7 +165,7 @@ class _Run:
             seed=settings.seed,
             subword_sampling=settings.subword_sampling,
             target_subword_sampling=settings.target_subword_sampling,
-            lowercase_share=settings.lowercase_share,
+            augmentation=settings.augment,
         )
         report(
             f"{len(pairs)} pairs, {self.batches.num_examples} examples in {len(settings.pairs)} directions; left out "

@@ -13,6 +13,7 @@ from model.config import ModelConfig
 from model.errors import ConfigError
 from model.presets import expand_preset
 from model.tokenizer import TokenizerKind
+from model.training.augmentation import Augmentation
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,8 @@ class TrainingSettings:
             5 there); each update then takes twice as long. 0 for one pass.
         subword_sampling: Share of the source sentences cut into random subwords (Kudo 2018), anew in every epoch.
         target_subword_sampling: Share of the target sentences, likewise.
-        lowercase_share: Share of the source sentences lower-cased in an epoch, against casing surprises.
+        augment: Shares of the sentence pairs that are bent in an epoch, against surprises: capitals, typos, new names
+            (:class:`model.training.augmentation.Augmentation`).
         evaluate_every: Updates between evaluations and checkpoints.
         save_every_s: Seconds after which a checkpoint for resuming is written in between.
         patience: Evaluations without a better dev BLEU after which the run stops; 0 for never.
@@ -164,7 +166,7 @@ class TrainingSettings:
     r_drop: float = 0.0
     subword_sampling: float = 0.0
     target_subword_sampling: float = 0.0
-    lowercase_share: float = 0.0
+    augment: Augmentation = field(default_factory=Augmentation)
     evaluate_every: int = 1000
     save_every_s: float = 300.0
     patience: int = 0
@@ -229,7 +231,6 @@ class TrainingSettings:
             ("r_drop", 0, 100),
             ("subword_sampling", 0, 1),
             ("target_subword_sampling", 0, 1),
-            ("lowercase_share", 0, 1),
             ("evaluate_every", 1, None),
             ("save_every_s", 1, None),
             ("patience", 0, None),
@@ -322,9 +323,18 @@ class TrainingSettings:
             )
             if isinstance(values.get("dev"), dict):
                 values["dev"] = GeneratedCorpus(**values["dev"])
+            if "augment" in values:
+                values["augment"] = _augmentation(values["augment"])
             return cls(**values)
         except TypeError as error:
             raise ConfigError(f"The configuration is not complete: {error}.") from error
+
+
+def _augmentation(values: Any) -> Augmentation:
+    known = [item.name for item in fields(Augmentation)]
+    if not isinstance(values, dict) or not set(values) <= set(known):
+        raise ConfigError(f"augment is {values!r}; it must be a mapping of some of {', '.join(known)} to shares.")
+    return Augmentation(**values)
 
 
 def _corpus(values: dict[str, Any]) -> CorpusSettings | GeneratedCorpus:

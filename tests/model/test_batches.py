@@ -13,6 +13,7 @@ import torch
 
 from model.errors import DataError
 from model.tokenizer import END_ID, PAD_ID, START_ID
+from model.training.augmentation import Augmentation
 from model.training.batches import Batch, BatchMaker, made_ahead
 from tests.model.vocabulary import SENTENCES, TOKENIZER
 
@@ -85,15 +86,26 @@ def test_padding_stands_on_the_right_and_every_row_is_whole() -> None:
         assert batch.num_target_tokens == int((batch.target[:, 1:] != PAD_ID).sum())
 
 
-@pytest.mark.parametrize("options", [{}, {"subword_sampling": 0.5, "lowercase_share": 0.5}], ids=["plain", "varied"])
+every_variety = pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"subword_sampling": 0.5, "augmentation": Augmentation(lower=0.5)},
+        {"augmentation": Augmentation(joined=0.5)},
+    ],
+    ids=["plain", "varied", "joined"],
+)
+
+
+@every_variety
 @pytest.mark.parametrize("skip", [1, 3, 10_000])
-def test_skipped_batches_change_nothing_of_those_that_follow(options: dict[str, float], skip: int) -> None:
+def test_skipped_batches_change_nothing_of_those_that_follow(options: dict[str, Any], skip: int) -> None:
     whole = list(maker(**options).epoch(2))
     assert same(list(maker(**options).epoch(2, skip=skip)), whole[skip:])
 
 
-@pytest.mark.parametrize("options", [{}, {"subword_sampling": 0.5, "lowercase_share": 0.5}], ids=["plain", "varied"])
-def test_the_same_seed_gives_the_same_batches_and_another_does_not(options: dict[str, float]) -> None:
+@every_variety
+def test_the_same_seed_gives_the_same_batches_and_another_does_not(options: dict[str, Any]) -> None:
     first = list(maker(**options).epoch(0))
     assert same(first, list(maker(**options).epoch(0)))
     assert not same(first, list(maker(**options).epoch(1)))
@@ -123,10 +135,37 @@ def test_a_source_stays_whole_and_within_the_bound_however_it_is_cut() -> None:
 
 
 def test_lower_casing_reaches_sources_only() -> None:
-    lowered = rows(list(maker(lowercase_share=1.0, max_tokens=40).epoch(0)))
+    lowered = rows(list(maker(augmentation=Augmentation(lower=1), max_tokens=40).epoch(0)))
     sources, targets = ({TOKENIZER.decode(row[side]) for row in lowered} for side in (0, 1))
     assert sources == {source.lower().strip() for pair in PAIRS for source in pair}
     assert targets == {target.strip() for pair in PAIRS for target in pair}
+
+
+def test_what_is_done_to_both_sides_reaches_both() -> None:
+    shouted = rows(list(maker(augmentation=Augmentation(upper=1), max_tokens=60).epoch(0)))
+    found = {tuple(TOKENIZER.decode(side) for side in row) for row in shouted}
+    expected = {(a.upper().strip(), b.upper().strip()) for pair in PAIRS for a, b in (pair, pair[::-1])}
+    assert found == expected
+
+
+def test_joined_sentences_are_longer_fewer_and_go_one_way() -> None:
+    plain = list(maker(max_tokens=60).epoch(0))
+    joined = list(maker(max_tokens=60, augmentation=Augmentation(joined=1)).epoch(0))
+    assert sum(len(batch.source) for batch in joined) < sum(len(batch.source) for batch in plain)
+    for source, target in rows(joined):
+        assert max(len(source), len(target)) <= 60
+        assert source.count(END_ID) == target.count(END_ID) == 1
+    words = [
+        Counter(word.strip(",.!?") for row in rows(some).elements() for word in TOKENIZER.decode(row[0]).split())
+        for some in (plain, joined)
+    ]
+    assert words[0] == words[1]
+
+
+def test_joining_leaves_a_batch_that_has_no_room_as_it_was() -> None:
+    bound = max(len(row) for pair in rows(list(maker().epoch(0))) for row in pair)
+    joined = rows(list(maker(max_tokens=bound, augmentation=Augmentation(joined=1)).epoch(0)))
+    assert max(len(side) for row in joined for side in row) == bound
 
 
 def test_a_bound_no_sentence_meets_is_refused() -> None:
@@ -167,7 +206,7 @@ def test_places_are_those_of_the_tokens_to_be_predicted() -> None:
 
 
 def test_what_is_made_ahead_is_what_is_made() -> None:
-    options = {"subword_sampling": 0.5, "target_subword_sampling": 0.5, "lowercase_share": 0.2}
+    options = {"subword_sampling": 0.5, "target_subword_sampling": 0.5, "augmentation": Augmentation(lower=0.2)}
     made = maker(**options)
     with made_ahead(item for item in made.epoch(1)) as batches:
         assert same(list(batches), list(maker(**options).epoch(1)))

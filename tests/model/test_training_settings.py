@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,6 @@ NUMBERS = (
     "r_drop",
     "subword_sampling",
     "target_subword_sampling",
-    "lowercase_share",
     "save_every_s",
 )
 
@@ -192,3 +192,17 @@ def test_every_setting_is_documented() -> None:
 def test_a_corpus_gives_a_whole_number_of_sentences(number: Any) -> None:
     with pytest.raises(ConfigError, match=r"sentences of a is .* at least 1"):
         TrainingSettings.from_dict({**VALID, "train": [{"path": "a", "sentences": number}]})
+
+
+@pytest.mark.parametrize(
+    ("augment", "said"),
+    [
+        ({"shouting": 0.1}, "augment is {'shouting': 0.1}; it must be a mapping of some of upper, lower"),
+        (0.1, "augment is 0.1; it must be a mapping"),
+        ({"upper": 2}, "augment has upper 2; it must be a share"),
+    ],
+)
+def test_augmentation_is_a_mapping_of_shares(augment: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        TrainingSettings.from_dict({**VALID, "augment": augment})
+    assert TrainingSettings.from_dict({**VALID, "augment": {"upper": 0.1}}).augment.upper == 0.1
