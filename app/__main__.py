@@ -24,9 +24,9 @@ import uvicorn
 
 from app.errors import SettingsError
 from app.logs import configure_logging
-from app.memory import share_freed_memory
 from app.service import TranslationService
 from app.settings import ENV_PREFIX, Settings, load_settings
+from model.allocator import share_freed_memory
 
 if TYPE_CHECKING:
     from app.bundles import BundleSource

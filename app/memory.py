@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 
+from model import allocator
 from model.threads import PROC, cgroup_folders
-
-_M_ARENA_MAX = -8  # of malloc.h
 
 _UNKNOWN_BYTES = 1 << 30
 """Where nothing tells how much is free."""
@@ -70,17 +68,6 @@ def _read(path: Path) -> str:
         return ""
 
 
-def share_freed_memory() -> None:
-    """Let all threads of this process allocate from two pools, before they are started.
-
-    glibc makes up to eight for each processor, each with holes of its own, so that a service under mixed load would
-    grow for hours. Other C libraries are left alone.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_ARENA_MAX, 2)
-
-
 def give_back_freed_memory(device: str = "cpu") -> None:
     """Hand back what torch and the C library keep for later after a model was loaded or let go, and now and then.
 
@@ -94,6 +81,4 @@ def give_back_freed_memory(device: str = "cpu") -> None:
         import torch
 
         torch.cuda.empty_cache()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have no such function
-    if trim is not None:
-        trim(0)
+    allocator.give_back_freed_memory()

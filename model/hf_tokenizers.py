@@ -12,10 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import sentencepiece
-
 from model.errors import ArtifactError
-from model.tokenizer import Span, TextTokenizer, Tokenizer, without_space
+from model.tokenizer import Span, TextTokenizer, Tokenizer, load_processor, without_space
 
 SOURCE_SPM = "source.spm"
 TARGET_SPM = "target.spm"
@@ -47,8 +45,8 @@ class _HuggingFaceTokenizer(ABC):
         self._unknown_id = int(facts["unknown_id"])
         self._special_ids = frozenset(int(token_id) for token_id in facts["special_ids"])
         self._clean_up = bool(facts.get("clean_up", False))
-        self._source_spm = _processor(source_spm)
-        self._target_spm = self._source_spm if target_spm is source_spm else _processor(target_spm)
+        self._source_spm = load_processor(source_spm)
+        self._target_spm = self._source_spm if target_spm is source_spm else load_processor(target_spm)
 
     @property
     def never_generated(self) -> tuple[int, ...]:
@@ -326,15 +324,6 @@ def read_vocabulary(content: bytes, name: str) -> dict[str, int]:
     if not isinstance(values, dict) or not all(type(value) is int and value >= 0 for value in values.values()):
         raise ArtifactError(f"{name} is no vocabulary: it must map pieces to whole numbers.")
     return values
-
-
-def _processor(proto: bytes) -> sentencepiece.SentencePieceProcessor:
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        processor.LoadFromSerializedProto(proto)
-    except RuntimeError as error:
-        raise ArtifactError("The tokenizer is damaged: it cannot be read as a SentencePiece model.") from error
-    return processor
 
 
 def _stripped(text: str, spans: Sequence[Span]) -> tuple[str, list[Span]]:

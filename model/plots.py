@@ -42,8 +42,7 @@ def attention_heat_map(weights: Tensor, row_tokens: Sequence[str], column_tokens
     down = math.ceil(len(heads) / across)
     width = min(_MAX_INCHES, across * (1.6 + _CELL_INCHES * len(column_tokens)))
     height = min(_MAX_INCHES, 0.6 + down * (1.4 + _CELL_INCHES * len(row_tokens)))
-    figure = Figure(figsize=(max(width, 4.0), max(height, 3.0)), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(max(width, 4.0), max(height, 3.0), dpi=110)
     figure.suptitle(_visible(title), fontsize=11)
     panels = figure.subplots(down, across, squeeze=False).flat
     # Cells shrink once the picture is as large as it gets, and labels with them.
@@ -64,9 +63,7 @@ def attention_heat_map(weights: Tensor, row_tokens: Sequence[str], column_tokens
         if len(heads) > 1:
             panel.set_title(f"{number + 1} of {len(heads)}", fontsize=9)
     figure.colorbar(image, ax=figure.axes, shrink=0.7, label="weight")
-    sink = io.BytesIO()
-    figure.savefig(sink, format="png")
-    return sink.getvalue()
+    return _png(figure)
 
 
 def learning_curve(rows: Sequence[Mapping[str, float | None]], path: Path) -> None:
@@ -77,8 +74,7 @@ def learning_curve(rows: Sequence[Mapping[str, float | None]], path: Path) -> No
             them missing.
         path: The PNG file to write.
     """
-    figure = Figure(figsize=(8.0, 4.5), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(8.0, 4.5)
     loss_axes = figure.subplots()
     loss_axes.set_xlabel("updates")
     loss_axes.set_ylabel("loss, nats a token")
@@ -107,8 +103,7 @@ def learning_curves(runs: Mapping[str, Sequence[Mapping[str, float | None]]], pa
         runs: The evaluations of each run, by its name.
         path: The PNG file to write.
     """
-    figure = Figure(figsize=(11.0, 4.5), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(11.0, 4.5)
     loss_axes, bleu_axes = figure.subplots(1, 2)
     for axes, label in (
         (loss_axes, "held-out loss, nats a token"),
@@ -139,8 +134,7 @@ def position_picture(table: Tensor, title: str, path: Path) -> None:
         title: Stands above.
         path: The PNG file to write.
     """
-    figure = Figure(figsize=(11.0, 4.5), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(11.0, 4.5)
     figure.suptitle(_visible(title), fontsize=11)
     vectors, alike = figure.subplots(1, 2)
     bound = float(table.abs().max()) or 1.0
@@ -163,8 +157,7 @@ def mask_picture(masks: Mapping[str, Tensor], path: Path) -> None:
         masks: Booleans (rows, columns) by what they are; True means "may look".
         path: The PNG file to write.
     """
-    figure = Figure(figsize=(3.2 * len(masks), 3.6), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(3.2 * len(masks), 3.6)
     for panel, (name, mask) in zip(figure.subplots(1, len(masks), squeeze=False).flat, masks.items(), strict=True):
         panel.imshow(mask.float().numpy(), cmap="Greens", vmin=0.0, vmax=1.3)
         panel.set_title(_visible(name), fontsize=9)
@@ -193,8 +186,7 @@ def attention_grid(weights: Tensor, row_tokens: Sequence[str], column_tokens: Se
     num_layers, num_heads = weights.shape[:2]
     width = min(_MAX_INCHES, 0.8 + num_heads * (0.9 + 0.16 * len(column_tokens)))
     height = min(_MAX_INCHES, 0.8 + num_layers * (0.9 + 0.16 * len(row_tokens)))
-    figure = Figure(figsize=(max(width, 4.0), max(height, 3.0)), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(max(width, 4.0), max(height, 3.0), dpi=110)
     figure.suptitle(_visible(title), fontsize=11)
     panels = figure.subplots(num_layers, num_heads, squeeze=False)
     for (layer, head), panel in np.ndenumerate(panels):
@@ -207,6 +199,17 @@ def attention_grid(weights: Tensor, row_tokens: Sequence[str], column_tokens: Se
         panel.tick_params(labelsize=6, length=0)
         panel.tick_params(axis="x", rotation=90)
     figure.colorbar(image, ax=figure.axes, shrink=0.7, label="weight")
+    return _png(figure)
+
+
+def _figure(width: float, height: float, dpi: int = 120) -> Figure:
+    """An empty picture of so many inches, with no state outside of it."""
+    figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _png(figure: Figure) -> bytes:
     sink = io.BytesIO()
     figure.savefig(sink, format="png")
     return sink.getvalue()

@@ -237,12 +237,23 @@ class Tokenizer:
             ) from None
 
 
-def _load(model_proto: bytes) -> sentencepiece.SentencePieceProcessor:
+def load_processor(model_proto: bytes) -> sentencepiece.SentencePieceProcessor:
+    """A serialised SentencePiece model, whosever it is.
+
+    Raises:
+        ArtifactError: The bytes are none.
+    """
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model_proto)
     except RuntimeError as error:
         raise ArtifactError("The tokenizer is damaged: it cannot be read as a SentencePiece model.") from error
+    return processor
+
+
+def _load(model_proto: bytes) -> sentencepiece.SentencePieceProcessor:
+    """A model with our special tokens."""
+    processor = load_processor(model_proto)
     specials = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
     if specials != (PAD_ID, UNKNOWN_ID, START_ID, END_ID):
         raise ArtifactError(

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,15 +88,22 @@ class Server:
         return body
 
 
-@pytest.fixture(scope="module")
-def server(toy_bundle: Path) -> Iterator[Server]:
-    running = Server(toy_bundle)
+@contextmanager
+def served(bundles: Path) -> Iterator[Server]:
+    """A server that is ready, and is gone afterwards."""
+    running = Server(bundles)
     try:
         running.wait_until_ready()
         yield running
     finally:
         running.process.kill()
         running.finish()
+
+
+@pytest.fixture(scope="module")
+def server(toy_bundle: Path) -> Iterator[Server]:
+    with served(toy_bundle) as running:
+        yield running
 
 
 def test_a_sentence_is_translated_both_ways_greedy_and_with_a_beam(server: Server) -> None:

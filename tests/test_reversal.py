@@ -17,7 +17,7 @@ from model.training.corpus import generate_pairs
 from model.training.loop import CURVE, train
 from model.training.settings import GeneratedCorpus, TrainingSettings
 from model.translator import Translator
-from tests.test_end_to_end import Server
+from tests.test_end_to_end import Server, served
 
 CONFIG = Path(__file__).resolve().parents[1] / "configs" / "reverse.yaml"
 WORD, BACKWARDS = "reversethis", "sihtesrever"
@@ -111,13 +111,8 @@ def test_the_measure_knows_the_anti_diagonal_from_the_diagonal_and_from_nothing(
 
 @pytest.fixture(scope="module")
 def server(bundle: Path) -> Iterator[Server]:
-    running = Server(bundle)
-    try:
-        running.wait_until_ready()
+    with served(bundle) as running:
         yield running
-    finally:
-        running.process.kill()
-        running.finish()
 
 
 def test_it_is_served_with_its_attention(server: Server) -> None:

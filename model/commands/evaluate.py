@@ -13,12 +13,11 @@ from model.commands.models import (
     add_decoding_arguments,
     add_model_arguments,
     add_shortlist_argument,
+    chosen_pairs,
     decoding_options,
     load_translator,
-    parse_pair,
     with_progress,
 )
-from model.errors import ConfigError
 
 HELP = "score a translator on a test set (sacreBLEU, chrF)"
 EPILOG = """\
@@ -63,13 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     options = decoding_options(arguments)
     translator = load_translator(arguments)
-    directions = translator.manifest.directions
-    pairs = [parse_pair(text) for text in arguments.pair or []] or list(directions.pairs)
-    if not pairs:
-        raise ConfigError(f"The model translates {directions.describe()}; choose with --pair.")
-    for source, target in pairs:
-        if (source, target) not in directions:
-            raise ConfigError(f"--pair is '{source}-{target}'; the model has {directions.describe()}.")
+    pairs = chosen_pairs(arguments.pair, translator.manifest.directions)
     with_shortlist = ", shortlist" if arguments.shortlist else ""
     results: dict[str, dict[str, Any]] = {}
     for base in arguments.test:

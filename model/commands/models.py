@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,7 +14,7 @@ from tqdm import tqdm
 from model.bundle import Bundle, Manifest, is_checkpoint, resolve_device
 from model.decoding.options import DecodingOptions, Scoring
 from model.errors import ConfigError
-from model.languages import standard_code
+from model.languages import LanguagePairs, standard_code
 from model.translator import Translator
 
 
@@ -95,6 +95,21 @@ def parse_pair(text: str) -> tuple[str, str]:
     if len(parts) != 2 or not all(parts):
         raise ConfigError(f"--pair is {text!r}; it must be two codes, like en-de (or en:zh-Hans).")
     return standard_code(parts[0]), standard_code(parts[1])
+
+
+def chosen_pairs(texts: Sequence[str] | None, directions: LanguagePairs) -> list[tuple[str, str]]:
+    """The pairs ``--pair`` names, or all there are.
+
+    Raises:
+        ConfigError: The model has no such pair, or has too many to take all.
+    """
+    pairs = [parse_pair(text) for text in texts or []] or list(directions.pairs)
+    if not pairs:
+        raise ConfigError(f"The model translates {directions.describe()}; choose with --pair.")
+    for source, target in pairs:
+        if (source, target) not in directions:
+            raise ConfigError(f"--pair is '{source}-{target}'; the model has {directions.describe()}.")
+    return pairs
 
 
 def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:

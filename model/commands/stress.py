@@ -11,9 +11,9 @@ from typing import Any
 from model.commands.models import (
     add_decoding_arguments,
     add_model_arguments,
+    chosen_pairs,
     decoding_options,
     load_translator,
-    parse_pair,
     with_progress,
 )
 from model.errors import ConfigError
@@ -50,11 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"--number is {arguments.number}; there are {len(ODDITIES)} kinds, so at least as many.")
     options = decoding_options(arguments)
     translator = load_translator(arguments)
-    directions = translator.manifest.directions
     results: dict[str, Any] = {}
-    for source, target in [parse_pair(text) for text in arguments.pair or []] or list(directions.pairs):
-        if (source, target) not in directions:
-            raise ConfigError(f"--pair is '{source}-{target}'; the model has {directions.describe()}.")
+    for source, target in chosen_pairs(arguments.pair, translator.manifest.directions):
         lines = read_parallel(arguments.test, (source, target))
         odd = make_odd_inputs(lines, arguments.number, arguments.seed)
         translations = translator.translate(
@@ -95,10 +92,8 @@ def _figures(
     known = [(translation.text, one.reference) for one, translation in both if one.reference is not None]
     bleu = None
     if with_bleu and known:
-        sides = [
-            [text.lower() if odd[0].oddity.ignore_case else text for text in side] for side in zip(*known, strict=True)
-        ]
-        bleu = round(score(sides[0], sides[1]).bleu, 1)
+        texts, references = zip(*known, strict=True)
+        bleu = round(score(texts, references, lowercase=odd[0].oddity.ignore_case).bleu, 1)
     return {
         "kind": name,
         "inputs": len(odd),

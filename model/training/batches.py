@@ -6,7 +6,7 @@ import contextlib
 import queue
 import threading
 from array import array
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -117,8 +117,7 @@ class BatchMaker:
             swapped = source_language != languages[0]
             for pair in pairs:
                 source, target = (pair[1], pair[0]) if swapped else pair
-                source_ids = tokenizer.encode(source, target_language, source_language)
-                target_ids = [*tokenizer.target_prefix(target_language), *tokenizer.encode_target(target)]
+                source_ids, target_ids = self._encoded(source, target, source_language, target_language)
                 if max(len(source_ids), len(target_ids)) > max_tokens:
                     self.num_too_long += 1
                 else:
@@ -216,7 +215,9 @@ class BatchMaker:
         for index in sorted({*bent, *np.flatnonzero(cut | target_cut).tolist()}):
             source, target, source_language, target_language = self._texts[index]
             source, target = bent.get(index, (source, target))
-            pair = list(self._encoded(source, target, source_language, target_language))
+            pair = [self._sources[index], self._targets[index]]
+            if index in bent:
+                pair = list(self._encoded(source, target, source_language, target_language))
             if isinstance(self._tokenizer, Tokenizer):
                 source_seed, target_seed = map(int, seeds[index])
                 if cut[index]:
@@ -249,8 +250,8 @@ class _Rows:
         self._ids = array("i")
         self._ends = array("q", [0])
 
-    def append(self, ids: Iterable[int]) -> None:
-        self._ids.extend(ids)
+    def append(self, ids: Ids) -> None:
+        self._ids.frombytes(ids.tobytes())
         self._ends.append(len(self._ids))
 
     def lengths(self) -> npt.NDArray[np.int64]:

@@ -79,12 +79,13 @@ def dev_scores(
         over characters, and there is ``exact_xx-yy``, the percentage of answers that are right to the letter.
     """
     scores = {"dev_loss": dev_loss(transformer, tokenizer, pairs, languages, directions)}
+    units = bleu_units(tokenizer)
     for source, target in directions:
         ordered = pairs if source == languages[0] else [(right, left) for left, right in pairs]
         hypotheses = translate_greedily(transformer, tokenizer, [pair[0] for pair in ordered], target, source, policy)
         references = [pair[1] for pair in ordered]
-        scores[f"bleu_{source}-{target}"] = score(hypotheses, references, tokenize=bleu_units(tokenizer)).bleu
-        if bleu_units(tokenizer) == "char":
+        scores[f"bleu_{source}-{target}"] = score(hypotheses, references, tokenize=units).bleu
+        if units == "char":
             scores[f"exact_{source}-{target}"] = exact_share(hypotheses, references)
     return scores
 

@@ -6,6 +6,7 @@ import logging
 import platform
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -113,6 +114,15 @@ def answers(outcome: Finished) -> list[Hypothesis]:
     return [outcome.hypothesis, *outcome.hypothesis.alternatives]
 
 
+def check_same_in_any_company(
+    make: Callable[[int], Cohort], sources: list[list[int]], options: DecodingOptions
+) -> None:
+    crowd = decode_in_order(make, sources, options, max_batch_tokens=100_000)
+    for source, outcome in zip(sources, crowd, strict=True):
+        (alone,) = decode_in_order(make, [source], options)
+        assert answers(alone) == answers(outcome)  # scores, too
+
+
 @needs_library
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("width", [1, 3])
@@ -126,10 +136,7 @@ def test_a_sentence_is_the_same_to_the_last_bit_in_any_company(precision: str, w
     def make(width: int) -> Cohort:
         return NativeCohort(model, VOCABULARY, width, 30, DecodingPolicy())
 
-    crowd = decode_in_order(make, sources, options, max_batch_tokens=100_000)
-    for source, outcome in zip(sources, crowd, strict=True):
-        (alone,) = decode_in_order(make, [source], options)
-        assert answers(alone) == answers(outcome)  # scores, too
+    check_same_in_any_company(make, sources, options)
 
 
 def decode_together(

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from model.bundle import load_bundle, read_manifest
-from model.decoding.batch import decode_in_order
 from model.decoding.cohort import Cohort
 from model.decoding.greedy import NO_TOKEN
 from model.decoding.options import DecodingOptions, Scoring
@@ -31,7 +30,14 @@ from model.training.lexicon import ShortlistSettings, learn_for_model, learn_sho
 from model.transformer import Transformer
 from model.translator import Translator
 from tests.model.test_export_and_bundle import rewrite
-from tests.model.test_native import POLICIES, answers, decode_together, needs_library, same
+from tests.model.test_native import (
+    POLICIES,
+    answers,
+    check_same_in_any_company,
+    decode_together,
+    needs_library,
+    same,
+)
 from tests.model.tiny import VOCABULARY, random_sources
 from tests.model.torch_layers import randomise, small_config
 from tests.toy import WORDS, sentence
@@ -321,10 +327,7 @@ def test_with_a_shortlist_a_sentence_is_the_same_to_the_last_bit_in_any_company(
     def make(width: int) -> Cohort:
         return NativeCohort(model, VOCABULARY, width, 30, DecodingPolicy())
 
-    crowd = decode_in_order(make, sources, options, max_batch_tokens=100_000)
-    for source, outcome in zip(sources, crowd, strict=True):
-        (alone,) = decode_in_order(make, [source], options)
-        assert answers(alone) == answers(outcome)  # scores, too
+    check_same_in_any_company(make, sources, options)
 
 
 @needs_library
