@@ -204,7 +204,7 @@ class _Run:
             )
         load_weights(self.transformer, checkpoint.weights)
         progress = checkpoint.progress
-        self.updater.optimizer.load_state_dict(progress["optimizer"])
+        self.updater.load_state(progress["optimizers"])
         self.step = progress["step"]
         self.epoch = progress["epoch"]
         self.batch_in_epoch = progress["batch_in_epoch"]
@@ -300,7 +300,7 @@ class _Run:
             "step": self.step,
             "epoch": round(self.epoch + self.batch_in_epoch / max(1, self._batches_per_epoch()), 3),
             "minutes": round(self.seconds / 60, 2),
-            "learning_rate": self.updater.optimizer.param_groups[0]["lr"],
+            "learning_rate": self.updater.rate,
             "train_loss": self.running_nll / self.running_tokens if self.running_tokens else None,
             "tokens_per_s": self.running_tokens / max(1e-9, self.seconds - self._seconds_at_last_row()),
         }
@@ -372,7 +372,7 @@ class _Run:
         progress: dict[str, Any] = {}
         if with_progress:
             progress = {
-                "optimizer": self.updater.optimizer.state_dict(),
+                "optimizers": self.updater.state(),
                 "step": self.step,
                 "epoch": self.epoch,
                 "batch_in_epoch": self.batch_in_epoch,

@@ -112,6 +112,8 @@ class TrainingSettings:
         batch_tokens: Padded target tokens of one batch.
         accumulate: Batches whose gradients are added up before one update.
         max_steps: Updates in all.
+        optimizer: ``adamw``, or ``muon``, which takes steps of orthogonal matrices for the weights inside the layers
+            (Jordan et al. 2024) and AdamW's for all others.
         learning_rate: Peak, reached at the end of the warm-up.
         warmup_steps: Updates of linear rise; after them the rate falls with the inverse square root of the step.
         cooldown_steps: The last updates, over which the rate falls linearly to zero on top of that; 0 for none.
@@ -155,6 +157,7 @@ class TrainingSettings:
     batch_tokens: int = 2000
     accumulate: int = 1
     max_steps: int = 20000
+    optimizer: str = "adamw"
     learning_rate: float = 1e-3
     warmup_steps: int = 1000
     cooldown_steps: int = 0
@@ -213,6 +216,8 @@ class TrainingSettings:
                 "separate_vocabularies is true; that needs one direction in pairs, because a vocabulary belongs to one "
                 "side of it, and no tokenizer, which would be one for both."
             )
+        if self.optimizer not in ("adamw", "muon"):
+            raise ConfigError(f"optimizer is {self.optimizer!r}; it must be adamw or muon.")
         if self.precision not in ("auto", "float32", "bfloat16"):
             raise ConfigError(f"precision is {self.precision!r}; it must be auto, float32 or bfloat16.")
         for name, low, high in (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from model.errors import ConfigError
 from model.training.batches import Batch
 from model.training.loss import label_smoothed_loss, r_drop_loss
 from model.training.settings import TrainingSettings
@@ -29,14 +31,27 @@ class Updater:
         self._settings = settings
         self._device = transformer.output.weight.device
         self.amp_dtype = _products_in(settings.precision, self._device.type)
-        self.optimizer = torch.optim.AdamW(
-            transformer.parameters(),
-            lr=settings.learning_rate,
-            betas=settings.betas,
-            eps=1e-9,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
+        self._optimizers = _optimizers(transformer, settings)
+        self.rate = settings.learning_rate
+        """That of the last update."""
+
+    def state(self) -> dict[str, Any]:
+        """What the optimisers remember, by their names."""
+        return {name: optimizer.state_dict() for name, optimizer in self._optimizers.items()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from where :meth:`state` was taken.
+
+        Raises:
+            ConfigError: It is the state of other optimisers.
+        """
+        if state.keys() != self._optimizers.keys():
+            raise ConfigError(
+                f"The run was trained with {' and '.join(sorted(state))}, and its configuration asks for "
+                f"{' and '.join(sorted(self._optimizers))}; set optimizer back, or give it a folder of its own."
+            )
+        for name, optimizer in self._optimizers.items():
+            optimizer.load_state_dict(state[name])
 
     def update(self, batches: Sequence[Batch], rate: float) -> Tensor:
         """Learn from batches whose gradients are added up.
@@ -49,8 +64,10 @@ class Updater:
             The sum of the negative log-likelihoods of their target tokens, in nats; on the device, and maybe not
             computed yet.
         """
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        self.rate = rate
+        for optimizer in self._optimizers.values():
+            for group in optimizer.param_groups:
+                group["lr"] = rate
         num_passes = 2 if self._settings.r_drop else 1
         num_tokens = num_passes * sum(batch.num_target_tokens for batch in batches)
         nll = torch.zeros((), device=self._device)
@@ -59,8 +76,9 @@ class Updater:
             (loss / num_tokens).backward()
             nll += batch_nll
         torch.nn.utils.clip_grad_norm_(self._transformer.parameters(), self._settings.clip_norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        for optimizer in self._optimizers.values():
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         return nll
 
     def _loss(self, batch: Batch, num_passes: int) -> tuple[Tensor, Tensor]:
@@ -85,6 +103,32 @@ class Updater:
             return label_smoothed_loss(rows[0], output.weight, output.bias, right, smoothing)
         loss, nll, _ = r_drop_loss(rows, output.weight, output.bias, right, smoothing, self._settings.r_drop)
         return loss, nll
+
+
+def _optimizers(transformer: Transformer, settings: TrainingSettings) -> dict[str, torch.optim.Optimizer]:
+    """AdamW for everything, or for what Muon is not made for: vectors, embeddings and the output."""
+    hidden: list[Tensor] = []
+    others = list(transformer.parameters())
+    if settings.optimizer == "muon":
+        stacks = [*transformer.encoder.parameters(), *transformer.decoder.parameters()]
+        hidden = [parameter for parameter in stacks if parameter.ndim == 2]
+        chosen = {id(parameter) for parameter in hidden}
+        others = [parameter for parameter in others if id(parameter) not in chosen]
+    adamw = torch.optim.AdamW(
+        others,
+        lr=settings.learning_rate,
+        betas=settings.betas,
+        eps=1e-9,
+        weight_decay=settings.weight_decay,
+        fused=True,
+    )
+    if not hidden:
+        return {"adamw": adamw}
+    # Steps as long as AdamW's, so that the same learning rate serves both (Liu et al. 2025, arXiv:2502.16982).
+    muon = torch.optim.Muon(
+        hidden, lr=settings.learning_rate, weight_decay=settings.weight_decay, adjust_lr_fn="match_rms_adamw"
+    )
+    return {"adamw": adamw, "muon": muon}
 
 
 def _products_in(precision: str, device_type: str) -> torch.dtype | None:

@@ -189,6 +189,37 @@ def test_a_run_whose_passes_must_agree_learns_and_resumes(tmp_path: Path) -> Non
         torch.testing.assert_close(weights_of(parts)[name], value, atol=1e-6, rtol=0)
 
 
+def test_muon_takes_the_weights_inside_the_layers_and_adamw_all_others(tmp_path: Path) -> None:
+    told = settings(tmp_path, optimizer="muon")
+    whole = run(told, tmp_path, "whole")
+    rows = curve_of(tmp_path / "whole")
+    assert float(rows[1]["train_loss"]) < float(rows[0]["train_loss"])
+    optimizers = load_checkpoint(tmp_path / "whole" / "last.pt").progress["optimizers"]
+    momenta = [state["momentum_buffer"].shape for state in optimizers["muon"]["state"].values()]
+    shapes = [
+        weight.shape
+        for name, weight in weights_of(whole).items()
+        if name.startswith(("encoder.", "decoder.")) and weight.ndim == 2
+    ]
+    assert sorted(momenta) == sorted(shapes)
+    assert len(momenta) + len(optimizers["adamw"]["state"]) == len(weights_of(whole))
+
+
+def test_a_run_with_two_optimisers_resumes_with_both(tmp_path: Path) -> None:
+    told = settings(tmp_path, optimizer="muon")
+    whole = run(told, tmp_path, "whole")
+    run(told, tmp_path, "parts", stop_after_steps=5)
+    parts = run(told, tmp_path, "parts")
+    for name, value in weights_of(whole).items():
+        torch.testing.assert_close(weights_of(parts)[name], value, atol=1e-6, rtol=0)
+
+
+def test_a_run_does_not_go_on_with_another_optimiser(tmp_path: Path) -> None:
+    run(settings(tmp_path, optimizer="muon"), tmp_path, "run", stop_after_steps=1)
+    with pytest.raises(ConfigError, match="was trained with adamw and muon, and its configuration asks for adamw"):
+        run(settings(tmp_path), tmp_path, "run")
+
+
 def untold(told: TrainingSettings, **changes: object) -> TrainingSettings:
     """Settings that say nothing of architecture and vocabulary."""
     return replace(told, vocab_size=TrainingSettings.vocab_size, **{"model": {}, **changes})  # type: ignore[arg-type]

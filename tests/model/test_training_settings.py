@@ -114,6 +114,7 @@ def test_what_is_counted_is_a_whole_number(name: str) -> None:
         ({"betas": [0.9]}, "two numbers"),
         ({"betas": [0.9, 1.0]}, r"betas is \[0\.9, 1\.0\]"),
         ({"betas": ["a", "b"]}, "two numbers"),
+        ({"optimizer": "sgd"}, "optimizer is 'sgd'; it must be adamw or muon"),
         ({"precision": "float8"}, "precision is 'float8'; it must be auto, float32 or bfloat16"),
         ({"batch_tokens": 50}, "batch_tokens is 50.* would fit no batch"),
         ({"model": {"max_positions": 50}}, "max_tokens_per_sentence is 120, but the model has positions for 50"),
