@@ -23,23 +23,7 @@ _ONSETS = (
 )  # fmt: skip
 _VOWELS = (
     *"aaaeeeiiooouuy",
-    "á",
-    "ai",
-    "au",
-    "å",
-    "ä",
-    "ão",
-    "é",
-    "ei",
-    "ê",
-    "ia",
-    "ie",
-    "í",
-    "ó",
-    "ö",
-    "ø",
-    "ou",
-    "ü",
+    *("á", "ai", "au", "å", "ä", "ão", "é", "ei", "ê", "ia", "ie", "í", "ó", "ö", "ø", "ou", "ü"),
 )
 _CODAS = (*"klmnrstz", "", "", "", "", "ch", "ck", "ff", "ll", "nd", "ng", "nn", "rd", "ś", "ss", "th", "wski", "sen")
 _EMOJI = tuple("🙂😀😂👍🎉❤🔥😢🤔🙏")
