@@ -204,7 +204,10 @@ class _Run:
             )
         load_weights(self.transformer, checkpoint.weights)
         progress = checkpoint.progress
-        self.updater.load_state(progress["optimizers"])
+        # Runs begun before there was a choice hold AdamW's state alone.
+        self.updater.load_state(
+            progress["optimizers"] if "optimizers" in progress else {"adamw": progress["optimizer"]}
+        )
         self.step = progress["step"]
         self.epoch = progress["epoch"]
         self.batch_in_epoch = progress["batch_in_epoch"]

@@ -32,8 +32,11 @@ class Updater:
         self._device = transformer.output.weight.device
         self.amp_dtype = _products_in(settings.precision, self._device.type)
         self._optimizers = _optimizers(transformer, settings)
-        self.rate = settings.learning_rate
-        """That of the last update."""
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the last update; before the first, its peak."""
+        return float(self._optimizers["adamw"].param_groups[0]["lr"])
 
     def state(self) -> dict[str, Any]:
         """What the optimisers remember, by their names."""
@@ -64,7 +67,6 @@ class Updater:
             The sum of the negative log-likelihoods of their target tokens, in nats; on the device, and maybe not
             computed yet.
         """
-        self.rate = rate
         for optimizer in self._optimizers.values():
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -108,12 +110,10 @@ class Updater:
 def _optimizers(transformer: Transformer, settings: TrainingSettings) -> dict[str, torch.optim.Optimizer]:
     """AdamW for everything, or for what Muon is not made for: vectors, embeddings and the output."""
     hidden: list[Tensor] = []
-    others = list(transformer.parameters())
-    if settings.optimizer == "muon":
-        stacks = [*transformer.encoder.parameters(), *transformer.decoder.parameters()]
-        hidden = [parameter for parameter in stacks if parameter.ndim == 2]
-        chosen = {id(parameter) for parameter in hidden}
-        others = [parameter for parameter in others if id(parameter) not in chosen]
+    others: list[Tensor] = []
+    for name, parameter in transformer.named_parameters():
+        inside = name.startswith(("encoder.", "decoder.")) and parameter.ndim == 2
+        (hidden if inside and settings.optimizer == "muon" else others).append(parameter)
     adamw = torch.optim.AdamW(
         others,
         lr=settings.learning_rate,

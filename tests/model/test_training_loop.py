@@ -15,7 +15,7 @@ from model.errors import ArtifactError, ConfigError, DataError
 from model.export import export_bundle
 from model.quantised import int8_is_supported
 from model.training import loop, update
-from model.training.checkpoint import load_checkpoint
+from model.training.checkpoint import load_checkpoint, save_checkpoint
 from model.training.corpus import read_parallel
 from model.training.evaluation import dev_scores, score
 from model.training.initial import fine_tuning_config, load_initial
@@ -218,6 +218,19 @@ def test_a_run_does_not_go_on_with_another_optimiser(tmp_path: Path) -> None:
     run(settings(tmp_path, optimizer="muon"), tmp_path, "run", stop_after_steps=1)
     with pytest.raises(ConfigError, match="was trained with adamw and muon, and its configuration asks for adamw"):
         run(settings(tmp_path), tmp_path, "run")
+
+
+def test_a_run_begun_before_there_was_a_choice_of_optimisers_goes_on(tmp_path: Path) -> None:
+    told = settings(tmp_path)
+    whole = run(told, tmp_path, "whole")
+    last = run(told, tmp_path, "parts", stop_after_steps=5)
+    checkpoint = load_checkpoint(last)
+    progress = {**checkpoint.progress}
+    progress["optimizer"] = progress.pop("optimizers")["adamw"]
+    save_checkpoint(replace(checkpoint, progress=progress), last)
+    parts = run(told, tmp_path, "parts")
+    for name, value in weights_of(whole).items():
+        torch.testing.assert_close(weights_of(parts)[name], value, atol=1e-6, rtol=0)
 
 
 def untold(told: TrainingSettings, **changes: object) -> TrainingSettings:
