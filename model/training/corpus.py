@@ -7,7 +7,7 @@ import lzma
 import random
 import re
 import zlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from model.errors import DataError
@@ -134,6 +134,12 @@ def load_dev_pairs(
     if isinstance(dev, GeneratedCorpus):
         return generate_pairs(dev, without=training)
     return read_parallel(data_dir / dev, languages)
+
+
+def spread(pairs: Sequence[Pair], number: int) -> list[Pair]:
+    """At most ``number`` pairs, evenly from beginning to end and in their order: files are often sorted."""
+    number = min(number, len(pairs))
+    return [pairs[place * len(pairs) // number] for place in range(number)]
 
 
 def load_training_pairs(

@@ -28,7 +28,7 @@ from model.training.checkpoint import (
     save_checkpoint,
     untied_weights,
 )
-from model.training.corpus import Pair, load_dev_pairs, load_training_pairs
+from model.training.corpus import Pair, load_dev_pairs, load_training_pairs, spread
 from model.training.evaluation import dev_scores
 from model.training.initial import IMPORTED, file_digest, fine_tuning_config, load_initial
 from model.training.schedule import learning_rate
@@ -135,7 +135,7 @@ class _Run:
         self.report = report
         run_dir.mkdir(parents=True, exist_ok=True)
         pairs, left_out = load_training_pairs(data_dir, settings.train, settings.languages)
-        self.dev = load_dev_pairs(data_dir, settings.dev, settings.languages, pairs)[: settings.dev_sentences]
+        self.dev = spread(load_dev_pairs(data_dir, settings.dev, settings.languages, pairs), settings.dev_sentences)
         resumed = load_checkpoint(run_dir / LAST) if (run_dir / LAST).exists() else None
         initial = load_initial(init_from) if init_from and not resumed else None
         self.origin: dict[str, str] | None = initial.origin if initial else None
@@ -368,7 +368,7 @@ class _Run:
             "epoch": self.epoch,
             **self.imported,
             # Travels with the weights, so that an export can be compared anywhere.
-            "dev_sample": [list(pair) for pair in self.dev[:DEV_SAMPLE]],
+            "dev_sample": [list(pair) for pair in spread(self.dev, DEV_SAMPLE)],
         }
 
     def _save(self, name: str, *, with_progress: bool = True) -> None:

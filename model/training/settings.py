@@ -101,7 +101,8 @@ class TrainingSettings:
         pairs: Directions such as ``en-de``; both by default.
         train: Parallel corpora to learn from; one with ``generate`` in it is made (:class:`GeneratedCorpus`).
         dev: Parallel corpus to choose checkpoints on; a generated one holds no sentence of ``train``.
-        dev_sentences: Sentences of ``dev`` decoded, for each direction, at each evaluation.
+        dev_sentences: Sentences of ``dev`` to score at each evaluation, in each direction; taken evenly from beginning
+            to end.
         vocab_size: Tokens of the SentencePiece vocabulary, shared by the languages.
         tokenizer_kind: ``unigram`` learns pieces of words; ``char`` takes every character for a token, and for
             ``vocab_size`` as many as there are.

@@ -22,6 +22,7 @@ from model.training.corpus import (
     load_training_pairs,
     read_lines,
     read_parallel,
+    spread,
 )
 from model.training.settings import CorpusSettings, GeneratedCorpus
 
@@ -240,3 +241,12 @@ def test_of_a_large_corpus_some_sentences_can_be_drawn(tmp_path: Path) -> None:
     assert drawn(10) != [(f"en {number}", f"de {number}") for number in range(10)]
     assert all(english[3:] == german[3:] for english, german in drawn(10))
     assert len(drawn(1000)) == 100
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(1, [0]), (2, [0, 5]), (4, [0, 2, 5, 7]), (10, list(range(10))), (11, list(range(10)))],
+)
+def test_a_sample_of_a_sorted_text_comes_from_all_of_it(number: int, expected: list[int]) -> None:
+    pairs = [(str(place), str(place)) for place in range(10)]
+    assert spread(pairs, number) == [pairs[place] for place in expected]

@@ -16,7 +16,7 @@ from model.export import export_bundle
 from model.quantised import int8_is_supported
 from model.training import loop, update
 from model.training.checkpoint import load_checkpoint, save_checkpoint
-from model.training.corpus import read_parallel
+from model.training.corpus import read_parallel, spread
 from model.training.evaluation import dev_scores, score
 from model.training.initial import fine_tuning_config, load_initial
 from model.training.loop import train
@@ -241,9 +241,8 @@ def untold(told: TrainingSettings, **changes: object) -> TrainingSettings:
 def test_fine_tuning_starts_where_the_other_run_ended(toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path) -> None:
     told = untold(settings(tmp_path), max_steps=2, evaluate_every=1, cooldown_steps=0, dev_sentences=20, average=1)
     known = load_checkpoint(toy_checkpoint)
-    expected = dev_scores(
-        known.build(), known.tokenizer, read_parallel(tmp_path / "dev", ("en", "de"))[:20], ("en", "de"), BOTH
-    )
+    held_out = spread(read_parallel(tmp_path / "dev", ("en", "de")), 20)
+    expected = dev_scores(known.build(), known.tokenizer, held_out, ("en", "de"), BOTH)
     for name, path in (("checkpoint", toy_checkpoint), ("bundle", toy_bundle)):
         tuned = load_checkpoint(run(told, tmp_path, name, init_from=path))
         first = curve_of(tmp_path / name)[0]
