@@ -71,6 +71,9 @@ def main(argv: list[str] | None = None) -> int:
         # Whoever read our output has seen enough ("| head"); the interpreter must not flush into the void at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a full disk, a folder nobody may write to
+        print(f"error: {error.filename or 'the output'}: {error.strerror or error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

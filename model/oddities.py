@@ -186,13 +186,14 @@ def _typos(pairs: Sequence[Pair], at: int, chance: random.Random) -> tuple[str, 
 
 
 def _new_names(pairs: Sequence[Pair], at: int, chance: random.Random) -> tuple[str, str] | None:
-    """Names that are on neither side of the training data's favourites; both sides must have the same ones."""
+    """Names that are none of the training data's favourites; both sides must have the same ones as often."""
     source, target = pairs[at]
-    names = set(_COMMON_NAMES.findall(source))
-    if not names or any(source.count(name) != target.count(name) for name in names):
+    found = [sorted(_COMMON_NAMES.findall(side)) for side in (source, target)]
+    names = set(found[0])
+    if not names or found[0] != found[1]:
         return None
     others = dict(zip(sorted(names), chance.sample(_NAMES, len(names)), strict=True))
-    swapped = [_COMMON_NAMES.sub(lambda found: others.get(found[0], found[0]), side) for side in (source, target)]
+    swapped = [_COMMON_NAMES.sub(lambda name: others[name[0]], side) for side in (source, target)]
     return swapped[0], swapped[1]
 
 

@@ -1,7 +1,7 @@
 """Four published Transformers as architectures: what each is known for, and nothing else set.
 
 ``model: {preset: post-norm}`` in a training configuration means the fields below; whatever stands beside ``preset``
-overrides them. docs/decisions/0012 names the four write-ups and tells where we differ from them, and why.
+overrides them. docs/decisions/0012 tells where we differ from the write-ups, and why.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from model.commands.models import (
     add_decoding_arguments,
@@ -11,6 +10,7 @@ from model.commands.models import (
     add_pair_arguments,
     decoding_options,
     load_translator,
+    output_file,
     say,
 )
 from model.errors import ConfigError
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kind", choices=("cross", "encoder", "decoder"), default="cross", help="default cross")
     parser.add_argument("--layer", type=int, default=-1, help="counted from 0, or from the end with -1 (default)")
     parser.add_argument("--head", type=int, help="counted from 0; default: the mean of all")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="a .png or .npz file")
+    parser.add_argument("--out", type=output_file, required=True, metavar="FILE", help="a .png or .npz file")
     add_decoding_arguments(parser)
 
 

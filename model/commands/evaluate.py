@@ -16,6 +16,7 @@ from model.commands.models import (
     chosen_pairs,
     decoding_options,
     load_translator,
+    output_file,
     with_progress,
 )
 
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "of Multi30k; a model's capitals then count for nothing",
     )
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N sentences")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the scores there")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="also write the scores there")
     parser.add_argument("--save", type=Path, metavar="DIR", help="also write the translations there")
     add_decoding_arguments(parser)
 

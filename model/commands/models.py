@@ -29,6 +29,14 @@ def with_progress(items: Iterable[Any], label: str, total: int, unit: str = "sen
     return tqdm(items, desc=label, total=total, unit=f" {unit}", dynamic_ncols=True, disable=None)
 
 
+def output_file(text: str) -> Path:
+    """A file to be written, as an argument: that its folder is missing is said before the work, not after it."""
+    path = Path(text)
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {str(path.parent)!r}")
+    return path
+
+
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """``--model``, ``--device``, ``--threads``."""
     parser.add_argument(

@@ -13,6 +13,7 @@ from model.commands.models import (
     add_pair_arguments,
     decoding_options,
     load_translator,
+    output_file,
 )
 from model.config import PositionTable
 from model.errors import ConfigError, DataError
@@ -58,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     masks.set_defaults(draw=_draw_masks)
 
     for picture in (curve, attention, positions, masks):
-        picture.add_argument("--out", type=Path, required=True, metavar="FILE", help="the .png file to write")
+        picture.add_argument("--out", type=output_file, required=True, metavar="FILE", help="the .png file to write")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -73,17 +74,20 @@ def run(arguments: argparse.Namespace) -> int:
 def _draw_curves(arguments: argparse.Namespace) -> None:
     from model.plots import learning_curve, learning_curves  # matplotlib takes half a second to import
 
-    runs = {_name_of(path, arguments.curves): _read_curve(path) for path in arguments.curves}
+    curves = list(dict.fromkeys(arguments.curves))
+    runs = {name: _read_curve(path) for name, path in zip(_names_of(curves), curves, strict=True)}
     if len(runs) == 1:
         learning_curve(next(iter(runs.values())), arguments.out)
     else:
         learning_curves(runs, arguments.out)
 
 
-def _name_of(path: Path, among: list[Path]) -> str:
-    """What tells a curve from the others: its folder where all files have one name, the file's name elsewhere."""
-    same_name = len({other.stem for other in among}) < len(among)
-    return str(path.parent) if same_name else path.stem
+def _names_of(paths: list[Path]) -> list[str]:
+    """What tells curves from one another: the files' names, or their folders, or else both."""
+    for names in ([path.stem for path in paths], [str(path.parent) for path in paths]):
+        if len(set(names)) == len(names):
+            return names
+    return [str(path) for path in paths]
 
 
 def _read_curve(path: Path) -> list[dict[str, float | None]]:

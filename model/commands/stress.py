@@ -14,6 +14,7 @@ from model.commands.models import (
     chosen_pairs,
     decoding_options,
     load_translator,
+    output_file,
     with_progress,
 )
 from model.errors import ConfigError
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pair", action="append", metavar="XX-YY", help="only this pair; may be given several times")
     parser.add_argument("--number", type=int, default=5000, metavar="N", help="odd inputs, of all kinds; default 5000")
     parser.add_argument("--seed", type=int, default=1, help="other inputs for another number; default 1")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="also write the figures there")
     parser.add_argument("--show", type=int, default=0, metavar="N", help="print up to N bad answers of each kind")
     add_decoding_arguments(parser)
 

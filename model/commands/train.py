@@ -7,6 +7,7 @@ from pathlib import Path
 
 from model.bundle import check_device, resolve_device
 from model.commands.models import say
+from model.errors import ConfigError
 from model.presets import ABOUT
 
 HELP = "train a translator from parallel text"
@@ -51,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     from model.training.loop import train
     from model.training.settings import TrainingSettings
 
+    if arguments.stop_after is not None and arguments.stop_after < 1:
+        raise ConfigError(f"--stop-after is {arguments.stop_after}; it must be at least 1.")
     device = resolve_device(arguments.device)
     check_device(device, "float32")
     settings = TrainingSettings.load(arguments.config)

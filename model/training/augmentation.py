@@ -41,10 +41,12 @@ class Augmentation:
         typos: Share whose source has a wrong letter, or several where it is long.
         names: Share of the pairs with a favourite name of the corpora whose names are replaced by made-up ones.
         signs: Share with a number, an address, an emoji or another sign put at the same end of both sides.
-        joined: Share of the batches whose sentences are joined to longer ones, up to the longest allowed.
+        joined: Share of the batches whose sentences, bent or not, are joined to longer ones, up to the longest
+            allowed.
 
     Raises:
-        ConfigError: A share is no number from 0 to 1, or the first six come to more than 1.
+        ConfigError: A share is no number from 0 to 1, or ``upper``, ``lower``, ``unpunctuated``, ``typos`` and
+            ``signs`` come to more than 1.
     """
 
     upper: float = 0.0
@@ -60,7 +62,7 @@ class Augmentation:
             share = getattr(self, field.name)
             if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
                 raise ConfigError(f"augment has {field.name} {share!r}; it must be a share, 0 to 1.")
-        if self._of_sentences > 1:
+        if self._of_sentences > 1 + 1e-9:  # shares that come to 1 may be off by what floating point rounds
             raise ConfigError(
                 f"The shares of augment come to {self._of_sentences:g} without names and joined; a sentence is bent in "
                 "one way, so they can come to 1 at most."

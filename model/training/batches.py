@@ -6,7 +6,7 @@ import contextlib
 import queue
 import threading
 from array import array
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -66,6 +66,7 @@ class BatchMaker:
     (with sentences of a length in random order), cuts where the padded size reaches the budget, and shuffles the
     batches, all from (seed, epoch): a run that resumes in the middle of an epoch sees exactly the batches it would
     have seen. Random cuts double a sentence's tokens now and then; made before the sorting, they cost no padding.
+    ``num_batches`` is how many the epoch begun last has.
 
     Args:
         pairs: Sentences in the order of ``languages``.
@@ -98,10 +99,12 @@ class BatchMaker:
         target_subword_sampling: float = 0.0,
         augmentation: Augmentation = Augmentation(),  # noqa: B008  (frozen)
     ) -> None:
-        if (subword_sampling or target_subword_sampling) and not isinstance(tokenizer, Tokenizer):
+        if (subword_sampling or target_subword_sampling) and (
+            not isinstance(tokenizer, Tokenizer) or tokenizer.is_char
+        ):
             raise ConfigError(
-                "subword_sampling and target_subword_sampling need a vocabulary that 'python -m model train' learned; "
-                "leave them out to train on an imported model."
+                "subword_sampling and target_subword_sampling need a vocabulary of subwords that 'python -m model "
+                "train' learned; leave them out to train on an imported model or on characters."
             )
         self._tokenizer = tokenizer
         self._batch_tokens = batch_tokens
@@ -113,6 +116,7 @@ class BatchMaker:
         self._texts: list[tuple[str, str, str, str]] = []
         self._sources, self._targets = _Rows(), _Rows()
         self.num_too_long = 0
+        self.num_batches = 0
         for source_language, target_language in directions:
             swapped = source_language != languages[0]
             for pair in pairs:
@@ -141,7 +145,7 @@ class BatchMaker:
             skip: Batches at its start that were trained on already.
         """
         rng = np.random.default_rng([self._seed, number])
-        sources, targets = self._variants(rng)
+        bent, sources, targets = self._variants(rng)
         lengths = self._lengths.copy()
         for side, changed in enumerate((sources, targets)):
             for index, ids in changed.items():
@@ -158,6 +162,7 @@ class BatchMaker:
             group.append(index)
             longest = max(longest, length)
         groups.append(group)
+        self.num_batches = len(groups)
         joined = rng.random(len(groups)) < self._augmentation.joined
         for which in rng.permutation(len(groups))[skip:]:
             pairs = [
@@ -167,7 +172,7 @@ class BatchMaker:
             if joined[which]:
                 # A generator of its own, so that skipped batches need not be made to keep the numbers in step.
                 own = np.random.default_rng([self._seed, number, int(which)])
-                pairs = self._joined(groups[which], own) or pairs
+                pairs = self._joined(groups[which], bent, own) or pairs
             yield self._batch(pairs)
 
     def _batch(self, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
@@ -178,8 +183,13 @@ class BatchMaker:
             pad_id,
         )
 
-    def _joined(self, group: Sequence[int], rng: np.random.Generator) -> list[tuple[Ids, Ids]]:
-        """The pairs of a batch strung together, two to six, to fewer and longer ones; none where there is no room."""
+    def _joined(
+        self, group: Sequence[int], bent: Mapping[int, tuple[str, str]], rng: np.random.Generator
+    ) -> list[tuple[Ids, Ids]]:
+        """The pairs of a batch strung together, two to six, to fewer and longer ones; none where there is no room.
+
+        They are bent as the epoch wants it, and not cut at random.
+        """
         number = min(int(rng.integers(2, 7)), self._max_tokens // int(self._lengths[list(group)].max()))
         if number < 2:
             return []
@@ -191,20 +201,22 @@ class BatchMaker:
             order = rng.permutation(indices).tolist()
             for begin in range(0, len(order), number):
                 some = order[begin : begin + number]
-                pair = self._encoded(*string_together([self._texts[index][:2] for index in some], rng), *direction)
+                texts = [bent.get(index, self._texts[index][:2]) for index in some]
+                pair = self._encoded(*string_together(texts, rng), *direction)
                 if max(map(len, pair)) <= self._max_tokens:
                     pairs.append(pair)
                 else:  # punctuation can cost a token more
                     pairs += [(self._sources[index], self._targets[index]) for index in some]
-        return pairs
+        longest = max(len(side) for pair in pairs for side in pair)
+        return pairs if len(pairs) * longest <= self._batch_tokens else []
 
     def _encoded(self, source: str, target: str, source_language: str, target_language: str) -> tuple[Ids, Ids]:
         source_ids = self._tokenizer.encode(source, target_language, source_language)
         target_ids = [*self._tokenizer.target_prefix(target_language), *self._tokenizer.encode_target(target)]
         return np.array(source_ids, dtype=np.int32), np.array(target_ids, dtype=np.int32)
 
-    def _variants(self, rng: np.random.Generator) -> tuple[dict[int, Ids], dict[int, Ids]]:
-        """The sources and the targets that are something else in this epoch, by their index."""
+    def _variants(self, rng: np.random.Generator) -> tuple[dict[int, tuple[str, str]], dict[int, Ids], dict[int, Ids]]:
+        """The pairs that are bent in this epoch, and the sources and the targets that are other tokens, by index."""
         number = len(self._texts)
         cut = rng.random(number) < self._subword_sampling
         target_cut = rng.random(number) < self._target_subword_sampling
@@ -229,7 +241,7 @@ class BatchMaker:
             # Both or none: one side alone might be no translation of the other.
             if max(map(len, pair)) <= self._max_tokens:
                 sources[index], targets[index] = pair
-        return sources, targets
+        return bent, sources, targets
 
     def _bent(self, rng: np.random.Generator) -> dict[int, tuple[str, str]]:
         """The pairs that are bent in this epoch, by their index."""

@@ -51,6 +51,9 @@ CURVE = "curve.csv"
 ORIGIN = "initialised_from"
 """Beside the settings in checkpoints and manifests: name and SHA-256 of the model a run started from."""
 
+_OF_VOCABULARY = ("languages", "vocab_size", "tokenizer", "tokenizer_kind", "separate_vocabularies")
+"""Settings that nothing can be changed about once the vocabulary is made."""
+
 DEV_SAMPLE = 200
 """Held-out sentences kept in every checkpoint; bundles are compared with the eager model on them."""
 
@@ -71,7 +74,7 @@ def train(
 
     A run is a folder: ``last.pt`` to resume from, ``step-*.pt`` to average, ``best.pt``, ``averaged.pt`` at the
     end, ``curve.csv`` and ``curve.png``. Started again with the same settings it continues after the last
-    checkpoint with the batches and the dropout it would have had.
+    checkpoint with the batches and the dropout it would have had; settings that are others by then are reported.
 
     A run that starts from another model takes over its architecture and vocabulary, and its curve begins with what
     that model scores.
@@ -91,7 +94,8 @@ def train(
         The checkpoint to export: averaged when the run ended, the last one when it was stopped early.
 
     Raises:
-        ConfigError: The settings cannot be met, or belong to another run than the one in ``run_dir``.
+        ConfigError: The settings cannot be met, or ask for another architecture, vocabulary, optimiser or origin than
+            the run in ``run_dir`` has.
         DataError: A corpus is unusable.
         ArtifactError: A checkpoint cannot be read or written; the last good one is intact.
     """
@@ -108,11 +112,13 @@ class _Place:
     Args:
         epoch: Of the batch.
         number: Batches of this epoch trained on, this one included.
+        epochs: Passes over the text, this batch included.
         batch: The batch.
     """
 
     epoch: int
     number: int
+    epochs: float
     batch: Batch
 
 
@@ -180,10 +186,12 @@ class _Run:
         self.step = 0
         self.epoch = 0
         self.batch_in_epoch = 0
+        self.epochs = 0.0
         self.seconds = 0.0
         self.rows: list[dict[str, float | None]] = []
         self.running_nll = 0.0
         self.running_tokens = 0
+        self.running_seconds = 0.0
         self.pending: tuple[int, Tensor] | None = None
         if resumed:
             self._resume(resumed)
@@ -202,6 +210,13 @@ class _Run:
             raise ConfigError(
                 f"{self.run_dir} holds a run of another architecture; give this configuration a folder of its own."
             )
+        for name, (before, now) in self._changes(checkpoint).items():
+            if name in _OF_VOCABULARY and not self.origin:
+                raise ConfigError(
+                    f"{name} is {now!r}, but {self.run_dir} holds a run that began with {before!r} and has its "
+                    "vocabulary; set it back, or give this configuration a folder of its own."
+                )
+            self.report(f"{name} was {before!r} and is {now!r} from here on")
         load_weights(self.transformer, checkpoint.weights)
         progress = checkpoint.progress
         # Runs begun before there was a choice hold AdamW's state alone.
@@ -215,10 +230,16 @@ class _Run:
         self.rows = progress["rows"]
         self.running_nll = progress["running_nll"]
         self.running_tokens = progress["running_tokens"]
+        self.running_seconds = progress.get("running_seconds", 0.0)
         torch.set_rng_state(progress["cpu_rng"])
         if self.device == "cuda" and progress["cuda_rng"] is not None:
             torch.cuda.set_rng_state(progress["cuda_rng"])
         self.report(f"going on after update {self.step}")
+
+    def _changes(self, checkpoint: Checkpoint) -> dict[str, tuple[Any, Any]]:
+        """Settings that were others when a checkpoint was written: (before, now) by name."""
+        before, now = checkpoint.facts["settings"], self._facts()["settings"]
+        return {name: (before[name], now[name]) for name in now if name in before and before[name] != now[name]}
 
     def go(self, show_progress: bool, stop_after_steps: int | None) -> Path:
         """Train to the end, or to where the caller wants a pause."""
@@ -251,7 +272,8 @@ class _Run:
         while True:
             for batch in self.batches.epoch(epoch, skip=number):
                 number += 1
-                yield _Place(epoch, number, batch.pinned() if self.device != "cpu" else batch)
+                epochs = epoch + number / self.batches.num_batches
+                yield _Place(epoch, number, epochs, batch.pinned() if self.device != "cpu" else batch)
             epoch, number = epoch + 1, 0
 
     def _update(self, batches: Iterator[_Place], bar: tqdm[Any]) -> None:
@@ -266,7 +288,7 @@ class _Run:
             max_steps=settings.max_steps,
         )
         places = [next(batches) for _ in range(settings.accumulate)]
-        self.epoch, self.batch_in_epoch = places[-1].epoch, places[-1].number
+        self.epoch, self.batch_in_epoch, self.epochs = places[-1].epoch, places[-1].number, places[-1].epochs
         nll = self.updater.update([place.batch for place in places], rate)
         self.step += 1
         tokens = sum(place.batch.num_target_tokens for place in places)
@@ -275,6 +297,7 @@ class _Run:
         self.pending = (tokens, nll)
         elapsed = time.monotonic() - began
         self.seconds += elapsed
+        self.running_seconds += elapsed
         bar.update()
         bar.set_postfix_str(f"{tokens / elapsed:.0f} tok/s, loss {loss:.3f}", refresh=False)
 
@@ -301,11 +324,11 @@ class _Run:
         self.transformer.eval()
         row: dict[str, float | None] = {
             "step": self.step,
-            "epoch": round(self.epoch + self.batch_in_epoch / max(1, self._batches_per_epoch()), 3),
+            "epoch": round(self.epochs, 3),
             "minutes": round(self.seconds / 60, 2),
             "learning_rate": self.updater.rate,
             "train_loss": self.running_nll / self.running_tokens if self.running_tokens else None,
-            "tokens_per_s": self.running_tokens / max(1e-9, self.seconds - self._seconds_at_last_row()),
+            "tokens_per_s": self.running_tokens / max(1e-9, self.running_seconds),
         }
         row.update(
             dev_scores(
@@ -317,7 +340,7 @@ class _Run:
                 DecodingPolicy.from_dict(self.imported.get("decoding", {})),
             )
         )
-        self.running_nll, self.running_tokens = 0.0, 0
+        self.running_nll, self.running_tokens, self.running_seconds = 0.0, 0, 0.0
         previous_best = max((_mean_bleu(earlier) for earlier in self.rows), default=-1.0)
         self.rows.append(row)
         self.transformer.train()
@@ -330,12 +353,6 @@ class _Run:
             self._save(BEST, with_progress=False)
         self._write_curve()
         give_back_freed_memory()
-
-    def _seconds_at_last_row(self) -> float:
-        return float(self.rows[-1]["minutes"] or 0) * 60 if self.rows else 0.0
-
-    def _batches_per_epoch(self) -> int:
-        return max(1, round(self.step * self.settings.accumulate / max(1e-9, self.epoch))) if self.epoch else 10**9
 
     def _out_of_patience(self) -> bool:
         if not self.settings.patience or len(self.rows) <= self.settings.patience:
@@ -383,6 +400,7 @@ class _Run:
                 "rows": self.rows,
                 "running_nll": self.running_nll,
                 "running_tokens": self.running_tokens,
+                "running_seconds": self.running_seconds,
                 "cpu_rng": torch.get_rng_state(),
                 "cuda_rng": torch.cuda.get_rng_state() if self.device == "cuda" else None,
             }
@@ -413,7 +431,7 @@ class _Run:
 
 def _mean_bleu(row: dict[str, float | None]) -> float:
     scores = [value for key, value in row.items() if key.startswith("bleu") and value is not None]
-    return sum(scores) / len(scores) if scores else -float(row["dev_loss"] or 0.0)
+    return sum(scores) / len(scores)
 
 
 def _check_origin(run_dir: Path, origin: dict[str, str] | None, init_from: Path | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -110,7 +110,7 @@ class TrainingSettings:
             direction and ``share_embeddings: false``.
         tokenizer: An existing SentencePiece model to use instead of learning one, relative to the config file.
         max_tokens_per_sentence: Longer training pairs are left out (and counted).
-        batch_tokens: Padded target tokens of one batch.
+        batch_tokens: Largest padded size of one batch: sentence pairs times tokens of the longest side.
         accumulate: Batches whose gradients are added up before one update.
         max_steps: Updates in all.
         optimizer: ``adamw``, or ``muon``, which takes steps of orthogonal matrices for the weights inside the layers
@@ -256,12 +256,18 @@ class TrainingSettings:
         if len(self.betas) != 2 or not all(isinstance(beta, (int, float)) and 0 <= beta < 1 for beta in self.betas):
             raise ConfigError(f"betas is {list(self.betas)}; it must hold two numbers of at least 0 and below 1.")
         if self.tokenizer_kind == "char" and (self.subword_sampling or self.target_subword_sampling):
-            raise ConfigError("subword_sampling is above 0, but tokenizer_kind char cuts a text in one way only.")
+            raise ConfigError(
+                "subword_sampling or target_subword_sampling is above 0, but tokenizer_kind char cuts a text in one "
+                "way only."
+            )
         if self.batch_tokens < self.max_tokens_per_sentence:
             raise ConfigError(
                 f"batch_tokens is {self.batch_tokens}, less than max_tokens_per_sentence "
                 f"{self.max_tokens_per_sentence}: the longest sentence would fit no batch."
             )
+        for name in ("source_vocab_size", "target_vocab_size"):
+            if name in self.model:
+                raise ConfigError(f"model has {name}; leave it out: the vocabulary decides, and vocab_size sets that.")
         # Refuse a wrong architecture now, not after the corpora were read.
         config = self.model_config(self.vocab_size)
         if self.separate_vocabularies and config.share_embeddings:
@@ -314,37 +320,42 @@ class TrainingSettings:
         Raises:
             ConfigError: A key is unknown or missing, or its value is wrong.
         """
-        known = {item.name for item in fields(cls)}
-        unknown = sorted(set(values) - known, key=str)
-        if unknown:
-            raise ConfigError(f"Unknown key {unknown[0]!r} in the configuration; the keys are {sorted(known)}.")
         values = dict(values)
-        try:
-            for name in ("languages", "pairs", "betas", "attribution"):
-                if name in values:
-                    values[name] = _listed(name, values[name])
-            values["train"] = tuple(
-                _corpus(corpus if isinstance(corpus, dict) else {"path": corpus})
-                for corpus in _listed("train", values.get("train", ()))
-            )
-            if isinstance(values.get("dev"), dict):
-                values["dev"] = GeneratedCorpus(**values["dev"])
-            if "augment" in values:
-                values["augment"] = _augmentation(values["augment"])
-            return cls(**values)
-        except TypeError as error:
-            raise ConfigError(f"The configuration is not complete: {error}.") from error
+        for name in ("languages", "pairs", "betas", "attribution"):
+            if name in values:
+                values[name] = _listed(name, values[name])
+        values["train"] = tuple(
+            _corpus("train", corpus if isinstance(corpus, dict) else {"path": corpus})
+            for corpus in _listed("train", values.get("train", ()))
+        )
+        if isinstance(values.get("dev"), dict):
+            values["dev"] = _corpus("dev", {"generate": None, **values["dev"]})
+        if "augment" in values:
+            if not isinstance(values["augment"], dict):
+                raise ConfigError(f"augment is {values['augment']!r}; it must be a mapping of names to shares.")
+            values["augment"] = Augmentation(**_of_fields("augment", Augmentation, values["augment"]))
+        return cls(**_of_fields("The configuration", cls, values))
 
 
-def _augmentation(values: Any) -> Augmentation:
-    known = [item.name for item in fields(Augmentation)]
-    if not isinstance(values, dict) or not set(values) <= set(known):
-        raise ConfigError(f"augment is {values!r}; it must be a mapping of some of {', '.join(known)} to shares.")
-    return Augmentation(**values)
+def _corpus(name: str, values: dict[str, Any]) -> CorpusSettings | GeneratedCorpus:
+    kind = GeneratedCorpus if "generate" in values else CorpusSettings
+    return kind(**_of_fields(f"A corpus of {name}", kind, values))
 
 
-def _corpus(values: dict[str, Any]) -> CorpusSettings | GeneratedCorpus:
-    return GeneratedCorpus(**values) if "generate" in values else CorpusSettings(**values)
+def _of_fields(whose: str, kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Values whose keys are fields of a class, and no field without a default is missing.
+
+    Raises:
+        ConfigError: A key is unknown or missing.
+    """
+    known = {item.name: item.default is MISSING and item.default_factory is MISSING for item in fields(kind)}
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"{whose} has the unknown key {key!r}; it can have {', '.join(known)}.")
+    for key, required in known.items():
+        if required and key not in values:
+            raise ConfigError(f"{whose} has no {key!r}, which it needs.")
+    return values
 
 
 def _listed(name: str, value: Any) -> tuple[Any, ...]:

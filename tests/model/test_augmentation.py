@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from model.errors import ConfigError
-from model.training.augmentation import Augmentation, made_up_name, rename
+from model.training.augmentation import Augmentation, made_up_name, rename, string_together
 
 SOURCE, TARGET = "Tom doesn't know Mary, does he?", "Tom kennt Maria nicht, oder?"
 
@@ -98,3 +98,13 @@ def test_shares_are_met() -> None:
 def test_shares_that_cannot_be_are_refused(shares: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         Augmentation(**shares)
+
+
+def test_shares_that_come_to_one_are_taken() -> None:
+    assert Augmentation(upper=0.05, lower=0.15, unpunctuated=0.4, typos=0.3, signs=0.1).bends_sentences  # 1 + 2e-16
+
+
+def test_sentences_in_a_row_keep_their_order_and_both_sides_their_form() -> None:
+    pairs = [("One.", "Eins."), ("Two?", "Zwei?"), ("Three!", "Drei!")]
+    found = {string_together(pairs, chance(seed)) for seed in range(20)}
+    assert found == {("One. Two? Three!", "Eins. Zwei? Drei!"), ("One, Two, Three.", "Eins, Zwei, Drei.")}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from model.errors import DataError
-from model.tokenizer import END_ID, PAD_ID, START_ID
+from model.errors import ConfigError, DataError
+from model.tokenizer import END_ID, PAD_ID, START_ID, learn_tokenizer
 from model.training.augmentation import Augmentation
 from model.training.batches import Batch, BatchMaker, made_ahead
 from tests.model.vocabulary import SENTENCES, TOKENIZER
@@ -63,12 +63,6 @@ def test_an_epoch_has_every_example_once(directions: list[tuple[str, str]]) -> N
     assert batches.num_too_long == len(directions) * len(PAIRS) - batches.num_examples > 0
 
 
-@pytest.mark.parametrize("batch_tokens", [20, 33, 80, 100_000])
-def test_no_batch_exceeds_its_budget(batch_tokens: int) -> None:
-    for batch in maker(batch_tokens=batch_tokens).epoch(0):
-        assert batch.source.size(0) * max(batch.source.size(1), batch.target.size(1) - 1) <= batch_tokens
-
-
 def test_like_long_sentences_stand_together() -> None:
     batches = list(maker(batch_tokens=400).epoch(0))
     real = sum(batch.num_target_tokens for batch in batches)
@@ -95,6 +89,14 @@ every_variety = pytest.mark.parametrize(
     ],
     ids=["plain", "varied", "joined"],
 )
+
+
+@every_variety
+@pytest.mark.parametrize("batch_tokens", [20, 33, 80, 100_000])
+def test_no_batch_exceeds_its_budget(options: dict[str, Any], batch_tokens: int) -> None:
+    for epoch in range(5):
+        for batch in maker(batch_tokens=batch_tokens, **options).epoch(epoch):
+            assert batch.source.size(0) * max(batch.source.size(1), batch.target.size(1) - 1) <= batch_tokens
 
 
 @every_variety
@@ -126,6 +128,13 @@ def test_random_cuts_change_the_pieces_of_a_source_and_nothing_else() -> None:
     assert Counter(target for _, target in varied) == Counter(target for _, target in plain)
 
 
+@pytest.mark.parametrize("side", ["subword_sampling", "target_subword_sampling"])
+def test_characters_are_not_cut_at_random(side: str) -> None:
+    letters = learn_tokenizer(SENTENCES, 300, ["de", "en"], kind="char")
+    with pytest.raises(ConfigError, match="a vocabulary of subwords"):
+        BatchMaker(PAIRS, ("en", "de"), BOTH, letters, batch_tokens=80, max_tokens=20, seed=3, **{side: 0.1})  # type: ignore[arg-type]
+
+
 def test_a_source_stays_whole_and_within_the_bound_however_it_is_cut() -> None:
     # At this bound some random cuts are too long, and are not taken.
     batches = maker(subword_sampling=1.0, max_tokens=12)
@@ -149,23 +158,47 @@ def test_what_is_done_to_both_sides_reaches_both() -> None:
 
 
 def test_joined_sentences_are_longer_fewer_and_go_one_way() -> None:
-    plain = list(maker(max_tokens=60).epoch(0))
-    joined = list(maker(max_tokens=60, augmentation=Augmentation(joined=1)).epoch(0))
-    assert sum(len(batch.source) for batch in joined) < sum(len(batch.source) for batch in plain)
-    for source, target in rows(joined):
-        assert max(len(source), len(target)) <= 60
+    pairs = [(sentence.lower(), sentence.upper()) for sentence in SENTENCES]
+
+    def of(share: float) -> Counter[Row]:
+        bends = Augmentation(joined=share)
+        return rows(
+            list(
+                BatchMaker(
+                    pairs, ("en", "de"), BOTH, TOKENIZER, batch_tokens=600, max_tokens=90, seed=3, augmentation=bends
+                ).epoch(0)
+            )
+        )
+
+    joined = of(1.0)
+    assert joined.total() < 0.7 * of(0.0).total()
+    to_german = TOKENIZER.encode("", "de")[0]
+    seen: Counter[str] = Counter()
+    for source, target in joined.elements():
+        assert max(len(source), len(target) - 1) <= 90
         assert source.count(END_ID) == target.count(END_ID) == 1
-    words = [
-        Counter(word.strip(",.!?") for row in rows(some).elements() for word in TOKENIZER.decode(row[0]).split())
-        for some in (plain, joined)
-    ]
-    assert words[0] == words[1]
+        words = [[word.strip(",.") for word in TOKENIZER.decode(side).split()] for side in (source, target)]
+        # Sentence by sentence the translation of its own, in its order, in the direction the row asks for.
+        assert words[1] == [word.upper() if source[0] == to_german else word.lower() for word in words[0]]
+        assert all(word.isupper() == (source[0] != to_german) for word in words[0])
+        seen.update(words[0])
+    assert seen == Counter(word.strip(".") for pair in pairs for side in pair for word in side.split())
+
+
+def test_joined_sentences_are_bent_as_the_epoch_wants_it() -> None:
+    both = Augmentation(joined=1, upper=1)
+    for source, target in rows(list(maker(max_tokens=90, batch_tokens=400, augmentation=both).epoch(0))):
+        assert TOKENIZER.decode(source).isupper()
+        assert TOKENIZER.decode(target).isupper()
 
 
 def test_joining_leaves_a_batch_that_has_no_room_as_it_was() -> None:
-    bound = max(len(row) for pair in rows(list(maker().epoch(0))) for row in pair)
+    """The longest sentences are as long as a sentence may be; two of them are one too many."""
+    bound = max(len(side) for row in expected_rows(BOTH) for side in (row[0], row[1][1:]))
+    longest = {row for row in expected_rows(BOTH) if bound in (len(row[0]), len(row[1]) - 1)}
     joined = rows(list(maker(max_tokens=bound, augmentation=Augmentation(joined=1)).epoch(0)))
-    assert max(len(side) for row in joined for side in row) == bound
+    assert longest <= joined.keys()
+    assert max(max(len(source), len(target) - 1) for source, target in joined) == bound
 
 
 def test_a_bound_no_sentence_meets_is_refused() -> None:

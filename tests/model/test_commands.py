@@ -241,6 +241,46 @@ def test_a_curve_is_drawn_again(toy_checkpoint: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["a/x.csv", "b/y.csv"], ["x", "y"]),
+        (["a/x.csv", "b/x.csv"], ["a", "b"]),
+        (["a/x.csv", "a/y.csv", "b/x.csv"], ["a/x.csv", "a/y.csv", "b/x.csv"]),
+    ],
+)
+def test_curves_are_told_from_one_another(files: list[str], names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr("model.commands.plot._read_curve", lambda path: [{"step": 1.0}])
+    monkeypatch.setattr("model.plots.learning_curves", lambda runs, out: drawn.extend(runs))
+    assert main(["plot", "curve", *files, files[0], "--out", "c.png"]) == 0
+    assert drawn == names
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["plot", "masks", "--out"],
+        ["attention", "red cat.", "--target", "de", "--out"],
+        ["evaluate", "--test", "t", "--json"],
+        ["stress", "--test", "t", "--json"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_folder_that_is_not_there_is_named_before_the_work(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*arguments, str(tmp_path / "nowhere" / "x.png")])
+    assert f"there is no folder '{tmp_path / 'nowhere'}'" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.png").mkdir()
+    assert main(["plot", "masks", "--out", str(tmp_path / "p.png")]) == 1
+    assert capsys.readouterr().err == f"error: {tmp_path / 'p.png'}: Is a directory\n"
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         (None, "cannot be read as a learning curve"),
@@ -296,6 +336,7 @@ def test_pictures_that_cannot_be_drawn_are_refused(
     ("arguments", "said"),
     [
         (["train", "--config", "nowhere.yaml"], "nowhere.yaml cannot be read"),
+        (["train", "--config", "nowhere.yaml", "--stop-after", "0"], "--stop-after is 0; it must be at least 1"),
         (["export", "--checkpoint", "nowhere.pt", "--out", "x.pt"], "There is no checkpoint at nowhere.pt"),
         (["inspect", "nowhere.pt"], "There is no file nowhere.pt"),
         (["translate", "--model", "nowhere.pt"], "There is no file nowhere.pt"),

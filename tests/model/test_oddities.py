@@ -54,6 +54,21 @@ def test_other_names_are_on_both_sides() -> None:
         assert "Tom" not in one.text and "Tom" not in (one.reference or "")
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "fits"),
+    [
+        ("Tom's dog sleeps.", "Toms Hund schläft.", False),
+        ("Tom slept.", "Tom sah, wie Tom schlief.", False),
+        ("Tom slept.", "Tom und Maria schliefen.", False),
+        ("Tomorrow Tom sleeps.", "Morgen schläft Tom.", True),
+    ],
+)
+def test_names_are_replaced_where_both_sides_have_the_same_ones(source: str, target: str, fits: bool) -> None:
+    found = [one for one in make_odd_inputs([(source, target)], 60) if one.oddity.name == "other names"]
+    assert bool(found) == fits
+    assert all("Tom " not in one.text and "Tom" not in (one.reference or "") for one in found)
+
+
 def test_numbers_are_asked_to_be_kept() -> None:
     for one in of_kind("numbers"):
         assert one.reference is None

@@ -46,11 +46,11 @@ def sines_overwritten(patch: pytest.MonkeyPatch) -> None:
 
 
 def denominator_slips(patch: pytest.MonkeyPatch) -> None:
-    """``p / 10000 ** (2 * i) / d`` for ``p / 10000 ** (2 * i / d)``."""
+    """``p / (10000 ** (2 * i) / d)`` for ``p / 10000 ** (2 * i / d)``."""
 
     def table(layout: str, num_positions: int, d_model: int) -> Tensor:
         place = torch.arange(num_positions, dtype=torch.float64).unsqueeze(1)
-        angle = place / 10000 ** torch.arange(0, d_model, 2, dtype=torch.float64) / d_model
+        angle = place / (10000 ** torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
         return torch.stack([angle.sin(), angle.cos()], dim=2).flatten(1).float()
 
     patch.setattr(test_embeddings, "position_table", table)
@@ -90,11 +90,59 @@ def norm_shared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EncoderLayer, "__init__", mistaken)
 
 
+def another_norm_used(patch: pytest.MonkeyPatch) -> None:
+    """Three norms are made in the constructor, and the forward pass uses the second one twice."""
+
+    def after_target(self: DecoderLayer, x: Tensor, key: Tensor, value: Tensor, may_attend_memory: Tensor) -> Tensor:
+        x = self.cross_attention_norm(x + self.cross_attention(x, key, value, may_attend_memory))
+        found: Tensor = self.cross_attention_norm(x + self.feed_forward(x))
+        return found
+
+    patch.setattr(DecoderLayer, "_after_target", after_target)
+
+
+def activation_thrown_away(patch: pytest.MonkeyPatch) -> None:
+    """``relu = F.relu(self.wide(x))``, and then something else goes into the second projection."""
+    patch.setattr(layers.FeedForward, "forward", lambda self, x: self.narrow(self.wide(x)))
+
+
+def one_position_for_all(patch: pytest.MonkeyPatch) -> None:
+    """``table[length]`` for ``table[:length]``: every token of a sequence gets the same place."""
+
+    def forward(self: Embedding, token_ids: Tensor, positions: Tensor) -> Tensor:
+        found: Tensor = self.norm(self.tokens(token_ids) * self.scale + self.positions[positions.max()])
+        return found
+
+    patch.setattr(Embedding, "forward", forward)
+
+
+def projection_without_use(patch: pytest.MonkeyPatch) -> None:
+    """Four projections are made for query, key, value and output, and the output goes through a fifth."""
+    make = EncoderLayer.__init__
+
+    def mistaken(self: EncoderLayer, *arguments: Any) -> None:
+        make(self, *arguments)
+        self.spare = nn.Linear(8, 8)
+
+    patch.setattr(EncoderLayer, "__init__", mistaken)
+
+
+def padding_mask_for_the_causal_one(patch: pytest.MonkeyPatch) -> None:
+    """The target's mask hides padding and nothing else: in training every position sees its answer."""
+
+    def mask(length: int, device: torch.device) -> Tensor:
+        return torch.ones(length, length, dtype=torch.bool, device=device)
+
+    for module in (masks, transformer, test_masks):
+        patch.setattr(module, "causal_mask", mask)
+
+
 def mask_of_another_size(patch: pytest.MonkeyPatch) -> None:
-    """A causal mask for the longest sequence there can be, not for the one at hand."""
+    """A causal mask as large as the model is wide, whatever the length of the sequence."""
 
     def mask(_: int, device: torch.device) -> Tensor:
-        return torch.ones(40, 40, dtype=torch.bool, device=device).tril()
+        width = small_config().d_model
+        return torch.ones(width, width, dtype=torch.bool, device=device).tril()
 
     for module in (masks, transformer, test_masks):
         patch.setattr(module, "causal_mask", mask)
@@ -125,9 +173,15 @@ def dropout_made_inside(patch: pytest.MonkeyPatch) -> None:
         (norm_slips, lambda: test_layers.test_an_encoder_layer_is_torchs("pre", "relu")),
         (norm_slips, lambda: test_layers.test_a_decoder_layer_is_torchs("post", "relu")),
         (norm_shared, test_every_sub_layer_has_a_norm_of_its_own),
+        (another_norm_used, lambda: test_layers.test_a_decoder_layer_is_torchs("post", "relu")),
+        (activation_thrown_away, lambda: test_layers.test_an_encoder_layer_is_torchs("pre", "relu")),
+        (projection_without_use, lambda: test_transformer.test_every_parameter_learns("pre")),
+        (padding_mask_for_the_causal_one, test_masks.test_each_position_sees_itself_and_the_past),
+        (padding_mask_for_the_causal_one, test_transformer.test_no_position_sees_what_comes_after_it),
         (mask_of_another_size, test_masks.test_each_position_sees_itself_and_the_past),
         (mask_of_another_size, test_transformer.test_no_position_sees_what_comes_after_it),
         (positions_unsliced, test_embeddings.test_a_token_is_scaled_and_its_place_added),
+        (one_position_for_all, test_embeddings.test_a_token_is_scaled_and_its_place_added),
         (dropout_made_inside, test_layers.test_layers_drop_in_training_and_not_in_evaluation),
     ],
 )

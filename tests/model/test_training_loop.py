@@ -69,7 +69,7 @@ def test_a_run_that_was_interrupted_ends_where_the_uninterrupted_one_ends(tmp_pa
     for name, value in weights_of(whole).items():
         torch.testing.assert_close(weights_of(parts)[name], value, atol=1e-6, rtol=0)
     for one, other in zip(curve_of(tmp_path / "whole"), curve_of(tmp_path / "parts"), strict=True):
-        for column in ("train_loss", "dev_loss", "bleu_en-de", "bleu_de-en", "learning_rate"):
+        for column in ("epoch", "train_loss", "dev_loss", "bleu_en-de", "bleu_de-en", "learning_rate"):
             assert float(one[column]) == pytest.approx(float(other[column]), abs=1e-6)
 
 
@@ -88,6 +88,13 @@ def test_a_run_leaves_a_curve_and_its_checkpoints(tmp_path: Path) -> None:
     facts = load_checkpoint(averaged).facts
     assert facts["licence"] == "CC0"
     assert len(facts["dev_sample"]) == 6
+
+
+def test_the_curve_counts_the_passes_over_the_text(tmp_path: Path) -> None:
+    run(settings(tmp_path, batch_tokens=100_000, max_steps=3, cooldown_steps=0, evaluate_every=1), tmp_path, "whole")
+    assert [row["epoch"] for row in curve_of(tmp_path / "whole")] == ["1.0", "2.0", "3.0"]
+    run(settings(tmp_path, max_steps=1, cooldown_steps=0, evaluate_every=1), tmp_path, "part")
+    assert 0 < float(curve_of(tmp_path / "part")[0]["epoch"]) < 1
 
 
 def test_gradients_of_small_batches_add_up_to_those_of_a_large_one(
@@ -142,6 +149,31 @@ def test_another_architecture_does_not_go_on_with_a_run(tmp_path: Path) -> None:
     run(told, tmp_path, stop_after_steps=2)
     with pytest.raises(ConfigError, match="another architecture"):
         run(replace(told, model={**told.model, "d_ff": 96}), tmp_path)
+
+
+def test_another_vocabulary_does_not_go_on_with_a_run(tmp_path: Path) -> None:
+    told = settings(tmp_path)
+    run(told, tmp_path, stop_after_steps=2)
+    with pytest.raises(ConfigError, match=r"vocab_size is 310, but .* began with 300"):
+        run(replace(told, vocab_size=310), tmp_path)
+
+
+def test_what_is_changed_in_a_run_that_goes_on_is_said(tmp_path: Path) -> None:
+    news: list[str] = []
+    told = settings(tmp_path)
+    run(told, tmp_path, stop_after_steps=2)
+    train(
+        replace(told, max_steps=4, label_smoothing=0.2), tmp_path, tmp_path / "run", report=news.append,
+        show_progress=False, stop_after_steps=1,
+    )  # fmt: skip
+    assert "max_steps was 12 and is 4 from here on" in news
+    assert "label_smoothing was 0.1 and is 0.2 from here on" in news
+    news.clear()
+    train(
+        replace(told, max_steps=4, label_smoothing=0.2), tmp_path, tmp_path / "run", report=news.append,
+        show_progress=False,
+    )  # fmt: skip
+    assert not any("from here on" in line for line in news)
 
 
 def test_a_vocabulary_the_text_does_not_allow_is_refused_with_the_largest_that_it_does(tmp_path: Path) -> None:
