@@ -17,8 +17,10 @@ from model.commands.models import (
     decoding_options,
     load_translator,
     output_file,
+    say,
     with_progress,
 )
+from model.errors import DataError
 
 HELP = "score a translator on a test set (sacreBLEU, chrF)"
 EPILOG = """\
@@ -50,6 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also print BLEU of the lower-cased, tokenised texts (lowercase=True, tokenize=13a), the published metric "
         "of Multi30k; a model's capitals then count for nothing",
     )
+    parser.add_argument(
+        "--unseen",
+        type=Path,
+        metavar="BASE",
+        help="leave out pairs of which a side is in this training text, whatever its case and punctuation",
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N sentences")
     parser.add_argument("--json", type=output_file, metavar="FILE", help="also write the scores there")
     parser.add_argument("--save", type=Path, metavar="DIR", help="also write the translations there")
@@ -58,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Translate the test sets and print their scores."""
-    from model.training.corpus import read_parallel
+    from model.training.corpus import read_parallel, unseen
     from model.training.evaluation import score
 
     options = decoding_options(arguments)
@@ -69,7 +77,14 @@ def run(arguments: argparse.Namespace) -> int:
     for base in arguments.test:
         for source, target in pairs:
             pair = f"{source}-{target}"
-            lines = read_parallel(base, (source, target))[: arguments.limit]
+            lines = all_lines = read_parallel(base, (source, target))
+            if arguments.unseen:
+                lines = unseen(all_lines, read_parallel(arguments.unseen, (source, target)))
+                say(f"{len(all_lines) - len(lines)} of {len(all_lines)} pairs have a side in {arguments.unseen.name}")
+                if not lines:
+                    raise DataError(f"Nothing of {base} is left without {arguments.unseen}.")
+            left_out = len(all_lines) - len(lines)
+            lines = lines[: arguments.limit]
             began = time.monotonic()
             translations = translator.translate(
                 [line[0] for line in lines],
@@ -90,6 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "beam_size": options.width,
                 "precision": translator.manifest.precision,
                 "shortlist": arguments.shortlist,
+                "left_out": left_out,
                 "seconds": round(elapsed, 1),
             }
             print(

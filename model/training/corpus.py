@@ -22,6 +22,7 @@ _SPACE_BEFORE = re.compile(r" +([.,;:!?%)\]}»”’…])")
 _SPACE_AFTER = re.compile(r"([(\[{«„“‘$£€#]) +")
 _APOSTROPHE = re.compile(r" ?(['’]) ?(s|t|re|ve|ll|d|m)\b")
 _PAIRED_QUOTES = re.compile(r'(") +([^"]*?) +(")')
+_WORD = re.compile(r"\w+")
 _HYPHEN = re.compile(r"(?<=\w) @-@ (?=\w)")
 
 
@@ -140,6 +141,21 @@ def spread(pairs: Sequence[Pair], number: int) -> list[Pair]:
     """At most ``number`` pairs, evenly from beginning to end and in their order: files are often sorted."""
     number = min(number, len(pairs))
     return [pairs[place * len(pairs) // number] for place in range(number)]
+
+
+def unseen(pairs: Iterable[Pair], known: Iterable[Pair]) -> list[Pair]:
+    """The pairs of which neither side is in a text, whatever the case and the punctuation.
+
+    Args:
+        pairs: What is to be tested on.
+        known: What was trained on, languages in the same order.
+    """
+    sides = [{_words(side) for side in one} for one in zip(*known, strict=True)] or [set(), set()]
+    return [pair for pair in pairs if not any(_words(side) in seen for side, seen in zip(pair, sides, strict=True))]
+
+
+def _words(sentence: str) -> str:
+    return " ".join(_WORD.findall(sentence.lower()))
 
 
 def load_training_pairs(

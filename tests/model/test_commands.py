@@ -104,6 +104,27 @@ def test_scores_are_printed_with_signatures_and_written_as_json(
     assert len(read_lines(tmp_path / "out" / "dev.en-de.de")) == 10
 
 
+def test_what_was_trained_on_can_be_left_out_of_a_test(
+    toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for language in ("en", "de"):
+        lines = read_lines(toy_checkpoint.parents[1] / f"dev.{language}")[:4]
+        (tmp_path / f"test.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        known = [lines[0].upper(), "else"] if language == "en" else ["anders", lines[1].rstrip(".")]
+        (tmp_path / f"known.{language}").write_text("\n".join(known) + "\n", encoding="utf-8")
+        (tmp_path / f"all.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    asked = ["evaluate", "--model", str(toy_checkpoint), "--device", "cpu", "--test", str(tmp_path / "test")]
+    scores = tmp_path / "s.json"
+    assert main([*asked, "--unseen", str(tmp_path / "known"), "--json", str(scores)]) == 0
+    found = json.loads(scores.read_text())["test"]
+    assert {pair: (of["num_sentences"], of["left_out"]) for pair, of in found.items()} == {
+        "en-de": (2, 2),
+        "de-en": (2, 2),
+    }
+    assert main([*asked, "--unseen", str(tmp_path / "all")]) == 1
+    assert "is left without" in capsys.readouterr().err
+
+
 def test_capitals_count_for_nothing_where_that_is_asked_for(
     toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

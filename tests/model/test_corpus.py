@@ -23,6 +23,7 @@ from model.training.corpus import (
     read_lines,
     read_parallel,
     spread,
+    unseen,
 )
 from model.training.settings import CorpusSettings, GeneratedCorpus
 
@@ -241,6 +242,13 @@ def test_of_a_large_corpus_some_sentences_can_be_drawn(tmp_path: Path) -> None:
     assert drawn(10) != [(f"en {number}", f"de {number}") for number in range(10)]
     assert all(english[3:] == german[3:] for english, german in drawn(10))
     assert len(drawn(1000)) == 100
+
+
+def test_a_pair_is_unseen_if_neither_side_is_in_the_text() -> None:
+    known = [("Good morning!", "Guten Morgen!"), ("Yes.", "Ja.")]
+    asked = [("good morning", "Moin"), ("Morning", "guten morgen."), ("Ja", "Yes"), ("Good", "Gut")]
+    assert unseen(asked, known) == [("Ja", "Yes"), ("Good", "Gut")]
+    assert unseen(asked, []) == asked
 
 
 @pytest.mark.parametrize(
