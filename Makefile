@@ -18,7 +18,7 @@ CODE := $(wildcard app model scripts benchmarks tests)
 # Benchmarks that ran at the same time would measure each other.
 .NOTPARALLEL:
 .PHONY: help venv serve test test-slow test-gpu check format train evaluate \
-	bench bench-engines bench-load bench-growth bench-import docker clean
+	bench bench-engines bench-load bench-growth bench-training bench-import docker clean
 
 help:  ## this list
 	@echo "make serve, then open http://localhost:8000/docs"
@@ -87,6 +87,9 @@ bench-load: $(VENV)/develop-$(TORCH).stamp  ## the service under load, beside th
 
 bench-growth: $(VENV)/develop-$(TORCH).stamp  ## cost as sentences, beam and crowd grow
 	$(BIN)/python -m benchmarks.growth --out $(RESULTS) $(BENCH)
+
+bench-training: $(VENV)/develop-$(TORCH).stamp  ## training, beside a loop around torch.nn.Transformer
+	$(BIN)/python -m benchmarks.training --out $(RESULTS) $(if $(wildcard $(DATA)/train/tatoeba.*),--text $(DATA)/train/tatoeba) $(BENCH)
 
 bench-import: $(VENV)/develop-$(TORCH).stamp  ## import a random checkpoint of OPUS-MT's size; compare with transformers
 	$(BIN)/python benchmarks/importing.py --text $(TEST_SET).en --train $(DATA)/train/tatoeba
