@@ -73,13 +73,14 @@ def run(arguments: argparse.Namespace) -> int:
     translator = load_translator(arguments)
     pairs = chosen_pairs(arguments.pair, translator.manifest.directions)
     with_shortlist = ", shortlist" if arguments.shortlist else ""
+    known = {pair: read_parallel(arguments.unseen, pair) for pair in pairs} if arguments.unseen else {}
     results: dict[str, dict[str, Any]] = {}
     for base in arguments.test:
         for source, target in pairs:
             pair = f"{source}-{target}"
             lines = all_lines = read_parallel(base, (source, target))
-            if arguments.unseen:
-                lines = unseen(all_lines, read_parallel(arguments.unseen, (source, target)))
+            if known:
+                lines = unseen(all_lines, known[source, target])
                 say(f"{len(all_lines) - len(lines)} of {len(all_lines)} pairs have a side in {arguments.unseen.name}")
                 if not lines:
                     raise DataError(f"Nothing of {base} is left without {arguments.unseen}.")

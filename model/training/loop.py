@@ -238,7 +238,7 @@ class _Run:
 
     def _changes(self, checkpoint: Checkpoint) -> dict[str, tuple[Any, Any]]:
         """Settings that were others when a checkpoint was written: (before, now) by name."""
-        before, now = checkpoint.facts["settings"], self._facts()["settings"]
+        before, now = checkpoint.facts["settings"], self._told()
         return {name: (before[name], now[name]) for name in now if name in before and before[name] != now[name]}
 
     def go(self, show_progress: bool, stop_after_steps: int | None) -> Path:
@@ -371,16 +371,21 @@ class _Run:
         unfinished.replace(self.run_dir / CURVE)
         learning_curve(self.rows, self.run_dir / "curve.png")
 
+    def _told(self) -> dict[str, Any]:
+        """The settings, and the model the run started from, as checkpoints hold them."""
+        # Through JSON, so that the file holds plain lists and numbers and nothing that needs unpickling.
+        told: dict[str, Any] = json.loads(
+            json.dumps({**self.settings.to_dict(), **({ORIGIN: self.origin} if self.origin else {})})
+        )
+        return told
+
     def _facts(self) -> dict[str, Any]:
         return {
             "name": self.settings.name,
             "pairs": self.settings.direction_pairs,
             "licence": self.settings.licence,
             "attribution": list(self.settings.attribution),
-            # Through JSON, so that the file holds plain lists and numbers and nothing that needs unpickling.
-            "settings": json.loads(
-                json.dumps({**self.settings.to_dict(), **({ORIGIN: self.origin} if self.origin else {})})
-            ),
+            "settings": self._told(),
             "step": self.step,
             "epoch": self.epoch,
             **self.imported,

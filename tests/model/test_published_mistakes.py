@@ -127,14 +127,18 @@ def projection_without_use(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EncoderLayer, "__init__", mistaken)
 
 
+def _replace_causal_mask(patch: pytest.MonkeyPatch, mask: Callable[[int, torch.device], Tensor]) -> None:
+    for module in (masks, transformer, test_masks):
+        patch.setattr(module, "causal_mask", mask)
+
+
 def padding_mask_for_the_causal_one(patch: pytest.MonkeyPatch) -> None:
     """The target's mask hides padding and nothing else: in training every position sees its answer."""
 
     def mask(length: int, device: torch.device) -> Tensor:
         return torch.ones(length, length, dtype=torch.bool, device=device)
 
-    for module in (masks, transformer, test_masks):
-        patch.setattr(module, "causal_mask", mask)
+    _replace_causal_mask(patch, mask)
 
 
 def mask_of_another_size(patch: pytest.MonkeyPatch) -> None:
@@ -144,8 +148,7 @@ def mask_of_another_size(patch: pytest.MonkeyPatch) -> None:
         width = small_config().d_model
         return torch.ones(width, width, dtype=torch.bool, device=device).tril()
 
-    for module in (masks, transformer, test_masks):
-        patch.setattr(module, "causal_mask", mask)
+    _replace_causal_mask(patch, mask)
 
 
 def positions_unsliced(patch: pytest.MonkeyPatch) -> None:

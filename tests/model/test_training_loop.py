@@ -4,6 +4,7 @@ import csv
 import hashlib
 import math
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +39,7 @@ def run(
     name: str = "run",
     stop_after_steps: int | None = None,
     init_from: Path | None = None,
+    report: Callable[[str], None] = lambda line: None,
 ) -> Path:
     return train(
         told,
@@ -46,7 +48,7 @@ def run(
         init_from=init_from,
         show_progress=False,
         stop_after_steps=stop_after_steps,
-        report=lambda line: None,
+        report=report,
     )
 
 
@@ -162,17 +164,12 @@ def test_what_is_changed_in_a_run_that_goes_on_is_said(tmp_path: Path) -> None:
     news: list[str] = []
     told = settings(tmp_path)
     run(told, tmp_path, stop_after_steps=2)
-    train(
-        replace(told, max_steps=4, label_smoothing=0.2), tmp_path, tmp_path / "run", report=news.append,
-        show_progress=False, stop_after_steps=1,
-    )  # fmt: skip
+    changed = replace(told, max_steps=4, label_smoothing=0.2)
+    run(changed, tmp_path, stop_after_steps=1, report=news.append)
     assert "max_steps was 12 and is 4 from here on" in news
     assert "label_smoothing was 0.1 and is 0.2 from here on" in news
     news.clear()
-    train(
-        replace(told, max_steps=4, label_smoothing=0.2), tmp_path, tmp_path / "run", report=news.append,
-        show_progress=False,
-    )  # fmt: skip
+    run(changed, tmp_path, report=news.append)
     assert not any("from here on" in line for line in news)
 
 
