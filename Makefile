@@ -72,7 +72,7 @@ format: $(VENV)/develop-$(TORCH).stamp  ## bring the code into its format
 	$(BIN)/python -m ruff check --fix .
 
 train: $(VENV)/serve-$(TORCH).stamp  ## train the translator that ships (hours; goes on where it stopped)
-	$(BIN)/python -m model train --config configs/verso-en-de.yaml --data $(DATA)
+	PYTHON=$(BIN)/python scripts/train_shipped.sh $(DATA)
 
 evaluate: $(VENV)/serve-$(TORCH).stamp  ## score the translator that ships
 	$(BIN)/python -m model evaluate --test $(TEST_SET)

@@ -37,6 +37,7 @@ from app.settings import Settings
 from app.translation_cache import TranslationCache
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import EmptySource, ModelError
+from model.repetition import guarded
 from model.threads import usable_threads
 
 logger = logging.getLogger("app.service")
@@ -386,8 +387,29 @@ class TranslationService:
             # Trying again would never help, so this is no full queue.
             raise LimitExceeded("text", len(sources), self._settings.queue_sentences, "sentences in one request")
         outcomes, queue_s = await self._bridge.decode(sources, options, timeout)
+        await self._try_again(jobs, sources, outcomes, options, timeout)
         by_text = iter(outcomes)
         return [[next(by_text) for _ in job.text.segments] for job in jobs], queue_s
+
+    async def _try_again(
+        self,
+        jobs: Sequence[Job],
+        sources: Sequence[SourceSentence],
+        outcomes: list[Hypothesis | Exception],
+        options: DecodingOptions,
+        timeout: asyncio.Timeout,
+    ) -> None:
+        """Replace answers that say the same over and over, where the model wants that."""
+        sentences = [(job, segment) for job in jobs for segment in job.text.segments]
+        places = [
+            place
+            for place, ((job, segment), outcome) in enumerate(zip(sentences, outcomes, strict=True))
+            if isinstance(outcome, Hypothesis) and job.translator.is_to_retry(job.text, segment, outcome, options)
+        ]
+        if places:
+            second, _ = await self._bridge.decode([sources[place] for place in places], guarded(options), timeout)
+            for place, outcome in zip(places, second, strict=True):
+                outcomes[place] = outcome
 
     async def _align(
         self,

@@ -55,6 +55,8 @@ class Manifest:
         scores: Corpus scores with their signatures, by test set and direction.
         precision_report: How far this precision is from float32, measured at export.
         shortlist: How its vocabulary shortlist was learned; empty where it has none.
+        fold_capitals: Whether sentences in capitals are translated in small letters (:mod:`model.capitals`).
+        retry_loops: Whether answers that loop are decoded a second time (:mod:`model.repetition`).
         format: Marks our bundles among TorchScript archives.
         format_version: Of this layout.
     """
@@ -74,6 +76,8 @@ class Manifest:
     scores: dict[str, Any] = field(default_factory=dict)
     precision_report: dict[str, Any] = field(default_factory=dict)
     shortlist: dict[str, Any] = field(default_factory=dict)
+    fold_capitals: bool = False
+    retry_loops: bool = False
     format: str = FORMAT
     format_version: int = FORMAT_VERSION
 
@@ -101,6 +105,8 @@ class Manifest:
             decoding=facts.get("decoding", {}),
             training={**settings, "steps": facts.get("step")},
             scores=facts.get("scores", {}),
+            fold_capitals=settings.get("fold_capitals", False),
+            retry_loops=settings.get("retry_loops", False),
         )
 
     @property

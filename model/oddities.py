@@ -17,10 +17,6 @@ from dataclasses import dataclass
 Pair = tuple[str, str]
 """A sentence and its translation."""
 
-LOOP_REPEATS = 4
-"""So often a stretch of words stands in a row before it is called a loop."""
-
-_LONGEST_STRETCH = 6
 _NAMES = (
     "Ayşe",
     "Björn",
@@ -109,16 +105,6 @@ def make_odd_inputs(pairs: Sequence[Pair], number: int, seed: int = 1) -> list[O
     return found
 
 
-def loops(text: str, source: str = "") -> bool:
-    """Whether a stretch of up to six words stands in a row :data:`LOOP_REPEATS` times, and not in the source too.
-
-    Args:
-        text: A translation.
-        source: What it translates.
-    """
-    return _has_loop(text) and not _has_loop(source)
-
-
 def is_empty(text: str, source: str) -> bool:
     """Whether nothing became of a source that has letters or digits."""
     return not _WORD.search(text) and _WORD.search(source) is not None
@@ -127,17 +113,6 @@ def is_empty(text: str, source: str) -> bool:
 def share_kept(odd: OddInput, translation: str) -> tuple[int, int]:
     """How much of what was put in is still there: (found, put in)."""
     return sum(part in translation for part in odd.kept), len(odd.kept)
-
-
-def _has_loop(text: str) -> bool:
-    words = _WORD.findall(text.lower()) or text.split()
-    for size in range(1, _LONGEST_STRETCH + 1):
-        in_a_row = 0
-        for place in range(size, len(words)):
-            in_a_row = in_a_row + 1 if words[place] == words[place - size] else 0
-            if in_a_row == size * (LOOP_REPEATS - 1):
-                return True
-    return False
 
 
 def _put_in(oddity: Oddity, text: str) -> tuple[str, ...]:

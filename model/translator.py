@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from model.bundle import Bundle, Manifest, load_bundle
+from model.capitals import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
 from model.config import ModelConfig
 from model.decoding.batch import Progress, decode_in_order
 from model.decoding.cohort import Cohort
@@ -31,6 +32,7 @@ from model.languages import closest, plain_code
 from model.native.cohort import NativeCohort
 from model.native.packed import make_native_model
 from model.padding import pad
+from model.repetition import guarded, loops, may_loop
 from model.segmentation import Segment, join_text, split_text
 from model.threads import available_threads
 from model.tokenizer import Span
@@ -47,11 +49,13 @@ class PreparedSegment:
         start: Where it begins in the text, in characters.
         end: Where it ends.
         token_ids: Its tokens, language marker and end token included, ready for a cohort.
+        in_capitals: Whether it stood in capitals, was read in small letters, and its answer is to be in capitals.
     """
 
     start: int
     end: int
     token_ids: list[int]
+    in_capitals: bool = False
 
 
 @dataclass(frozen=True)
@@ -290,17 +294,23 @@ class Translator:
         """
         pair = self.resolve_pair(source, target)
         prepared = [self.prepare(text, *pair) for text in texts]
-        hypotheses = iter(
-            self._decode(
-                [segment.token_ids for text in prepared for segment in text.segments],
-                [text.target_prefix for text in prepared for _ in text.segments],
-                options,
-                progress,
-            )
-        )
+        sentences = [(text, segment) for text in prepared for segment in text.segments]
+
+        def decode(
+            chosen: Sequence[tuple[PreparedText, PreparedSegment]], options: DecodingOptions, progress: Progress
+        ) -> list[Hypothesis]:
+            sources = [segment.token_ids for _, segment in chosen]
+            return self._decode(sources, [text.target_prefix for text, _ in chosen], options, progress)
+
+        hypotheses = decode(sentences, options, progress)
+        looping = [place for place, one in enumerate(sentences) if self.is_to_retry(*one, hypotheses[place], options)]
+        second = decode([sentences[place] for place in looping], guarded(options), lambda outcomes, total: outcomes)
+        for place, hypothesis in zip(looping, second, strict=True):
+            hypotheses[place] = hypothesis
+        by_sentence = iter(hypotheses)
         translations: list[Translation] = []
         for text in prepared:
-            own = [next(hypotheses) for _ in text.segments]
+            own = [next(by_sentence) for _ in text.segments]
             weights = self.align(text, own) if return_alignment else None
             translations.append(self.complete(text, own, weights))
         return translations
@@ -352,7 +362,7 @@ class Translator:
         encoded: dict[str, list[int]] = {}
 
         def fits(part: str) -> bool:
-            ids = self._tokenizer.encode(part, target, source)
+            ids = self._tokenizer.encode(self._as_read(part), target, source)
             if len(ids) > self.manifest.max_source_tokens:
                 return False
             encoded[part] = ids  # what fits is what will be decoded, mostly
@@ -363,11 +373,25 @@ class Translator:
             part = text[segment.start : segment.end]
             # Numbers, rules and emoji on their own say the same in every language.
             if any(character.isalpha() for character in part):
-                ids = encoded[part] if part in encoded else self._tokenizer.encode(part, target, source)
-                segments.append(PreparedSegment(segment.start, segment.end, ids))
+                if part not in encoded:
+                    encoded[part] = self._tokenizer.encode(self._as_read(part), target, source)
+                segments.append(PreparedSegment(segment.start, segment.end, encoded[part], self._folds(part)))
         num_markers = len(self._tokenizer.encode("", target, source))
         prefix = self._tokenizer.target_prefix(target)
         return PreparedText(text, source, target, tuple(segments), num_markers, prefix)
+
+    def is_to_retry(
+        self, prepared: PreparedText, segment: PreparedSegment, hypothesis: Hypothesis, options: DecodingOptions
+    ) -> bool:
+        """Whether a sentence is to be decoded once more with a guard, because its answer loops. Runs no model.
+
+        Args:
+            prepared: The text.
+            segment: The sentence.
+            hypothesis: Its answer.
+            options: How it was decoded.
+        """
+        return self._loops(prepared.text[segment.start : segment.end], hypothesis, options)
 
     def complete(
         self, prepared: PreparedText, hypotheses: Sequence[Hypothesis], weights: Sequence[Tensor] | None = None
@@ -382,8 +406,14 @@ class Translator:
         segments = [Segment(segment.start, segment.end) for segment in prepared.segments]
 
         def join(chosen: Sequence[Hypothesis]) -> Alternative:
+            answers = [self._tokenizer.decode(hypothesis.token_ids) for hypothesis in chosen]
             text = join_text(
-                prepared.text, segments, [self._tokenizer.decode(hypothesis.token_ids) for hypothesis in chosen]
+                prepared.text,
+                segments,
+                [
+                    in_capitals(answer) if segment.in_capitals else answer
+                    for segment, answer in zip(prepared.segments, answers, strict=True)
+                ],
             )
             cut = any(hypothesis.finish_reason == "length" for hypothesis in chosen)
             return Alternative(text, _mean_score(chosen), "length" if cut else "stop")
@@ -460,25 +490,29 @@ class Translator:
         sentences = split_text(stripped, plain_code(pair[0]), lambda part: True)
         if len(sentences) > 1:
             raise SeveralSentences(len(sentences))
-        source_ids = self._tokenizer.encode(stripped, pair[1], pair[0])
+        source_ids = self._tokenizer.encode(self._as_read(stripped), pair[1], pair[0])
         prefix = self._tokenizer.target_prefix(pair[1])
         if len(source_ids) > self.manifest.max_source_tokens:
             raise SourceTooLong(len(source_ids), self.manifest.max_source_tokens)
         if target_text is None:
-            (hypothesis,) = self.translate_tokens([source_ids], replace(options, num_hypotheses=1), pair[1])
+            options = replace(options, num_hypotheses=1)
+            (hypothesis,) = self.translate_tokens([source_ids], options, pair[1])
+            if self._loops(stripped, hypothesis, options):
+                (hypothesis,) = self.translate_tokens([source_ids], guarded(options), pair[1])
             closing = [self._tokenizer.end_id] if hypothesis.finish_reason == "stop" else []
             target_ids = [*prefix, *hypothesis.token_ids, *closing]
         else:
-            target_ids = [*prefix, *self._tokenizer.encode_target(target_text.strip())]
+            target_ids = [*prefix, *self._tokenizer.encode_target(self._as_read(target_text.strip()))]
         if len(target_ids) > self.manifest.max_target_tokens:
             raise TargetTooLong(len(target_ids), self.manifest.max_target_tokens)
         inputs = [self._tokenizer.start_id, *target_ids[:-1]]
         encoder, decoder, cross = self._attend([source_ids], [inputs])
+        translation = self._tokenizer.decode(target_ids) if target_text is None else target_text.strip()
         return Attention(
             source_tokens=self._tokenizer.pieces(source_ids),
             target_tokens=self._tokenizer.target_pieces(target_ids),
             decoder_input_tokens=self._tokenizer.target_pieces(inputs),
-            translation=self._tokenizer.decode(target_ids) if target_text is None else target_text.strip(),
+            translation=in_capitals(translation) if self._folds(stripped) and target_text is None else translation,
             encoder=encoder[0],
             decoder=decoder[0],
             cross=cross[0],
@@ -506,6 +540,19 @@ class Translator:
                 self._decode([ids] * number, [prefix] * number, options, lambda outcomes, total: outcomes)
         for _ in range(2):
             self._attend([ids], [[self._tokenizer.start_id, *prefix]])
+
+    def _loops(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
+        if not self.manifest.retry_loops or options.no_repeat_ngram_size or not may_loop(hypothesis.token_ids):
+            return False
+        return loops(self._tokenizer.decode(hypothesis.token_ids), part)
+
+    def _folds(self, part: str) -> bool:
+        """Whether a sentence is read in small letters and answered in capitals."""
+        return self.manifest.fold_capitals and is_in_capitals(part)
+
+    def _as_read(self, part: str) -> str:
+        """A sentence as the model gets to see it."""
+        return in_small_letters(part) if self._folds(part) else part
 
     def _decode(
         self,
@@ -545,9 +592,11 @@ class Translator:
         for segment, hypothesis, rows in zip(prepared.segments, hypotheses, weights, strict=True):
             target_at += segment.start - source_at
             _, source_spans = self._tokenizer.encode_with_offsets(
-                prepared.text[segment.start : segment.end], prepared.target, prepared.source
+                self._as_read(prepared.text[segment.start : segment.end]), prepared.target, prepared.source
             )
             answer, target_spans = self._tokenizer.decode_with_offsets(hypothesis.token_ids)
+            if segment.in_capitals:
+                answer, target_spans = in_capitals(answer), spans_in_capitals(answer, target_spans)
             visible = [column for column, (start, end) in enumerate(source_spans) if end > start]
             for row, (start, end) in zip(rows, target_spans, strict=True):
                 if end == start or not visible:

@@ -18,7 +18,8 @@ from model.commands.models import (
     with_progress,
 )
 from model.errors import ConfigError
-from model.oddities import ODDITIES, OddInput, is_empty, loops, make_odd_inputs, share_kept
+from model.oddities import ODDITIES, OddInput, is_empty, make_odd_inputs, share_kept
+from model.repetition import loops
 from model.translator import Translation
 
 HELP = "translate odd inputs and count what goes wrong: nothing, loops, lost names"

@@ -129,6 +129,10 @@ class TrainingSettings:
         target_subword_sampling: Share of the target sentences, likewise.
         augment: Shares of the sentence pairs that are bent in an epoch, against surprises: capitals, typos, new names
             (:class:`model.training.augmentation.Augmentation`).
+        fold_capitals: The model is to be given sentences in capitals in small letters, and its answers to them are put
+            into capitals (:mod:`model.capitals`); training does not change by it.
+        retry_loops: The model's answers that say the same over and over are to be decoded a second time, with a guard
+            (:mod:`model.repetition`); training does not change by it.
         evaluate_every: Updates between evaluations and checkpoints.
         save_every_s: Seconds after which a checkpoint for resuming is written in between.
         patience: Evaluations without a better dev BLEU after which the run stops; 0 for never.
@@ -171,6 +175,8 @@ class TrainingSettings:
     subword_sampling: float = 0.0
     target_subword_sampling: float = 0.0
     augment: Augmentation = field(default_factory=Augmentation)
+    fold_capitals: bool = False
+    retry_loops: bool = False
     evaluate_every: int = 1000
     save_every_s: float = 300.0
     patience: int = 0
@@ -198,8 +204,9 @@ class TrainingSettings:
             raise ConfigError(f"attribution is {list(self.attribution)}; it must be a list of texts.")
         if self.tokenizer_kind not in get_args(TokenizerKind):
             raise ConfigError(f"tokenizer_kind is {self.tokenizer_kind!r}; it must be unigram or char.")
-        if not isinstance(self.separate_vocabularies, bool):
-            raise ConfigError(f"separate_vocabularies is {self.separate_vocabularies!r}; it must be true or false.")
+        for name in ("separate_vocabularies", "fold_capitals", "retry_loops"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be true or false.")
         if not isinstance(self.model, dict):
             raise ConfigError(f"model is {self.model!r}; it must be a mapping of architecture fields to values.")
         if not self.train:

@@ -1,7 +1,7 @@
 """A translator without a model: it spells texts in capital letters, one character a step.
 
 Texts may ask for trouble: one that holds ``boom`` makes every step of its cohort raise, ``nan`` makes its own
-sentence fail.
+sentence fail, and one with ``loop`` in it is said over and over unless there is a guard.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from model.bundle import Bundle, Manifest
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import DecodingError
+from model.repetition import LOOP_REPEATS
 from model.tokenizer import Span
 from model.translator import Attention, PreparedText, Translator
 
@@ -131,6 +132,8 @@ class FakeCohort:
 
     def _answer(self, request: DecodingRequest, text: str) -> Hypothesis:
         score = -0.5 if request.options.return_scores else None
+        if "loop" in text and not request.options.no_repeat_ngram_size:
+            text = " ".join([text] * LOOP_REPEATS)
         ids = list(map(ord, text))
         others = tuple(Hypothesis(ids, score, "stop") for _ in range(request.options.num_hypotheses - 1))
         return Hypothesis(ids, score, "stop", others)

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from app.settings import Settings
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, SeveralSentences, UnsupportedPair
 from model.translator import Attention, PreparedText
-from tests.app.fakes import BUDGET, SHAPED, FakeBundles, FakeTranslator, held_translator
+from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, held_translator
 
 PATIENCE_S = 30.0
 GREEDY = DecodingOptions(decoding="greedy")
@@ -129,6 +130,19 @@ def test_one_text_that_fails_leaves_the_others_alone() -> None:
             assert isinstance(outcome.results[1], InferenceFailed)
             assert isinstance(outcome.results[2], DecodingError)
             assert [texts_of(outcome)[place] for place in (0, 3)] == ["GOOD", "LAST"]
+
+    run(test)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_an_answer_that_loops_is_decoded_again_where_the_model_wants_it(wanted: bool) -> None:
+    async def test() -> None:
+        translator = FakeTranslator(manifest=replace(MANIFEST, retry_loops=wanted))
+        async with service_of(translator) as service:
+            outcome = await ask(service, "Red. A loop. Old.", "Blue.")
+            answer = "A LOOP." if wanted else "A LOOP. A LOOP. A LOOP. A LOOP."
+            assert texts_of(outcome) == [f"RED. {answer} OLD.", "BLUE."]
+            assert sum(translator.log.joins) == 4 + wanted
 
     run(test)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model.oddities import ODDITIES, OddInput, is_empty, loops, make_odd_inputs, share_kept
+from model.oddities import ODDITIES, OddInput, is_empty, make_odd_inputs, share_kept
 
 PAIRS = [
     ("Tom likes red houses, doesn't he?", "Tom mag rote Häuser, nicht wahr?"),
@@ -85,27 +85,6 @@ def test_long_inputs_are_several_sentences() -> None:
 def test_what_is_kept_is_counted() -> None:
     one = OddInput(ODDITIES[5], "It is 10:30.", None, kept=("10", "30"))
     assert share_kept(one, "Es ist 10 Uhr.") == (1, 2)
-
-
-@pytest.mark.parametrize(
-    ("text", "is_one"),
-    [
-        ("no no no no", True),
-        ("No, no, no!", False),
-        ("to learn how to learn how to learn how to learn how to learn", True),
-        ("ich weiß, dass ich weiß, dass ich weiß", False),
-        ("a b c d e f", False),
-        ("", False),
-        ("... ... ... ...", True),
-        ("das ist Vorg-Vorg-Vorg-Vorg-Vorg", True),
-    ],
-)
-def test_a_loop_is_a_stretch_of_words_four_times_in_a_row(text: str, is_one: bool) -> None:
-    assert loops(text) == is_one
-
-
-def test_what_loops_in_the_source_may_loop() -> None:
-    assert not loops("nein nein nein nein", "no no no no")
 
 
 @pytest.mark.parametrize(

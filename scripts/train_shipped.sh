@@ -1,0 +1,49 @@
+#!/bin/sh
+# Trains the translator that ships, stage after stage (docs/training.md says why there are any):
+#   scripts/train_shipped.sh DATA [CONFIGS [RUNS]]
+# Started again, it goes on where it stopped. PYTHON names the interpreter; the corpora must be packed with xz.
+set -eu
+
+data=${1:?"usage: $0 DATA [CONFIGS [RUNS]]"}
+configs=${2:-configs}
+runs=${3:-runs}
+python=${PYTHON:-python}
+stages=$configs/verso-en-de
+
+# A run that has its averaged.pt is finished.
+train() {
+    name=$1
+    shift
+    [ -e "$runs/$name/averaged.pt" ] || "$python" -m model train --run "$runs/$name" "$@"
+}
+
+# One side of Tatoeba beside its translation by the sibling.
+translate() {
+    source=$1 target=$2 made=$runs/data/made/$3
+    [ -e "$made.$target" ] && return
+    xz -dc "$data/train/tatoeba.$source.xz" > "$made.$source"
+    "$python" -m model translate --model "$runs/sibling/int8.pt" --source "$source" --target "$target" --beam-size 4 \
+        < "$made.$source" > "$made.part"
+    mv "$made.part" "$made.$target"
+}
+
+train stem --config "$stages/stem.yaml" --data "$data"
+
+# The sibling goes on from the end of the stem, with settings of its own.
+mkdir -p "$runs/sibling"
+[ -e "$runs/sibling/last.pt" ] || cp "$runs/stem/last.pt" "$runs/sibling/last.pt"
+train sibling --config "$stages/sibling.yaml" --data "$data"
+[ -e "$runs/sibling/int8.pt" ] ||
+    "$python" -m model export --checkpoint "$runs/sibling/averaged.pt" --precision int8 --out "$runs/sibling/int8.pt"
+
+# The corpora given may lie where nothing can be written: what is made stands beside links to them.
+mkdir -p "$runs/data/made"
+for part in train eval; do
+    ln -sfn "$(cd "$data/$part" && pwd)" "$runs/data/$part"
+done
+translate en de forward
+translate de en backward
+
+train middle --config "$stages/middle.yaml" --data "$data" --init-from "$runs/stem/last.pt"
+train verso-en-de --config "$configs/verso-en-de.yaml" --data "$runs/data" --init-from "$runs/middle/last.pt"
+echo "$runs/verso-en-de/averaged.pt"

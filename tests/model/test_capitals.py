@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from model import DecodingOptions, Translator
+from model.bundle import load_bundle
+from model.capitals import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
+
+
+@pytest.fixture(scope="module")
+def translator(toy_bundle: Path) -> Translator:
+    """The toy, asked to fold capitals; it has never seen one in a source but the first of a German noun."""
+    bundle = load_bundle(toy_bundle, "cpu")
+    return Translator(replace(bundle, manifest=replace(bundle.manifest, fold_capitals=True)))
+
+
+@pytest.mark.parametrize("text", ["HELLO", "WO IST DIE STRAßE?", "A 42-PAGE BOOK!", "ÜBER UNS", "ПРИВЕТ МИР"])
+def test_a_text_without_small_letters_is_in_capitals(text: str) -> None:
+    assert is_in_capitals(text)
+
+
+@pytest.mark.parametrize("text", ["", "NATO", "Hello", "HELLo", "42", "USA 4", "straße", "日本語の文章です"])
+def test_abbreviations_ordinary_text_and_scripts_without_case_are_not(text: str) -> None:
+    assert not is_in_capitals(text)
+
+
+@pytest.mark.parametrize("text", ["WHERE IS IT?", "„ÜBER ALLEM“", "İSTANBUL CITY", "12 MONKEYS", "!"])
+def test_small_letters_keep_every_character_at_its_place(text: str) -> None:
+    small = in_small_letters(text)
+    assert len(small) == len(text)
+    assert small.upper() == text.upper()
+
+
+def test_the_first_letter_stays_as_it_was() -> None:
+    assert in_small_letters("„ÜBER ALLEM“ 2") == "„Über allem“ 2"
+
+
+def test_spans_move_where_capitals_are_longer() -> None:
+    text = "Straße, weiß"
+    spans = spans_in_capitals(text, [(0, 6), (6, 7), (8, 12)])
+    capitals = in_capitals(text)
+    assert [capitals[start:end] for start, end in spans] == ["STRASSE", ",", "WEISS"]
+
+
+def test_a_sentence_in_capitals_is_answered_in_capitals_and_its_neighbour_is_not(translator: Translator) -> None:
+    text = "THE CAT SEES OLD DOG. red house likes tree."
+    small, plain = translator.translate(["The cat sees old dog.", "red house likes tree."], target="de")
+    (found,) = translator.translate([text], target="de")
+    assert found.text == f"{small.text.upper()} {plain.text}"
+
+
+def test_models_that_do_not_ask_for_it_get_capitals_as_they_are(toy_bundle: Path) -> None:
+    plain = Translator(load_bundle(toy_bundle, "cpu"))
+    (segment,) = plain.prepare("CAT SEES DOG.", "en", "de").segments
+    assert not segment.in_capitals
+    assert segment.token_ids != plain.prepare("Cat sees dog.", "en", "de").segments[0].token_ids
+
+
+def test_alternatives_and_alignment_are_in_capitals_too(translator: Translator) -> None:
+    text = "RED CAT. old dog likes tree."
+    options = DecodingOptions(num_hypotheses=2)
+    (found,) = translator.translate([text], options, target="de", return_alignment=True)
+    small, plain = translator.translate(["Red cat.", "old dog likes tree."], options, target="de")
+    assert found.alternatives[0].text == f"{small.alternatives[0].text.upper()} {plain.alternatives[0].text}"
+    assert found.alignment is not None
+    for link in found.alignment:
+        assert text[slice(*link.source)].strip() == text[slice(*link.source)] != ""
+        assert found.text[slice(*link.target)] != ""
+    assert found.alignment[-1].target[1] == len(found.text)
+
+
+def test_attention_shows_the_small_letters_that_were_read(translator: Translator) -> None:
+    attention = translator.attention("RED CAT SEES DOG.", target="de")
+    assert attention.source_tokens == translator.attention("Red cat sees dog.", target="de").source_tokens
+    assert attention.translation == translator.translate(["RED CAT SEES DOG."], target="de")[0].text
+    given = translator.attention("RED CAT SEES DOG.", target="de", target_text="ROT KATZE.")
+    assert given.translation == "ROT KATZE."
+    assert given.target_tokens == translator.attention("red cat.", target="de", target_text="Rot katze.").target_tokens
