@@ -121,3 +121,11 @@ def test_the_gate_is_what_the_readme_says() -> None:
     assert "make test" in gate
     assert "make check" in gate
     assert subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")], check=False).returncode == 0
+
+
+def test_the_training_script_finds_its_configurations() -> None:
+    script = ROOT / "scripts" / "train_shipped.sh"
+    assert subprocess.run(["sh", "-n", str(script)], check=False).returncode == 0
+    found = set(re.findall(r"\$stages/(\w+\.yaml)", script.read_text(encoding="utf-8")))
+    assert found == {"stem.yaml", "sibling.yaml", "middle.yaml"}
+    assert all((ROOT / "configs" / "verso-en-de" / name).is_file() for name in found)
