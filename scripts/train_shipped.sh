@@ -46,4 +46,5 @@ translate de en backward
 
 train middle --config "$stages/middle.yaml" --data "$data" --init-from "$runs/stem/last.pt"
 train verso-en-de --config "$configs/verso-en-de.yaml" --data "$runs/data" --init-from "$runs/middle/last.pt"
-echo "$runs/verso-en-de/averaged.pt"
+train chat --config "$stages/chat.yaml" --data "$data" --init-from "$runs/sibling/averaged.pt"
+"$python" -m model publish --checkpoint "$runs/verso-en-de/averaged.pt" "$runs/chat/averaged.pt" --out "$runs/verso-en-de.pt"

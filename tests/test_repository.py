@@ -127,5 +127,5 @@ def test_the_training_script_finds_its_configurations() -> None:
     script = ROOT / "scripts" / "train_shipped.sh"
     assert subprocess.run(["sh", "-n", str(script)], check=False).returncode == 0
     found = set(re.findall(r"\$stages/(\w+\.yaml)", script.read_text(encoding="utf-8")))
-    assert found == {"stem.yaml", "sibling.yaml", "middle.yaml"}
+    assert found == {"stem.yaml", "sibling.yaml", "middle.yaml", "chat.yaml"}
     assert all((ROOT / "configs" / "verso-en-de" / name).is_file() for name in found)

@@ -181,7 +181,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def average_weights(checkpoints: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several checkpoints of one run, parameter by parameter (Vaswani et al. 2017, section 6.1).
+    """The mean of several checkpoints, parameter by parameter.
+
+    Of one run (Vaswani et al. 2017, section 6.1), or of runs that started from the same weights (Wortsman et al. 2022).
 
     Raises:
         ArtifactError: There are none, or they do not have the same parameters.

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ import torch
 
 from model.__main__ import main
 from model.bundle import load_bundle
-from model.training.checkpoint import load_checkpoint
+from model.tokenizer import learn_tokenizer
+from model.training.checkpoint import load_checkpoint, save_checkpoint
 from model.training.corpus import read_lines
 from tests.toy import write_toy
 
@@ -217,6 +219,23 @@ def test_a_run_published_exported_and_inspected(
     scores.write_text("{")
     assert main(["publish", *arguments]) == 1
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_of_several_runs_the_mean_is_published(
+    toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy = load_checkpoint(toy_checkpoint)
+    other, both = tmp_path / "other.pt", tmp_path / "both.pt"
+    save_checkpoint(replace(toy, weights={name: weight + 1 for name, weight in toy.weights.items()}), other)
+    assert main(["publish", "--checkpoint", str(toy_checkpoint), str(other), "--out", str(both)]) == 0
+    published = load_checkpoint(both)
+    assert published.facts["mean_of"] == ["toy", "toy"]
+    for name, weight in published.weights.items():
+        torch.testing.assert_close(weight.float(), toy.weights[name] + 0.5, rtol=1e-3, atol=1e-3)
+    foreign = learn_tokenizer(["the quick brown fox jumps over lazy dogs"] * 40, 290, ("en", "de"))
+    save_checkpoint(replace(toy, tokenizer=foreign), other)
+    assert main(["publish", "--checkpoint", str(toy_checkpoint), str(other), "--out", str(both)]) == 1
+    assert "other.pt has another vocabulary" in capsys.readouterr().err
 
 
 def test_a_tokenizer_is_learned_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
