@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.checkpoints import SHAPES, Shape, make_sources
+from benchmarks.checkpoints import SHAPES, SHIPPED, Shape, make_sources
 from benchmarks.contenders import rows_for
 from benchmarks.engines import MEASURES, merge
 from benchmarks.growth import job_of, points
@@ -31,6 +31,7 @@ from benchmarks.training import SHAPES as TRAINING_SHAPES
 from benchmarks.training import TorchTranslator, contenders, ratios
 from model.config import ModelConfig
 from model.decoding.options import DecodingOptions
+from model.export import PRETRAINED
 from model.segmentation import split_text
 from model.tokenizer import PAD_ID
 from model.training.checkpoint import load_checkpoint
@@ -430,3 +431,11 @@ def test_every_point_of_growth_is_work_of_a_known_size() -> None:
     crowd = jobs["concurrency, greedy", 256]
     assert (len(crowd.sources), crowd.batch_size, crowd.max_tokens, crowd.repeats) == (256, 32, 20, 1)
     assert jobs["concurrency, greedy", 1].batch_size == 1
+
+
+def test_the_shape_that_ships_is_that_of_the_weights() -> None:
+    config = load_checkpoint(PRETRAINED).config
+    shape = SHAPES[SHIPPED]
+    for name in ("d_model", "encoder_layers", "decoder_layers", "d_ff", "num_heads"):
+        assert getattr(shape, name) == getattr(config, name), name
+    assert shape.vocab_size == config.source_vocab_size

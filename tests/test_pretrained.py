@@ -11,6 +11,7 @@ from model.bundle import Bundle, Manifest, Precision
 from model.decoding.options import DecodingOptions
 from model.export import PRETRAINED, build_pretrained
 from model.quantised import int8_is_supported
+from model.repetition import loops
 from model.training.checkpoint import load_checkpoint
 from model.translator import Translator
 
@@ -32,6 +33,17 @@ def test_the_shipped_weights_translate_both_ways_and_name_their_licence() -> Non
     greedy = DecodingOptions(decoding="greedy")
     assert translator.translate(["Good morning!"], greedy, target="de")[0].text == "Guten Morgen!"
     assert translator.translate(["Wo ist der Bahnhof?"], greedy, target="en")[0].text == "Where is the station?"
+
+
+def test_the_shipped_translator_reads_capitals_and_does_not_loop() -> None:
+    translator = eager()
+    assert translator.manifest.fold_capitals
+    assert translator.manifest.retry_loops
+    greedy = DecodingOptions(decoding="greedy")
+    (found,) = translator.translate(["WHERE IS THE STATION?"], greedy, target="de")
+    assert found.text == "WO IST DER BAHNHOF?"
+    stuttered = "The three three three of them began to laugh."
+    assert not loops(translator.translate([stuttered], target="de")[0].text, stuttered)
 
 
 @pytest.mark.slow
