@@ -37,7 +37,7 @@ from app.settings import Settings
 from app.translation_cache import TranslationCache
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import EmptySource, ModelError
-from model.repetition import guarded
+from model.second_try import guarded
 from model.threads import usable_threads
 
 logger = logging.getLogger("app.service")
@@ -399,7 +399,7 @@ class TranslationService:
         options: DecodingOptions,
         timeout: asyncio.Timeout,
     ) -> None:
-        """Replace answers that say the same over and over, where the model wants that."""
+        """Replace answers that say the same over and over, or nothing, where the model wants that."""
         sentences = [(job, segment) for job in jobs for segment in job.text.segments]
         places = [
             place

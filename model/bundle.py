@@ -56,7 +56,7 @@ class Manifest:
         precision_report: How far this precision is from float32, measured at export.
         shortlist: How its vocabulary shortlist was learned; empty where it has none.
         fold_capitals: Whether sentences in capitals are translated in small letters (:mod:`model.capitals`).
-        retry_loops: Whether answers that loop are decoded a second time (:mod:`model.repetition`).
+        retry_loops: Whether answers that loop or are empty are decoded a second time (:mod:`model.second_try`).
         format: Marks our bundles among TorchScript archives.
         format_version: Of this layout.
     """

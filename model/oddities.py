@@ -105,11 +105,6 @@ def make_odd_inputs(pairs: Sequence[Pair], number: int, seed: int = 1) -> list[O
     return found
 
 
-def is_empty(text: str, source: str) -> bool:
-    """Whether nothing became of a source that has letters or digits."""
-    return not _WORD.search(text) and _WORD.search(source) is not None
-
-
 def share_kept(odd: OddInput, translation: str) -> tuple[int, int]:
     """How much of what was put in is still there: (found, put in)."""
     return sum(part in translation for part in odd.kept), len(odd.kept)

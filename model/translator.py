@@ -32,7 +32,7 @@ from model.languages import closest, plain_code
 from model.native.cohort import NativeCohort
 from model.native.packed import make_native_model
 from model.padding import pad
-from model.repetition import guarded, loops, may_loop
+from model.second_try import guarded, is_empty, is_suspect, loops
 from model.segmentation import Segment, join_text, split_text
 from model.threads import available_threads
 from model.tokenizer import Span
@@ -303,9 +303,9 @@ class Translator:
             return self._decode(sources, [text.target_prefix for text, _ in chosen], options, progress)
 
         hypotheses = decode(sentences, options, progress)
-        looping = [place for place, one in enumerate(sentences) if self.is_to_retry(*one, hypotheses[place], options)]
-        second = decode([sentences[place] for place in looping], guarded(options), lambda outcomes, total: outcomes)
-        for place, hypothesis in zip(looping, second, strict=True):
+        bad = [place for place, one in enumerate(sentences) if self.is_to_retry(*one, hypotheses[place], options)]
+        second = decode([sentences[place] for place in bad], guarded(options), lambda outcomes, total: outcomes)
+        for place, hypothesis in zip(bad, second, strict=True):
             hypotheses[place] = hypothesis
         by_sentence = iter(hypotheses)
         translations: list[Translation] = []
@@ -383,7 +383,7 @@ class Translator:
     def is_to_retry(
         self, prepared: PreparedText, segment: PreparedSegment, hypothesis: Hypothesis, options: DecodingOptions
     ) -> bool:
-        """Whether a sentence is to be decoded once more with a guard, because its answer loops. Runs no model.
+        """Whether a sentence is to be decoded once more with a guard: its answer loops or is empty. Runs no model.
 
         Args:
             prepared: The text.
@@ -391,7 +391,7 @@ class Translator:
             hypothesis: Its answer.
             options: How it was decoded.
         """
-        return self._loops(prepared.text[segment.start : segment.end], hypothesis, options)
+        return self._is_bad(prepared.text[segment.start : segment.end], hypothesis, options)
 
     def complete(
         self, prepared: PreparedText, hypotheses: Sequence[Hypothesis], weights: Sequence[Tensor] | None = None
@@ -497,7 +497,7 @@ class Translator:
         if target_text is None:
             options = replace(options, num_hypotheses=1)
             (hypothesis,) = self.translate_tokens([source_ids], options, pair[1])
-            if self._loops(stripped, hypothesis, options):
+            if self._is_bad(stripped, hypothesis, options):
                 (hypothesis,) = self.translate_tokens([source_ids], guarded(options), pair[1])
             closing = [self._tokenizer.end_id] if hypothesis.finish_reason == "stop" else []
             target_ids = [*prefix, *hypothesis.token_ids, *closing]
@@ -541,10 +541,11 @@ class Translator:
         for _ in range(2):
             self._attend([ids], [[self._tokenizer.start_id, *prefix]])
 
-    def _loops(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
-        if not self.manifest.retry_loops or options.no_repeat_ngram_size or not may_loop(hypothesis.token_ids):
+    def _is_bad(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
+        if not self.manifest.retry_loops or options.no_repeat_ngram_size or not is_suspect(hypothesis.token_ids):
             return False
-        return loops(self._tokenizer.decode(hypothesis.token_ids), part)
+        answer = self._tokenizer.decode(hypothesis.token_ids)
+        return loops(answer, part) or is_empty(answer, part)
 
     def _folds(self, part: str) -> bool:
         """Whether a sentence is read in small letters and answered in capitals."""

@@ -11,7 +11,7 @@ from model.bundle import Bundle, Manifest, Precision
 from model.decoding.options import DecodingOptions
 from model.export import PRETRAINED, build_pretrained
 from model.quantised import int8_is_supported
-from model.repetition import loops
+from model.second_try import loops
 from model.training.checkpoint import load_checkpoint
 from model.translator import Translator
 

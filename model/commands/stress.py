@@ -18,8 +18,8 @@ from model.commands.models import (
     with_progress,
 )
 from model.errors import ConfigError
-from model.oddities import ODDITIES, OddInput, is_empty, make_odd_inputs, share_kept
-from model.repetition import loops
+from model.oddities import ODDITIES, OddInput, make_odd_inputs, share_kept
+from model.second_try import is_empty, loops
 from model.translator import Translation
 
 HELP = "translate odd inputs and count what goes wrong: nothing, loops, lost names"

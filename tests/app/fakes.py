@@ -21,7 +21,7 @@ from model.bundle import Bundle, Manifest
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import DecodingError
-from model.repetition import LOOP_REPEATS
+from model.second_try import LOOP_REPEATS
 from model.tokenizer import Span
 from model.translator import Attention, PreparedText, Translator
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model.oddities import ODDITIES, OddInput, is_empty, make_odd_inputs, share_kept
+from model.oddities import ODDITIES, OddInput, make_odd_inputs, share_kept
 
 PAIRS = [
     ("Tom likes red houses, doesn't he?", "Tom mag rote Häuser, nicht wahr?"),
@@ -85,10 +85,3 @@ def test_long_inputs_are_several_sentences() -> None:
 def test_what_is_kept_is_counted() -> None:
     one = OddInput(ODDITIES[5], "It is 10:30.", None, kept=("10", "30"))
     assert share_kept(one, "Es ist 10 Uhr.") == (1, 2)
-
-
-@pytest.mark.parametrize(
-    ("text", "source", "empty"), [("", "cat", True), ("?", "42", True), ("", "?!", False), ("Katze", "cat", False)]
-)
-def test_nothing_where_there_was_something_is_empty(text: str, source: str, empty: bool) -> None:
-    assert is_empty(text, source) == empty

@@ -8,7 +8,7 @@ import pytest
 from model import DecodingOptions, Translator
 from model.bundle import load_bundle
 from model.decoding.options import Hypothesis
-from model.repetition import guarded, loops, may_loop
+from model.second_try import guarded, is_empty, is_suspect, loops
 
 
 @pytest.mark.parametrize(
@@ -32,10 +32,30 @@ def test_what_loops_in_the_source_may_loop() -> None:
     assert not loops("nein nein nein nein", "no no no no")
 
 
-@pytest.mark.parametrize("ids", [[5, 5, 5, 5], [1, 2, 1, 2, 1, 2, 1, 2], [9, 5, 7, 5, 7, 5, 7, 5, 7, 3]])
+@pytest.mark.parametrize(
+    "ids", [[5, 5, 5, 5], [1, 2, 1, 2, 1, 2, 1, 2], [9, 5, 7, 5, 7, 5, 7, 5, 7, 3], [8, 9, 5, 5, 5, 3]]
+)
 def test_what_loops_has_tokens_enough_more_than_once(ids: list[int]) -> None:
-    assert may_loop(ids)
-    assert not may_loop(sorted(set(ids)))
+    assert is_suspect(ids)
+    assert not is_suspect([1, 2, 3, *range(10, 20), 3])
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "empty"), [("", "cat", True), ("?", "42", True), ("", "?!", False), ("Katze", "cat", False)]
+)
+def test_nothing_where_there_was_something_is_empty(text: str, source: str, empty: bool) -> None:
+    assert is_empty(text, source) == empty
+
+
+@pytest.mark.parametrize("ids", [[], [4], [4, 5]])
+def test_an_answer_of_two_tokens_may_be_empty(ids: list[int]) -> None:
+    assert is_suspect(ids)
+
+
+def test_a_guard_asks_for_no_more_tokens_than_there_may_be() -> None:
+    assert guarded(DecodingOptions()).min_new_tokens == 3
+    assert guarded(DecodingOptions(min_new_tokens=7)).min_new_tokens == 7
+    assert guarded(DecodingOptions(max_new_tokens=2)).min_new_tokens == 2
 
 
 def test_a_guard_that_is_there_is_kept() -> None:
@@ -50,8 +70,8 @@ SOURCE = "cat cat cat cat cat cat cat."
 class Forgetful(Translator):
     """Takes every answer for one to a source without loops, as if the model had made its loop up."""
 
-    def _loops(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
-        return super()._loops("cat.", hypothesis, options)
+    def _is_bad(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
+        return super()._is_bad("cat.", hypothesis, options)
 
 
 @pytest.fixture(scope="module", params=["compiled", "torch"])

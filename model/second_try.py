@@ -1,0 +1,76 @@
+"""Answers that say the same over and over, or nothing: how they are told, and how they are decoded a second time.
+
+Autoregressive models fall into loops on input unlike their training text (Holtzman et al. 2020 describe it), and end
+at once where a fragment means little on its own. Models that ask for it with ``retry_loops`` decode such a sentence
+once more with a guard. The guard is not on from the start: it forbids good answers too, where a phrase stands twice
+by right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from model.decoding.options import DecodingOptions
+
+LOOP_REPEATS = 4
+"""So often a stretch of words stands in a row before it is called a loop."""
+
+_LONGEST_STRETCH = 6
+_GUARD_NGRAM_SIZE = 2
+"""With 3, "Drei drei drei drei" passes: its first word is another token."""
+
+_GUARD_MIN_TOKENS = 3
+"""A full stop alone is two."""
+
+_WORD = re.compile(r"\w+")
+
+
+def loops(text: str, source: str = "") -> bool:
+    """Whether a stretch of up to six words stands in a row :data:`LOOP_REPEATS` times, and not in the source too.
+
+    Args:
+        text: A translation.
+        source: What it translates.
+    """
+    return _has_loop(text) and not _has_loop(source)
+
+
+def is_empty(text: str, source: str) -> bool:
+    """Whether nothing became of a source that has letters or digits.
+
+    Args:
+        text: A translation.
+        source: What it translates.
+    """
+    return not _WORD.search(text) and _WORD.search(source) is not None
+
+
+def is_suspect(token_ids: Sequence[int]) -> bool:
+    """Whether an answer could be empty or a loop, by its tokens; most could not, and need not be looked at as text.
+
+    The first word of a loop may be other tokens than the rest of them, so one repeat less counts.
+    """
+    return len(token_ids) < _GUARD_MIN_TOKENS or len(token_ids) - len(set(token_ids)) >= LOOP_REPEATS - 2
+
+
+def guarded(options: DecodingOptions) -> DecodingOptions:
+    """The same with a guard against loops, where there is none yet, and against answers of no word."""
+    fewest = max(options.min_new_tokens, _GUARD_MIN_TOKENS)
+    return replace(
+        options,
+        no_repeat_ngram_size=options.no_repeat_ngram_size or _GUARD_NGRAM_SIZE,
+        min_new_tokens=fewest if options.max_new_tokens is None else min(fewest, options.max_new_tokens),
+    )
+
+
+def _has_loop(text: str) -> bool:
+    words = _WORD.findall(text.lower()) or text.split()
+    for size in range(1, _LONGEST_STRETCH + 1):
+        in_a_row = 0
+        for place in range(size, len(words)):
+            in_a_row = in_a_row + 1 if words[place] == words[place - size] else 0
+            if in_a_row == size * (LOOP_REPEATS - 1):
+                return True
+    return False
