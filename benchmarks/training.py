@@ -76,7 +76,7 @@ DISTURBANCE = 0.05
 
 SHAPES: dict[str, dict[str, Any]] = {
     "toy": {"d_model": 32, "num_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.1},
-    "shipped": {"d_model": 256, "num_heads": 4, "d_ff": 1024, "encoder_layers": 4, "decoder_layers": 2, "dropout": 0.1},
+    "shipped": {"d_model": 256, "num_heads": 4, "d_ff": 1024, "encoder_layers": 6, "decoder_layers": 2, "dropout": 0.1},
     "wide": {"d_model": 384, "num_heads": 6, "d_ff": 1536, "encoder_layers": 6, "decoder_layers": 3, "dropout": 0.2},
 }
 
