@@ -17,9 +17,10 @@ _FEWEST_CAPITALS = 5
 
 def is_in_capitals(text: str) -> bool:
     """Whether a text shouts: five capitals or more, and no small letter but ß, which long had no capital."""
-    return sum(map(str.isupper, text)) >= _FEWEST_CAPITALS and not any(
-        character.islower() and character != "ß" for character in text
-    )
+    # Asked in this order, ordinary text is done with at its first small letter: every sentence passes here.
+    if any(character.islower() and character != "ß" for character in text):
+        return False
+    return sum(map(str.isupper, text)) >= _FEWEST_CAPITALS
 
 
 def in_small_letters(text: str) -> str:
