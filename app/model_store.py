@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from app.bridge import EngineBridge, on_own_thread
 from app.bundles import BundleSource
-from app.capacity import BudgetFinder
+from app.engine.bridge import EngineBridge, on_own_thread
+from app.engine.capacity import BudgetFinder
 from app.errors import BundleRefused, ModelAlreadyLoaded, NotReady, ServiceError, UnknownModel
 from app.memory import give_back_freed_memory
 from app.registry import LoadedModel, Registry

@@ -10,12 +10,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, TypeVar
 
-from app.bridge import EngineBridge
 from app.bundles import BundleSource
-from app.capacity import BudgetFinder
-from app.coalescing import SharedDecoding
 from app.detection import LanguageDetector
-from app.engine import Dropped, Engine
+from app.engine.bridge import EngineBridge
+from app.engine.capacity import BudgetFinder
+from app.engine.coalescing import SharedDecoding
+from app.engine.engine import Dropped, Engine
+from app.engine.scheduler import Budget, Scheduler, SourceSentence
+from app.engine.translation_cache import TranslationCache
 from app.errors import (
     DeadlineExceeded,
     DetectedPairNotServed,
@@ -32,9 +34,7 @@ from app.outcomes import AttentionOutcome, TranslateOutcome
 from app.registry import LoadedModel, Registry
 from app.routing import Route, Router, Unchanged
 from app.running import RunningRequests
-from app.scheduler import Budget, Scheduler, SourceSentence
 from app.settings import Settings
-from app.translation_cache import TranslationCache
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import EmptySource, ModelError
 from model.second_try import guarded

@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from app.capacity import MAX_STEP_S, MIN_ROWS, PROBE_S, BudgetFinder, bytes_per_token, measure_speed, synchronised
+from app.engine.capacity import (
+    MAX_STEP_S,
+    MIN_ROWS,
+    PROBE_S,
+    BudgetFinder,
+    bytes_per_token,
+    measure_speed,
+    synchronised,
+)
 from model.bundle import Manifest
 from model.decoding.sentence import DecodingRequest
 from tests.app.fakes import SHAPED, FakeTranslator

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from app.coalescing import SharedDecoding, Waiting
-from app.engine import Dropped, Engine
+from app.engine.coalescing import SharedDecoding, Waiting
+from app.engine.engine import Dropped, Engine
+from app.engine.scheduler import Budget, Scheduler, SourceSentence
+from app.engine.translation_cache import TranslationCache
 from app.errors import InferenceFailed, QueueFull
 from app.metrics import Metrics
-from app.scheduler import Budget, Scheduler, SourceSentence
-from app.translation_cache import TranslationCache
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import DecodingError
 from tests.app.fakes import FakeTranslator, held_translator, manifest_of

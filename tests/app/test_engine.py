@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from app.engine import Dropped, Engine
+from app.engine.engine import Dropped, Engine
+from app.engine.scheduler import Budget, Scheduler, SourceSentence, WaitingSentence
 from app.errors import InferenceFailed, QueueFull
 from app.metrics import Metrics
-from app.scheduler import Budget, Scheduler, SourceSentence, WaitingSentence
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import DecodingError, EmptySource
 from tests.app.fakes import FakeCohort, FakeTranslator, held_translator, manifest_of
@@ -536,7 +536,7 @@ def test_nothing_is_delivered_for_a_call_given_up_while_it_is_made() -> None:
 
 
 def test_more_calls_than_may_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.engine.MAX_CALLS", 2)
+    monkeypatch.setattr("app.engine.engine.MAX_CALLS", 2)
     calls, gate = Inbox(), Gate()
     with engine_of(FakeTranslator()) as engine:
         engine.call(lambda: gate.pass_through(), lambda outcome: calls.deliver(0, outcome))

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import app.scheduler
-from app.errors import QueueFull
-from app.scheduler import (
+import app.engine.scheduler
+from app.engine.scheduler import (
     MAX_HANDICAP_S,
     OVERTAKE_S,
     BatchKey,
@@ -26,6 +25,7 @@ from app.scheduler import (
     WaitingSentence,
     fits,
 )
+from app.errors import QueueFull
 from model.decoding.options import DecodingOptions
 
 
@@ -428,7 +428,7 @@ def test_an_answer_is_never_longer_than_the_model_can_make_it() -> None:
 
 
 def test_the_scheduler_needs_neither_asyncio_nor_torch_nor_a_clock_of_its_own() -> None:
-    tree = ast.parse(Path(app.scheduler.__file__).read_text(encoding="utf-8"))
+    tree = ast.parse(Path(app.engine.scheduler.__file__).read_text(encoding="utf-8"))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert {name.split(".")[0] for name in imported}.isdisjoint({"asyncio", "torch", "threading", "time"})

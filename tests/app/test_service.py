@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from app.capacity import MIN_ROWS
 from app.detection import LanguageDetector
+from app.engine.capacity import MIN_ROWS
 from app.errors import DeadlineExceeded, InferenceFailed, LimitExceeded, NotReady, QueueFull
 from app.metrics import Metrics
 from app.outcomes import TranslateOutcome

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.scheduler import SourceSentence
-from app.translation_cache import SentenceKey, TranslationCache
+from app.engine.scheduler import SourceSentence
+from app.engine.translation_cache import SentenceKey, TranslationCache
 from model.decoding.options import DecodingOptions, Hypothesis
 
 OPTIONS = DecodingOptions()

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from app.coalescing import SharedDecoding
-from app.engine import Dropped, Engine
-from app.scheduler import Budget, SourceSentence
+from app.engine.coalescing import SharedDecoding
+from app.engine.engine import Dropped, Engine
+from app.engine.scheduler import Budget, SourceSentence
 from model.decoding.options import DecodingOptions, Hypothesis
 
 logger = logging.getLogger("app.bridge")

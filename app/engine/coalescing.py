@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
-from app.engine import Engine
+from app.engine.engine import Engine
+from app.engine.scheduler import SourceSentence, WaitingSentence
+from app.engine.translation_cache import SentenceKey, TranslationCache
 from app.metrics import Metrics
-from app.scheduler import SourceSentence, WaitingSentence
-from app.translation_cache import SentenceKey, TranslationCache
 from model.decoding.options import DecodingOptions, Hypothesis
 
 

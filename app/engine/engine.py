@@ -16,9 +16,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from app.engine.scheduler import BatchKey, Budget, Load, Scheduler, SourceSentence, WaitingSentence
 from app.errors import InferenceFailed, QueueFull
 from app.metrics import Metrics
-from app.scheduler import BatchKey, Budget, Load, Scheduler, SourceSentence, WaitingSentence
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import ModelError

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
 
 if TYPE_CHECKING:
-    from app.scheduler import SourceSentence
+    from app.engine.scheduler import SourceSentence
 
 _ENTRY_BYTES = 448
 """What an entry takes besides its tokens: the objects it is made of and its place in the table, measured."""

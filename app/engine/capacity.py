@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from app.engine.scheduler import Budget
 from app.memory import available_bytes
-from app.scheduler import Budget
 from model.decoding.options import Decoding, DecodingOptions
 from model.decoding.sentence import DecodingRequest
 
