@@ -29,7 +29,7 @@ from app.settings import ENV_PREFIX, Settings, load_settings
 from model.allocator import share_freed_memory
 
 if TYPE_CHECKING:
-    from app.bundles import BundleSource
+    from app.models.bundles import BundleSource
 
 logger = logging.getLogger("app")
 

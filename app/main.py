@@ -10,10 +10,10 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-from app.bundles import BundleFiles, BundleSource
 from app.errors import ServiceError
 from app.metrics import Metrics
 from app.middleware import DisconnectWatcher, RequestRecorder, RootPath
+from app.models.bundles import BundleFiles, BundleSource
 from app.openapi import install_openapi
 from app.problems import answer_known_error, answer_routing_error
 from app.routes import admin, attention, docs, health, metrics, models, translate

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.detection import Detection, LanguageDetector, has_letters
 from app.errors import DetectedPairNotServed, LanguageNotDetected
-from app.registry import LoadedModel, Registry
+from app.models.registry import LoadedModel, Registry
 from model.errors import UnsupportedPair
 from model.languages import closest
 

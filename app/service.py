@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, TypeVar
 
-from app.bundles import BundleSource
 from app.detection import LanguageDetector
 from app.engine.bridge import EngineBridge
 from app.engine.capacity import BudgetFinder
@@ -29,11 +28,12 @@ from app.errors import (
 from app.jobs import Job, answer_without_model, complete
 from app.memory import give_back_freed_memory
 from app.metrics import Metrics
-from app.model_store import ModelStore
+from app.models.bundles import BundleSource
+from app.models.in_flight import RunningRequests
+from app.models.registry import LoadedModel, Registry
+from app.models.store import ModelStore
 from app.outcomes import AttentionOutcome, TranslateOutcome
-from app.registry import LoadedModel, Registry
 from app.routing import Route, Router, Unchanged
-from app.running import RunningRequests
 from app.settings import Settings
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import EmptySource, ModelError
@@ -131,7 +131,7 @@ class TranslationService:
 
         Raises:
             NotReady: The first models are still loading, or the service ends.
-            ServiceError: See :meth:`app.model_store.ModelStore.load`.
+            ServiceError: See :meth:`app.models.store.ModelStore.load`.
         """
         self._require("ready", "empty")
         return await self._finish_anyway(self._store.load(file, sha256))

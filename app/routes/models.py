@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from app.errors import NotReady
+from app.models.registry import LoadedModel
 from app.openapi import MODELS_EXAMPLE, answers
-from app.registry import LoadedModel
 from app.schemas import LimitsBody, ModelBody, ModelsResponse
 from app.service import TranslationService
 from app.settings import Settings

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.bundles import BundleFiles
 from app.errors import BundleNotFound, BundleOutside, SettingsError
+from app.models.bundles import BundleFiles
 from app.settings import Settings
 from model.errors import ArtifactError
 from model.translator import Translator
@@ -52,7 +52,7 @@ def test_one_bundle_is_loaded_with_all_threads_and_its_digest(
     tmp_path: Path, loaded: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digest = "ab" * 32
-    monkeypatch.setattr("app.bundles.usable_threads", lambda wanted: wanted)
+    monkeypatch.setattr("app.models.bundles.usable_threads", lambda wanted: wanted)
     BundleFiles(Settings(device="cpu", model=str(tmp_path / "x.pt"), threads=3, model_sha256=digest)).load_configured()
     assert loaded == [
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.registry import LoadedModel, Registry
+from app.models.registry import LoadedModel, Registry
 from model.errors import UnsupportedPair
 from model.languages import LanguagePairs
 from tests.app.fakes import FakeTranslator, manifest_of

@@ -8,7 +8,7 @@ import pytest
 
 from app.detection import Detection, LanguageDetector
 from app.errors import DetectedPairNotServed, LanguageNotDetected
-from app.registry import LoadedModel, Registry
+from app.models.registry import LoadedModel, Registry
 from app.routing import Route, Router, Unchanged
 from model.errors import UnsupportedPair
 from tests.app.fakes import FakeTranslator, WordDetector, manifest_of

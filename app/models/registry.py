@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from app.running import RunningRequests
+from app.models.in_flight import RunningRequests
 from model.errors import UnsupportedPair
 from model.languages import LanguagePairs, closest, merge, standard_code
 

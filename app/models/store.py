@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from app.bundles import BundleSource
 from app.engine.bridge import EngineBridge, on_own_thread
 from app.engine.capacity import BudgetFinder
 from app.errors import BundleRefused, ModelAlreadyLoaded, NotReady, ServiceError, UnknownModel
 from app.memory import give_back_freed_memory
-from app.registry import LoadedModel, Registry
+from app.models.bundles import BundleSource
+from app.models.registry import LoadedModel, Registry
 from model.errors import ModelError
 from model.languages import LanguagePairs
 
@@ -84,7 +84,7 @@ class ModelStore:
         """Load one bundle more, and serve it once it is warm. Two at a time are loaded one after the other.
 
         Args:
-            file: As for :meth:`app.bundles.BundleSource.load`.
+            file: As for :meth:`app.models.bundles.BundleSource.load`.
             sha256: The digest it must have, where one is wanted.
 
         Raises:

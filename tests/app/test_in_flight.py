@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from app.errors import NotReady
-from app.running import RunningRequests
+from app.models.in_flight import RunningRequests
 
 pytestmark = pytest.mark.anyio
 
