@@ -24,7 +24,7 @@ import uvicorn
 
 from app.errors import SettingsError
 from app.logs import configure_logging
-from app.service import TranslationService
+from app.serving.service import TranslationService
 from app.settings import ENV_PREFIX, Settings, load_settings
 from model.allocator import share_freed_memory
 

@@ -17,7 +17,7 @@ from app.models.bundles import BundleFiles, BundleSource
 from app.openapi import install_openapi
 from app.problems import answer_known_error, answer_routing_error
 from app.routes import admin, attention, docs, health, metrics, models, translate
-from app.service import TranslationService
+from app.serving.service import TranslationService
 from app.settings import Settings
 from model.errors import ModelError
 

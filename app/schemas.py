@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
-from app.detection import Detection
+from app.serving.detection import Detection
 from model.decoding.options import MAX_BEAM_SIZE, DecodingOptions, Scoring
 
 AttentionKind = Literal["encoder", "decoder", "cross"]

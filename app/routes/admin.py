@@ -24,7 +24,7 @@ from app.openapi import (
 from app.request_body import read_request
 from app.routes.models import model_body
 from app.schemas import LoadRequest, ModelBody, UnloadResponse
-from app.service import TranslationService
+from app.serving.service import TranslationService
 from app.settings import Settings
 
 router = APIRouter(tags=["administration"])

@@ -19,10 +19,10 @@ from app.limits import check_attention_limits, check_attention_size
 from app.logs import log_fields
 from app.negotiation import choose_media_type
 from app.openapi import ATTENTION_ERRORS, ATTENTION_EXAMPLE, ATTENTION_REQUESTS, answers, request_body
-from app.outcomes import AttentionOutcome
 from app.request_body import read_request
 from app.schemas import AttentionKind, AttentionRequest, AttentionResponse, detected_body
-from app.service import TranslationService
+from app.serving.service import TranslationService
+from app.serving.text_job import AttentionOutcome
 from app.settings import Settings
 
 if TYPE_CHECKING:

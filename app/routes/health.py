@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse, Response
 from app.errors import NotReady
 from app.openapi import ALIVE_EXAMPLE, READY_EXAMPLE, answers
 from app.schemas import HealthResponse
-from app.service import TranslationService
+from app.serving.service import TranslationService
 
 router = APIRouter(tags=["operation"])
 

@@ -9,7 +9,7 @@ from app.errors import NotReady
 from app.models.registry import LoadedModel
 from app.openapi import MODELS_EXAMPLE, answers
 from app.schemas import LimitsBody, ModelBody, ModelsResponse
-from app.service import TranslationService
+from app.serving.service import TranslationService
 from app.settings import Settings
 
 router = APIRouter(tags=["translation"])

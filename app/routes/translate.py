@@ -10,7 +10,6 @@ from app.limits import check_translate_limits
 from app.logs import log_fields
 from app.negotiation import choose_media_type
 from app.openapi import TRANSLATE_ERRORS, TRANSLATE_EXAMPLE, TRANSLATE_REQUESTS, answers, request_body
-from app.outcomes import TextOutcome
 from app.request_body import read_request
 from app.schemas import (
     AlignmentLinkBody,
@@ -24,7 +23,8 @@ from app.schemas import (
     UsageBody,
     detected_body,
 )
-from app.service import TranslationService
+from app.serving.service import TranslationService
+from app.serving.text_job import TextOutcome
 from app.settings import Settings
 
 router = APIRouter(tags=["translation"])

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from app.detection import Detection, LanguageDetector
 from app.errors import BundleNotFound
+from app.serving.detection import Detection, LanguageDetector
 from model.bundle import Bundle, Manifest
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest, Finished

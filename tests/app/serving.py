@@ -13,10 +13,10 @@ import torch
 from fastapi import FastAPI
 from torch import Tensor
 
-from app.detection import Detection
 from app.errors import NotReady
 from app.main import create_app
-from app.outcomes import AttentionOutcome
+from app.serving.detection import Detection
+from app.serving.text_job import AttentionOutcome
 from app.settings import Settings
 from model.bundle import Manifest
 from model.decoding.options import DecodingOptions

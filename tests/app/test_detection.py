@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.detection import MAX_CHARACTERS, Detection, LanguageDetector, has_letters, known_languages
+from app.serving.detection import MAX_CHARACTERS, Detection, LanguageDetector, has_letters, known_languages
 
 ENGLISH_GERMAN = ("en", "de")
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from app.detection import Detection
 from app.errors import (
     BundleNotFound,
     BundleRefused,
@@ -22,7 +21,8 @@ from app.errors import (
     UnknownModel,
 )
 from app.metrics import Metrics
-from app.service import TranslationService
+from app.serving.detection import Detection
+from app.serving.service import TranslationService
 from app.settings import Settings
 from model.errors import ArtifactError, DeviceError, EmptySource, UnsupportedPair
 from tests.app.fakes import BUDGET, SHAPED, FakeBundles, FakeTranslator, WordDetector, held_translator, manifest_of

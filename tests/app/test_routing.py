@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from app.detection import Detection, LanguageDetector
 from app.errors import DetectedPairNotServed, LanguageNotDetected
 from app.models.registry import LoadedModel, Registry
-from app.routing import Route, Router, Unchanged
+from app.serving.detection import Detection, LanguageDetector
+from app.serving.routing import Route, Router, Unchanged
 from model.errors import UnsupportedPair
 from tests.app.fakes import FakeTranslator, WordDetector, manifest_of
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from app.detection import LanguageDetector
 from app.engine.capacity import MIN_ROWS
 from app.errors import DeadlineExceeded, InferenceFailed, LimitExceeded, NotReady, QueueFull
 from app.metrics import Metrics
-from app.outcomes import TranslateOutcome
-from app.service import TranslationService
+from app.serving.detection import LanguageDetector
+from app.serving.service import TranslationService
+from app.serving.text_job import TranslateOutcome
 from app.settings import Settings
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, SeveralSentences, UnsupportedPair
@@ -831,8 +831,8 @@ def test_more_threads_than_may_be_used_are_cut_with_a_warning(
 
 def test_freed_memory_is_handed_back_now_and_then_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     tidied: list[int] = []
-    monkeypatch.setattr("app.service._TIDY_S", 0.01)
-    monkeypatch.setattr("app.service.give_back_freed_memory", lambda: tidied.append(1))
+    monkeypatch.setattr("app.serving.service._TIDY_S", 0.01)
+    monkeypatch.setattr("app.serving.service.give_back_freed_memory", lambda: tidied.append(1))
 
     async def test() -> None:
         async with service_of(FakeTranslator()):

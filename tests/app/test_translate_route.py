@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from app.detection import Detection
 from app.errors import DeadlineExceeded, NotReady, QueueFull
 from app.schemas import TranslateResponse
+from app.serving.detection import Detection
 from model.errors import DecodingError, UnsupportedPair
 from model.languages import LanguagePairs
 from tests.app.serving import RoteService, client_of, rote_app

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.detection import Detection, LanguageDetector, has_letters
 from app.errors import DetectedPairNotServed, LanguageNotDetected
 from app.models.registry import LoadedModel, Registry
+from app.serving.detection import Detection, LanguageDetector, has_letters
 from model.errors import UnsupportedPair
 from model.languages import closest
 

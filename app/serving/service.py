@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, TypeVar
 
-from app.detection import LanguageDetector
 from app.engine.bridge import EngineBridge
 from app.engine.capacity import BudgetFinder
 from app.engine.coalescing import SharedDecoding
@@ -25,15 +24,15 @@ from app.errors import (
     LimitExceeded,
     NotReady,
 )
-from app.jobs import Job, answer_without_model, complete
 from app.memory import give_back_freed_memory
 from app.metrics import Metrics
 from app.models.bundles import BundleSource
 from app.models.in_flight import RunningRequests
 from app.models.registry import LoadedModel, Registry
 from app.models.store import ModelStore
-from app.outcomes import AttentionOutcome, TranslateOutcome
-from app.routing import Route, Router, Unchanged
+from app.serving.detection import LanguageDetector
+from app.serving.routing import Route, Router, Unchanged
+from app.serving.text_job import AttentionOutcome, Job, TranslateOutcome, answer_without_model, complete
 from app.settings import Settings
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import EmptySource, ModelError
