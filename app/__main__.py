@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from app.errors import SettingsError
-from app.logs import configure_logging
 from app.serving.service import TranslationService
 from app.settings import ENV_PREFIX, Settings, load_settings
+from app.telemetry.logs import configure_logging
 from model.allocator import share_freed_memory
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from app.errors import ServiceError
-from app.metrics import Metrics
 from app.middleware import DisconnectWatcher, RequestRecorder, RootPath
 from app.models.bundles import BundleFiles, BundleSource
 from app.openapi import install_openapi
@@ -19,6 +18,7 @@ from app.problems import answer_known_error, answer_routing_error
 from app.routes import admin, attention, docs, health, metrics, models, translate
 from app.serving.service import TranslationService
 from app.settings import Settings
+from app.telemetry.metrics import Metrics
 from model.errors import ModelError
 
 _DESCRIPTION = """\

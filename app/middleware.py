@@ -18,9 +18,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import NotReady, problem_for
-from app.logs import log_fields, request_id_var
-from app.metrics import Metrics
 from app.problems import problem_response
+from app.telemetry.logs import log_fields, request_id_var
+from app.telemetry.metrics import Metrics
 
 logger = logging.getLogger("app.requests")
 

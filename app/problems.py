@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.errors import MethodNotAllowed, NotFound, Problem, problem_for
-from app.logs import log_fields
+from app.telemetry.logs import log_fields
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from app.engine.engine import Engine
 from app.engine.scheduler import SourceSentence, WaitingSentence
 from app.engine.translation_cache import SentenceKey, TranslationCache
-from app.metrics import Metrics
+from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions, Hypothesis
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.engine.scheduler import BatchKey, Budget, Load, Scheduler, SourceSentence, WaitingSentence
 from app.errors import InferenceFailed, QueueFull
-from app.metrics import Metrics
+from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import ModelError

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from app.errors import NotReady, Unauthorized, UnknownModel
-from app.logs import log_fields
 from app.openapi import (
     ADMIN_SECURITY,
     LOAD_ERRORS,
@@ -26,6 +25,7 @@ from app.routes.models import model_body
 from app.schemas import LoadRequest, ModelBody, UnloadResponse
 from app.serving.service import TranslationService
 from app.settings import Settings
+from app.telemetry.logs import log_fields
 
 router = APIRouter(tags=["administration"])
 

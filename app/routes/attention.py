@@ -16,7 +16,6 @@ from fastapi.responses import Response
 
 from app.errors import FieldProblem, InvalidRequest
 from app.limits import check_attention_limits, check_attention_size
-from app.logs import log_fields
 from app.negotiation import choose_media_type
 from app.openapi import ATTENTION_ERRORS, ATTENTION_EXAMPLE, ATTENTION_REQUESTS, answers, request_body
 from app.request_body import read_request
@@ -24,6 +23,7 @@ from app.schemas import AttentionKind, AttentionRequest, AttentionResponse, dete
 from app.serving.service import TranslationService
 from app.serving.text_job import AttentionOutcome
 from app.settings import Settings
+from app.telemetry.logs import log_fields
 
 if TYPE_CHECKING:
     from model.translator import Attention

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from app.metrics import Metrics
 from app.openapi import METRICS_EXAMPLE, answers
+from app.telemetry.metrics import Metrics
 
 router = APIRouter(tags=["operation"])
 

@@ -7,7 +7,6 @@ from fastapi.responses import Response
 
 from app.errors import problem_for
 from app.limits import check_translate_limits
-from app.logs import log_fields
 from app.negotiation import choose_media_type
 from app.openapi import TRANSLATE_ERRORS, TRANSLATE_EXAMPLE, TRANSLATE_REQUESTS, answers, request_body
 from app.request_body import read_request
@@ -26,6 +25,7 @@ from app.schemas import (
 from app.serving.service import TranslationService
 from app.serving.text_job import TextOutcome
 from app.settings import Settings
+from app.telemetry.logs import log_fields
 
 router = APIRouter(tags=["translation"])
 

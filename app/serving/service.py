@@ -25,7 +25,6 @@ from app.errors import (
     NotReady,
 )
 from app.memory import give_back_freed_memory
-from app.metrics import Metrics
 from app.models.bundles import BundleSource
 from app.models.in_flight import RunningRequests
 from app.models.registry import LoadedModel, Registry
@@ -34,6 +33,7 @@ from app.serving.detection import LanguageDetector
 from app.serving.routing import Route, Router, Unchanged
 from app.serving.text_job import AttentionOutcome, Job, TranslateOutcome, answer_without_model, complete
 from app.settings import Settings
+from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import EmptySource, ModelError
 from model.second_try import guarded

@@ -15,7 +15,7 @@ from app.engine.engine import Dropped, Engine
 from app.engine.scheduler import Budget, Scheduler, SourceSentence
 from app.engine.translation_cache import TranslationCache
 from app.errors import InferenceFailed, QueueFull
-from app.metrics import Metrics
+from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import DecodingError
 from tests.app.fakes import FakeTranslator, held_translator, manifest_of

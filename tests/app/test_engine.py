@@ -17,7 +17,7 @@ import pytest
 from app.engine.engine import Dropped, Engine
 from app.engine.scheduler import Budget, Scheduler, SourceSentence, WaitingSentence
 from app.errors import InferenceFailed, QueueFull
-from app.metrics import Metrics
+from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import DecodingError, EmptySource
 from tests.app.fakes import FakeCohort, FakeTranslator, held_translator, manifest_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.logs import configure_logging, request_id_var
+from app.telemetry.logs import configure_logging, request_id_var
 from tests.app.serving import RoteService, client_of, rote_app
 
 

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.metrics import Metrics, Outcome
+from app.telemetry.metrics import Metrics, Outcome
 
 
 def values(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

@@ -20,10 +20,10 @@ from app.errors import (
     NotReady,
     UnknownModel,
 )
-from app.metrics import Metrics
 from app.serving.detection import Detection
 from app.serving.service import TranslationService
 from app.settings import Settings
+from app.telemetry.metrics import Metrics
 from model.errors import ArtifactError, DeviceError, EmptySource, UnsupportedPair
 from tests.app.fakes import BUDGET, SHAPED, FakeBundles, FakeTranslator, WordDetector, held_translator, manifest_of
 from tests.app.test_service import PATIENCE_S, Gate, ask, look, run, service_with, texts_of, until

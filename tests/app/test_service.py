@@ -12,11 +12,11 @@ import torch
 
 from app.engine.capacity import MIN_ROWS
 from app.errors import DeadlineExceeded, InferenceFailed, LimitExceeded, NotReady, QueueFull
-from app.metrics import Metrics
 from app.serving.detection import LanguageDetector
 from app.serving.service import TranslationService
 from app.serving.text_job import TranslateOutcome
 from app.settings import Settings
+from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, SeveralSentences, UnsupportedPair
 from model.translator import Attention, PreparedText

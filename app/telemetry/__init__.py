@@ -1,0 +1,1 @@
+"""What the process reports about itself: logs and metrics."""
