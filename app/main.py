@@ -11,11 +11,11 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from app.errors import ServiceError
-from app.middleware import DisconnectWatcher, RequestRecorder, RootPath
+from app.http.middleware import DisconnectWatcher, RequestRecorder, RootPath
+from app.http.openapi import install_openapi
+from app.http.problems import answer_known_error, answer_routing_error
+from app.http.routes import admin, attention, docs, health, metrics, models, translate
 from app.models.bundles import BundleFiles, BundleSource
-from app.openapi import install_openapi
-from app.problems import answer_known_error, answer_routing_error
-from app.routes import admin, attention, docs, health, metrics, models, translate
 from app.serving.service import TranslationService
 from app.settings import Settings
 from app.telemetry.metrics import Metrics

@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-from app.routes.docs import STATIC
+from app.http.routes.docs import STATIC
 from tests.app.serving import RoteService, client_of, rote_app
 
 pytestmark = pytest.mark.anyio
@@ -63,7 +63,7 @@ def test_the_vendored_files_carry_their_licence() -> None:
     assert (vendored / "NOTICE").is_file() and (vendored / "swagger-ui-bundle.js.LICENSE.txt").is_file()
 
 
-@pytest.mark.parametrize("path", ["/static/nothing.js", "/static/../main.py", "/static/%2e%2e/main.py"])
+@pytest.mark.parametrize("path", ["/static/nothing.js", "/static/../limits.py", "/static/%2e%2e/limits.py"])
 async def test_only_assets_are_served_as_assets(path: str) -> None:
     async with client_of(rote_app(RoteService())) as client:
         response = await client.get(path)

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from starlette.types import Message, Scope
 
-from app.middleware import DisconnectWatcher
+from app.http.middleware import DisconnectWatcher
 from tests.app.serving import RoteService, client_of, rote_app
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from app.openapi import ATTENTION_REQUESTS, TRANSLATE_REQUESTS
-from app.schemas import (
+from app.http.openapi import ATTENTION_REQUESTS, TRANSLATE_REQUESTS
+from app.http.schemas import (
     AttentionRequest,
     AttentionResponse,
     HealthResponse,

@@ -6,11 +6,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from app.errors import problem_for
-from app.limits import check_translate_limits
-from app.negotiation import choose_media_type
-from app.openapi import TRANSLATE_ERRORS, TRANSLATE_EXAMPLE, TRANSLATE_REQUESTS, answers, request_body
-from app.request_body import read_request
-from app.schemas import (
+from app.http.limits import check_translate_limits
+from app.http.negotiation import choose_media_type
+from app.http.openapi import TRANSLATE_ERRORS, TRANSLATE_EXAMPLE, TRANSLATE_REQUESTS, answers, request_body
+from app.http.request_body import read_request
+from app.http.schemas import (
     AlignmentLinkBody,
     AlternativeBody,
     FailedTranslationBody,

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from app.errors import NotReady
+from app.http.openapi import MODELS_EXAMPLE, answers
+from app.http.schemas import LimitsBody, ModelBody, ModelsResponse
 from app.models.registry import LoadedModel
-from app.openapi import MODELS_EXAMPLE, answers
-from app.schemas import LimitsBody, ModelBody, ModelsResponse
 from app.serving.service import TranslationService
 from app.settings import Settings
 

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import NotReady, problem_for
-from app.problems import problem_response
+from app.http.problems import problem_response
 from app.telemetry.logs import log_fields, request_id_var
 from app.telemetry.metrics import Metrics
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from app.errors import NotReady, Unauthorized, UnknownModel
-from app.openapi import (
+from app.http.openapi import (
     ADMIN_SECURITY,
     LOAD_ERRORS,
     LOAD_REQUESTS,
@@ -20,9 +20,9 @@ from app.openapi import (
     answers,
     request_body,
 )
-from app.request_body import read_request
-from app.routes.models import model_body
-from app.schemas import LoadRequest, ModelBody, UnloadResponse
+from app.http.request_body import read_request
+from app.http.routes.models import model_body
+from app.http.schemas import LoadRequest, ModelBody, UnloadResponse
 from app.serving.service import TranslationService
 from app.settings import Settings
 from app.telemetry.logs import log_fields

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from app.errors import NotReady
-from app.openapi import ALIVE_EXAMPLE, READY_EXAMPLE, answers
-from app.schemas import HealthResponse
+from app.http.openapi import ALIVE_EXAMPLE, READY_EXAMPLE, answers
+from app.http.schemas import HealthResponse
 from app.serving.service import TranslationService
 
 router = APIRouter(tags=["operation"])

@@ -1,7 +1,7 @@
 """The JSON contract: what a request may hold and what an answer holds.
 
 A field that is not listed is refused, so that a misspelt one is noticed. Bounds that an operator may set are not
-here: they stand in :mod:`app.settings`, are checked by :mod:`app.limits` and shown in the OpenAPI document.
+here: they stand in :mod:`app.settings`, are checked by :mod:`app.http.limits` and shown in the OpenAPI document.
 """
 
 from __future__ import annotations

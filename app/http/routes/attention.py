@@ -15,11 +15,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from app.errors import FieldProblem, InvalidRequest
-from app.limits import check_attention_limits, check_attention_size
-from app.negotiation import choose_media_type
-from app.openapi import ATTENTION_ERRORS, ATTENTION_EXAMPLE, ATTENTION_REQUESTS, answers, request_body
-from app.request_body import read_request
-from app.schemas import AttentionKind, AttentionRequest, AttentionResponse, detected_body
+from app.http.limits import check_attention_limits, check_attention_size
+from app.http.negotiation import choose_media_type
+from app.http.openapi import ATTENTION_ERRORS, ATTENTION_EXAMPLE, ATTENTION_REQUESTS, answers, request_body
+from app.http.request_body import read_request
+from app.http.schemas import AttentionKind, AttentionRequest, AttentionResponse, detected_body
 from app.serving.service import TranslationService
 from app.serving.text_job import AttentionOutcome
 from app.settings import Settings

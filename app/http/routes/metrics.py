@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from app.openapi import METRICS_EXAMPLE, answers
+from app.http.openapi import METRICS_EXAMPLE, answers
 from app.telemetry.metrics import Metrics
 
 router = APIRouter(tags=["operation"])

@@ -36,8 +36,8 @@ from app.errors import (
     UnsupportedMediaType,
     problem_for,
 )
-from app.problems import PROBLEM_MEDIA_TYPE
-from app.schemas import AttentionRequest, InvalidRequestBody, LoadRequest, ProblemBody, TranslateRequest
+from app.http.problems import PROBLEM_MEDIA_TYPE
+from app.http.schemas import AttentionRequest, InvalidRequestBody, LoadRequest, ProblemBody, TranslateRequest
 from app.settings import Settings
 from model.errors import (
     DecodingError,
