@@ -26,7 +26,7 @@ from app.errors import SettingsError
 from app.serving.service import TranslationService
 from app.settings import ENV_PREFIX, Settings, load_settings
 from app.telemetry.logs import configure_logging
-from model.allocator import share_freed_memory
+from model.process.allocator import share_freed_memory
 
 if TYPE_CHECKING:
     from app.models.bundles import BundleSource

@@ -13,7 +13,7 @@ text while they run, with AdamW, gradients clipped, label smoothing 0.1. They di
 
 Each loop lives in a process of its own; in each round each of them, in an order drawn anew, does the same updates while
 the others sleep. A warm-up round does not count. All have the memory setting of ``python -m model train``
-(model/allocator.py), which makes torch's loop faster, too. A turn during which other programs used more than
+(model/process/allocator.py), which makes torch's loop faster, too. A turn during which other programs used more than
 5 % of the processors is repeated, twice at most; ``--busy`` measures all the same. Columns are medians over the rounds,
 ratios the medians of the rounds' ratios, once by the clock and once by processor time, which others on the machine
 disturb less. The target is the ratio by the clock to the best of torch's loops in the same precision.
@@ -57,10 +57,10 @@ from benchmarks.shipped import shipped_tokenizer
 from benchmarks.tables import RESULTS, markdown, rounded, write_json
 from benchmarks.targets import median_ratio
 from benchmarks.traffic import sentence
-from model.allocator import keep_freed_memory
 from model.config import ModelConfig
 from model.embeddings import position_table
 from model.errors import ModelError
+from model.process.allocator import keep_freed_memory
 from model.tokenizer import PAD_ID
 from model.training.batches import Batch, BatchMaker, made_ahead
 from model.training.corpus import Pair, read_parallel

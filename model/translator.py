@@ -32,9 +32,9 @@ from model.languages import closest, plain_code
 from model.native.cohort import NativeCohort
 from model.native.packed import make_native_model
 from model.padding import pad
+from model.process.threads import available_threads
 from model.second_try import guarded, is_empty, is_suspect, loops
 from model.segmentation import Segment, join_text, split_text
-from model.threads import available_threads
 from model.tokenizer import Span
 
 _ALIGN_BATCH = 16

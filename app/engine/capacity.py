@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from app.engine.scheduler import Budget
-from app.memory import available_bytes
 from model.decoding.options import Decoding, DecodingOptions
 from model.decoding.sentence import DecodingRequest
+from model.process.memory import available_bytes
 
 if TYPE_CHECKING:
     from model.bundle import Manifest

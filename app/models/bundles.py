@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from app.errors import BundleNotFound, BundleOutside, SettingsError
 from app.settings import AUTO, ENV_PREFIX, Settings
-from model.threads import usable_threads
+from model.process.threads import usable_threads
 
 if TYPE_CHECKING:
     from model.translator import Translator

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from app.engine.bridge import EngineBridge, on_own_thread
 from app.engine.capacity import BudgetFinder
 from app.errors import BundleRefused, ModelAlreadyLoaded, NotReady, ServiceError, UnknownModel
-from app.memory import give_back_freed_memory
 from app.models.bundles import BundleSource
 from app.models.registry import LoadedModel, Registry
 from model.errors import ModelError
 from model.languages import LanguagePairs
+from model.process.memory import give_back_freed_memory
 
 if TYPE_CHECKING:
     from model.translator import Translator

@@ -24,7 +24,6 @@ from app.errors import (
     LimitExceeded,
     NotReady,
 )
-from app.memory import give_back_freed_memory
 from app.models.bundles import BundleSource
 from app.models.in_flight import RunningRequests
 from app.models.registry import LoadedModel, Registry
@@ -36,8 +35,9 @@ from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import EmptySource, ModelError
+from model.process.memory import give_back_freed_memory
+from model.process.threads import usable_threads
 from model.second_try import guarded
-from model.threads import usable_threads
 
 logger = logging.getLogger("app.service")
 

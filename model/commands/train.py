@@ -47,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train."""
-    from model.allocator import keep_freed_memory
     from model.export import PRETRAINED
+    from model.process.allocator import keep_freed_memory
     from model.training.loop import train
     from model.training.settings import TrainingSettings
 

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from model.allocator import give_back_freed_memory
 from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError, ConfigError
+from model.process.allocator import give_back_freed_memory
 from model.tokenizer import TextTokenizer, Tokenizer
 from model.training.batches import Batch, BatchMaker, made_ahead
 from model.training.checkpoint import (

@@ -69,7 +69,7 @@ def test_one_bundle_is_loaded_with_all_threads_and_its_digest(
 def test_no_bundle_is_loaded_with_more_threads_than_may_be_used(
     tmp_path: Path, loaded: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("model.threads.available_threads", lambda proc: 2)
+    monkeypatch.setattr("model.process.threads.available_threads", lambda proc: 2)
     for asked in (1, None, 64):
         BundleFiles(Settings(device="cpu", model=str(tmp_path / "x.pt"), threads=asked)).load_configured()
     assert [call["num_threads"] for call in loaded] == [1, 2, 2]

@@ -816,7 +816,7 @@ def test_more_threads_than_may_be_used_are_cut_with_a_warning(
 ) -> None:
     used: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", used.append)
-    monkeypatch.setattr("model.threads.available_threads", lambda proc: 2)
+    monkeypatch.setattr("model.process.threads.available_threads", lambda proc: 2)
 
     async def test(asked: int | None) -> None:
         async with service_of(FakeTranslator(), threads=asked):

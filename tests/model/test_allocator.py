@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 GIVEN_BACK = """
 import torch
-from model.allocator import give_back_freed_memory, keep_freed_memory
+from model.process.allocator import give_back_freed_memory, keep_freed_memory
 def resident():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS")) // 1024
 keep_freed_memory()
@@ -28,7 +28,7 @@ print(before - resident())
 FAULTS = """
 import resource, sys, torch
 torch.set_num_threads(1)
-from model.allocator import keep_freed_memory
+from model.process.allocator import keep_freed_memory
 print(keep_freed_memory() if sys.argv[1] == "keep" else None)
 def work():
     held = [torch.ones(1_000_000) for _ in range(30)]

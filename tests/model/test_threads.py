@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from model.threads import available_threads, cgroup_folders, usable_threads
+from model.process.cgroups import cgroup_folders
+from model.process.threads import available_threads, usable_threads
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from app.memory import available_bytes, give_back_freed_memory
-from model.allocator import share_freed_memory
+from model.process.allocator import share_freed_memory
+from model.process.memory import available_bytes, give_back_freed_memory
 
 
 def resident_mb() -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from model import allocator
-from model.threads import PROC, cgroup_folders
+from model.process import allocator
+from model.process.cgroups import PROC, cgroup_folders
 
 _UNKNOWN_BYTES = 1 << 30
 """Where nothing tells how much is free."""

@@ -1,0 +1,1 @@
+"""What this process may use and how it uses it: processors, cgroups, memory, the C allocator."""
