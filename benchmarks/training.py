@@ -57,16 +57,16 @@ from benchmarks.shipped import shipped_tokenizer
 from benchmarks.tables import RESULTS, markdown, rounded, write_json
 from benchmarks.targets import median_ratio
 from benchmarks.traffic import sentence
-from model.config import ModelConfig
-from model.embeddings import position_table
 from model.errors import ModelError
+from model.network.config import ModelConfig
+from model.network.embeddings import position_table
+from model.network.transformer import Transformer
 from model.process.allocator import keep_freed_memory
 from model.tokenizer import PAD_ID
 from model.training.batches import Batch, BatchMaker, made_ahead
 from model.training.corpus import Pair, read_parallel
 from model.training.settings import TrainingSettings
 from model.training.update import Updater
-from model.transformer import Transformer
 
 TARGET = 1.2
 """How many times as fast as torch's loop Verso's is to be, on a processor."""

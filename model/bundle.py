@@ -16,12 +16,12 @@ from typing import Any, Literal
 
 import torch
 
-from model.config import ModelConfig
 from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError, DeviceError
 from model.hf_tokenizers import restore_tokenizer
 from model.languages import LanguagePairs
-from model.quantised import activation_levels, int8_is_supported
+from model.network.config import ModelConfig
+from model.network.quantised import activation_levels, int8_is_supported
 from model.shortlist import SHORTLIST, Shortlist
 from model.tokenizer import TextTokenizer
 
@@ -42,7 +42,7 @@ class Manifest:
     Args:
         name: The model's name, as answers give it.
         pairs: (source, target) languages it translates, one by one.
-        architecture: The fields of :class:`model.config.ModelConfig`.
+        architecture: The fields of :class:`model.network.config.ModelConfig`.
         precision: What its weights and products are kept in.
         max_source_tokens: Longest sentence it accepts, markers included.
         max_target_tokens: Longest answer it gives.

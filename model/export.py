@@ -23,19 +23,19 @@ import torch
 from torch import nn
 
 from model.bundle import FORMAT_VERSION, MANIFEST, Manifest, Precision, check_device, read_tokenizer
-from model.config import ModelConfig
 from model.decoding.batch import decode_in_order
 from model.decoding.options import DecodingOptions
 from model.decoding.state import StepModel, TorchState
 from model.decoding.torch_cohort import TorchCohort
 from model.errors import ArtifactError
-from model.layers import Dropout
-from model.padding import pad
-from model.quantised import Int8Linear, activation_levels, int8_is_supported
+from model.network.config import ModelConfig
+from model.network.layers import Dropout
+from model.network.padding import pad
+from model.network.quantised import Int8Linear, activation_levels, int8_is_supported
+from model.network.transformer import Transformer
 from model.shortlist import SHORTLIST, Shortlist
 from model.tokenizer import TextTokenizer
 from model.training.checkpoint import Checkpoint, load_checkpoint
-from model.transformer import Transformer
 
 _CODE_BYTES = 2_000_000
 """What a bundle's code and manifest take at most."""

@@ -130,7 +130,7 @@ def position_picture(table: Tensor, title: str, path: Path) -> None:
     """What places look like to the model: their vectors, and how alike two places are.
 
     Args:
-        table: Vectors of the places, (P, C): :func:`model.embeddings.position_table`.
+        table: Vectors of the places, (P, C): :func:`model.network.embeddings.position_table`.
         title: Stands above.
         path: The PNG file to write.
     """

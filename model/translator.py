@@ -11,7 +11,6 @@ from torch import Tensor
 
 from model.bundle import Bundle, Manifest, load_bundle
 from model.capitals import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
-from model.config import ModelConfig
 from model.decoding.batch import Progress, decode_in_order
 from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
@@ -31,7 +30,8 @@ from model.errors import (
 from model.languages import closest, plain_code
 from model.native.cohort import NativeCohort
 from model.native.packed import make_native_model
-from model.padding import pad
+from model.network.config import ModelConfig
+from model.network.padding import pad
 from model.process.threads import available_threads
 from model.second_try import guarded, is_empty, is_suspect, loops
 from model.segmentation import Segment, join_text, split_text

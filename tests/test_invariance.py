@@ -22,7 +22,7 @@ from model.decoding.sentence import DecodingRequest, Finished
 from model.decoding.state import TorchState
 from model.export import PRETRAINED, TIE_MARGIN, script
 from model.native.library import load_library
-from model.quantised import int8_is_supported
+from model.network.quantised import int8_is_supported
 from model.training.checkpoint import load_checkpoint
 from model.translator import Translator
 

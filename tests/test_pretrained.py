@@ -10,7 +10,7 @@ import torch
 from model.bundle import Bundle, Manifest, Precision
 from model.decoding.options import DecodingOptions
 from model.export import PRETRAINED, build_pretrained
-from model.quantised import int8_is_supported
+from model.network.quantised import int8_is_supported
 from model.second_try import loops
 from model.training.checkpoint import load_checkpoint
 from model.translator import Translator

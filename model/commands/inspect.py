@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _inspected(path: Path) -> dict[str, Any]:
     from model.bundle import Manifest, is_checkpoint, read_manifest
-    from model.config import ModelConfig
+    from model.network.config import ModelConfig
     from model.training.checkpoint import load_checkpoint
 
     if is_checkpoint(path):
@@ -57,7 +57,7 @@ def _inspected(path: Path) -> dict[str, Any]:
 
 def _parameters(config: Any) -> dict[str, int]:
     """Parameters of each part; of tied ones each number counts once, where it is first used."""
-    from model.transformer import Transformer
+    from model.network.transformer import Transformer
 
     with torch.device("meta"):
         transformer = Transformer(config, pad_id=0)

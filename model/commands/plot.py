@@ -15,8 +15,8 @@ from model.commands.models import (
     load_translator,
     output_file,
 )
-from model.config import PositionTable
 from model.errors import ConfigError, DataError
+from model.network.config import PositionTable
 
 HELP = "draw learning curves, attention, positional encodings and masks"
 EPILOG = """\
@@ -122,7 +122,7 @@ def _draw_attention(arguments: argparse.Namespace) -> None:
 
 
 def _draw_positions(arguments: argparse.Namespace) -> None:
-    from model.embeddings import position_table
+    from model.network.embeddings import position_table
     from model.plots import position_picture
 
     if arguments.places < 1:
@@ -136,7 +136,7 @@ def _draw_positions(arguments: argparse.Namespace) -> None:
 def _draw_masks(arguments: argparse.Namespace) -> None:
     import torch
 
-    from model.masks import causal_mask, padding_mask
+    from model.network.masks import causal_mask, padding_mask
     from model.plots import mask_picture
 
     for name, value, least in (("length", arguments.length, 1), ("padding", arguments.padding, 0)):

@@ -8,7 +8,7 @@ from pathlib import Path
 from model.bundle import check_device, resolve_device
 from model.commands.models import say
 from model.errors import ConfigError
-from model.presets import ABOUT
+from model.network.presets import ABOUT
 
 HELP = "train a translator from parallel text"
 EPILOG = """\

@@ -13,8 +13,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from model.masks import padding_mask
-from model.padding import pad
+from model.network.masks import padding_mask
+from model.network.padding import pad
 
 _GROWTH = 32
 """Columns added at once when the caches are full, and dropped at once when as many are no longer needed."""
@@ -60,7 +60,7 @@ class DecoderState(Protocol):
 
 
 class StepModel(Protocol):
-    """What decoding needs of a model; see :class:`model.transformer.Transformer` for shapes."""
+    """What decoding needs of a model; see :class:`model.network.transformer.Transformer` for shapes."""
 
     def encode(self, source: Tensor) -> Tensor:
         """Read the source."""

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.config import Activation, ModelConfig
 from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError, ConfigError
 from model.importing.folder import CheckpointFolder
 from model.importing.values import flag, number, shown, whole_number
 from model.importing.weights import Layout
 from model.languages import closest
+from model.network.config import Activation, ModelConfig
 
 _ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from model.bundle import Manifest, Precision
-from model.config import ModelConfig
-from model.embeddings import position_table
 from model.errors import ArtifactError
 from model.export import LOGIT_BOUNDS, script_in_place, write_bundle
 from model.importing.families import check_family, describe
 from model.importing.family import Family, Wishes
 from model.importing.folder import CheckpointFolder, Tensors
 from model.importing.weights import Layout, check_sizes, fill, find_layout, stored_positions_differ
-from model.transformer import Transformer
+from model.network.config import ModelConfig
+from model.network.embeddings import position_table
+from model.network.transformer import Transformer
 
 _PROBE_ROWS = 4
 _PROBE_TOKENS = 12

@@ -1,4 +1,4 @@
-"""Tensors of a Hugging Face checkpoint into our :class:`model.transformer.Transformer`.
+"""Tensors of a Hugging Face checkpoint into our :class:`model.network.transformer.Transformer`.
 
 The names are those that MarianMT, M2M100 and NLLB share. Whether embeddings are tied is decided by the tensors and not
 by config.json: there are checkpoints whose configuration says tied and whose tensors differ
@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.config import ModelConfig
 from model.errors import ArtifactError
 from model.importing.folder import Read, Tensors
-from model.transformer import Transformer
+from model.network.config import ModelConfig
+from model.network.transformer import Transformer
 
 _SHARED = "model.shared.weight"
 _SOURCE = "model.encoder.embed_tokens.weight"

@@ -1,4 +1,4 @@
-// Encoder and decoder of model/transformer.py, layer by layer.
+// Encoder and decoder of model/network/transformer.py, layer by layer.
 
 #pragma once
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from model.config import ModelConfig
 from model.native.library import LinearSource, check, load_library
+from model.network.config import ModelConfig
 from model.shortlist import Shortlist
 
 _ACTIVATIONS = {"relu": 1, "silu": 2}

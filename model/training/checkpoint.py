@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.config import ModelConfig
 from model.errors import ArtifactError, ConfigError
 from model.hf_tokenizers import own_files, restore_tokenizer
+from model.network.config import ModelConfig
+from model.network.transformer import Transformer
 from model.tokenizer import TextTokenizer, Tokenizer
-from model.transformer import Transformer
 
 FORMAT_VERSION = 1
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from model.bundle import Manifest
-from model.config import ModelConfig
 from model.errors import ConfigError, DataError
+from model.network.config import ModelConfig
 from model.shortlist import Shortlist
 from model.tokenizer import TextTokenizer
 from model.training.corpus import Pair

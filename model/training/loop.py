@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError, ConfigError
+from model.network.transformer import Transformer
 from model.process.allocator import give_back_freed_memory
 from model.tokenizer import TextTokenizer, Tokenizer
 from model.training.batches import Batch, BatchMaker, made_ahead
@@ -35,7 +36,6 @@ from model.training.schedule import learning_rate
 from model.training.settings import TrainingSettings
 from model.training.update import Updater
 from model.training.vocabulary import learn_vocabulary, write_vocabulary
-from model.transformer import Transformer
 
 LAST = "last.pt"
 """The checkpoint a run resumes from."""

@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 import yaml
 
-from model.config import ModelConfig
 from model.errors import ConfigError
-from model.presets import expand_preset
+from model.network.config import ModelConfig
+from model.network.presets import expand_preset
 from model.tokenizer import TokenizerKind
 from model.training.augmentation import Augmentation
 
@@ -140,7 +140,7 @@ class TrainingSettings:
         seed: Fixes initialisation, batches and dropout.
         threads: Processor threads; 0 leaves it to torch.
         model: Architecture, without the vocabulary sizes, which the tokenizer decides; ``preset`` names one of
-            :data:`model.presets.PRESETS`, and what stands beside it overrides it.
+            :data:`model.network.presets.PRESETS`, and what stands beside it overrides it.
         licence: Licence of the trained weights, for the manifest.
         attribution: Sources the licence asks to be named.
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from model.errors import ConfigError
+from model.network.transformer import Transformer
 from model.training.batches import Batch
 from model.training.loss import label_smoothed_loss, r_drop_loss
 from model.training.settings import TrainingSettings
-from model.transformer import Transformer
 
 
 class Updater:

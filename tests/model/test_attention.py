@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.attention import CrossAttention, SelfAttention, attention_weights, merge_heads, mix, split_heads
-from model.masks import causal_mask, padding_mask
+from model.network.attention import CrossAttention, SelfAttention, attention_weights, merge_heads, mix, split_heads
+from model.network.masks import causal_mask, padding_mask
 from tests.model.torch_layers import copy_attention, randomise
 
 LENGTHS = torch.tensor([7, 4, 1])

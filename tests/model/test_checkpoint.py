@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from model.errors import ArtifactError
+from model.network.transformer import Transformer
 from model.tokenizer import Tokenizer, learn_tokenizer
 from model.training.checkpoint import (
     FORMAT_VERSION,
@@ -23,7 +24,6 @@ from model.training.checkpoint import (
     save_checkpoint,
     untied_weights,
 )
-from model.transformer import Transformer
 from tests.model.torch_layers import randomise, small_config
 from tests.model.vocabulary import TOKENIZER
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from model.config import ModelConfig
 from model.errors import ConfigError
+from model.network.config import ModelConfig
 from tests.model.torch_layers import small_config
 
 COUNTS = (

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from model.config import ModelConfig
-from model.embeddings import Embedding, position_table
+from model.network.config import ModelConfig
+from model.network.embeddings import Embedding, position_table
 
 
 def embedding_of(vocab_size: int, d_model: int, max_positions: int, **more: Any) -> Embedding:

@@ -14,7 +14,7 @@ from model import export as export_module
 from model.bundle import Manifest, Precision, is_checkpoint, load_bundle, read_manifest
 from model.errors import ArtifactError, DeviceError
 from model.export import build_pretrained, export_bundle, preferred_precision
-from model.quantised import int8_is_supported
+from model.network.quantised import int8_is_supported
 from model.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 LOWER: list[Precision] = ["float16", "bfloat16", *(["int8"] if int8_is_supported() else [])]  # type: ignore[list-item]
@@ -174,7 +174,7 @@ def test_a_manifest_that_is_no_json_is_refused(toy_bundle: Path, tmp_path: Path)
 
 
 def test_code_torch_cannot_run_is_an_artifact_error(toy_bundle: Path, tmp_path: Path) -> None:
-    path = rewrite(toy_bundle, tmp_path / "x.pt", "model/transformer.py", b"def (:")
+    path = rewrite(toy_bundle, tmp_path / "x.pt", "model/network/transformer.py", b"def (:")
     with zipfile.ZipFile(toy_bundle) as archive:
         member = next(name for name in archive.namelist() if "transformer" in name)
     path = rewrite(toy_bundle, tmp_path / "y.pt", member, b"def (:")

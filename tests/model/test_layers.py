@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.layers import DecoderLayer, Dropout, EncoderLayer, FeedForward
-from model.masks import causal_mask, padding_mask
+from model.network.layers import DecoderLayer, Dropout, EncoderLayer, FeedForward
+from model.network.masks import causal_mask, padding_mask
 from tests.model.torch_layers import randomise, small_config, torch_decoder_layer, torch_encoder_layer
 
 SOURCE = (torch.arange(7) < torch.tensor([[7], [4], [1]])).long()  # 1 is a token, 0 is padding

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.masks import causal_mask, padding_mask
-from model.padding import pad
+from model.network.masks import causal_mask, padding_mask
+from model.network.padding import pad
 
 CPU = torch.device("cpu")
 

@@ -27,7 +27,7 @@ from model.native import cohort as native_cohort
 from model.native import library
 from model.native.cohort import NativeCohort
 from model.native.packed import NativeModel, make_native_model, supports
-from model.transformer import Transformer
+from model.network.transformer import Transformer
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_m2m100, make_marian
 from tests.model.importing.checkpoints import random_sources as long_sources

@@ -10,13 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.bundle import Precision
-from model.config import ModelConfig
 from model.export import script
-from model.layers import DecoderLayer, EncoderLayer
-from model.masks import causal_mask, padding_mask
-from model.norms import ScalarLayerNorm
-from model.quantised import int8_is_supported
-from model.transformer import Transformer
+from model.network.config import ModelConfig
+from model.network.layers import DecoderLayer, EncoderLayer
+from model.network.masks import causal_mask, padding_mask
+from model.network.norms import ScalarLayerNorm
+from model.network.quantised import int8_is_supported
+from model.network.transformer import Transformer
 from tests.model.torch_layers import copy_attention, randomise, small_config, torch_logits
 
 PAD = 0

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from model import plots
-from model.embeddings import position_table
+from model.network.embeddings import position_table
 from model.plots import (
     attention_grid,
     attention_heat_map,

@@ -12,19 +12,19 @@ from torch import nn
 
 from model.bundle import Precision, read_manifest
 from model.commands import train as train_command
-from model.config import ModelConfig
 from model.decoding.options import DecodingOptions
 from model.errors import ConfigError
 from model.export import export_bundle
 from model.native.packed import supports
-from model.norms import ScalarLayerNorm
-from model.presets import ABOUT, PRESETS, expand_preset
-from model.quantised import int8_is_supported
+from model.network.config import ModelConfig
+from model.network.norms import ScalarLayerNorm
+from model.network.presets import ABOUT, PRESETS, expand_preset
+from model.network.quantised import int8_is_supported
+from model.network.transformer import Transformer
 from model.tokenizer import PAD_ID
 from model.training.checkpoint import load_checkpoint
 from model.training.loop import train
 from model.training.settings import CorpusSettings, TrainingSettings
-from model.transformer import Transformer
 from model.translator import Translator
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "presets"

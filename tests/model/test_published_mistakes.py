@@ -14,9 +14,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model import attention, layers, masks, transformer
-from model.embeddings import Embedding, position_table
-from model.layers import DecoderLayer, Dropout, EncoderLayer
+from model.network import attention, layers, masks, transformer
+from model.network.embeddings import Embedding, position_table
+from model.network.layers import DecoderLayer, Dropout, EncoderLayer
 from tests.model import test_attention, test_embeddings, test_layers, test_masks, test_transformer
 from tests.model.torch_layers import small_config
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.quantised import REDUCED_RANGE, Int8Linear, int8_is_supported
+from model.network.quantised import REDUCED_RANGE, Int8Linear, int8_is_supported
 
 pytestmark = pytest.mark.skipif(not int8_is_supported(), reason="this processor has no int8 kernels")
 

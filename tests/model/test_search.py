@@ -16,7 +16,7 @@ from model.decoding.sentence import DecodingRequest
 from model.decoding.state import TorchState
 from model.decoding.torch_cohort import TorchCohort
 from model.errors import DecodingError
-from model.transformer import Transformer
+from model.network.transformer import Transformer
 from tests.model.tiny import VOCABULARY, cohort, decode, log_probs, random_sources, tiny_transformer
 
 

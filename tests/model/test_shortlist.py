@@ -24,10 +24,10 @@ from model.export import add_shortlist, build_pretrained, export_bundle, script
 from model.native import cohort as native_cohort
 from model.native.cohort import NativeCohort
 from model.native.packed import make_native_model
+from model.network.transformer import Transformer
 from model.shortlist import SHORTLIST, Shortlist
 from model.training.checkpoint import load_checkpoint
 from model.training.lexicon import ShortlistSettings, learn_for_model, learn_shortlist
-from model.transformer import Transformer
 from model.translator import Translator
 from tests.model.test_export_and_bundle import rewrite
 from tests.model.test_native import (

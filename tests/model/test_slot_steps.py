@@ -17,7 +17,7 @@ from model.decoding.slots.choice import Constants, Variant, take_step
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import at_rest
 from model.decoding.slots.tensors import SlotTensors
-from model.transformer import Transformer
+from model.network.transformer import Transformer
 from tests.model.recorded import RecordedGraph, use_recorded_graphs
 from tests.model.slots import (
     BEAM,

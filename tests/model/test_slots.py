@@ -18,7 +18,7 @@ from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import make_slot_model
 from model.errors import DecodingError
 from model.export import script
-from model.transformer import Transformer
+from model.network.transformer import Transformer
 from tests.model.slots import (
     BEAM,
     GREEDY,

@@ -14,7 +14,7 @@ import torch
 from model.bundle import Manifest
 from model.errors import ArtifactError, ConfigError, DataError
 from model.export import export_bundle
-from model.quantised import int8_is_supported
+from model.network.quantised import int8_is_supported
 from model.training import loop, update
 from model.training.checkpoint import load_checkpoint, save_checkpoint
 from model.training.corpus import read_parallel, spread

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.layers import DecoderLayer, EncoderLayer
-from model.masks import padding_mask
-from model.transformer import Transformer
+from model.network.config import ModelConfig
+from model.network.layers import DecoderLayer, EncoderLayer
+from model.network.masks import padding_mask
+from model.network.transformer import Transformer
 from tests.model.torch_layers import (
     randomise,
     small_config,
@@ -195,7 +195,7 @@ def test_all_weights_sum_to_one_and_padding_gets_none(norm: str) -> None:
 
 @torch.inference_mode()
 def test_the_weights_shown_are_the_weights_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    from model import attention
+    from model.network import attention
 
     ours, _ = transformer()
     used: list[torch.Tensor] = []

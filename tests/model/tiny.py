@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import torch
 
-from model.config import ModelConfig
 from model.decoding.batch import decode_all
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest, Finished
 from model.decoding.state import TorchState
 from model.decoding.torch_cohort import TorchCohort
-from model.transformer import Transformer
+from model.network.config import ModelConfig
+from model.network.transformer import Transformer
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from model.attention import CrossAttention, SelfAttention
-from model.config import ModelConfig
-from model.layers import DecoderLayer, EncoderLayer
-from model.transformer import Transformer
+from model.network.attention import CrossAttention, SelfAttention
+from model.network.config import ModelConfig
+from model.network.layers import DecoderLayer, EncoderLayer
+from model.network.transformer import Transformer
 
 ACTIVATIONS: dict[str, Any] = {"relu": nn.functional.relu, "silu": nn.functional.silu, "gelu": nn.functional.gelu}
 

@@ -24,7 +24,7 @@ from model.decoding.state import StepModel
 
 
 class SlotStepModel(StepModel, Protocol):
-    """What slots need of a model; see :class:`model.transformer.Transformer` for shapes."""
+    """What slots need of a model; see :class:`model.network.transformer.Transformer` for shapes."""
 
     def step_slots(
         self,

@@ -16,8 +16,8 @@ from model.decoding.slots.buckets import SHORTEST_SOURCE, Bucket, next_power_of_
 from model.decoding.slots.choice import Constants, SlotStepModel, Variant, take_step
 from model.decoding.slots.graphs import GraphedCall, Lane
 from model.decoding.slots.tensors import Encoded, SlotTensors, upload
-from model.masks import padding_mask
-from model.padding import pad
+from model.network.masks import padding_mask
+from model.network.padding import pad
 
 _GRAPHED_TOKENS = 1024
 """Padded source tokens up to which encoding is launched as a graph; more take a GPU longer than launching does."""

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from model.config import ModelConfig
 from model.importing.folder import CheckpointFolder, Tensors
 from model.importing.weights import fill, find_layout
-from model.transformer import Transformer
+from model.network.config import ModelConfig
+from model.network.transformer import Transformer
 from tests.model.importing.checkpoints import padded, quiet, random_sources
 
 SHAPE: dict[str, Any] = {

@@ -18,10 +18,10 @@ from torch import Tensor
 from model.__main__ import main
 from model.bundle import Manifest, Precision, read_manifest
 from model.decoding.options import DecodingOptions
-from model.embeddings import position_table
 from model.importing.family import Wishes
 from model.importing.importer import import_checkpoint
-from model.quantised import int8_is_supported
+from model.network.embeddings import position_table
+from model.network.quantised import int8_is_supported
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_m2m100, make_marian, quiet, sentences
 

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.attention import CrossAttention, SelfAttention, attention_weights, merge_heads, mix
-from model.config import ModelConfig
-from model.norms import layer_norm
+from model.network.attention import CrossAttention, SelfAttention, attention_weights, merge_heads, mix
+from model.network.config import ModelConfig
+from model.network.norms import layer_norm
 
 
 class Dropout(nn.Module):

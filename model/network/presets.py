@@ -39,7 +39,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "decoder_layers": 1,
     },
 }
-"""Fields of :class:`model.config.ModelConfig` by preset; the vocabulary sizes are the tokenizer's to say."""
+"""Fields of :class:`model.network.config.ModelConfig` by preset; the vocabulary sizes are the tokenizer's to say."""
 
 ABOUT: dict[str, str] = {
     "pre-norm-scalar": "x + f(norm(x)); one scalar gain and bias a norm; attention without biases",
@@ -56,7 +56,7 @@ def expand_preset(values: Mapping[str, Any]) -> dict[str, Any]:
     """Architecture fields with ``preset`` replaced by what it stands for.
 
     Args:
-        values: Fields of :class:`model.config.ModelConfig`, and ``preset`` or not.
+        values: Fields of :class:`model.network.config.ModelConfig`, and ``preset`` or not.
 
     Returns:
         Fields alone; those given beside ``preset`` are kept.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.embeddings import Embedding
-from model.layers import DecoderLayer, Dropout, EncoderLayer
-from model.masks import causal_mask, padding_mask
-from model.norms import layer_norm
+from model.network.config import ModelConfig
+from model.network.embeddings import Embedding
+from model.network.layers import DecoderLayer, Dropout, EncoderLayer
+from model.network.masks import causal_mask, padding_mask
+from model.network.norms import layer_norm
 
 
 class Transformer(nn.Module):

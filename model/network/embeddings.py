@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from model.config import ModelConfig, PositionTable
-from model.norms import layer_norm
+from model.network.config import ModelConfig, PositionTable
+from model.network.norms import layer_norm
 
 
 def position_table(layout: PositionTable, num_positions: int, d_model: int, offset: int = 0) -> Tensor:

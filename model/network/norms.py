@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.config import ModelConfig
+from model.network.config import ModelConfig
 
 
 class ScalarLayerNorm(nn.Module):
