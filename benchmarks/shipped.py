@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.traffic import sentence
 
 if TYPE_CHECKING:
-    from model.tokenizer import Tokenizer
+    from model.text.tokenizer import Tokenizer
     from model.training.checkpoint import Checkpoint
 
 SPM = "spm.model"

@@ -62,7 +62,7 @@ from model.network.config import ModelConfig
 from model.network.embeddings import position_table
 from model.network.transformer import Transformer
 from model.process.allocator import keep_freed_memory
-from model.tokenizer import PAD_ID
+from model.text.tokenizer import PAD_ID
 from model.training.batches import Batch, BatchMaker, made_ahead
 from model.training.corpus import Pair, read_parallel
 from model.training.settings import TrainingSettings

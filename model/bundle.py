@@ -18,12 +18,12 @@ import torch
 
 from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError, DeviceError
-from model.hf_tokenizers import restore_tokenizer
 from model.languages import LanguagePairs
 from model.network.config import ModelConfig
 from model.network.quantised import activation_levels, int8_is_supported
 from model.shortlist import SHORTLIST, Shortlist
-from model.tokenizer import TextTokenizer
+from model.text.hf_tokenizers import restore_tokenizer
+from model.text.tokenizer import TextTokenizer
 
 Precision = Literal["float32", "float16", "bfloat16", "int8"]
 
@@ -55,7 +55,7 @@ class Manifest:
         scores: Corpus scores with their signatures, by test set and direction.
         precision_report: How far this precision is from float32, measured at export.
         shortlist: How its vocabulary shortlist was learned; empty where it has none.
-        fold_capitals: Whether sentences in capitals are translated in small letters (:mod:`model.capitals`).
+        fold_capitals: Whether sentences in capitals are translated in small letters (:mod:`model.text.case_folding`).
         retry_loops: Whether answers that loop or are empty are decoded a second time (:mod:`model.second_try`).
         format: Marks our bundles among TorchScript archives.
         format_version: Of this layout.

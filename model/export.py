@@ -34,7 +34,7 @@ from model.network.padding import pad
 from model.network.quantised import Int8Linear, activation_levels, int8_is_supported
 from model.network.transformer import Transformer
 from model.shortlist import SHORTLIST, Shortlist
-from model.tokenizer import TextTokenizer
+from model.text.tokenizer import TextTokenizer
 from model.training.checkpoint import Checkpoint, load_checkpoint
 
 _CODE_BYTES = 2_000_000

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from model.bundle import Bundle, Manifest, load_bundle
-from model.capitals import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
 from model.decoding.batch import Progress, decode_in_order
 from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
@@ -34,8 +33,9 @@ from model.network.config import ModelConfig
 from model.network.padding import pad
 from model.process.threads import available_threads
 from model.second_try import guarded, is_empty, is_suspect, loops
-from model.segmentation import Segment, join_text, split_text
-from model.tokenizer import Span
+from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
+from model.text.segmentation import Segment, join_text, split_text
+from model.text.tokenizer import Span
 
 _ALIGN_BATCH = 16
 """Sentences whose attention is computed at once for alignments."""

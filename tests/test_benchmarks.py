@@ -33,8 +33,8 @@ from model.decoding.options import DecodingOptions
 from model.export import PRETRAINED
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
-from model.segmentation import split_text
-from model.tokenizer import PAD_ID
+from model.text.segmentation import split_text
+from model.text.tokenizer import PAD_ID
 from model.training.checkpoint import load_checkpoint
 from model.translator import Translator
 from tests.model.torch_layers import torch_decoder_layer, torch_encoder_layer

@@ -27,7 +27,7 @@ import pytest
 
 from model.bundle import Manifest
 from model.export import PRETRAINED, preferred_precision, script, write_bundle
-from model.hf_tokenizers import OWN_SPM
+from model.text.hf_tokenizers import OWN_SPM
 from model.training.checkpoint import load_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]

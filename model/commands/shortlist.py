@@ -7,7 +7,7 @@ from pathlib import Path
 
 from model.commands.models import say, with_progress
 from model.errors import ArtifactError, ConfigError
-from model.tokenizer import TextTokenizer
+from model.text.tokenizer import TextTokenizer
 from model.training.lexicon import ShortlistSettings
 
 _DEFAULTS = ShortlistSettings()

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Learn or show."""
-    from model.tokenizer import Tokenizer, learn_tokenizer
+    from model.text.tokenizer import Tokenizer, learn_tokenizer
     from model.training.corpus import read_lines
 
     if arguments.show is not None:

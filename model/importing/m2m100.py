@@ -8,7 +8,6 @@ from typing import Any
 
 from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError
-from model.hf_tokenizers import SHARED_SPM, VOCABULARY
 from model.importing.family import Family, Wishes, architecture, check_differ, known_language
 from model.importing.folder import CheckpointFolder
 from model.importing.generation import Generation
@@ -24,6 +23,7 @@ from model.importing.values import (
 )
 from model.importing.weights import Layout
 from model.languages import standard_code
+from model.text.hf_tokenizers import SHARED_SPM, VOCABULARY
 
 _M2M100_LANGUAGES = (  # noqa: SIM905
     "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "

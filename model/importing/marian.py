@@ -10,13 +10,13 @@ import langcodes
 
 from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError
-from model.hf_tokenizers import SOURCE_SPM, TARGET_SPM, TARGET_VOCABULARY, VOCABULARY
 from model.importing.family import Family, Wishes, architecture, check_differ, known_language
 from model.importing.folder import CheckpointFolder
 from model.importing.generation import Generation
 from model.importing.values import flag, id_of, num_pieces_of, read_ids, shown, special_token
 from model.importing.weights import Layout
 from model.languages import standard_code
+from model.text.hf_tokenizers import SOURCE_SPM, TARGET_SPM, TARGET_VOCABULARY, VOCABULARY
 
 _GROUPS = frozenset(
     "aav afa alg alv apa aqa aql art ath auf aus awd azc bad bai bat ber bih bnt btk cai cau cba ccn ccs cdc cdd cel "  # noqa: SIM905

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from model.errors import ConfigError, DataError
-from model.tokenizer import PAD_ID, TextTokenizer, Tokenizer
+from model.text.tokenizer import PAD_ID, TextTokenizer, Tokenizer
 from model.training.augmentation import Augmentation, string_together
 from model.training.corpus import Pair
 

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from model.errors import ArtifactError, ConfigError
-from model.hf_tokenizers import own_files, restore_tokenizer
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
-from model.tokenizer import TextTokenizer, Tokenizer
+from model.text.hf_tokenizers import own_files, restore_tokenizer
+from model.text.tokenizer import TextTokenizer, Tokenizer
 
 FORMAT_VERSION = 1
 
@@ -45,7 +45,7 @@ class Checkpoint:
 
     @property
     def vocabulary_files(self) -> dict[str, bytes]:
-        """What the tokenizer can be made of again, by name (:func:`model.hf_tokenizers.restore_tokenizer`)."""
+        """What the tokenizer can be made of again, by name (:func:`model.text.hf_tokenizers.restore_tokenizer`)."""
         return own_files(self.own_tokenizer) if self.files is None else self.files
 
     @property

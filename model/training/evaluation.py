@@ -14,7 +14,7 @@ from model.decoding.policy import DecodingPolicy
 from model.decoding.state import TorchState
 from model.decoding.torch_cohort import TorchCohort
 from model.network.transformer import Transformer
-from model.tokenizer import TextTokenizer, Tokenizer
+from model.text.tokenizer import TextTokenizer, Tokenizer
 from model.training.batches import BatchMaker
 from model.training.corpus import Pair
 from model.training.loss import label_smoothed_loss

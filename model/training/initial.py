@@ -17,7 +17,7 @@ from model.network.config import ModelConfig
 from model.network.presets import expand_preset
 from model.network.transformer import Transformer
 from model.shortlist import SHORTLIST
-from model.tokenizer import TextTokenizer, Tokenizer
+from model.text.tokenizer import TextTokenizer, Tokenizer
 from model.training.checkpoint import load_checkpoint
 from model.training.settings import TrainingSettings
 

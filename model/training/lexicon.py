@@ -17,7 +17,7 @@ from model.bundle import Manifest
 from model.errors import ConfigError, DataError
 from model.network.config import ModelConfig
 from model.shortlist import Shortlist
-from model.tokenizer import TextTokenizer
+from model.text.tokenizer import TextTokenizer
 from model.training.corpus import Pair
 
 Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]

@@ -19,7 +19,7 @@ from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError, ConfigError
 from model.network.transformer import Transformer
 from model.process.allocator import give_back_freed_memory
-from model.tokenizer import TextTokenizer, Tokenizer
+from model.text.tokenizer import TextTokenizer, Tokenizer
 from model.training.batches import Batch, BatchMaker, made_ahead
 from model.training.checkpoint import (
     Checkpoint,

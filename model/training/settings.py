@@ -12,7 +12,7 @@ import yaml
 from model.errors import ConfigError
 from model.network.config import ModelConfig
 from model.network.presets import expand_preset
-from model.tokenizer import TokenizerKind
+from model.text.tokenizer import TokenizerKind
 from model.training.augmentation import Augmentation
 
 
@@ -130,7 +130,7 @@ class TrainingSettings:
         augment: Shares of the sentence pairs that are bent in an epoch, against surprises: capitals, typos, new names
             (:class:`model.training.augmentation.Augmentation`).
         fold_capitals: The model is to be given sentences in capitals in small letters, and its answers to them are put
-            into capitals (:mod:`model.capitals`); training does not change by it.
+            into capitals (:mod:`model.text.case_folding`); training does not change by it.
         retry_loops: The model's answers that say the same over and over, or nothing, are to be decoded a second time,
             with a guard (:mod:`model.second_try`); training does not change by it.
         evaluate_every: Updates between evaluations and checkpoints.

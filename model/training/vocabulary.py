@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from model.tokenizer import Tokenizer, learn_tokenizer
+from model.text.tokenizer import Tokenizer, learn_tokenizer
 from model.training.corpus import Pair
 from model.training.settings import TrainingSettings
 

@@ -22,7 +22,7 @@ from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import DecodingError
 from model.second_try import LOOP_REPEATS
-from model.tokenizer import Span
+from model.text.tokenizer import Span
 from model.translator import Attention, PreparedText, Translator
 
 GATE_S = 30.0

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from model.errors import ConfigError, DataError
-from model.tokenizer import END_ID, PAD_ID, START_ID, learn_tokenizer
+from model.text.tokenizer import END_ID, PAD_ID, START_ID, learn_tokenizer
 from model.training.augmentation import Augmentation
 from model.training.batches import Batch, BatchMaker, made_ahead
 from tests.model.vocabulary import SENTENCES, TOKENIZER

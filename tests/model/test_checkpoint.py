@@ -14,7 +14,7 @@ from torch import Tensor
 
 from model.errors import ArtifactError
 from model.network.transformer import Transformer
-from model.tokenizer import Tokenizer, learn_tokenizer
+from model.text.tokenizer import Tokenizer, learn_tokenizer
 from model.training.checkpoint import (
     FORMAT_VERSION,
     Checkpoint,

@@ -16,7 +16,7 @@ import torch
 
 from model.__main__ import main
 from model.bundle import load_bundle
-from model.tokenizer import learn_tokenizer
+from model.text.tokenizer import learn_tokenizer
 from model.training.checkpoint import load_checkpoint, save_checkpoint
 from model.training.corpus import read_lines
 from tests.toy import write_toy

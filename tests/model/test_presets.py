@@ -21,7 +21,7 @@ from model.network.norms import ScalarLayerNorm
 from model.network.presets import ABOUT, PRESETS, expand_preset
 from model.network.quantised import int8_is_supported
 from model.network.transformer import Transformer
-from model.tokenizer import PAD_ID
+from model.text.tokenizer import PAD_ID
 from model.training.checkpoint import load_checkpoint
 from model.training.loop import train
 from model.training.settings import CorpusSettings, TrainingSettings

@@ -9,7 +9,7 @@ import sentencex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.segmentation import Segment, join_text, split_text
+from model.text.segmentation import Segment, join_text, split_text
 
 
 def always(part: str) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import ArtifactError, ConfigError, DataError
-from model.tokenizer import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer, learn_tokenizer
+from model.text.tokenizer import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer, learn_tokenizer
 from tests.model.vocabulary import SENTENCES, TOKENIZER
 
 

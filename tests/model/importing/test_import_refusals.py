@@ -25,10 +25,10 @@ from model.__main__ import main
 from model.bundle import Manifest
 from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError, ModelError
-from model.hf_tokenizers import restore_tokenizer
 from model.importing import importer
 from model.importing.family import Wishes
 from model.importing.importer import import_checkpoint
+from model.text.hf_tokenizers import restore_tokenizer
 from tests.model.importing.checkpoints import make_m2m100, make_marian
 
 ROOT = Path(__file__).resolve().parents[3]

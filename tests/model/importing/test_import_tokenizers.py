@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from model.importing.importer import import_checkpoint
-from model.tokenizer import TextTokenizer
+from model.text.tokenizer import TextTokenizer
 from model.translator import Translator
 from tests.model.importing.checkpoints import HARD_TEXTS, make_m2m100, make_marian, quiet, sentences
 

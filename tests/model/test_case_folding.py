@@ -7,7 +7,7 @@ import pytest
 
 from model import DecodingOptions, Translator
 from model.bundle import load_bundle
-from model.capitals import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
+from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from model.errors import ArtifactError
-from model.tokenizer import Span, TextTokenizer, Tokenizer, load_processor, without_space
+from model.text.tokenizer import Span, TextTokenizer, Tokenizer, load_processor, without_space
 
 SOURCE_SPM = "source.spm"
 TARGET_SPM = "target.spm"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model.tokenizer import Span
+from model.text.tokenizer import Span
 
 _FEWEST_CAPITALS = 5
 """Below that it may be an abbreviation: NATO, USA, EU."""
