@@ -33,7 +33,8 @@ class ModelConfig:
         share_embeddings: Source and target read one embedding table; needs equal vocabularies.
         tie_output: The output projection is the target embedding, transposed (Press & Wolf 2017).
         max_positions: Longest source or target, in tokens, that positions are prepared for.
-        positions: How places become vectors (:func:`model.network.embeddings.position_table`); ``learned`` rows are weights.
+        positions: How places become vectors (:func:`model.network.embeddings.position_table`); ``learned`` rows are
+            weights.
         position_offset: Row of the table that the first token reads; families that number padding start later.
         scale_embedding: Whether token vectors are multiplied by ``sqrt(d_model)``.
         embedding_norm: Whether the sum of token and position is normalised (BART's layernorm_embedding).
