@@ -41,7 +41,7 @@ $(VENV)/serve-$(TORCH).stamp: pyproject.toml scripts/install_torch.py | $(BIN)/p
 	@rm -f $(VENV)/*.stamp
 	@$(BIN)/python scripts/install_torch.py $(TORCH)
 	$(PIP) --editable .
-	@$(BIN)/python -m model.native.library
+	@$(BIN)/python -m model.decoding.native.library
 	@touch $@
 
 $(VENV)/develop-$(TORCH).stamp: $(VENV)/serve-$(TORCH).stamp
@@ -98,4 +98,4 @@ docker:  ## build the image and serve with Docker
 	docker compose up --build
 
 clean:  ## remove .venv
-	rm -rf $(VENV) *.egg-info model/native/*.so
+	rm -rf $(VENV) *.egg-info model/decoding/native/*.so

@@ -45,12 +45,12 @@ from benchmarks.checkpoints import SHAPES, SHIPPED, Shape, make_checkpoint, make
 from benchmarks.tables import markdown, rounded, write_json
 from model.bundle import Bundle, load_bundle
 from model.decoding.batch import decode_all
+from model.decoding.eager.state import TorchState
+from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import SlotModel
-from model.decoding.state import TorchState
-from model.decoding.torch_cohort import TorchCohort
 from model.importing.importer import import_checkpoint
 
 NUM_TOKENS = 20

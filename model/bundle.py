@@ -17,11 +17,11 @@ from typing import Any, Literal
 import torch
 
 from model.decoding.policy import DecodingPolicy
+from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError, DeviceError
 from model.languages import LanguagePairs
 from model.network.config import ModelConfig
 from model.network.quantised import activation_levels, int8_is_supported
-from model.shortlist import SHORTLIST, Shortlist
 from model.text.hf_tokenizers import restore_tokenizer
 from model.text.tokenizer import TextTokenizer
 
@@ -56,7 +56,8 @@ class Manifest:
         precision_report: How far this precision is from float32, measured at export.
         shortlist: How its vocabulary shortlist was learned; empty where it has none.
         fold_capitals: Whether sentences in capitals are translated in small letters (:mod:`model.text.case_folding`).
-        retry_loops: Whether answers that loop or are empty are decoded a second time (:mod:`model.second_try`).
+        retry_loops: Whether answers that loop or are empty are decoded a second time
+            (:mod:`model.decoding.repetition_guard`).
         format: Marks our bundles among TorchScript archives.
         format_version: Of this layout.
     """

@@ -24,16 +24,17 @@ from torch import nn
 
 from model.bundle import FORMAT_VERSION, MANIFEST, Manifest, Precision, check_device, read_tokenizer
 from model.decoding.batch import decode_in_order
+from model.decoding.eager.state import TorchState
+from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.options import DecodingOptions
-from model.decoding.state import StepModel, TorchState
-from model.decoding.torch_cohort import TorchCohort
+from model.decoding.search import StepModel
+from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError
 from model.network.config import ModelConfig
 from model.network.layers import Dropout
 from model.network.padding import pad
 from model.network.quantised import Int8Linear, activation_levels, int8_is_supported
 from model.network.transformer import Transformer
-from model.shortlist import SHORTLIST, Shortlist
 from model.text.tokenizer import TextTokenizer
 from model.training.checkpoint import Checkpoint, load_checkpoint
 

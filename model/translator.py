@@ -12,11 +12,14 @@ from torch import Tensor
 from model.bundle import Bundle, Manifest, load_bundle
 from model.decoding.batch import Progress, decode_in_order
 from model.decoding.cohort import Cohort
+from model.decoding.eager.state import TorchState
+from model.decoding.eager.torch_cohort import TorchCohort
+from model.decoding.native.cohort import NativeCohort
+from model.decoding.native.packed import make_native_model
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
+from model.decoding.repetition_guard import guarded, is_empty, is_suspect, loops
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import make_slot_model
-from model.decoding.state import TorchState
-from model.decoding.torch_cohort import TorchCohort
 from model.errors import (
     ArtifactError,
     DecodingError,
@@ -27,12 +30,9 @@ from model.errors import (
     UnsupportedPair,
 )
 from model.languages import closest, plain_code
-from model.native.cohort import NativeCohort
-from model.native.packed import make_native_model
 from model.network.config import ModelConfig
 from model.network.padding import pad
 from model.process.threads import available_threads
-from model.second_try import guarded, is_empty, is_suspect, loops
 from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
 from model.text.segmentation import Segment, join_text, split_text
 from model.text.tokenizer import Span

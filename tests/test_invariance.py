@@ -17,11 +17,11 @@ import pytest
 import torch
 
 from model.bundle import Bundle, Manifest, Precision
+from model.decoding.eager.state import TorchState
+from model.decoding.native.library import load_library
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest, Finished
-from model.decoding.state import TorchState
 from model.export import PRETRAINED, TIE_MARGIN, script
-from model.native.library import load_library
 from model.network.quantised import int8_is_supported
 from model.training.checkpoint import load_checkpoint
 from model.translator import Translator

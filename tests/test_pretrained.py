@@ -9,9 +9,9 @@ import torch
 
 from model.bundle import Bundle, Manifest, Precision
 from model.decoding.options import DecodingOptions
+from model.decoding.repetition_guard import loops
 from model.export import PRETRAINED, build_pretrained
 from model.network.quantised import int8_is_supported
-from model.second_try import loops
 from model.training.checkpoint import load_checkpoint
 from model.translator import Translator
 

@@ -34,10 +34,10 @@ from app.serving.text_job import AttentionOutcome, Job, TranslateOutcome, answer
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.repetition_guard import guarded
 from model.errors import EmptySource, ModelError
 from model.process.memory import give_back_freed_memory
 from model.process.threads import usable_threads
-from model.second_try import guarded
 
 logger = logging.getLogger("app.service")
 

@@ -17,9 +17,9 @@ from model.commands.models import (
     output_file,
     with_progress,
 )
+from model.decoding.repetition_guard import is_empty, loops
 from model.errors import ConfigError
 from model.oddities import ODDITIES, OddInput, make_odd_inputs, share_kept
-from model.second_try import is_empty, loops
 from model.translator import Translation
 
 HELP = "translate odd inputs and count what goes wrong: nothing, loops, lost names"

@@ -9,10 +9,10 @@ import torch
 from sacrebleu.metrics import BLEU, CHRF
 
 from model.decoding.batch import decode_in_order
+from model.decoding.eager.state import TorchState
+from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
-from model.decoding.state import TorchState
-from model.decoding.torch_cohort import TorchCohort
 from model.network.transformer import Transformer
 from model.text.tokenizer import TextTokenizer, Tokenizer
 from model.training.batches import BatchMaker

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from model.bundle import extra_files, is_checkpoint, load_bundle, read_manifest
+from model.decoding.shortlist import SHORTLIST
 from model.errors import ArtifactError, ConfigError
 from model.languages import LanguagePairs
 from model.network.config import ModelConfig
 from model.network.presets import expand_preset
 from model.network.transformer import Transformer
-from model.shortlist import SHORTLIST
 from model.text.tokenizer import TextTokenizer, Tokenizer
 from model.training.checkpoint import load_checkpoint
 from model.training.settings import TrainingSettings

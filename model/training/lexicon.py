@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from model.bundle import Manifest
+from model.decoding.shortlist import Shortlist
 from model.errors import ConfigError, DataError
 from model.network.config import ModelConfig
-from model.shortlist import Shortlist
 from model.text.tokenizer import TextTokenizer
 from model.training.corpus import Pair
 

@@ -132,7 +132,7 @@ class TrainingSettings:
         fold_capitals: The model is to be given sentences in capitals in small letters, and its answers to them are put
             into capitals (:mod:`model.text.case_folding`); training does not change by it.
         retry_loops: The model's answers that say the same over and over, or nothing, are to be decoded a second time,
-            with a guard (:mod:`model.second_try`); training does not change by it.
+            with a guard (:mod:`model.decoding.repetition_guard`); training does not change by it.
         evaluate_every: Updates between evaluations and checkpoints.
         save_every_s: Seconds after which a checkpoint for resuming is written in between.
         patience: Evaluations without a better dev BLEU after which the run stops; 0 for never.

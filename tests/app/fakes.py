@@ -19,9 +19,9 @@ from app.errors import BundleNotFound
 from app.serving.detection import Detection, LanguageDetector
 from model.bundle import Bundle, Manifest
 from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.repetition_guard import LOOP_REPEATS
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import DecodingError
-from model.second_try import LOOP_REPEATS
 from model.text.tokenizer import Span
 from model.translator import Attention, PreparedText, Translator
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from model.decoding.cohort import Cohort
+from model.decoding.eager.state import TorchState
+from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest, Finished
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import SlotModel
-from model.decoding.state import TorchState
-from model.decoding.torch_cohort import TorchCohort
 from tests.model.tiny import VOCABULARY
 
 LONGEST_TARGET = 60

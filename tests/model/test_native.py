@@ -15,18 +15,18 @@ import torch
 
 from model.decoding.batch import decode_in_order
 from model.decoding.cohort import Cohort
-from model.decoding.greedy import NO_TOKEN
+from model.decoding.eager.state import TorchState
+from model.decoding.eager.torch_cohort import TorchCohort
+from model.decoding.native import cohort as native_cohort
+from model.decoding.native import library
+from model.decoding.native.cohort import NativeCohort
+from model.decoding.native.packed import NativeModel, make_native_model, supports
 from model.decoding.options import DecodingOptions, Hypothesis, Scoring
 from model.decoding.policy import DecodingPolicy
+from model.decoding.search import NO_TOKEN
 from model.decoding.sentence import DecodingRequest, Finished
-from model.decoding.state import TorchState
-from model.decoding.torch_cohort import TorchCohort
 from model.export import script
 from model.importing.importer import import_checkpoint
-from model.native import cohort as native_cohort
-from model.native import library
-from model.native.cohort import NativeCohort
-from model.native.packed import NativeModel, make_native_model, supports
 from model.network.transformer import Transformer
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_m2m100, make_marian

@@ -12,10 +12,10 @@ from torch import nn
 
 from model.bundle import Precision, read_manifest
 from model.commands import train as train_command
+from model.decoding.native.packed import supports
 from model.decoding.options import DecodingOptions
 from model.errors import ConfigError
 from model.export import export_bundle
-from model.native.packed import supports
 from model.network.config import ModelConfig
 from model.network.norms import ScalarLayerNorm
 from model.network.presets import ABOUT, PRESETS, expand_preset

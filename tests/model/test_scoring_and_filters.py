@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from model.decoding.filters import TokenFilter, tokens_that_repeat
+from model.decoding.eager.filters import TokenFilter, tokens_that_repeat
 from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
 from model.decoding.scoring import ScoringRule

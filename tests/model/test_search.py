@@ -8,13 +8,13 @@ import math
 import pytest
 import torch
 
-from model.decoding.beam import BeamSearch
-from model.decoding.filters import TokenFilter
+from model.decoding.eager.beam import BeamSearch
+from model.decoding.eager.filters import TokenFilter
+from model.decoding.eager.state import TorchState
+from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest
-from model.decoding.state import TorchState
-from model.decoding.torch_cohort import TorchCohort
 from model.errors import DecodingError
 from model.network.transformer import Transformer
 from tests.model.tiny import VOCABULARY, cohort, decode, log_probs, random_sources, tiny_transformer

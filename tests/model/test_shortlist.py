@@ -13,19 +13,19 @@ import torch
 
 from model.bundle import load_bundle, read_manifest
 from model.decoding.cohort import Cohort
-from model.decoding.greedy import NO_TOKEN
+from model.decoding.eager.state import TorchState
+from model.decoding.eager.torch_cohort import TorchCohort
+from model.decoding.native import cohort as native_cohort
+from model.decoding.native.cohort import NativeCohort
+from model.decoding.native.packed import make_native_model
 from model.decoding.options import DecodingOptions, Scoring
 from model.decoding.policy import DecodingPolicy
+from model.decoding.search import NO_TOKEN
 from model.decoding.sentence import DecodingRequest
-from model.decoding.state import TorchState
-from model.decoding.torch_cohort import TorchCohort
+from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError, ConfigError, DataError
 from model.export import add_shortlist, build_pretrained, export_bundle, script
-from model.native import cohort as native_cohort
-from model.native.cohort import NativeCohort
-from model.native.packed import make_native_model
 from model.network.transformer import Transformer
-from model.shortlist import SHORTLIST, Shortlist
 from model.training.checkpoint import load_checkpoint
 from model.training.lexicon import ShortlistSettings, learn_for_model, learn_shortlist
 from model.translator import Translator

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 
 from model.decoding.batch import decode_all
+from model.decoding.eager.state import TorchState
+from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest, Finished
-from model.decoding.state import TorchState
-from model.decoding.torch_cohort import TorchCohort
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
 

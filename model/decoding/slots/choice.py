@@ -1,7 +1,7 @@
 """One step of all slots, the choice of tokens included, in tensors alone.
 
-The rules are those of :mod:`model.decoding.greedy`, :mod:`model.decoding.beam`, :mod:`model.decoding.filters` and
-:mod:`model.decoding.scoring`, written without a number that the host has to know: no shape depends on a value,
+The rules are those of :mod:`model.decoding.eager.greedy`, :mod:`model.decoding.eager.beam`,
+:mod:`model.decoding.eager.filters` and :mod:`model.decoding.scoring`, written without a number that the host has to know: no shape depends on a value,
 nothing is copied to the host or from it, and everything is written into the tensors it was read from. So a step can
 be captured as a CUDA graph and replayed. What a step must not do to some slots is done and then not kept.
 
@@ -17,10 +17,9 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from model.decoding.beam import best_continuations
 from model.decoding.scoring import rule_number
+from model.decoding.search import StepModel, best_continuations
 from model.decoding.slots.tensors import Setting, SlotTensors
-from model.decoding.state import StepModel
 
 
 class SlotStepModel(StepModel, Protocol):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
-from model.decoding.greedy import NO_TOKEN
 from model.decoding.options import Hypothesis
+from model.decoding.search import NO_TOKEN
 from model.decoding.sentence import DecodingRequest, Finished, Sentence
 from model.decoding.slots.buckets import Bucket
 from model.decoding.slots.choice import Variant

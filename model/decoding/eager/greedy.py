@@ -6,13 +6,12 @@ import math
 
 from torch import Tensor
 
-from model.decoding.filters import TokenFilter
+from model.decoding.eager.filters import TokenFilter
 from model.decoding.options import Hypothesis
 from model.decoding.policy import DecodingPolicy
+from model.decoding.search import NO_TOKEN
 from model.decoding.sentence import Choice, Finished, Past, Sentence
 from model.errors import DecodingError
-
-NO_TOKEN = "The model gave no usable next token: its output was NaN or infinite, or every token was forbidden."
 
 
 class GreedySearch:

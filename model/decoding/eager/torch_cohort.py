@@ -1,7 +1,7 @@
 """A cohort whose sums and choices torch makes, for any device and any model.
 
 Who joins takes its first step alone; from then on everybody steps together. What the model remembers is kept by a
-:class:`model.decoding.state.DecoderState`; here is who is there, what was chosen, and when it is enough.
+:class:`model.decoding.eager.state.DecoderState`; here is who is there, what was chosen, and when it is enough.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor
 
-from model.decoding.beam import BeamSearch
 from model.decoding.cohort import Vocabulary
-from model.decoding.filters import TokenFilter
-from model.decoding.greedy import GreedySearch
+from model.decoding.eager.beam import BeamSearch
+from model.decoding.eager.filters import TokenFilter
+from model.decoding.eager.greedy import GreedySearch
+from model.decoding.eager.state import DecoderState, widen
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import Choice, DecodingRequest, Finished, Past, Sentence
-from model.decoding.state import DecoderState, widen
-from model.shortlist import Shortlist
+from model.decoding.shortlist import Shortlist
 
 _GROWTH = 32
 """Columns of the history added at once when it is full, and dropped at once when as many are no longer needed."""

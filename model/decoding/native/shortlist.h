@@ -1,6 +1,6 @@
 // Sentences whose answers are made of some of the vocabulary only: output columns that are packed for each sentence.
 //
-// model/shortlist.py says which. What every sentence may need is packed once and multiplied with all rows together; the
+// model/decoding/shortlist.py says which. What every sentence may need is packed once and multiplied with all rows together; the
 // rest of a sentence's candidates are its own, in slices of 64. A logit is the same to the last bit wherever its column
 // stands. Places count the common columns, filled up to whole blocks, then the sentence's own.
 

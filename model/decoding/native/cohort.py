@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterator, Sequence
 import torch
 
 from model.decoding.cohort import Vocabulary
-from model.decoding.greedy import NO_TOKEN
+from model.decoding.native.library import Request, check
+from model.decoding.native.packed import NativeModel
 from model.decoding.options import Hypothesis
 from model.decoding.policy import DecodingPolicy
 from model.decoding.scoring import rule_number
+from model.decoding.search import NO_TOKEN
 from model.decoding.sentence import DecodingRequest, Finished, Sentence
 from model.errors import DecodingError
-from model.native.library import Request, check
-from model.native.packed import NativeModel
 
 STEP_S = 0.002
 """A call goes on for this long, so that crossing into the library costs little; whoever joins waits no longer."""

@@ -12,10 +12,10 @@ import math
 import torch
 from torch import Tensor
 
-from model.decoding.filters import TokenFilter
-from model.decoding.greedy import NO_TOKEN
+from model.decoding.eager.filters import TokenFilter
 from model.decoding.options import Hypothesis
 from model.decoding.policy import DecodingPolicy
+from model.decoding.search import NO_TOKEN, best_continuations
 from model.decoding.sentence import Choice, Ended, Finished, Past, Sentence
 from model.errors import DecodingError
 
@@ -149,30 +149,3 @@ class BeamSearch:
             for ended in sentence.pool[: sentence.options.num_hypotheses]
         ]
         return Finished(sentence.key, Hypothesis.ranked(answers))
-
-
-def best_continuations(logits: Tensor, offsets: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The best continuations of each sentence; nothing here depends on a value the host would have to know.
-
-    Args:
-        logits: (N, rows, V).
-        offsets: What to add to a row's logits to get its hypothesis' log-probability, (N, rows).
-        number: How many, 2K.
-
-    Returns:
-        Their log-probabilities, best first, their tokens, and the rows they go on from; (N, 2K) each.
-    """
-    # Two small searches instead of one over rows * V: no row can give more than 2K of the best 2K.
-    values, tokens = logits.topk(min(number, logits.size(-1)), dim=-1)  # (N, rows, <= 2K)
-    candidates = offsets.unsqueeze(-1) + values
-    # A row whose candidate is forbidden or dead stays dead; NaN, which -inf - inf gives, must not look alive.
-    candidates = candidates.nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf).flatten(1)
-    best, where = candidates.topk(min(number, candidates.size(1)), dim=-1)  # (N, <= 2K)
-    best_tokens = tokens.flatten(1).gather(1, where)
-    parents = where // tokens.size(-1)
-    missing = number - best.size(1)
-    if missing:  # a vocabulary smaller than the beam
-        best = torch.nn.functional.pad(best, (0, missing), value=-math.inf)
-        best_tokens = torch.nn.functional.pad(best_tokens, (0, missing))
-        parents = torch.nn.functional.pad(parents, (0, missing))
-    return best, best_tokens, parents

@@ -13,6 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from model.decoding.search import StepModel
 from model.network.masks import padding_mask
 from model.network.padding import pad
 
@@ -56,31 +57,6 @@ class DecoderState(Protocol):
 
     def clear(self) -> None:
         """Forget all sentences."""
-        ...
-
-
-class StepModel(Protocol):
-    """What decoding needs of a model; see :class:`model.network.transformer.Transformer` for shapes."""
-
-    def encode(self, source: Tensor) -> Tensor:
-        """Read the source."""
-        ...
-
-    def project_memory(self, memory: Tensor) -> Tensor:
-        """Keys and values of the memory."""
-        ...
-
-    def step(
-        self,
-        token_ids: Tensor,
-        positions: Tensor,
-        self_cache: Tensor,
-        cross_cache: Tensor,
-        column: int,
-        may_attend_target: Tensor,
-        may_attend_memory: Tensor,
-    ) -> Tensor:
-        """Logits of the next token."""
         ...
 
 

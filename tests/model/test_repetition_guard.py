@@ -8,7 +8,7 @@ import pytest
 from model import DecodingOptions, Translator
 from model.bundle import load_bundle
 from model.decoding.options import Hypothesis
-from model.second_try import guarded, is_empty, is_suspect, loops
+from model.decoding.repetition_guard import guarded, is_empty, is_suspect, loops
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from model.native.library import LinearSource, check, load_library
+from model.decoding.native.library import LinearSource, check, load_library
+from model.decoding.shortlist import Shortlist
 from model.network.config import ModelConfig
-from model.shortlist import Shortlist
 
 _ACTIVATIONS = {"relu": 1, "silu": 2}
 

@@ -1,0 +1,63 @@
+"""What every search needs, whichever back-end runs it: the model's steps, the best continuations, the error."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+NO_TOKEN = "The model gave no usable next token: its output was NaN or infinite, or every token was forbidden."
+
+
+class StepModel(Protocol):
+    """What decoding needs of a model; see :class:`model.network.transformer.Transformer` for shapes."""
+
+    def encode(self, source: Tensor) -> Tensor:
+        """Read the source."""
+        ...
+
+    def project_memory(self, memory: Tensor) -> Tensor:
+        """Keys and values of the memory."""
+        ...
+
+    def step(
+        self,
+        token_ids: Tensor,
+        positions: Tensor,
+        self_cache: Tensor,
+        cross_cache: Tensor,
+        column: int,
+        may_attend_target: Tensor,
+        may_attend_memory: Tensor,
+    ) -> Tensor:
+        """Logits of the next token."""
+        ...
+
+
+def best_continuations(logits: Tensor, offsets: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The best continuations of each sentence; nothing here depends on a value the host would have to know.
+
+    Args:
+        logits: (N, rows, V).
+        offsets: What to add to a row's logits to get its hypothesis' log-probability, (N, rows).
+        number: How many, 2K.
+
+    Returns:
+        Their log-probabilities, best first, their tokens, and the rows they go on from; (N, 2K) each.
+    """
+    # Two small searches instead of one over rows * V: no row can give more than 2K of the best 2K.
+    values, tokens = logits.topk(min(number, logits.size(-1)), dim=-1)  # (N, rows, <= 2K)
+    candidates = offsets.unsqueeze(-1) + values
+    # A row whose candidate is forbidden or dead stays dead; NaN, which -inf - inf gives, must not look alive.
+    candidates = candidates.nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf).flatten(1)
+    best, where = candidates.topk(min(number, candidates.size(1)), dim=-1)  # (N, <= 2K)
+    best_tokens = tokens.flatten(1).gather(1, where)
+    parents = where // tokens.size(-1)
+    missing = number - best.size(1)
+    if missing:  # a vocabulary smaller than the beam
+        best = torch.nn.functional.pad(best, (0, missing), value=-math.inf)
+        best_tokens = torch.nn.functional.pad(best_tokens, (0, missing))
+        parents = torch.nn.functional.pad(parents, (0, missing))
+    return best, best_tokens, parents
