@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from model.bundle import Precision
+    from model.artifacts.bundle import Precision
 
 # torch and the other engines are imported where they are used: measured processes are to hold their own library only.
 

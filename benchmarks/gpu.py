@@ -43,7 +43,7 @@ import torch
 
 from benchmarks.checkpoints import SHAPES, SHIPPED, Shape, make_checkpoint, make_sources
 from benchmarks.tables import markdown, rounded, write_json
-from model.bundle import Bundle, load_bundle
+from model.artifacts.bundle import Bundle, load_bundle
 from model.decoding.batch import decode_all
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort

@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks.traffic import sentence
 
 if TYPE_CHECKING:
+    from model.artifacts.checkpoint import Checkpoint
     from model.text.tokenizer import Tokenizer
-    from model.training.checkpoint import Checkpoint
 
 SPM = "spm.model"
 """The vocabulary, beside CTranslate2's model."""
@@ -33,8 +33,9 @@ def make_shipped(folder: Path) -> int:
     Returns:
         The number of parameters.
     """
-    from model.export import PRETRAINED, export_bundle
-    from model.training.checkpoint import load_checkpoint
+    from model.artifacts.checkpoint import load_checkpoint
+    from model.artifacts.export import export_bundle
+    from model.artifacts.pretrained import PRETRAINED
 
     checkpoint = load_checkpoint(PRETRAINED)
     # Without the held-out sample nothing is compared, which takes long: whoever builds the served bundle does that.
@@ -50,8 +51,8 @@ def make_shipped(folder: Path) -> int:
 
 def shipped_tokenizer() -> Tokenizer:
     """The vocabulary of the translator that ships."""
-    from model.export import PRETRAINED
-    from model.training.checkpoint import load_checkpoint
+    from model.artifacts.checkpoint import load_checkpoint
+    from model.artifacts.pretrained import PRETRAINED
 
     return load_checkpoint(PRETRAINED).own_tokenizer
 

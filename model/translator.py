@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from model.bundle import Bundle, Manifest, load_bundle
+from model.artifacts.bundle import Bundle, Manifest, load_bundle
 from model.decoding.batch import Progress, decode_in_order
 from model.decoding.cohort import Cohort
 from model.decoding.eager.state import TorchState

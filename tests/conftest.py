@@ -8,8 +8,8 @@ import hypothesis
 import pytest
 import torch
 
-from model.export import export_bundle
-from model.training.checkpoint import load_checkpoint
+from model.artifacts.checkpoint import load_checkpoint
+from model.artifacts.export import export_bundle
 from tests.toy import train_toy
 
 # No deadline for an example: the machine may be busy. The same examples every time, so that a failure is the change's.

@@ -29,13 +29,13 @@ from benchmarks.targets import TARGETS, judge, median_ratio, verdicts_table
 from benchmarks.traffic import LONG_TOKENS, SHORT_TOKENS, arrivals
 from benchmarks.training import SHAPES as TRAINING_SHAPES
 from benchmarks.training import TorchTranslator, contenders, ratios
+from model.artifacts.checkpoint import load_checkpoint
+from model.artifacts.pretrained import PRETRAINED
 from model.decoding.options import DecodingOptions
-from model.export import PRETRAINED
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
 from model.text.segmentation import split_text
 from model.text.tokenizer import PAD_ID
-from model.training.checkpoint import load_checkpoint
 from model.translator import Translator
 from tests.model.torch_layers import torch_decoder_layer, torch_encoder_layer
 

@@ -23,8 +23,8 @@ import httpx
 import numpy as np
 import pytest
 
-from model.export import export_bundle
-from model.training.checkpoint import load_checkpoint
+from model.artifacts.checkpoint import load_checkpoint
+from model.artifacts.export import export_bundle
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE_S = 120.0

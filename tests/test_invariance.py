@@ -16,14 +16,16 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from model.bundle import Bundle, Manifest, Precision
+from model.artifacts.bundle import Bundle, Manifest, Precision
+from model.artifacts.checkpoint import load_checkpoint
+from model.artifacts.compare import TIE_MARGIN
+from model.artifacts.pretrained import PRETRAINED
+from model.artifacts.script import script
 from model.decoding.eager.state import TorchState
 from model.decoding.native.library import load_library
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest, Finished
-from model.export import PRETRAINED, TIE_MARGIN, script
 from model.network.quantised import int8_is_supported
-from model.training.checkpoint import load_checkpoint
 from model.translator import Translator
 
 NUM_SENTENCES = 1_000

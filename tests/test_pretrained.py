@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.bundle import Bundle, Manifest, Precision
+from model.artifacts.bundle import Bundle, Manifest, Precision
+from model.artifacts.checkpoint import load_checkpoint
+from model.artifacts.pretrained import PRETRAINED, build_pretrained
 from model.decoding.options import DecodingOptions
 from model.decoding.repetition_guard import loops
-from model.export import PRETRAINED, build_pretrained
 from model.network.quantised import int8_is_supported
-from model.training.checkpoint import load_checkpoint
 from model.translator import Translator
 
 EVERY_PRECISION: list[Precision] = ["float32", "float16", "bfloat16"]

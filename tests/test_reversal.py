@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from model.__main__ import main
-from model.export import export_bundle
-from model.training.checkpoint import load_checkpoint
+from model.artifacts.checkpoint import load_checkpoint
+from model.artifacts.export import export_bundle
 from model.training.corpus import generate_pairs
 from model.training.loop import CURVE, train
 from model.training.settings import GeneratedCorpus, TrainingSettings

@@ -25,10 +25,12 @@ from typing import Any
 import httpx
 import pytest
 
-from model.bundle import Manifest
-from model.export import PRETRAINED, preferred_precision, script, write_bundle
+from model.artifacts.archive import write_bundle
+from model.artifacts.bundle import Manifest
+from model.artifacts.checkpoint import load_checkpoint
+from model.artifacts.pretrained import PRETRAINED, preferred_precision
+from model.artifacts.script import script
 from model.text.hf_tokenizers import OWN_SPM
-from model.training.checkpoint import load_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE_S = 120.0

@@ -23,7 +23,7 @@ from model.decoding.sentence import DecodingRequest
 from model.process.memory import available_bytes
 
 if TYPE_CHECKING:
-    from model.bundle import Manifest
+    from model.artifacts.bundle import Manifest
     from model.translator import Translator
 
 logger = logging.getLogger("app.capacity")

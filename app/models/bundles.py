@@ -54,7 +54,7 @@ class BundleFiles:
             ArtifactError: A bundle is missing, damaged, foreign, or has another checksum.
             DeviceError: The device is not there or cannot run a bundle's precision.
         """
-        from model.bundle import read_manifest
+        from model.artifacts.bundle import read_manifest
 
         paths = [self._path(name) for name in self._configured()]
         if self._settings.shortlist == "on":
@@ -81,7 +81,7 @@ class BundleFiles:
             BundleOutside: It lies elsewhere.
             ArtifactError: It is damaged or foreign.
         """
-        from model.bundle import read_manifest
+        from model.artifacts.bundle import read_manifest
 
         return read_manifest(self._allowed(file)).name
 
@@ -121,8 +121,8 @@ class BundleFiles:
             return Path(name)
         if self._settings.auto_bundle is not None:
             return self._settings.auto_bundle
-        from model.bundle import resolve_device
-        from model.export import build_pretrained
+        from model.artifacts.bundle import resolve_device
+        from model.artifacts.pretrained import build_pretrained
 
         return build_pretrained(resolve_device(self._settings.device), self._settings.cache_dir, report=logger.info)
 
@@ -133,7 +133,7 @@ class BundleFiles:
             SettingsError: That is so.
             ArtifactError: A bundle is missing, damaged or foreign.
         """
-        from model.bundle import read_manifest
+        from model.artifacts.bundle import read_manifest
 
         if not any(read_manifest(path).shortlist for path in paths):
             raise SettingsError(
@@ -173,7 +173,7 @@ class BundleFiles:
 
     def _load(self, path: Path, num_threads: int, sha256: str | None) -> Translator:
         # Here and not above: importing torch takes seconds, which neither --help nor a wrong setting should cost.
-        from model.bundle import read_manifest, resolve_device
+        from model.artifacts.bundle import read_manifest, resolve_device
         from model.translator import Translator
 
         device = resolve_device(self._settings.device)

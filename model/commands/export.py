@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from model.bundle import resolve_device
+from model.artifacts.bundle import resolve_device
 from model.commands.models import say, with_progress
 
 HELP = "make a bundle (TorchScript) from a checkpoint"
@@ -35,8 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export."""
-    from model.export import PRETRAINED, export_bundle, preferred_precision, pretrained_shortlist
-    from model.training.checkpoint import load_checkpoint
+    from model.artifacts.checkpoint import load_checkpoint
+    from model.artifacts.export import export_bundle
+    from model.artifacts.pretrained import PRETRAINED, preferred_precision, pretrained_shortlist
 
     # int8 runs on the processor only, whatever else is here.
     int8_anywhere = arguments.device == "auto" and arguments.precision == "int8"

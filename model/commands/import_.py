@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Import."""
-    from model.export import preferred_precision
+    from model.artifacts.pretrained import preferred_precision
     from model.importing.family import Wishes
     from model.importing.importer import import_checkpoint
 

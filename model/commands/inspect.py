@@ -37,9 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _inspected(path: Path) -> dict[str, Any]:
-    from model.bundle import Manifest, is_checkpoint, read_manifest
+    from model.artifacts.bundle import Manifest, is_checkpoint, read_manifest
+    from model.artifacts.checkpoint import load_checkpoint
     from model.network.config import ModelConfig
-    from model.training.checkpoint import load_checkpoint
 
     if is_checkpoint(path):
         checkpoint = load_checkpoint(path)

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import torch
 from tqdm import tqdm
 
-from model.bundle import Bundle, Manifest, is_checkpoint, resolve_device
+from model.artifacts.bundle import Bundle, Manifest, is_checkpoint, resolve_device
 from model.decoding.options import DecodingOptions, Scoring
 from model.errors import ConfigError
 from model.languages import LanguagePairs, standard_code
@@ -64,8 +64,8 @@ def load_translator(arguments: argparse.Namespace) -> Translator:
     Raises:
         ConfigError: A checkpoint is to use a shortlist, which only bundles have.
     """
-    from model.export import build_pretrained
-    from model.training.checkpoint import load_checkpoint
+    from model.artifacts.checkpoint import load_checkpoint
+    from model.artifacts.pretrained import build_pretrained
 
     device = resolve_device(arguments.device)
     shortlist = getattr(arguments, "shortlist", False)  # not every command offers it

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Publish."""
-    from model.training.checkpoint import average_weights, load_checkpoint, save_checkpoint
+    from model.artifacts.checkpoint import average_weights, load_checkpoint, save_checkpoint
 
     checkpoint, *others = [load_checkpoint(path) for path in arguments.checkpoint]
     for path, other in zip(arguments.checkpoint[1:], others, strict=True):

@@ -62,9 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Learn it and write it."""
-    from model.bundle import Manifest, is_checkpoint, read_tokenizer
-    from model.export import add_shortlist
-    from model.training.checkpoint import load_checkpoint
+    from model.artifacts.archive import add_shortlist
+    from model.artifacts.bundle import Manifest, is_checkpoint, read_tokenizer
+    from model.artifacts.checkpoint import load_checkpoint
     from model.training.corpus import load_training_pairs
     from model.training.lexicon import learn_for_model
     from model.training.settings import TrainingSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from model.bundle import check_device, resolve_device
+from model.artifacts.bundle import check_device, resolve_device
 from model.commands.models import say
 from model.errors import ConfigError
 from model.network.presets import ABOUT
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train."""
-    from model.export import PRETRAINED
+    from model.artifacts.pretrained import PRETRAINED
     from model.process.allocator import keep_freed_memory
     from model.training.loop import train
     from model.training.settings import TrainingSettings

@@ -11,9 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.bundle import Manifest, Precision
+from model.artifacts.archive import write_bundle
+from model.artifacts.bundle import Manifest, Precision
+from model.artifacts.compare import LOGIT_BOUNDS
+from model.artifacts.script import script_in_place
 from model.errors import ArtifactError
-from model.export import LOGIT_BOUNDS, script_in_place, write_bundle
 from model.importing.families import check_family, describe
 from model.importing.family import Family, Wishes
 from model.importing.folder import CheckpointFolder, Tensors

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.bundle import extra_files, is_checkpoint, load_bundle, read_manifest
+from model.artifacts.bundle import extra_files, is_checkpoint, load_bundle, read_manifest
+from model.artifacts.checkpoint import load_checkpoint
 from model.decoding.shortlist import SHORTLIST
 from model.errors import ArtifactError, ConfigError
 from model.languages import LanguagePairs
@@ -18,7 +19,6 @@ from model.network.config import ModelConfig
 from model.network.presets import expand_preset
 from model.network.transformer import Transformer
 from model.text.tokenizer import TextTokenizer, Tokenizer
-from model.training.checkpoint import load_checkpoint
 from model.training.settings import TrainingSettings
 
 IMPORTED = ("tokenizer", "decoding")

@@ -15,13 +15,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from model.decoding.policy import DecodingPolicy
-from model.errors import ArtifactError, ConfigError
-from model.network.transformer import Transformer
-from model.process.allocator import give_back_freed_memory
-from model.text.tokenizer import TextTokenizer, Tokenizer
-from model.training.batches import Batch, BatchMaker, made_ahead
-from model.training.checkpoint import (
+from model.artifacts.checkpoint import (
     Checkpoint,
     average_weights,
     load_checkpoint,
@@ -29,6 +23,12 @@ from model.training.checkpoint import (
     save_checkpoint,
     untied_weights,
 )
+from model.decoding.policy import DecodingPolicy
+from model.errors import ArtifactError, ConfigError
+from model.network.transformer import Transformer
+from model.process.allocator import give_back_freed_memory
+from model.text.tokenizer import TextTokenizer, Tokenizer
+from model.training.batches import Batch, BatchMaker, made_ahead
 from model.training.corpus import Pair, load_dev_pairs, load_training_pairs, spread
 from model.training.evaluation import dev_scores
 from model.training.initial import IMPORTED, file_digest, fine_tuning_config, load_initial

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from app.errors import BundleNotFound
 from app.serving.detection import Detection, LanguageDetector
-from model.bundle import Bundle, Manifest
+from model.artifacts.bundle import Bundle, Manifest
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import LOOP_REPEATS
 from model.decoding.sentence import DecodingRequest, Finished

@@ -18,7 +18,7 @@ from app.main import create_app
 from app.serving.detection import Detection
 from app.serving.text_job import AttentionOutcome
 from app.settings import Settings
-from model.bundle import Manifest
+from model.artifacts.bundle import Manifest
 from model.decoding.options import DecodingOptions
 from model.translator import Attention
 from tests.app.fakes import FakeBundles

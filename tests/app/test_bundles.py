@@ -104,7 +104,7 @@ def test_auto_is_built_where_no_bundle_of_it_is_there(
         built.append((device, cache_dir))
         return tmp_path / "built.pt"
 
-    monkeypatch.setattr("model.export.build_pretrained", build)
+    monkeypatch.setattr("model.artifacts.pretrained.build_pretrained", build)
     files(cache_dir=tmp_path).load_configured()
     assert built == [("cpu", tmp_path)]
     assert paths(loaded) == [tmp_path / "built.pt"]

@@ -18,7 +18,7 @@ from app.engine.capacity import (
     measure_speed,
     synchronised,
 )
-from model.bundle import Manifest
+from model.artifacts.bundle import Manifest
 from model.decoding.sentence import DecodingRequest
 from tests.app.fakes import SHAPED, FakeTranslator
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from model import DecodingOptions, Translator
-from model.bundle import load_bundle
+from model.artifacts.bundle import load_bundle
 from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
 
 

@@ -12,10 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.errors import ArtifactError
-from model.network.transformer import Transformer
-from model.text.tokenizer import Tokenizer, learn_tokenizer
-from model.training.checkpoint import (
+from model.artifacts.checkpoint import (
     FORMAT_VERSION,
     Checkpoint,
     average_weights,
@@ -24,6 +21,9 @@ from model.training.checkpoint import (
     save_checkpoint,
     untied_weights,
 )
+from model.errors import ArtifactError
+from model.network.transformer import Transformer
+from model.text.tokenizer import Tokenizer, learn_tokenizer
 from tests.model.torch_layers import randomise, small_config
 from tests.model.vocabulary import TOKENIZER
 

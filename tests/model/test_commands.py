@@ -15,9 +15,9 @@ import pytest
 import torch
 
 from model.__main__ import main
-from model.bundle import load_bundle
+from model.artifacts.bundle import load_bundle
+from model.artifacts.checkpoint import load_checkpoint, save_checkpoint
 from model.text.tokenizer import learn_tokenizer
-from model.training.checkpoint import load_checkpoint, save_checkpoint
 from model.training.corpus import read_lines
 from tests.toy import write_toy
 

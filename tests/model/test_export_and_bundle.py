@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from model import bundle as bundle_module
-from model import export as export_module
-from model.bundle import Manifest, Precision, is_checkpoint, load_bundle, read_manifest
+from model.artifacts import bundle as bundle_module
+from model.artifacts import compare as compare_module
+from model.artifacts import pretrained as pretrained_module
+from model.artifacts.bundle import Manifest, Precision, is_checkpoint, load_bundle, read_manifest
+from model.artifacts.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from model.artifacts.export import export_bundle
+from model.artifacts.pretrained import build_pretrained, preferred_precision
 from model.errors import ArtifactError, DeviceError
-from model.export import build_pretrained, export_bundle, preferred_precision
 from model.network.quantised import int8_is_supported
-from model.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 LOWER: list[Precision] = ["float16", "bfloat16", *(["int8"] if int8_is_supported() else [])]  # type: ignore[list-item]
 
@@ -63,14 +65,14 @@ def test_lower_precisions_are_measured_bounded_and_usable(
 ) -> None:
     path = tmp_path / "lower.pt"
     manifest = export_bundle(load_checkpoint(toy_checkpoint), precision, path, report=quiet)
-    assert 0 < manifest.precision_report["rms_logit_error"] <= export_module.LOGIT_BOUNDS[precision]
+    assert 0 < manifest.precision_report["rms_logit_error"] <= compare_module.LOGIT_BOUNDS[precision]
     for full, this in manifest.precision_report["greedy_bleu_float32_and_this"].values():
-        assert full - this <= export_module.BLEU_BOUND
+        assert full - this <= compare_module.BLEU_BOUND
     assert load_bundle(path).manifest == manifest
 
 
 def test_a_bundle_holds_no_path_of_the_machine_that_made_it(toy_bundle: Path) -> None:
-    here = str(Path(export_module.__file__).parent).encode()
+    here = str(Path(compare_module.__file__).parents[1]).encode()
     with zipfile.ZipFile(toy_bundle) as archive:
         for member in archive.namelist():
             assert here not in archive.read(member), member
@@ -79,7 +81,7 @@ def test_a_bundle_holds_no_path_of_the_machine_that_made_it(toy_bundle: Path) ->
 def test_nothing_is_written_when_the_logits_stray(
     toy_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(export_module.LOGIT_BOUNDS, "bfloat16", 1e-9)
+    monkeypatch.setitem(compare_module.LOGIT_BOUNDS, "bfloat16", 1e-9)
     with pytest.raises(ArtifactError, match="nothing was written"):
         export_bundle(load_checkpoint(toy_checkpoint), "bfloat16", tmp_path / "stray.pt", report=quiet)
     assert list(tmp_path.iterdir()) == []
@@ -88,7 +90,7 @@ def test_nothing_is_written_when_the_logits_stray(
 def test_nothing_is_written_when_bleu_is_lost(
     toy_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export_module, "BLEU_BOUND", -1.0)
+    monkeypatch.setattr(compare_module, "BLEU_BOUND", -1.0)
     with pytest.raises(ArtifactError, match="BLEU"):
         export_bundle(load_checkpoint(toy_checkpoint), "float16", tmp_path / "stray.pt", report=quiet)
     assert list(tmp_path.iterdir()) == []
@@ -204,7 +206,7 @@ def test_int8_on_cuda_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_not_x86_serves_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export_module, "int8_is_supported", lambda: False)
+    monkeypatch.setattr(pretrained_module, "int8_is_supported", lambda: False)
     assert preferred_precision("cpu") == "float32"
     assert preferred_precision("cuda") == "float16"
 
@@ -214,7 +216,7 @@ def test_the_shipped_translator_is_built_once_and_anew_after_a_change(
 ) -> None:
     shipped = tmp_path / "toy.pt"
     shutil.copy(toy_checkpoint, shipped)
-    monkeypatch.setattr(export_module, "PRETRAINED", shipped)
+    monkeypatch.setattr(pretrained_module, "PRETRAINED", shipped)
     news: list[str] = []
     path = build_pretrained("cpu", tmp_path / "cache", precision="float32", report=news.append)
     assert load_bundle(path).manifest.name == "toy"

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import pytest
 import torch
 
+from model.artifacts.script import script
 from model.decoding.batch import decode_in_order
 from model.decoding.cohort import Cohort
 from model.decoding.eager.state import TorchState
@@ -25,7 +26,6 @@ from model.decoding.options import DecodingOptions, Hypothesis, Scoring
 from model.decoding.policy import DecodingPolicy
 from model.decoding.search import NO_TOKEN
 from model.decoding.sentence import DecodingRequest, Finished
-from model.export import script
 from model.importing.importer import import_checkpoint
 from model.network.transformer import Transformer
 from model.translator import Translator

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.bundle import Precision
-from model.export import script
+from model.artifacts.bundle import Precision
+from model.artifacts.script import script
 from model.network.config import ModelConfig
 from model.network.layers import DecoderLayer, EncoderLayer
 from model.network.masks import causal_mask, padding_mask

@@ -10,19 +10,19 @@ import pytest
 import torch
 from torch import nn
 
-from model.bundle import Precision, read_manifest
+from model.artifacts.bundle import Precision, read_manifest
+from model.artifacts.checkpoint import load_checkpoint
+from model.artifacts.export import export_bundle
 from model.commands import train as train_command
 from model.decoding.native.packed import supports
 from model.decoding.options import DecodingOptions
 from model.errors import ConfigError
-from model.export import export_bundle
 from model.network.config import ModelConfig
 from model.network.norms import ScalarLayerNorm
 from model.network.presets import ABOUT, PRESETS, expand_preset
 from model.network.quantised import int8_is_supported
 from model.network.transformer import Transformer
 from model.text.tokenizer import PAD_ID
-from model.training.checkpoint import load_checkpoint
 from model.training.loop import train
 from model.training.settings import CorpusSettings, TrainingSettings
 from model.translator import Translator

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from model import DecodingOptions, Translator
-from model.bundle import load_bundle
+from model.artifacts.bundle import load_bundle
 from model.decoding.options import Hypothesis
 from model.decoding.repetition_guard import guarded, is_empty, is_suspect, loops
 

@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from model.bundle import load_bundle, read_manifest
+from model.artifacts.archive import add_shortlist
+from model.artifacts.bundle import load_bundle, read_manifest
+from model.artifacts.checkpoint import load_checkpoint
+from model.artifacts.export import export_bundle
+from model.artifacts.pretrained import build_pretrained
+from model.artifacts.script import script
 from model.decoding.cohort import Cohort
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort
@@ -24,9 +29,7 @@ from model.decoding.search import NO_TOKEN
 from model.decoding.sentence import DecodingRequest
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError, ConfigError, DataError
-from model.export import add_shortlist, build_pretrained, export_bundle, script
 from model.network.transformer import Transformer
-from model.training.checkpoint import load_checkpoint
 from model.training.lexicon import ShortlistSettings, learn_for_model, learn_shortlist
 from model.translator import Translator
 from tests.model.test_export_and_bundle import rewrite
@@ -280,7 +283,7 @@ def test_what_ships_is_built_with_the_shortlist_beside_it(
 ) -> None:
     shipped = tmp_path / "toy.pt"
     shipped.write_bytes(toy_checkpoint.read_bytes())
-    monkeypatch.setattr("model.export.PRETRAINED", shipped)
+    monkeypatch.setattr("model.artifacts.pretrained.PRETRAINED", shipped)
     without = build_pretrained("cpu", tmp_path, precision="float32", report=lambda line: None)
     shortlist = load_bundle(short_bundle).shortlist
     assert shortlist is not None

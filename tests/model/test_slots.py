@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from model.bundle import load_bundle
+from model.artifacts.bundle import load_bundle
+from model.artifacts.script import script
 from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import make_slot_model
 from model.errors import DecodingError
-from model.export import script
 from model.network.transformer import Transformer
 from tests.model.slots import (
     BEAM,

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 import torch
 
-from model.bundle import load_bundle
+from model.artifacts.bundle import load_bundle
+from model.artifacts.script import script
 from model.decoding.options import DecodingOptions
 from model.decoding.slots.choice import Variant
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import make_slot_model
-from model.export import script
 from tests.model.slots import (
     BEAM,
     GREEDY,

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.bundle import Manifest
+from model.artifacts.bundle import Manifest
+from model.artifacts.checkpoint import load_checkpoint, save_checkpoint
+from model.artifacts.export import export_bundle
 from model.errors import ArtifactError, ConfigError, DataError
-from model.export import export_bundle
 from model.network.quantised import int8_is_supported
 from model.training import loop, update
-from model.training.checkpoint import load_checkpoint, save_checkpoint
 from model.training.corpus import read_parallel, spread
 from model.training.evaluation import dev_scores, score
 from model.training.initial import fine_tuning_config, load_initial

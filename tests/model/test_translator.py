@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model import DecodingOptions, Translator
-from model.bundle import load_bundle
+from model.artifacts.bundle import load_bundle
 from model.errors import EmptySource, SeveralSentences, SourceTooLong, TargetTooLong, UnsupportedPair
 
 

@@ -1,9 +1,10 @@
 """One step of all slots, the choice of tokens included, in tensors alone.
 
 The rules are those of :mod:`model.decoding.eager.greedy`, :mod:`model.decoding.eager.beam`,
-:mod:`model.decoding.eager.filters` and :mod:`model.decoding.scoring`, written without a number that the host has to know: no shape depends on a value,
-nothing is copied to the host or from it, and everything is written into the tensors it was read from. So a step can
-be captured as a CUDA graph and replayed. What a step must not do to some slots is done and then not kept.
+:mod:`model.decoding.eager.filters` and :mod:`model.decoding.scoring`, written without a number that the host has to
+know: no shape depends on a value, nothing is copied to the host or from it, and everything is written into the tensors
+it was read from. So a step can be captured as a CUDA graph and replayed. What a step must not do to some slots is done
+and then not kept.
 
 Note ``masked_fill`` where ``torch.where`` with a number would read better: the latter copies the number to the device.
 """

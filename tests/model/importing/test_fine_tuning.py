@@ -11,11 +11,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.bundle import load_bundle
+from model.artifacts.bundle import load_bundle
+from model.artifacts.checkpoint import load_checkpoint
+from model.artifacts.export import export_bundle
 from model.errors import ConfigError
-from model.export import export_bundle
 from model.importing.importer import import_checkpoint
-from model.training.checkpoint import load_checkpoint
 from model.training.loop import train
 from model.training.settings import TrainingSettings
 from model.translator import Translator

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from model.__main__ import main
-from model.bundle import Manifest, Precision, read_manifest
+from model.artifacts.bundle import Manifest, Precision, read_manifest
 from model.decoding.options import DecodingOptions
 from model.importing.family import Wishes
 from model.importing.importer import import_checkpoint

@@ -1,0 +1,144 @@
+"""A bundle as a file: written whole or not at all, without the paths of the machine that made it.
+
+Everything that touches ``torch.jit`` is deprecated by torch and kept because TorchScript is what a bundle is; see
+docs/decisions/0002.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model.artifacts.bundle import MANIFEST, Manifest, read_tokenizer
+from model.decoding.shortlist import SHORTLIST, Shortlist
+from model.errors import ArtifactError
+from model.network.config import ModelConfig
+
+_CODE_BYTES = 2_000_000
+"""What a bundle's code and manifest take at most."""
+
+
+def write_bundle(module: Any, manifest: Manifest, files: Mapping[str, bytes], out: Path) -> None:
+    """Write a bundle, without the paths of the machine that made it; ``out`` is replaced whole or not at all.
+
+    Args:
+        module: The scripted model, on the CPU.
+        manifest: What the bundle says about itself.
+        files: Vocabulary files by name.
+        out: The file.
+
+    Raises:
+        ArtifactError: The disk is full or the folder cannot be written.
+    """
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with _temporary_beside(out) as unfinished, tempfile.TemporaryDirectory(prefix=".", dir=out.parent) as folder:
+            raw = Path(folder) / out.name
+            _reserve(raw, _num_bytes(module) + sum(map(len, files.values())) + _CODE_BYTES)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
+                torch.jit.save(module, str(raw), _extra_files={MANIFEST: manifest.to_json(), **files})
+            _strip_source_paths(raw, unfinished)
+            os.replace(unfinished, out)
+    except (OSError, RuntimeError) as error:
+        raise ArtifactError(f"The bundle {out} could not be written: {error}.") from error
+
+
+def add_shortlist(bundle: Path, shortlist: Shortlist, out: Path) -> None:
+    """Write a copy of a bundle that carries a vocabulary shortlist; ``out`` is replaced whole or not at all.
+
+    Args:
+        bundle: The bundle; one it carries already is replaced.
+        shortlist: For this bundle's model.
+        out: The file to write, which may be the bundle itself.
+
+    Raises:
+        ArtifactError: The bundle is missing, damaged or foreign, the shortlist is another model's, the disk is full, or
+            the folder cannot be written.
+    """
+    manifest, tokenizer = read_tokenizer(bundle)
+    config = ModelConfig.from_dict(manifest.architecture)
+    shortlist.check(config.source_vocab_size, config.target_vocab_size, tokenizer.end_id)
+    contents = {
+        MANIFEST: replace(manifest, shortlist=shortlist.facts).to_json().encode(),
+        SHORTLIST: shortlist.to_bytes(),
+    }
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with _temporary_beside(out) as unfinished:
+            _copy_archive(bundle, unfinished, contents)
+            os.replace(unfinished, out)
+    except OSError as error:
+        raise ArtifactError(f"The bundle {out} could not be written: {error}.") from error
+
+
+def _num_bytes(module: Any) -> int:
+    """What the weights of a scripted model take in a file."""
+    tables = {tensor.data_ptr(): tensor.nbytes for tensor in [*module.parameters(), *module.buffers()]}
+    packed = (part.packed for part in module.modules() if hasattr(part, "packed"))
+    return sum(tables.values()) + sum(torch.ops.quantized.linear_unpack(one)[0].numel() for one in packed)
+
+
+def _reserve(path: Path, num_bytes: int) -> None:
+    """See that a file of this size can be written: torch ends the whole process where its writer finds a disk full.
+
+    Raises:
+        OSError: There is no room.
+    """
+    with path.open("wb") as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, max(num_bytes, 1))
+    path.unlink()
+
+
+@contextlib.contextmanager
+def _temporary_beside(path: Path) -> Iterator[Path]:
+    """A name in the same folder, so that the finished file can be moved in one step; gone in the end."""
+    handle, name = tempfile.mkstemp(prefix=path.name + ".", suffix=".unfinished", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    # mkstemp makes files only their owner reads; a bundle is read by the service's user too.
+    temporary.chmod(0o644)
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _strip_source_paths(source: Path, target: Path) -> None:
+    """Copy an archive without its ``.debug_pkl`` members, which hold paths of the building machine."""
+    _copy_archive(source, target, {}, without=".debug_pkl")
+
+
+def _copy_archive(source: Path, target: Path, extra: Mapping[str, bytes], without: str | None = None) -> None:
+    """Copy an archive, with fixed dates, so that the same module gives the same bytes.
+
+    Args:
+        source: The archive.
+        target: The file to write.
+        extra: Extra files it is to hold, in place of its own of that name.
+        without: Members whose names end so are left out.
+    """
+    with zipfile.ZipFile(source) as archive, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy_:
+        folder = archive.namelist()[0].split("/")[0]
+        replaced = {f"{folder}/extra/{name}": content for name, content in extra.items()}
+        for name, added in replaced.items():
+            copy_.writestr(zipfile.ZipInfo(name), added)
+        for member in archive.infolist():
+            left_out = without is not None and member.filename.endswith(without)
+            if left_out or member.filename in replaced:
+                continue
+            # Piece by piece: an embedding may be as large as the memory that is left.
+            plain = zipfile.ZipInfo(member.filename)
+            with archive.open(member) as content, copy_.open(plain, "w", force_zip64=member.file_size >= 2**31) as sink:
+                shutil.copyfileobj(content, sink, 2**20)

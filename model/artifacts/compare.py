@@ -1,0 +1,206 @@
+"""How far a scripted model strays from the eager one, and how far it may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from model.artifacts.bundle import Manifest, Precision
+from model.decoding.batch import decode_in_order
+from model.decoding.eager.state import TorchState
+from model.decoding.eager.torch_cohort import TorchCohort
+from model.decoding.options import DecodingOptions
+from model.decoding.search import StepModel
+from model.errors import ArtifactError
+from model.network.padding import pad
+from model.network.transformer import Transformer
+from model.text.tokenizer import TextTokenizer
+
+LOGIT_BOUNDS: dict[str, float] = {"float32": 1e-4, "float16": 0.02, "bfloat16": 0.1, "int8": 0.25}
+"""Largest root-mean-square (float32: largest) difference of logits from the eager float32 model."""
+
+BLEU_BOUND = 1.5
+"""Most BLEU a lower precision may lose on the held-out sample."""
+
+TIE_MARGIN = 1e-4
+"""Two tokens whose logits are closer than this may change places between implementations."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far a scripted model is from the eager float32 one, on held-out sentences.
+
+    Args:
+        max_logit_error: Largest absolute difference of a logit.
+        rms_logit_error: Root mean square of the differences.
+        num_sentences: Sentences decoded, all directions.
+        num_identical: Of these, with identical greedy tokens.
+        num_ties: Of the others, those whose first different token was a tie (:data:`TIE_MARGIN`).
+        bleu: By direction: float32 eager and this model, greedy.
+    """
+
+    max_logit_error: float
+    rms_logit_error: float
+    num_sentences: int
+    num_identical: int
+    num_ties: int
+    bleu: dict[str, tuple[float, float]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {
+            "max_logit_error": round(self.max_logit_error, 7),
+            "rms_logit_error": round(self.rms_logit_error, 7),
+            "sentences": self.num_sentences,
+            "identical_to_float32": self.num_identical,
+            "ties": self.num_ties,
+            "greedy_bleu_float32_and_this": {pair: [round(x, 2) for x in both] for pair, both in self.bleu.items()},
+        }
+
+
+def compare(
+    eager: Transformer,
+    module: Any,
+    tokenizer: TextTokenizer,
+    manifest: Manifest,
+    sample: Sequence[tuple[str, str]],
+    languages: Sequence[str],
+    progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
+) -> Comparison:
+    """Run the eager and the scripted model over the same sentences.
+
+    Args:
+        eager: The float32 model.
+        module: The scripted one, on the same device.
+        tokenizer: Of both.
+        manifest: Of the bundle to be.
+        sample: Sentences in the order of ``languages``.
+        languages: The two languages.
+        progress: Wraps an iterable in a progress bar.
+    """
+    from model.training.evaluation import bleu_units, score  # sacrebleu is needed here only
+
+    device = eager.output.weight.device
+    squares, count, largest = 0.0, 0, 0.0
+    identical, ties, total = 0, 0, 0
+    bleu: dict[str, tuple[float, float]] = {}
+    for source_language, target_language in manifest.pairs:
+        ordered = [pair if source_language == languages[0] else pair[::-1] for pair in sample]
+        sources = [
+            tokenizer.encode(source, target_language, source_language)[: manifest.max_source_tokens]
+            for source, _ in ordered
+        ]
+        prefix = tokenizer.target_prefix(target_language)
+        targets = [
+            [tokenizer.start_id, *prefix, *tokenizer.encode_target(target)][: manifest.max_target_tokens]
+            for _, target in ordered
+        ]
+        with torch.inference_mode():
+            for start in range(0, len(sources), 50):
+                source = pad(sources[start : start + 50], tokenizer.pad_id).to(device)
+                target = pad(targets[start : start + 50], tokenizer.pad_id).to(device)
+                counts = target != tokenizer.pad_id
+                difference = (module.forward(source, target).float() - eager(source, target))[counts]
+                squares += float(difference.square().sum())
+                count += difference.numel()
+                largest = max(largest, float(difference.abs().max()))
+        decoded: list[list[list[int]]] = []
+        for model, label in ((eager, "float32 eager"), (module, manifest.precision)):
+            label = f"{source_language}-{target_language} {label}"
+            decoded.append(_decode(model, tokenizer, sources, prefix, manifest, device, label, progress))
+        for source_ids, expected, found in zip(sources, *decoded, strict=True):
+            total += 1
+            identical += expected == found
+            ties += expected != found and _is_tie(eager, source_ids, prefix, expected, found, tokenizer, device)
+        references = [target for _, target in ordered]
+        bleu[f"{source_language}-{target_language}"] = tuple(  # type: ignore[assignment]
+            score([tokenizer.decode(ids) for ids in answers], references, tokenize=bleu_units(tokenizer)).bleu
+            for answers in decoded
+        )
+    return Comparison(largest, (squares / max(count, 1)) ** 0.5, total, identical, ties, bleu)
+
+
+def _decode(
+    model: StepModel,
+    tokenizer: TextTokenizer,
+    sources: Sequence[list[int]],
+    prefix: tuple[int, ...],
+    manifest: Manifest,
+    device: torch.device,
+    label: str,
+    progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
+) -> list[list[int]]:
+    outcomes = decode_in_order(
+        lambda width: TorchCohort(
+            TorchState(model, width, tokenizer.pad_id, device),
+            tokenizer,
+            width,
+            manifest.max_target_tokens,
+            device,
+            manifest.policy,
+        ),
+        sources,
+        DecodingOptions(decoding="greedy"),
+        target_prefixes=[prefix] * len(sources),
+        progress=lambda items, total: progress(items, label, total),
+    )
+    answers: list[list[int]] = []
+    for outcome in outcomes:
+        if outcome.hypothesis is None:
+            raise ArtifactError(f"{label}: a held-out sentence could not be decoded: {outcome.error}")
+        answers.append(outcome.hypothesis.token_ids)
+    return answers
+
+
+@torch.inference_mode()
+def _is_tie(
+    eager: Transformer,
+    source_ids: list[int],
+    prefix: tuple[int, ...],
+    expected: list[int],
+    found: list[int],
+    tokenizer: TextTokenizer,
+    device: torch.device,
+) -> bool:
+    """Whether the first token that differs was decided by less than :data:`TIE_MARGIN`."""
+    expected, found = [*expected, tokenizer.end_id], [*found, tokenizer.end_id]
+    place = next((i for i, (a, b) in enumerate(zip(expected, found, strict=False)) if a != b), None)
+    if place is None:
+        return False
+    before = torch.tensor([[tokenizer.start_id, *prefix, *expected[:place]]], device=device)
+    logits = eager(torch.tensor([source_ids], device=device), before)[0, -1]
+    return bool((logits[expected[place]] - logits[found[place]]).abs() < TIE_MARGIN)
+
+
+def refuse_strays(comparison: Comparison, precision: Precision) -> None:
+    """Refuse a scripted model that is too far from the eager one.
+
+    Args:
+        comparison: What was measured.
+        precision: Of the scripted model, which sets the bounds.
+
+    Raises:
+        ArtifactError: A bound is exceeded.
+    """
+    error = comparison.max_logit_error if precision == "float32" else comparison.rms_logit_error
+    bound = LOGIT_BOUNDS[precision]
+    if not error <= bound:
+        raise ArtifactError(
+            f"The {precision} bundle's logits are {error:.3g} off float32, more than {bound}; nothing was written."
+        )
+    if precision == "float32":
+        different = comparison.num_sentences - comparison.num_identical - comparison.num_ties
+        if different:
+            raise ArtifactError(
+                f"The scripted model gave other tokens than the eager one for {different} of "
+                f"{comparison.num_sentences} sentences; nothing was written."
+            )
+    for pair, (full, this) in comparison.bleu.items():
+        if full - this > BLEU_BOUND:
+            raise ArtifactError(
+                f"The {precision} bundle loses {full - this:.1f} BLEU on {pair}, more than {BLEU_BOUND}; "
+                "nothing was written. Choose another precision."
+            )

@@ -1,0 +1,72 @@
+"""Checkpoint to bundle: scripted, brought to its precision, compared with the eager model, then written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from model.artifacts.archive import write_bundle
+from model.artifacts.bundle import Manifest, Precision, check_device
+from model.artifacts.checkpoint import Checkpoint
+from model.artifacts.compare import compare, refuse_strays
+from model.artifacts.script import script
+from model.decoding.shortlist import SHORTLIST, Shortlist
+from model.network.quantised import activation_levels
+
+
+def export_bundle(
+    checkpoint: Checkpoint,
+    precision: Precision,
+    out: Path,
+    *,
+    device: str = "cpu",
+    shortlist: Shortlist | None = None,
+    report: Callable[[str], None] = print,
+    progress: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda items, label, total: items,
+) -> Manifest:
+    """Make a bundle, after it has been compared with the eager model.
+
+    Args:
+        checkpoint: The trained model; its facts name a held-out sample to compare on.
+        precision: Of the bundle.
+        out: The file to write; replaced whole or not at all.
+        device: Where to compare: float16 is compared faster on a GPU.
+        shortlist: A vocabulary shortlist for the bundle to carry.
+        report: Takes a line of news.
+        progress: Wraps an iterable with a label and a length in a progress bar.
+
+    Raises:
+        ArtifactError: The scripted model strays too far from the eager one, or the file cannot be written.
+        DeviceError: The device is missing or cannot run this precision.
+    """
+    where = check_device(device, precision)
+    transformer = checkpoint.build()
+    module = script(transformer, precision)
+    manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, precision)
+    sample: list[tuple[str, str]] = [(left, right) for left, right in checkpoint.facts.get("dev_sample", [])]
+    if sample:
+        languages = tuple(checkpoint.facts["settings"]["languages"])
+        comparison = compare(
+            transformer.to(where), module.to(where), checkpoint.tokenizer, manifest, sample, languages, progress
+        )
+        report(f"{precision} against eager float32: {comparison.to_dict()}")
+        refuse_strays(comparison, precision)
+        manifest = replace(
+            manifest,
+            precision_report={**comparison.to_dict(), "activation_levels": activation_levels()}
+            if precision == "int8"
+            else comparison.to_dict(),
+        )
+    else:
+        report("The checkpoint carries no held-out sample (dev_sample): nothing was compared.")
+    files = dict(checkpoint.vocabulary_files)
+    if shortlist is not None:
+        config = checkpoint.config
+        shortlist.check(config.source_vocab_size, config.target_vocab_size, checkpoint.tokenizer.end_id)
+        manifest = replace(manifest, shortlist=shortlist.facts)
+        files[SHORTLIST] = shortlist.to_bytes()
+    write_bundle(module.cpu(), manifest, files, out)
+    report(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
+    return manifest
