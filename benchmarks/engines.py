@@ -327,8 +327,8 @@ def serve_bleu(connection: Connection[Any, Any], folder: Path, plan: Plan) -> No
     try:
         warnings.simplefilter("ignore")
         from model.decoding.options import DecodingOptions
+        from model.scores import score
         from model.training.corpus import read_parallel
-        from model.training.evaluation import score
         from model.translator import Translator
 
         connection.send(None)

@@ -81,7 +81,7 @@ def compare(
         languages: The two languages.
         progress: Wraps an iterable in a progress bar.
     """
-    from model.training.evaluation import bleu_units, score  # sacrebleu is needed here only
+    from model.scores import bleu_units, score  # sacrebleu is needed here only
 
     device = eager.output.weight.device
     squares, count, largest = 0.0, 0, 0.0

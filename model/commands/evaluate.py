@@ -66,8 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Translate the test sets and print their scores."""
+    from model.scores import score
     from model.training.corpus import read_parallel, unseen
-    from model.training.evaluation import score
 
     options = decoding_options(arguments)
     translator = load_translator(arguments)

@@ -19,7 +19,7 @@ from model.commands.models import (
 )
 from model.decoding.repetition_guard import is_empty, loops
 from model.errors import ConfigError
-from model.oddities import ODDITIES, OddInput, make_odd_inputs, share_kept
+from model.perturbations import ODDITIES, OddInput, make_odd_inputs, share_kept
 from model.translator import Translation
 
 HELP = "translate odd inputs and count what goes wrong: nothing, loops, lost names"
@@ -87,7 +87,7 @@ def _figures(
     name: str, odd: Sequence[OddInput], translations: Sequence[Translation], with_bleu: bool = True
 ) -> dict[str, Any]:
     """What became of some inputs."""
-    from model.training.evaluation import score
+    from model.scores import score
 
     both = list(zip(odd, translations, strict=True))
     kept = [share_kept(one, translation.text) for one, translation in both]

@@ -1,12 +1,10 @@
-"""How good a model is: loss on held-out text, and BLEU and chrF of its translations (library sacrebleu)."""
+"""How good a model in training is: loss on held-out text, and BLEU of its greedy translations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
-from sacrebleu.metrics import BLEU, CHRF
 
 from model.decoding.batch import decode_in_order
 from model.decoding.eager.state import TorchState
@@ -14,46 +12,11 @@ from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
 from model.network.transformer import Transformer
-from model.text.tokenizer import TextTokenizer, Tokenizer
+from model.scores import bleu_units, exact_share, score
+from model.text.tokenizer import TextTokenizer
 from model.training.batches import BatchMaker
 from model.training.corpus import Pair
 from model.training.loss import label_smoothed_loss
-
-
-@dataclass(frozen=True)
-class Score:
-    """Corpus scores of one direction.
-
-    Args:
-        bleu: sacreBLEU, 0 to 100.
-        chrf: chrF2, 0 to 100.
-        bleu_signature: How BLEU was computed, so that others can compare.
-        chrf_signature: How chrF was computed.
-        num_sentences: Sentences scored.
-    """
-
-    bleu: float
-    chrf: float
-    bleu_signature: str
-    chrf_signature: str
-    num_sentences: int
-
-
-def score(
-    hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a", lowercase: bool = False
-) -> Score:
-    """Compare translations with references: BLEU (Post 2018) and chrF2.
-
-    Args:
-        hypotheses: Translations.
-        references: One reference for each, in the same order.
-        tokenize: How BLEU cuts text: ``13a`` into words, ``char`` into characters.
-        lowercase: Whether capitals and small letters are the same.
-    """
-    bleu, chrf = BLEU(tokenize=tokenize, lowercase=lowercase), CHRF(lowercase=lowercase)
-    bleu_score = bleu.corpus_score(list(hypotheses), [list(references)]).score
-    chrf_score = chrf.corpus_score(list(hypotheses), [list(references)]).score
-    return Score(bleu_score, chrf_score, str(bleu.get_signature()), str(chrf.get_signature()), len(references))
 
 
 def dev_scores(
@@ -88,21 +51,6 @@ def dev_scores(
         if units == "char":
             scores[f"exact_{source}-{target}"] = exact_share(hypotheses, references)
     return scores
-
-
-def bleu_units(tokenizer: TextTokenizer) -> str:
-    """What BLEU is to compare for a vocabulary: characters or words, as :func:`score` takes it.
-
-    A character model's lines may be one word each. They have no pairs of words to compare, and their BLEU over words
-    would be 0, however right they are.
-    """
-    return "char" if isinstance(tokenizer, Tokenizer) and tokenizer.is_char else "13a"
-
-
-def exact_share(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """The percentage of translations that are their reference to the letter."""
-    right = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
-    return 100.0 * right / max(1, len(references))
 
 
 @torch.inference_mode()

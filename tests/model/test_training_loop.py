@@ -16,9 +16,10 @@ from model.artifacts.checkpoint import load_checkpoint, save_checkpoint
 from model.artifacts.export import export_bundle
 from model.errors import ArtifactError, ConfigError, DataError
 from model.network.quantised import int8_is_supported
+from model.scores import score
 from model.training import loop, update
 from model.training.corpus import read_parallel, spread
-from model.training.evaluation import dev_scores, score
+from model.training.evaluation import dev_scores
 from model.training.initial import fine_tuning_config, load_initial
 from model.training.loop import train
 from model.training.settings import CorpusSettings, TrainingSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model.oddities import ODDITIES, OddInput, make_odd_inputs, share_kept
+from model.perturbations import ODDITIES, OddInput, make_odd_inputs, share_kept
 
 PAIRS = [
     ("Tom likes red houses, doesn't he?", "Tom mag rote Häuser, nicht wahr?"),

@@ -1,0 +1,61 @@
+"""How good translations are: BLEU and chrF (library sacrebleu), and how many are right to the letter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sacrebleu.metrics import BLEU, CHRF
+
+from model.text.tokenizer import TextTokenizer, Tokenizer
+
+
+@dataclass(frozen=True)
+class Score:
+    """Corpus scores of one direction.
+
+    Args:
+        bleu: sacreBLEU, 0 to 100.
+        chrf: chrF2, 0 to 100.
+        bleu_signature: How BLEU was computed, so that others can compare.
+        chrf_signature: How chrF was computed.
+        num_sentences: Sentences scored.
+    """
+
+    bleu: float
+    chrf: float
+    bleu_signature: str
+    chrf_signature: str
+    num_sentences: int
+
+
+def score(
+    hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a", lowercase: bool = False
+) -> Score:
+    """Compare translations with references: BLEU (Post 2018) and chrF2.
+
+    Args:
+        hypotheses: Translations.
+        references: One reference for each, in the same order.
+        tokenize: How BLEU cuts text: ``13a`` into words, ``char`` into characters.
+        lowercase: Whether capitals and small letters are the same.
+    """
+    bleu, chrf = BLEU(tokenize=tokenize, lowercase=lowercase), CHRF(lowercase=lowercase)
+    bleu_score = bleu.corpus_score(list(hypotheses), [list(references)]).score
+    chrf_score = chrf.corpus_score(list(hypotheses), [list(references)]).score
+    return Score(bleu_score, chrf_score, str(bleu.get_signature()), str(chrf.get_signature()), len(references))
+
+
+def bleu_units(tokenizer: TextTokenizer) -> str:
+    """What BLEU is to compare for a vocabulary: characters or words, as :func:`score` takes it.
+
+    A character model's lines may be one word each. They have no pairs of words to compare, and their BLEU over words
+    would be 0, however right they are.
+    """
+    return "char" if isinstance(tokenizer, Tokenizer) and tokenizer.is_char else "13a"
+
+
+def exact_share(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """The percentage of translations that are their reference to the letter."""
+    right = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
+    return 100.0 * right / max(1, len(references))
