@@ -62,10 +62,11 @@ test-slow: $(VENV)/develop-$(TORCH).stamp  ## the tests that take minutes
 test-gpu: $(VENV)/develop-$(TORCH).stamp  ## the tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -m gpu
 
-check: $(VENV)/develop-$(TORCH).stamp  ## format, lint and types, as they must be
+check: $(VENV)/develop-$(TORCH).stamp  ## format, lint, types and imports, as they must be
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m mypy $(CODE)
+	$(BIN)/lint-imports --no-cache
 
 format: $(VENV)/develop-$(TORCH).stamp  ## bring the code into its format
 	$(BIN)/python -m ruff format .

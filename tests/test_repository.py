@@ -9,7 +9,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,11 +24,6 @@ def imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module.split(".")[0])
     return names
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "model").rglob("*.py")), ids=lambda path: path.name)
-def test_the_model_knows_nothing_of_http(path: Path) -> None:
-    assert not imported(path) & {"app", "fastapi", "starlette", "uvicorn", "httpx"}
 
 
 def test_the_transformer_is_our_own() -> None:

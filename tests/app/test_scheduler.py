@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import app.engine.scheduler
 from app.engine.scheduler import (
     MAX_HANDICAP_S,
     OVERTAKE_S,
@@ -425,13 +422,6 @@ def test_an_answer_is_never_longer_than_the_model_can_make_it() -> None:
     assert silent.longest_target == 200
     short = WaitingSentence(2, SourceSentence(MODEL, [1] * 5), DecodingOptions(), nobody, max_target_tokens=200)
     assert short.longest_target == 30
-
-
-def test_the_scheduler_needs_neither_asyncio_nor_torch_nor_a_clock_of_its_own() -> None:
-    tree = ast.parse(Path(app.engine.scheduler.__file__).read_text(encoding="utf-8"))
-    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert {name.split(".")[0] for name in imported}.isdisjoint({"asyncio", "torch", "threading", "time"})
 
 
 @given(
