@@ -68,7 +68,7 @@ class PreparedText:
         target: The language wanted.
         segments: Its units in order; none for a blank text.
         num_markers: Tokens of each unit that stand for no text: language and end.
-        target_prefix: Tokens each unit's answer is made to begin with.
+        forced_ids: Tokens each unit's answer is made to begin with.
     """
 
     text: str
@@ -76,7 +76,7 @@ class PreparedText:
     target: str
     segments: tuple[PreparedSegment, ...]
     num_markers: int = 0
-    target_prefix: tuple[int, ...] = ()
+    forced_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ class Translator:
             chosen: Sequence[tuple[PreparedText, PreparedSegment]], options: DecodingOptions, progress: Progress
         ) -> list[Hypothesis]:
             sources = [segment.token_ids for _, segment in chosen]
-            return self._decode(sources, [text.target_prefix for text, _ in chosen], options, progress)
+            return self._decode(sources, [text.forced_ids for text, _ in chosen], options, progress)
 
         hypotheses = decode(sentences, options, progress)
         bad = [place for place, one in enumerate(sentences) if self.is_to_retry(*one, hypotheses[place], options)]
@@ -338,15 +338,15 @@ class Translator:
                 raise EmptySource
             if len(source) > self.manifest.max_source_tokens:
                 raise SourceTooLong(len(source), self.manifest.max_source_tokens)
-        prefix: tuple[int, ...] = ()
+        forced_ids: tuple[int, ...] = ()
         if target is not None:
             code = closest(target, self.manifest.directions.targets)
             if code is None:
                 raise UnsupportedPair(None, target, self.manifest.directions)
-            prefix = self._tokenizer.target_prefix(code)
+            forced_ids = self._tokenizer.forced_ids(code)
         return self._decode(
             [list(source) for source in sources],
-            [prefix] * len(sources),
+            [forced_ids] * len(sources),
             options,
             lambda outcomes, total: outcomes,
         )
@@ -377,8 +377,8 @@ class Translator:
                     encoded[part] = self._tokenizer.encode(self._as_read(part), target, source)
                 segments.append(PreparedSegment(segment.start, segment.end, encoded[part], self._folds(part)))
         num_markers = len(self._tokenizer.encode("", target, source))
-        prefix = self._tokenizer.target_prefix(target)
-        return PreparedText(text, source, target, tuple(segments), num_markers, prefix)
+        forced_ids = self._tokenizer.forced_ids(target)
+        return PreparedText(text, source, target, tuple(segments), num_markers, forced_ids)
 
     def is_to_retry(
         self, prepared: PreparedText, segment: PreparedSegment, hypothesis: Hypothesis, options: DecodingOptions
@@ -451,7 +451,7 @@ class Translator:
             sources = [segment.token_ids for segment in prepared.segments[begin : begin + _ALIGN_BATCH]]
             answers = [hypothesis.token_ids for hypothesis in hypotheses[begin : begin + _ALIGN_BATCH]]
             # Row t chooses token t from the tokens before it: the last one need not be read.
-            beginning = [self._tokenizer.start_id, *prepared.target_prefix]
+            beginning = [self._tokenizer.start_id, *prepared.forced_ids]
             _, _, cross = self._attend(sources, [[*beginning, *ids[:-1]] for ids in answers])
             for row, source, answer in zip(cross, sources, answers, strict=True):
                 first = len(beginning) - 1
@@ -491,7 +491,7 @@ class Translator:
         if len(sentences) > 1:
             raise SeveralSentences(len(sentences))
         source_ids = self._tokenizer.encode(self._as_read(stripped), pair[1], pair[0])
-        prefix = self._tokenizer.target_prefix(pair[1])
+        forced_ids = self._tokenizer.forced_ids(pair[1])
         if len(source_ids) > self.manifest.max_source_tokens:
             raise SourceTooLong(len(source_ids), self.manifest.max_source_tokens)
         if target_text is None:
@@ -500,9 +500,9 @@ class Translator:
             if self._is_bad(stripped, hypothesis, options):
                 (hypothesis,) = self.translate_tokens([source_ids], guarded(options), pair[1])
             closing = [self._tokenizer.end_id] if hypothesis.finish_reason == "stop" else []
-            target_ids = [*prefix, *hypothesis.token_ids, *closing]
+            target_ids = [*forced_ids, *hypothesis.token_ids, *closing]
         else:
-            target_ids = [*prefix, *self._tokenizer.encode_target(self._as_read(target_text.strip()))]
+            target_ids = [*forced_ids, *self._tokenizer.encode_target(self._as_read(target_text.strip()))]
         if len(target_ids) > self.manifest.max_target_tokens:
             raise TargetTooLong(len(target_ids), self.manifest.max_target_tokens)
         inputs = [self._tokenizer.start_id, *target_ids[:-1]]
@@ -527,7 +527,7 @@ class Translator:
         directions = self.manifest.directions
         source, target = directions.pairs[0] if directions.pairs else directions.any_to_any[:2]
         prepared = self.prepare("a", source, target)
-        ids, prefix = prepared.segments[0].token_ids, prepared.target_prefix
+        ids, forced_ids = prepared.segments[0].token_ids, prepared.forced_ids
         for width in sorted(set(widths)):
             options = DecodingOptions(
                 decoding="greedy" if width == 1 else "beam",
@@ -537,9 +537,9 @@ class Translator:
                 max_new_tokens=4 if self._slots is None else None,
             )
             for number in (1, 2, 8) if self._slots is None else (1, 2, 4, 8, 16, 32):
-                self._decode([ids] * number, [prefix] * number, options, lambda outcomes, total: outcomes)
+                self._decode([ids] * number, [forced_ids] * number, options, lambda outcomes, total: outcomes)
         for _ in range(2):
-            self._attend([ids], [[self._tokenizer.start_id, *prefix]])
+            self._attend([ids], [[self._tokenizer.start_id, *forced_ids]])
 
     def _is_bad(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
         if not self.manifest.retry_loops or options.no_repeat_ngram_size or not is_suspect(hypothesis.token_ids):
@@ -558,7 +558,7 @@ class Translator:
     def _decode(
         self,
         sources: list[list[int]],
-        prefixes: list[tuple[int, ...]],
+        forced_ids: list[tuple[int, ...]],
         options: DecodingOptions,
         progress: Progress,
     ) -> list[Hypothesis]:
@@ -567,7 +567,7 @@ class Translator:
         # and values out of the caches; the rows of a beam share them.
         max_rows = 96 if self._native is not None and options.width == 1 else 256
         outcomes = decode_in_order(
-            self.cohort, sources, options, target_prefixes=prefixes, progress=progress, max_rows=max_rows
+            self.cohort, sources, options, forced_ids=forced_ids, progress=progress, max_rows=max_rows
         )
         for outcome in outcomes:
             if outcome.hypothesis is None:

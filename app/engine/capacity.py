@@ -192,8 +192,8 @@ def _measure_once(
     join_token_s: list[float],
 ) -> None:
     """One pass over the sizes; adds what it measures."""
-    source, prefix = _made_up(translator)
-    length = min(translator.manifest.max_target_tokens - len(prefix), _TARGET_TOKENS)
+    source, forced_ids = _made_up(translator)
+    length = min(translator.manifest.max_target_tokens - len(forced_ids), _TARGET_TOKENS)
     decoding: Decoding = "greedy" if width == 1 else "beam"
     options = DecodingOptions(decoding, beam_size=width, min_new_tokens=length, max_new_tokens=length)
     for size in _SIZES:
@@ -202,7 +202,7 @@ def _measure_once(
         began = clock()
         num_sentences = max(1, size // width)
         cohort = translator.cohort(width)
-        cohort.join([DecodingRequest(key, source, options, prefix) for key in range(num_sentences)])
+        cohort.join([DecodingRequest(key, source, options, forced_ids) for key in range(num_sentences)])
         cohort.step()  # some cohorts read newcomers only now
         finish()
         joined_s = clock() - began
@@ -232,7 +232,7 @@ def _made_up(translator: Translator) -> tuple[list[int], tuple[int, ...]]:
     first, *rest = prepared.segments[0].token_ids
     length = min(_SOURCE_TOKENS, translator.manifest.max_source_tokens)
     filling = [rest[0] if len(rest) > 1 else first] * max(0, length - 1 - len(rest))
-    return [first, *filling, *rest], prepared.target_prefix
+    return [first, *filling, *rest], prepared.forced_ids
 
 
 def synchronised(device: str) -> Callable[[], None]:

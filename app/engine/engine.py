@@ -324,7 +324,7 @@ class Engine:
             return
         running.sentences.update((sentence.key, sentence) for sentence in joining)
         requests = [
-            DecodingRequest(sentence.key, sentence.source.token_ids, sentence.options, sentence.source.target_prefix)
+            DecodingRequest(sentence.key, sentence.source.token_ids, sentence.options, sentence.source.forced_ids)
             for sentence in joining
         ]
         finished: list[Finished] | None = None

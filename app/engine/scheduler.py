@@ -49,12 +49,12 @@ class SourceSentence:
     Args:
         model: The model it is for.
         token_ids: Its tokens.
-        target_prefix: Tokens its answer is made to begin with.
+        forced_ids: Tokens its answer is made to begin with.
     """
 
     model: Translator
     token_ids: list[int]
-    target_prefix: tuple[int, ...] = ()
+    forced_ids: tuple[int, ...] = ()
 
 
 @dataclass(eq=False)

@@ -30,19 +30,19 @@ class SentenceKey(NamedTuple):
     Args:
         sha256: Digest of the model's bundle.
         options: How it is decoded.
-        target_prefix: Tokens its answer begins with.
+        forced_ids: Tokens its answer begins with.
         source: Its tokens, four bytes each.
     """
 
     sha256: str
     options: DecodingOptions
-    target_prefix: tuple[int, ...]
+    forced_ids: tuple[int, ...]
     source: bytes
 
     @classmethod
     def of(cls, sentence: SourceSentence, options: DecodingOptions) -> SentenceKey:
         """The key of a sentence."""
-        return cls(sentence.model.sha256, options, sentence.target_prefix, _packed(sentence.token_ids))
+        return cls(sentence.model.sha256, options, sentence.forced_ids, _packed(sentence.token_ids))
 
 
 @dataclass(frozen=True, slots=True)

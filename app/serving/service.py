@@ -376,7 +376,7 @@ class TranslationService:
     ) -> tuple[list[list[Hypothesis | Exception]], float]:
         """The outcome of every sentence, by text, and the seconds until the first one joined its model."""
         sources = [
-            SourceSentence(job.translator, segment.token_ids, job.text.target_prefix)
+            SourceSentence(job.translator, segment.token_ids, job.text.forced_ids)
             for job in jobs
             for segment in job.text.segments
         ]

@@ -93,9 +93,9 @@ def compare(
             tokenizer.encode(source, target_language, source_language)[: manifest.max_source_tokens]
             for source, _ in ordered
         ]
-        prefix = tokenizer.target_prefix(target_language)
+        forced_ids = tokenizer.forced_ids(target_language)
         targets = [
-            [tokenizer.start_id, *prefix, *tokenizer.encode_target(target)][: manifest.max_target_tokens]
+            [tokenizer.start_id, *forced_ids, *tokenizer.encode_target(target)][: manifest.max_target_tokens]
             for _, target in ordered
         ]
         with torch.inference_mode():
@@ -110,11 +110,11 @@ def compare(
         decoded: list[list[list[int]]] = []
         for model, label in ((eager, "float32 eager"), (module, manifest.precision)):
             label = f"{source_language}-{target_language} {label}"
-            decoded.append(_decode(model, tokenizer, sources, prefix, manifest, device, label, progress))
+            decoded.append(_decode(model, tokenizer, sources, forced_ids, manifest, device, label, progress))
         for source_ids, expected, found in zip(sources, *decoded, strict=True):
             total += 1
             identical += expected == found
-            ties += expected != found and _is_tie(eager, source_ids, prefix, expected, found, tokenizer, device)
+            ties += expected != found and _is_tie(eager, source_ids, forced_ids, expected, found, tokenizer, device)
         references = [target for _, target in ordered]
         bleu[f"{source_language}-{target_language}"] = tuple(  # type: ignore[assignment]
             score([tokenizer.decode(ids) for ids in answers], references, tokenize=bleu_units(tokenizer)).bleu
@@ -127,7 +127,7 @@ def _decode(
     model: StepModel,
     tokenizer: TextTokenizer,
     sources: Sequence[list[int]],
-    prefix: tuple[int, ...],
+    forced_ids: tuple[int, ...],
     manifest: Manifest,
     device: torch.device,
     label: str,
@@ -144,7 +144,7 @@ def _decode(
         ),
         sources,
         DecodingOptions(decoding="greedy"),
-        target_prefixes=[prefix] * len(sources),
+        forced_ids=[forced_ids] * len(sources),
         progress=lambda items, total: progress(items, label, total),
     )
     answers: list[list[int]] = []
@@ -159,7 +159,7 @@ def _decode(
 def _is_tie(
     eager: Transformer,
     source_ids: list[int],
-    prefix: tuple[int, ...],
+    forced_ids: tuple[int, ...],
     expected: list[int],
     found: list[int],
     tokenizer: TextTokenizer,
@@ -170,7 +170,7 @@ def _is_tie(
     place = next((i for i, (a, b) in enumerate(zip(expected, found, strict=False)) if a != b), None)
     if place is None:
         return False
-    before = torch.tensor([[tokenizer.start_id, *prefix, *expected[:place]]], device=device)
+    before = torch.tensor([[tokenizer.start_id, *forced_ids, *expected[:place]]], device=device)
     logits = eager(torch.tensor([source_ids], device=device), before)[0, -1]
     return bool((logits[expected[place]] - logits[found[place]]).abs() < TIE_MARGIN)
 

@@ -54,7 +54,7 @@ def decode_in_order(
     sources: Sequence[list[int]],
     options: DecodingOptions,
     *,
-    target_prefixes: Sequence[tuple[int, ...]] | None = None,
+    forced_ids: Sequence[tuple[int, ...]] | None = None,
     progress: Progress = lambda outcomes, total: outcomes,
     max_batch_tokens: int = 8192,
     max_rows: int = 256,
@@ -65,7 +65,7 @@ def decode_in_order(
         make_cohort: Gives an empty cohort of a width.
         sources: Token ids.
         options: How to decode all of them.
-        target_prefixes: Tokens each answer begins with, where it is made to.
+        forced_ids: Tokens each answer begins with, where it is made to.
         progress: Sees each sentence finish.
         max_batch_tokens: As for :func:`decode_all`.
         max_rows: As for :func:`decode_all`.
@@ -73,10 +73,10 @@ def decode_in_order(
     Returns:
         The outcomes in the order of the sources.
     """
-    prefixes = target_prefixes or [()] * len(sources)
+    forced_of = forced_ids or [()] * len(sources)
     requests = [
-        DecodingRequest(number, ids, options, prefix)
-        for number, (ids, prefix) in enumerate(zip(sources, prefixes, strict=True))
+        DecodingRequest(number, ids, options, forced)
+        for number, (ids, forced) in enumerate(zip(sources, forced_of, strict=True))
     ]
     decoding = decode_all(make_cohort, requests, max_batch_tokens=max_batch_tokens, max_rows=max_rows)
     outcomes = progress(decoding, len(requests))

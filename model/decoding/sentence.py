@@ -20,14 +20,14 @@ class DecodingRequest:
         key: Names the sentence to the caller; unique within a cohort.
         source_ids: Tokens of the source, language marker and end token included.
         options: How to decode it.
-        target_prefix: Tokens every hypothesis begins with, behind the start token: a target language, for one. They
+        forced_ids: Tokens every hypothesis begins with, behind the start token: a target language, for one. They
             cost nothing and are no part of the answer. All sentences of one cohort have equally many.
     """
 
     key: int
     source_ids: list[int]
     options: DecodingOptions
-    target_prefix: tuple[int, ...] = ()
+    forced_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Sentence:
             policy: The model's way of decoding.
             longest_target: Tokens the model can produce at all, forced ones included.
         """
-        num_source_tokens, num_forced = len(request.source_ids), len(request.target_prefix)
+        num_source_tokens, num_forced = len(request.source_ids), len(request.forced_ids)
         return cls(
             request.key,
             request.options,

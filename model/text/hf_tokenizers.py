@@ -54,7 +54,7 @@ class _HuggingFaceTokenizer(ABC):
         return ()
 
     @abstractmethod
-    def target_prefix(self, target: str) -> tuple[int, ...]:
+    def forced_ids(self, target: str) -> tuple[int, ...]:
         """Tokens behind the start token that ask for a language."""
 
     @abstractmethod
@@ -147,7 +147,7 @@ class MarianTokenizer(_HuggingFaceTokenizer):
         self._source_pieces = {token_id: piece for piece, token_id in self._ids.items()}
         self._target_pieces = {token_id: piece for piece, token_id in self._target_ids_by_piece.items()}
 
-    def target_prefix(self, target: str) -> tuple[int, ...]:
+    def forced_ids(self, target: str) -> tuple[int, ...]:
         """None: the source asks for the language."""
         return ()
 
@@ -200,7 +200,7 @@ class M2M100Tokenizer(_HuggingFaceTokenizer):
     def _numbers(self, files: Mapping[str, bytes]) -> dict[str, int]:
         return read_vocabulary(files[VOCABULARY], VOCABULARY)
 
-    def target_prefix(self, target: str) -> tuple[int, ...]:
+    def forced_ids(self, target: str) -> tuple[int, ...]:
         """The language token every answer begins with."""
         return (self._language_ids[target],)
 

@@ -49,7 +49,7 @@ class TextTokenizer(Protocol):
         """Tokens that are no part of any translation, unless the decoding policy names others."""
         ...
 
-    def target_prefix(self, target: str) -> tuple[int, ...]:
+    def forced_ids(self, target: str) -> tuple[int, ...]:
         """Tokens behind the start token that ask for a language."""
         ...
 
@@ -165,7 +165,7 @@ class Tokenizer:
             for token_id in range(self._target.GetPieceSize())
         )
 
-    def target_prefix(self, target: str) -> tuple[int, ...]:
+    def forced_ids(self, target: str) -> tuple[int, ...]:
         """None: the source's marker asks for the language."""
         return ()
 

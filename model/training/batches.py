@@ -212,7 +212,7 @@ class BatchMaker:
 
     def _encoded(self, source: str, target: str, source_language: str, target_language: str) -> tuple[Ids, Ids]:
         source_ids = self._tokenizer.encode(source, target_language, source_language)
-        target_ids = [*self._tokenizer.target_prefix(target_language), *self._tokenizer.encode_target(target)]
+        target_ids = [*self._tokenizer.forced_ids(target_language), *self._tokenizer.encode_target(target)]
         return np.array(source_ids, dtype=np.int32), np.array(target_ids, dtype=np.int32)
 
     def _variants(self, rng: np.random.Generator) -> tuple[dict[int, tuple[str, str]], dict[int, Ids], dict[int, Ids]]:

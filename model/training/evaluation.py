@@ -99,7 +99,7 @@ def translate_greedily(
         ),
         [tokenizer.encode(sentence, target, source)[:longest] for sentence in sentences],
         DecodingOptions(decoding="greedy"),
-        target_prefixes=[tokenizer.target_prefix(target)] * len(sentences),
+        forced_ids=[tokenizer.forced_ids(target)] * len(sentences),
         max_batch_tokens=4096,
     )
     return [tokenizer.decode(outcome.hypothesis.token_ids) if outcome.hypothesis else "" for outcome in outcomes]

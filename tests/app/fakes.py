@@ -52,7 +52,7 @@ class FakeTokenizer:
         spans = [(place, place + 1) for place in range(len(text))]
         return self.encode(text, target, source), [(0, 0), *spans, (len(text), len(text))]
 
-    def target_prefix(self, target: str) -> tuple[int, ...]:
+    def forced_ids(self, target: str) -> tuple[int, ...]:
         return (ord(target[0]),)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -67,7 +67,7 @@ class Log:
     """What the cohorts were told to do."""
 
     joins: list[int] = field(default_factory=list)
-    prefixes: list[tuple[int, ...]] = field(default_factory=list)
+    forced_ids: list[tuple[int, ...]] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
 
@@ -98,7 +98,7 @@ class FakeCohort:
     def join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
         self._translator.log.joins.append(len(requests))
         for request in requests:
-            self._translator.log.prefixes.append(request.target_prefix)
+            self._translator.log.forced_ids.append(request.forced_ids)
             self._requests[request.key] = request
             self._done[request.key] = 0
         return self._advance([request.key for request in requests])

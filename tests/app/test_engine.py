@@ -195,7 +195,7 @@ def test_answers_are_made_to_begin_as_their_model_wants() -> None:
     with engine_of(translator) as engine:
         engine.ask([ids("a")], GREEDY, inbox.deliver)
         inbox.take(1)
-    assert translator.log.prefixes == [(9,)]
+    assert translator.log.forced_ids == [(9,)]
 
 
 def test_the_engine_lets_go_of_a_model_nobody_uses_any_more() -> None:

@@ -49,9 +49,9 @@ def plain_cohort(
 
 
 def requests(
-    sources: Sequence[list[int]], options: DecodingOptions, target_prefix: tuple[int, ...] = ()
+    sources: Sequence[list[int]], options: DecodingOptions, forced_ids: tuple[int, ...] = ()
 ) -> list[DecodingRequest]:
-    return [DecodingRequest(key, source, options, target_prefix) for key, source in enumerate(sources)]
+    return [DecodingRequest(key, source, options, forced_ids) for key, source in enumerate(sources)]
 
 
 def drive(group: Cohort, joining: Sequence[DecodingRequest]) -> dict[int, Finished]:

@@ -41,11 +41,11 @@ STEPPING: list[dict[str, Any]] = [{}, {"steps_per_call": 3}, {"steps_per_call": 
 
 
 def compare(
-    options: DecodingOptions, policy: DecodingPolicy | None = None, prefix: tuple[int, ...] = (), **changes: Any
+    options: DecodingOptions, policy: DecodingPolicy | None = None, forced_ids: tuple[int, ...] = (), **changes: Any
 ) -> None:
     """A dozen sentences decoded both ways."""
     transformer = tiny_transformer()
-    asked = requests(random_sources(12, seed=options.width), options, prefix)
+    asked = requests(random_sources(12, seed=options.width), options, forced_ids)
     found = drive(slot_cohort(transformer, options.width, policy, **changes), asked)
     all_same(found, drive(plain_cohort(transformer, options.width, policy), asked))
 
@@ -93,7 +93,7 @@ def test_whatever_is_asked_of_a_beam_is_done(options: DecodingOptions, stepping:
     compare(options, **stepping)
 
 
-@pytest.mark.parametrize("prefix", [(), (5,), (5, 9, 4)])
+@pytest.mark.parametrize("forced_ids", [(), (5,), (5, 9, 4)])
 @pytest.mark.parametrize("options", [GREEDY, replace(BEAM, no_repeat_ngram_size=2)], ids=["greedy", "beam"])
 @pytest.mark.parametrize(
     "policy",
@@ -105,10 +105,10 @@ def test_whatever_is_asked_of_a_beam_is_done(options: DecodingOptions, stepping:
     ],
     ids=["hf", "forced end", "renormalised", "marian"],
 )
-def test_policies_and_target_prefixes_are_followed(
-    policy: DecodingPolicy, options: DecodingOptions, prefix: tuple[int, ...]
+def test_policies_and_forced_ids_are_followed(
+    policy: DecodingPolicy, options: DecodingOptions, forced_ids: tuple[int, ...]
 ) -> None:
-    compare(replace(options, max_new_tokens=6), policy, prefix)
+    compare(replace(options, max_new_tokens=6), policy, forced_ids)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])

@@ -123,7 +123,7 @@ class TorchCohort:
     def _join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
         joining = [Sentence.of(request, self._policy, self._longest_target) for request in requests]
         inputs = torch.tensor(
-            [[self._vocabulary.start_id, *request.target_prefix] for request in requests], device=self._device
+            [[self._vocabulary.start_id, *request.forced_ids] for request in requests], device=self._device
         )
         logits = self._state.join([request.source_ids for request in requests], inputs)
         left_out = None if self._shortlist is None else self._without_candidates(self._shortlist, requests, logits)

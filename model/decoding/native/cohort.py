@@ -93,7 +93,7 @@ class NativeCohort:
             for request in requests:
                 tokens.extend(request.source_ids)
                 tokens.append(self._vocabulary.start_id)
-                tokens.extend(request.target_prefix)
+                tokens.extend(request.forced_ids)
             wishes = (Request * len(requests))(*map(self._wish, requests))
             address, _ = tokens.buffer_info()
             check(self._model.library.verso_join(self._handle, wishes, len(requests), address))

@@ -119,7 +119,7 @@ class SlotCohort:
             taken = {occupant.slot for occupant in self._occupants.values()}
             free = [slot for slot in range(tensors.bucket.slots) if slot not in taken][: len(sentences)]
             start_id = self._model.vocabulary.start_id
-            inputs = torch.tensor([[start_id, *request.target_prefix] for request in requests])
+            inputs = torch.tensor([[start_id, *request.forced_ids] for request in requests])
             tensors.put(free, sentences, inputs, encoded)
             for sentence, slot in zip(sentences, free, strict=True):
                 steps = sentence.num_forced + sentence.max_new_tokens

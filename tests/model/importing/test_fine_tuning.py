@@ -74,7 +74,7 @@ def loss_of(bundle: Path, folder: Path) -> float:
     pairs = [(folder / f"dev.{language}").read_text(encoding="utf-8").splitlines() for language in ("en", "de")]
     for source, target in zip(*pairs, strict=True):
         ids = loaded.tokenizer.encode(source, "de", "en")
-        right = [*loaded.tokenizer.target_prefix("de"), *loaded.tokenizer.encode_target(target)]
+        right = [*loaded.tokenizer.forced_ids("de"), *loaded.tokenizer.encode_target(target)]
         with torch.inference_mode():
             logits = loaded.module.forward(
                 torch.tensor([ids]), torch.tensor([[loaded.tokenizer.start_id, *right[:-1]]])

@@ -53,9 +53,7 @@ class Pair:
 
     @property
     def forced(self) -> dict[str, int]:
-        return (
-            {} if self.target is None else {"forced_bos_token_id": self.ours._tokenizer.target_prefix(self.target)[0]}
-        )
+        return {} if self.target is None else {"forced_bos_token_id": self.ours._tokenizer.forced_ids(self.target)[0]}
 
 
 @pytest.fixture(scope="module", params=SHAPES, ids=list(SHAPES))

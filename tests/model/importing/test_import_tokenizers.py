@@ -77,7 +77,7 @@ def test_m2m100_and_nllb_ids_and_texts_are_those_of_transformers(tmp_path: Path,
         assert ids == original(text)["input_ids"], text
         assert ours.pieces(ids) == original.convert_ids_to_tokens(ids), text
         assert ours.decode(ids) == original.decode(ids, skip_special_tokens=True), text
-        assert [*ours.target_prefix("ru"), *ours.encode_target(text)][1:-1] == [
+        assert [*ours.forced_ids("ru"), *ours.encode_target(text)][1:-1] == [
             token for token in original(text)["input_ids"] if token not in original.all_special_ids or token == 3
         ], text
 
