@@ -64,7 +64,7 @@ from model.network.transformer import Transformer
 from model.process.allocator import keep_freed_memory
 from model.text.tokenizer import PAD_ID
 from model.training.batches import Batch, BatchMaker, made_ahead
-from model.training.corpus import Pair, read_parallel
+from model.training.corpus import LoadedCorpus, Pair, read_parallel
 from model.training.settings import TrainingSettings
 from model.training.update import Updater
 
@@ -151,7 +151,7 @@ class Plan:
     def batches(self) -> BatchMaker:
         """The batches all loops train on."""
         return BatchMaker(
-            self._pairs(),
+            [LoadedCorpus(self._pairs())],
             ("en", "de"),
             [("en", "de"), ("de", "en")],
             shipped_tokenizer(),

@@ -13,6 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from model.scores import bleu_keys, mean_bleu
+
 _CELL_INCHES = 0.32
 _MAX_INCHES = 28.0
 _LOSSES = (("train_loss", "training loss"), ("dev_loss", "held-out loss"))
@@ -81,7 +83,7 @@ def learning_curve(rows: Sequence[Mapping[str, float | None]], path: Path) -> No
     loss_axes.grid(alpha=0.3)
     for number, (key, label) in enumerate(_LOSSES):
         _line(loss_axes, rows, key, label, f"C{number}", "--")
-    pairs = sorted({key for row in rows for key in row if key.startswith("bleu_")})
+    pairs = sorted({key for row in rows for key in bleu_keys(row)})
     if pairs:
         bleu_axes = loss_axes.twinx()
         bleu_axes.set_ylabel("BLEU, greedy, held-out sentences")
@@ -115,8 +117,7 @@ def learning_curves(runs: Mapping[str, Sequence[Mapping[str, float | None]]], pa
     for number, (name, rows) in enumerate(runs.items()):
         means: list[Mapping[str, float | None]] = []
         for row in rows:
-            scores = [value for key, value in row.items() if key.startswith("bleu_") and value is not None]
-            means.append({"step": row["step"], "bleu": sum(scores) / len(scores) if scores else None})
+            means.append({"step": row["step"], "bleu": mean_bleu(row)})
         _line(loss_axes, rows, "dev_loss", _visible(name), f"C{number}", "-")
         _line(bleu_axes, means, "bleu", _visible(name), f"C{number}", "-")
     bleu_axes.set_ylim(bottom=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sacrebleu.metrics import BLEU, CHRF
@@ -59,3 +59,19 @@ def exact_share(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """The percentage of translations that are their reference to the letter."""
     right = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
     return 100.0 * right / max(1, len(references))
+
+
+def bleu_keys(row: Mapping[str, float | None]) -> list[str]:
+    """The keys of an evaluation of a training run that hold the BLEU of a direction.
+
+    Args:
+        row: Scores by key. ``bleu_en-de`` is the mean over the held-out corpora; ``bleu_en-de/NAME``, of one of several
+            corpora, is left out.
+    """
+    return [key for key in row if key.startswith("bleu_") and "/" not in key]
+
+
+def mean_bleu(row: Mapping[str, float | None]) -> float | None:
+    """The mean of the directions' BLEU in an evaluation; None if it holds none."""
+    scores = [value for key in bleu_keys(row) if (value := row[key]) is not None]
+    return sum(scores) / len(scores) if scores else None

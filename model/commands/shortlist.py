@@ -82,7 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         manifest, tokenizer = read_tokenizer(arguments.model)
     settings = TrainingSettings.load(arguments.config)
-    pairs, _ = load_training_pairs(arguments.data, settings.train, settings.languages)
+    corpora, _ = load_training_pairs(arguments.data, settings.train, settings.languages)
+    pairs = [pair for corpus in corpora for pair in corpus.pairs]
     shortlist = learn_for_model(manifest, tokenizer, pairs, settings.languages, how, with_progress)
     if alone:
         try:

@@ -7,9 +7,12 @@ Bytes the vocabulary has no piece for become byte tokens, so that an emoji is co
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
-from collections.abc import Iterable, Sequence
+import tempfile
+import unicodedata
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -85,6 +88,33 @@ class TextTokenizer(Protocol):
 TokenizerKind = Literal["unigram", "char"]
 """What a vocabulary is made of: pieces of words (Kudo 2018), or every character there is."""
 
+Normalisation = Literal["nfkc", "nfc"]
+"""What happens to a text before it is cut into pieces.
+
+``nfkc`` is SentencePiece's ``nmt_nfkc``: compatibility characters become their plain forms (``½`` becomes ``1/2``).
+``nfc`` only composes letters with their accents, turns every white space into a space and drops invisible characters:
+what a text shows is what its pieces show.
+"""
+
+NUM_PLACEHOLDERS = 16
+BACK_TRANSLATED = "<bt>"
+"""Marks a source sentence that a model wrote (tagged back-translation, Caswell et al. 2019)."""
+
+FORMAL, INFORMAL = "<formal>", "<informal>"
+TERM_START, TERM_TARGET, TERM_END = "<term>", "<as>", "</term>"
+_NUM_RESERVED = 64
+
+
+def reserved_symbols() -> tuple[str, ...]:
+    """The symbols a vocabulary can hold beside pieces, markers and special tokens: 64, some without a use yet.
+
+    No text is ever cut into them: they are put in by id.
+    """
+    named = [f"<ph{number}>" for number in range(NUM_PLACEHOLDERS)]
+    named += [BACK_TRANSLATED, FORMAL, INFORMAL, TERM_START, TERM_TARGET, TERM_END]
+    return (*named, *(f"<spare{number}>" for number in range(_NUM_RESERVED - len(named))))
+
+
 _MARKER = re.compile(r"<2([a-z]{2,3})>")
 _WORD_START = "\u2581"
 
@@ -106,6 +136,7 @@ class Tokenizer:
         self._processor = _load(model_proto)
         self._target = self._processor if target_proto is None else _load(target_proto)
         self._marker_ids = _markers(self._processor)
+        self._symbol_ids = _symbols(self._processor)
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
@@ -152,7 +183,7 @@ class Tokenizer:
     @property
     def never_generated(self) -> tuple[int, ...]:
         """Tokens that are no part of a translation: padding, unknown, start and the language markers."""
-        return (PAD_ID, UNKNOWN_ID, START_ID, *_markers(self._target).values())
+        return (PAD_ID, UNKNOWN_ID, START_ID, *_markers(self._target).values(), *_symbols(self._target).values())
 
     @property
     def is_char(self) -> bool:
@@ -191,6 +222,20 @@ class Tokenizer:
         sentencepiece.set_random_generator_seed(seed)
         pieces = self._processor.Encode(text, enable_sampling=True, alpha=alpha, nbest_size=-1)
         return [self._marker(target), *pieces, END_ID]
+
+    def tagged(self, ids: Sequence[int], symbol: str) -> list[int]:
+        """A source with a reserved symbol behind its language marker.
+
+        Args:
+            ids: As :meth:`encode` makes them.
+            symbol: One of :func:`reserved_symbols`.
+
+        Raises:
+            ConfigError: The vocabulary was learned without it.
+        """
+        if symbol not in self._symbol_ids:
+            raise ConfigError(f"The vocabulary has no symbol {symbol!r}; learn one with 'reserve_symbols: true'.")
+        return [ids[0], self._symbol_ids[symbol], *ids[1:]]
 
     def encode_target(self, text: str) -> list[int]:
         """A target sentence as ids: pieces, end token."""
@@ -273,6 +318,12 @@ def _markers(processor: sentencepiece.SentencePieceProcessor) -> dict[str, int]:
     return found
 
 
+def _symbols(processor: sentencepiece.SentencePieceProcessor) -> dict[str, int]:
+    """The reserved symbols of a vocabulary by name."""
+    found = {symbol: processor.PieceToId(symbol) for symbol in reserved_symbols()}
+    return {symbol: token_id for symbol, token_id in found.items() if processor.IsControl(token_id)}
+
+
 def _with_offsets(processor: sentencepiece.SentencePieceProcessor, text: str) -> tuple[list[int], list[Span]]:
     mapping = processor.encode_as_offset_mapping(text)
     return mapping["ids"], [without_space(text, span) for span in mapping["offsets"]]
@@ -294,6 +345,9 @@ def learn_tokenizer(
     seed: int = 1,
     character_coverage: float = 0.9999,
     kind: TokenizerKind = "unigram",
+    normalisation: Normalisation = "nfkc",
+    reserve_symbols: bool = False,
+    required_characters: str = "",
 ) -> Tokenizer:
     """Learn a vocabulary shared by all languages, with byte fallback.
 
@@ -305,6 +359,9 @@ def learn_tokenizer(
         seed: Chooses the sentences sampled from a large corpus.
         character_coverage: Share of the characters that get a piece of their own; others become bytes.
         kind: Pieces of words, or characters.
+        normalisation: What happens to a text before it is cut.
+        required_characters: Get a piece of their own, however rare they are.
+        reserve_symbols: Whether the vocabulary gets the symbols of :func:`reserved_symbols`.
 
     Raises:
         ConfigError: The text is too small for a vocabulary of this size, or a language code is none.
@@ -333,29 +390,73 @@ def learn_tokenizer(
         }
     else:
         special = {"model_type": "unigram"}
+    symbols = [f"<2{language}>" for language in languages] + list(reserved_symbols() if reserve_symbols else ())
     sentencepiece.set_random_generator_seed(seed)
     try:
-        sentencepiece.SentencePieceTrainer.Train(
-            **special,
-            sentence_iterator=iter(all_sentences()),
-            model_writer=sink,
-            vocab_size=vocab_size,
-            character_coverage=character_coverage,
-            byte_fallback=True,
-            control_symbols=[f"<2{language}>" for language in languages],
-            pad_id=PAD_ID,
-            unk_id=UNKNOWN_ID,
-            bos_id=START_ID,
-            eos_id=END_ID,
-            normalization_rule_name="nmt_nfkc",
-            split_digits=True,
-            minloglevel=2,
-        )
+        with _normalisation_rule(normalisation) as rule:
+            sentencepiece.SentencePieceTrainer.Train(
+                **special,
+                **rule,
+                sentence_iterator=iter(all_sentences()),
+                model_writer=sink,
+                vocab_size=vocab_size,
+                character_coverage=character_coverage,
+                required_chars=required_characters,
+                byte_fallback=True,
+                control_symbols=symbols,
+                pad_id=PAD_ID,
+                unk_id=UNKNOWN_ID,
+                bos_id=START_ID,
+                eos_id=END_ID,
+                split_digits=True,
+                minloglevel=2,
+            )
     except RuntimeError as error:
         raise ConfigError(
             f"A vocabulary of {vocab_size} cannot be learned from this text: {_advice(str(error))}."
         ) from error
     return Tokenizer(sink.getvalue())
+
+
+@contextlib.contextmanager
+def _normalisation_rule(normalisation: Normalisation) -> Generator[dict[str, Any]]:
+    """SentencePiece's option for a normalisation; its own rules are read from a file."""
+    if normalisation == "nfkc":
+        yield {"normalization_rule_name": "nmt_nfkc"}
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv", encoding="utf-8") as rules:
+        for written, read in sorted(_nfc_rules().items()):
+            rules.write(f"{_code_points(written)}\t{_code_points(read)}\n")
+        rules.flush()
+        yield {"normalization_rule_tsv": rules.name}
+
+
+def _nfc_rules() -> dict[str, str]:
+    """What is replaced by what: letters and accents by the letter that has both, spaces by a space."""
+    rules: dict[str, str] = {}
+    for code_point in range(0x80, 0x10000):
+        composed = chr(code_point)
+        if unicodedata.normalize("NFC", composed) != composed:
+            rules[composed] = unicodedata.normalize("NFC", composed)
+        elif not 0xAC00 <= code_point <= 0xD7A3:  # Hangul would be eleven thousand rules
+            decomposed = unicodedata.normalize("NFD", composed)
+            # Every way to write it: all accents apart, or the first of them composed already.
+            for split in range(len(decomposed) - 1):
+                written = unicodedata.normalize("NFC", decomposed[: split + 1]) + decomposed[split + 1 :]
+                if written != composed:
+                    rules[written] = composed
+    for code_point in range(1, 0x10000):
+        category = unicodedata.category(chr(code_point))
+        if category == "Zs" or chr(code_point) in "\t\n\r\v\f\x85\u2028\u2029":
+            rules[chr(code_point)] = " "
+        elif category == "Cc" or chr(code_point) in "\u00ad\u200b\u200e\u200f\u2060\ufeff":
+            rules[chr(code_point)] = ""
+    del rules[" "]
+    return rules
+
+
+def _code_points(text: str) -> str:
+    return " ".join(f"{ord(character):X}" for character in text)
 
 
 def _advice(message: str) -> str:

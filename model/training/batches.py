@@ -18,7 +18,7 @@ from torch import Tensor
 from model.errors import ConfigError, DataError
 from model.text.tokenizer import PAD_ID, TextTokenizer, Tokenizer
 from model.training.augmentation import Augmentation, string_together
-from model.training.corpus import Pair
+from model.training.corpus import LoadedCorpus
 
 Ids = npt.NDArray[np.int32]
 """Token ids of one sentence."""
@@ -59,8 +59,20 @@ class Batch:
         return Batch(self.source.pin_memory(), self.target.pin_memory(), self.pad_id)
 
 
+@dataclass(frozen=True)
+class _Context:
+    """What a sentence pair is read with: source and target language, and the symbol its source begins with."""
+
+    source: str
+    target: str
+    tag: str | None
+
+
+_Text = tuple[str, str, _Context]
+
+
 class BatchMaker:
-    """Turns parallel text into batches, every direction of every pair once an epoch.
+    """Turns parallel text into batches, every direction of every pair once an epoch, or as often as its weight says.
 
     The text is tokenised once. An epoch decides which sentences are bent or cut at random, sorts by length
     (with sentences of a length in random order), cuts where the padded size reaches the budget, and shuffles the
@@ -69,7 +81,7 @@ class BatchMaker:
     ``num_batches`` is how many the epoch begun last has.
 
     Args:
-        pairs: Sentences in the order of ``languages``.
+        corpora: Sentences in the order of ``languages``.
         languages: The two languages.
         directions: (source, target) to learn.
         tokenizer: Makes the tokens.
@@ -87,7 +99,7 @@ class BatchMaker:
 
     def __init__(
         self,
-        pairs: Sequence[Pair],
+        corpora: Sequence[LoadedCorpus],
         languages: tuple[str, str],
         directions: Sequence[tuple[str, str]],
         tokenizer: TextTokenizer,
@@ -113,24 +125,31 @@ class BatchMaker:
         self._target_subword_sampling = target_subword_sampling
         self._augmentation = augmentation
         self._max_tokens = max_tokens
-        self._texts: list[tuple[str, str, str, str]] = []
+        self._texts: list[_Text] = []
+        weights = array("d")
         self._sources, self._targets = _Rows(), _Rows()
         self.num_too_long = 0
         self.num_batches = 0
         for source_language, target_language in directions:
             swapped = source_language != languages[0]
-            for pair in pairs:
-                source, target = (pair[1], pair[0]) if swapped else pair
-                source_ids, target_ids = self._encoded(source, target, source_language, target_language)
-                if max(len(source_ids), len(target_ids)) > max_tokens:
-                    self.num_too_long += 1
-                else:
-                    self._texts.append((source, target, source_language, target_language))
-                    self._sources.append(source_ids)
-                    self._targets.append(target_ids)
+            for corpus in corpora:
+                if corpus.direction not in (None, (source_language, target_language)):
+                    continue
+                context = _Context(source_language, target_language, corpus.tag)
+                for pair in corpus.pairs:
+                    source, target = (pair[1], pair[0]) if swapped else pair
+                    source_ids, target_ids = self._encoded(source, target, context)
+                    if max(len(source_ids), len(target_ids)) > max_tokens:
+                        self.num_too_long += 1
+                    else:
+                        self._texts.append((source, target, context))
+                        self._sources.append(source_ids)
+                        self._targets.append(target_ids)
+                        weights.append(corpus.weight)
         if not self._texts:
             raise DataError(f"Every sentence is longer than max_tokens_per_sentence, which is {max_tokens}.")
         self._lengths = np.stack([self._sources.lengths(), self._targets.lengths()], axis=1)
+        self._weights = np.array(weights)
 
     @property
     def num_examples(self) -> int:
@@ -151,6 +170,9 @@ class BatchMaker:
             for index, ids in changed.items():
                 lengths[index, side] = len(ids)
         order = np.lexsort((lengths[:, 0] + rng.uniform(0.0, 1.0, len(lengths)), lengths[:, 1]))
+        if (self._weights != 1.0).any():
+            copies = np.floor(self._weights + rng.uniform(0.0, 1.0, len(lengths))).astype(np.int64)
+            order = np.repeat(order, copies[order])
         groups: list[list[int]] = []
         group: list[int] = []
         longest = 0
@@ -193,16 +215,16 @@ class BatchMaker:
         number = min(int(rng.integers(2, 7)), self._max_tokens // int(self._lengths[list(group)].max()))
         if number < 2:
             return []
-        by_direction: dict[tuple[str, str], list[int]] = {}
+        by_context: dict[_Context, list[int]] = {}
         for index in group:
-            by_direction.setdefault(self._texts[index][2:], []).append(index)
+            by_context.setdefault(self._texts[index][2], []).append(index)
         pairs: list[tuple[Ids, Ids]] = []
-        for direction, indices in by_direction.items():
+        for context, indices in by_context.items():
             order = rng.permutation(indices).tolist()
             for begin in range(0, len(order), number):
                 some = order[begin : begin + number]
                 texts = [bent.get(index, self._texts[index][:2]) for index in some]
-                pair = self._encoded(*string_together(texts, rng), *direction)
+                pair = self._encoded(*string_together(texts, rng), context)
                 if max(map(len, pair)) <= self._max_tokens:
                     pairs.append(pair)
                 else:  # punctuation can cost a token more
@@ -210,10 +232,17 @@ class BatchMaker:
         longest = max(len(side) for pair in pairs for side in pair)
         return pairs if len(pairs) * longest <= self._batch_tokens else []
 
-    def _encoded(self, source: str, target: str, source_language: str, target_language: str) -> tuple[Ids, Ids]:
-        source_ids = self._tokenizer.encode(source, target_language, source_language)
-        target_ids = [*self._tokenizer.forced_ids(target_language), *self._tokenizer.encode_target(target)]
+    def _encoded(self, source: str, target: str, context: _Context) -> tuple[Ids, Ids]:
+        source_ids = self._tagged(self._tokenizer.encode(source, context.target, context.source), context)
+        target_ids = [*self._tokenizer.forced_ids(context.target), *self._tokenizer.encode_target(target)]
         return np.array(source_ids, dtype=np.int32), np.array(target_ids, dtype=np.int32)
+
+    def _tagged(self, source_ids: list[int], context: _Context) -> list[int]:
+        if context.tag is None:
+            return source_ids
+        if not isinstance(self._tokenizer, Tokenizer):
+            raise ConfigError("tag needs a vocabulary that 'python -m model train' learned with reserve_symbols.")
+        return self._tokenizer.tagged(source_ids, context.tag)
 
     def _variants(self, rng: np.random.Generator) -> tuple[dict[int, tuple[str, str]], dict[int, Ids], dict[int, Ids]]:
         """The pairs that are bent in this epoch, and the sources and the targets that are other tokens, by index."""
@@ -225,16 +254,16 @@ class BatchMaker:
         sources: dict[int, Ids] = {}
         targets: dict[int, Ids] = {}
         for index in sorted({*bent, *np.flatnonzero(cut | target_cut).tolist()}):
-            source, target, source_language, target_language = self._texts[index]
+            source, target, context = self._texts[index]
             source, target = bent.get(index, (source, target))
             pair = [self._sources[index], self._targets[index]]
             if index in bent:
-                pair = list(self._encoded(source, target, source_language, target_language))
+                pair = list(self._encoded(source, target, context))
             if isinstance(self._tokenizer, Tokenizer):
                 source_seed, target_seed = map(int, seeds[index])
                 if cut[index]:
-                    ids = self._tokenizer.encode_sampled(source, target_language, _SHARPNESS, source_seed)
-                    pair[0] = np.array(ids, dtype=np.int32)
+                    ids = self._tokenizer.encode_sampled(source, context.target, _SHARPNESS, source_seed)
+                    pair[0] = np.array(self._tagged(ids, context), dtype=np.int32)
                 if target_cut[index]:
                     ids = self._tokenizer.encode_target_sampled(target, _SHARPNESS, target_seed)
                     pair[1] = np.array(ids, dtype=np.int32)
@@ -248,7 +277,7 @@ class BatchMaker:
         if not self._augmentation.bends_sentences:
             return {}
         found: dict[int, tuple[str, str]] = {}
-        for index, (source, target, _, _) in enumerate(self._texts):
+        for index, (source, target, _) in enumerate(self._texts):
             bent = self._augmentation.bend(source, target, rng)
             if bent != (source, target):
                 found[index] = bent

@@ -8,6 +8,7 @@ import random
 import re
 import zlib
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from model.errors import DataError
@@ -15,6 +16,32 @@ from model.training.settings import CorpusSettings, GeneratedCorpus
 
 Pair = tuple[str, str]
 """One sentence in the two languages of a run, in the order of its settings."""
+
+
+@dataclass(frozen=True)
+class LoadedCorpus:
+    """Parallel text, and what it is good for.
+
+    Args:
+        pairs: Sentences in the order of the run's languages.
+        direction: (source, target) that it teaches; None for every direction of the run.
+        tag: A reserved symbol its sources begin with, if any.
+        weight: How often a pair comes in an epoch on average.
+    """
+
+    pairs: list[Pair]
+    direction: tuple[str, str] | None = None
+    tag: str | None = None
+    weight: float = 1.0
+
+    def natural_sides(self, languages: tuple[str, str]) -> Iterable[str]:
+        """The sentences that people wrote: both sides, or the targets of a one-way corpus."""
+        for pair in self.pairs:
+            if self.direction is None:
+                yield from pair
+            else:
+                yield pair[languages.index(self.direction[1])]
+
 
 _ENDINGS = ("", ".gz", ".xz")
 
@@ -125,16 +152,20 @@ def generate_pairs(corpus: GeneratedCorpus, without: Collection[Pair] = ()) -> l
 
 
 def load_dev_pairs(
-    data_dir: Path, dev: str | GeneratedCorpus, languages: tuple[str, str], training: Collection[Pair]
-) -> list[Pair]:
-    """The held-out pairs: read from files, or made so that none of them is trained on.
+    data_dir: Path,
+    dev: str | tuple[str, ...] | GeneratedCorpus,
+    languages: tuple[str, str],
+    training: Iterable[LoadedCorpus],
+) -> dict[str, list[Pair]]:
+    """The held-out pairs by the name of their corpus: read from files, or made so that none of them is trained on.
 
     Raises:
         DataError: The text is unusable, or everything that could be made is trained on.
     """
     if isinstance(dev, GeneratedCorpus):
-        return generate_pairs(dev, without=training)
-    return read_parallel(data_dir / dev, languages)
+        return {dev.generate: generate_pairs(dev, without={pair for corpus in training for pair in corpus.pairs})}
+    paths = (dev,) if isinstance(dev, str) else dev
+    return {Path(path).name: read_parallel(data_dir / path, languages) for path in paths}
 
 
 def spread(pairs: Sequence[Pair], number: int) -> list[Pair]:
@@ -160,24 +191,25 @@ def _words(sentence: str) -> str:
 
 def load_training_pairs(
     data_dir: Path, corpora: Iterable[CorpusSettings | GeneratedCorpus], languages: tuple[str, str]
-) -> tuple[list[Pair], dict[str, int]]:
-    """All training pairs, cleaned as each corpus asks, duplicates dropped.
+) -> tuple[list[LoadedCorpus], dict[str, int]]:
+    """All training text, cleaned as each corpus asks, duplicates dropped.
 
     Returns:
-        The pairs, and how many were left out by reason.
+        The corpora with their pairs, and how many were left out by reason.
 
     Raises:
         DataError: A corpus is unusable, or nothing is left.
     """
     left_out = {"empty": 0, "duplicate": 0, "fragment": 0, "lopsided": 0}
     seen: set[Pair] = set()
-    pairs: list[Pair] = []
+    loaded: list[LoadedCorpus] = []
     for corpus in corpora:
         if isinstance(corpus, GeneratedCorpus):
             made = generate_pairs(corpus, without=seen)
             seen.update(made)
-            pairs += made
+            loaded.append(LoadedCorpus(made))
             continue
+        pairs: list[Pair] = []
         lines = read_parallel(data_dir / corpus.path, languages)
         if corpus.sentences is not None and corpus.sentences < len(lines):
             lines = random.Random(1).sample(lines, corpus.sentences)
@@ -196,6 +228,7 @@ def load_training_pairs(
             else:
                 seen.add((first, second))
                 pairs.append((first, second))
-    if not pairs:
+        loaded.append(LoadedCorpus(pairs, corpus.direction_pair, corpus.tag, corpus.weight))
+    if not any(corpus.pairs for corpus in loaded):
         raise DataError(f"No training pair is left after cleaning; left out: {left_out}.")
-    return pairs, left_out
+    return loaded, left_out

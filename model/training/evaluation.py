@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -15,11 +15,42 @@ from model.network.transformer import Transformer
 from model.scores import bleu_units, exact_share, score
 from model.text.tokenizer import TextTokenizer
 from model.training.batches import BatchMaker
-from model.training.corpus import Pair
+from model.training.corpus import LoadedCorpus, Pair
 from model.training.loss import label_smoothed_loss
 
 
 def dev_scores(
+    transformer: Transformer,
+    tokenizer: TextTokenizer,
+    corpora: Mapping[str, Sequence[Pair]],
+    languages: tuple[str, str],
+    directions: Sequence[tuple[str, str]],
+    policy: DecodingPolicy = DecodingPolicy(),  # noqa: B008  (frozen)
+) -> dict[str, float]:
+    """Loss and greedy BLEU of a model in training: the means over corpora, and those of each where there are several.
+
+    Args:
+        transformer: The model, in evaluation mode.
+        tokenizer: Its vocabulary.
+        corpora: Held-out sentences by the name of their corpus, in the order of ``languages``.
+        languages: The two languages.
+        directions: (source, target) to score.
+        policy: The model's way of decoding.
+
+    Returns:
+        ``dev_loss`` and the others of :func:`corpus_scores`; of each of several corpora ``dev_loss/NAME`` and so on.
+    """
+    each = {
+        name: corpus_scores(transformer, tokenizer, pairs, languages, directions, policy)
+        for name, pairs in corpora.items()
+    }
+    scores = {key: sum(one[key] for one in each.values()) / len(each) for key in next(iter(each.values()))}
+    if len(each) > 1:
+        scores.update({f"{key}/{name}": value for name, one in each.items() for key, value in one.items()})
+    return scores
+
+
+def corpus_scores(
     transformer: Transformer,
     tokenizer: TextTokenizer,
     pairs: Sequence[Pair],
@@ -27,7 +58,7 @@ def dev_scores(
     directions: Sequence[tuple[str, str]],
     policy: DecodingPolicy = DecodingPolicy(),  # noqa: B008  (frozen)
 ) -> dict[str, float]:
-    """Loss and greedy BLEU of a model in training.
+    """Loss and greedy BLEU of a model on one held-out corpus.
 
     Args:
         transformer: The model, in evaluation mode.
@@ -64,7 +95,9 @@ def dev_loss(
     """Mean negative log-likelihood of held-out target tokens, in nats, without label smoothing."""
     device = transformer.output.weight.device
     longest = min(250, transformer.target_embedding.positions.size(0))
-    maker = BatchMaker(pairs, languages, directions, tokenizer, batch_tokens=4000, max_tokens=longest, seed=0)
+    maker = BatchMaker(
+        [LoadedCorpus(list(pairs))], languages, directions, tokenizer, batch_tokens=4000, max_tokens=longest, seed=0
+    )
     total, tokens = 0.0, 0
     for batch in maker.epoch(0):
         target = batch.target.to(device)

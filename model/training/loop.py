@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,10 @@ from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError, ConfigError
 from model.network.transformer import Transformer
 from model.process.allocator import give_back_freed_memory
+from model.scores import mean_bleu
 from model.text.tokenizer import TextTokenizer, Tokenizer
 from model.training.batches import Batch, BatchMaker, made_ahead
-from model.training.corpus import Pair, load_dev_pairs, load_training_pairs, spread
+from model.training.corpus import LoadedCorpus, load_dev_pairs, load_training_pairs, spread
 from model.training.evaluation import dev_scores
 from model.training.initial import IMPORTED, file_digest, fine_tuning_config, load_initial
 from model.training.schedule import learning_rate
@@ -140,8 +142,11 @@ class _Run:
         self.device = device
         self.report = report
         run_dir.mkdir(parents=True, exist_ok=True)
-        pairs, left_out = load_training_pairs(data_dir, settings.train, settings.languages)
-        self.dev = spread(load_dev_pairs(data_dir, settings.dev, settings.languages, pairs), settings.dev_sentences)
+        corpora, left_out = load_training_pairs(data_dir, settings.train, settings.languages)
+        self.dev = {
+            name: spread(pairs, settings.dev_sentences)
+            for name, pairs in load_dev_pairs(data_dir, settings.dev, settings.languages, corpora).items()
+        }
         resumed = load_checkpoint(run_dir / LAST) if (run_dir / LAST).exists() else None
         initial = load_initial(init_from) if init_from and not resumed else None
         self.origin: dict[str, str] | None = initial.origin if initial else None
@@ -158,11 +163,11 @@ class _Run:
             directions = initial.directions if initial else None
             self.config = fine_tuning_config(settings, known.config, known.tokenizer, directions)
         else:
-            own = resumed.own_tokenizer if resumed else self._make_tokenizer(pairs, tokenizer_dir)
+            own = resumed.own_tokenizer if resumed else self._make_tokenizer(corpora, tokenizer_dir)
             self.tokenizer = own
             self.config = settings.model_config(own.vocab_size, own.target_vocab_size)
         self.batches = BatchMaker(
-            pairs,
+            corpora,
             settings.languages,
             settings.direction_pairs,
             self.tokenizer,
@@ -173,8 +178,9 @@ class _Run:
             target_subword_sampling=settings.target_subword_sampling,
             augmentation=settings.augment,
         )
+        num_pairs = sum(len(corpus.pairs) for corpus in corpora)
         report(
-            f"{len(pairs)} pairs, {self.batches.num_examples} examples in {len(settings.pairs)} directions; left out "
+            f"{num_pairs} pairs, {self.batches.num_examples} examples in {len(settings.pairs)} directions; left out "
             f"{left_out}, too long {self.batches.num_too_long}"
         )
         torch.manual_seed(settings.seed)
@@ -198,10 +204,10 @@ class _Run:
         num_parameters = sum(parameter.numel() for parameter in self.transformer.parameters())
         report(f"{num_parameters / 1e6:.2f} M parameters, {self.updater.amp_dtype or torch.float32} on {device}")
 
-    def _make_tokenizer(self, pairs: list[Pair], tokenizer_dir: Path | None) -> Tokenizer:
+    def _make_tokenizer(self, corpora: list[LoadedCorpus], tokenizer_dir: Path | None) -> Tokenizer:
         if self.settings.tokenizer:
             return Tokenizer.load((tokenizer_dir or Path()) / self.settings.tokenizer)
-        tokenizer = learn_vocabulary(self.settings, pairs)
+        tokenizer = learn_vocabulary(self.settings, corpora)
         write_vocabulary(tokenizer, self.run_dir)
         return tokenizer
 
@@ -390,7 +396,7 @@ class _Run:
             "epoch": self.epoch,
             **self.imported,
             # Travels with the weights, so that an export can be compared anywhere.
-            "dev_sample": [list(pair) for pair in spread(self.dev, DEV_SAMPLE)],
+            "dev_sample": [list(pair) for pair in spread([*chain(*self.dev.values())], DEV_SAMPLE)],
         }
 
     def _save(self, name: str, *, with_progress: bool = True) -> None:
@@ -435,8 +441,9 @@ class _Run:
 
 
 def _mean_bleu(row: dict[str, float | None]) -> float:
-    scores = [value for key, value in row.items() if key.startswith("bleu") and value is not None]
-    return sum(scores) / len(scores)
+    """The BLEU that checkpoints are chosen by."""
+    mean = mean_bleu(row)
+    return -1.0 if mean is None else mean
 
 
 def _check_origin(run_dir: Path, origin: dict[str, str] | None, init_from: Path | None) -> None:

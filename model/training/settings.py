@@ -12,7 +12,7 @@ import yaml
 from model.errors import ConfigError
 from model.network.config import ModelConfig
 from model.network.presets import expand_preset
-from model.text.tokenizer import TokenizerKind
+from model.text.tokenizer import Normalisation, TokenizerKind, reserved_symbols
 from model.training.augmentation import Augmentation
 
 
@@ -26,12 +26,19 @@ class CorpusSettings:
         detokenise: The text has spaces round its punctuation; take them out.
         whole_sentences_only: Leave out pairs of which one side starts like the middle of a sentence.
         sentences: Most pairs to use of it, drawn at random, the same ones every time; all by default.
+        direction: The only direction it is good for, such as ``en-de``; by default all of the run. Of back-translated
+            text the source is synthetic: such text teaches one direction.
+        tag: A reserved symbol that its sources begin with, such as ``<bt>``; none by default.
+        weight: How often a pair comes in an epoch on average: 2 is twice, 0.5 is in every other epoch.
     """
 
     path: str
     detokenise: bool = False
     whole_sentences_only: bool = False
     sentences: int | None = None
+    direction: str | None = None
+    tag: str | None = None
+    weight: float = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str) or not self.path:
@@ -43,6 +50,18 @@ class CorpusSettings:
             raise ConfigError(
                 f"sentences of {self.path} is {self.sentences!r}; it must be a whole number of at least 1."
             )
+        if isinstance(self.weight, bool) or not isinstance(self.weight, (int, float)) or not 0 < self.weight <= 100:
+            raise ConfigError(f"weight of {self.path} is {self.weight!r}; it must be above 0 and at most 100.")
+        if self.tag is not None and self.tag not in reserved_symbols():
+            raise ConfigError(f"tag of {self.path} is {self.tag!r}; it must be a reserved symbol, such as <bt>.")
+
+    @property
+    def direction_pair(self) -> tuple[str, str] | None:
+        """``direction`` as (source, target)."""
+        if self.direction is None:
+            return None
+        source, _, target = self.direction.partition("-")
+        return source, target
 
 
 @dataclass(frozen=True)
@@ -100,14 +119,18 @@ class TrainingSettings:
         languages: The two languages of the corpora; the model learns the directions in ``pairs``.
         pairs: Directions such as ``en-de``; both by default.
         train: Parallel corpora to learn from; one with ``generate`` in it is made (:class:`GeneratedCorpus`).
-        dev: Parallel corpus to choose checkpoints on; a generated one holds no sentence of ``train``.
-        dev_sentences: Sentences of ``dev`` to score at each evaluation, in each direction; taken evenly from beginning
-            to end.
+        dev: Parallel corpus to choose checkpoints on, or a list of them, one for each kind of text; a generated one
+            holds no sentence of ``train``.
+        dev_sentences: Sentences of each ``dev`` corpus to score at each evaluation, in each direction; taken evenly
+            from beginning to end.
         vocab_size: Tokens of the SentencePiece vocabulary, shared by the languages.
         tokenizer_kind: ``unigram`` learns pieces of words; ``char`` takes every character for a token, and for
             ``vocab_size`` as many as there are.
         separate_vocabularies: Source and target have a vocabulary each, of ``vocab_size`` tokens at most; needs one
             direction and ``share_embeddings: false``.
+        normalisation: ``nfkc`` or ``nfc`` (:data:`model.tokenizer.Normalisation`); of a vocabulary that is learned.
+        reserve_symbols: The learned vocabulary gets 64 symbols that no text is cut into
+            (:func:`model.tokenizer.reserved_symbols`).
         tokenizer: An existing SentencePiece model to use instead of learning one, relative to the config file.
         max_tokens_per_sentence: Longer training pairs are left out (and counted).
         batch_tokens: Largest padded size of one batch: sentence pairs times tokens of the longest side.
@@ -151,11 +174,13 @@ class TrainingSettings:
     name: str
     languages: tuple[str, str]
     train: tuple[CorpusSettings | GeneratedCorpus, ...]
-    dev: str | GeneratedCorpus
+    dev: str | tuple[str, ...] | GeneratedCorpus
     pairs: tuple[str, ...] = ()
     dev_sentences: int = 500
     vocab_size: int = 8000
     tokenizer_kind: TokenizerKind = "unigram"
+    normalisation: Normalisation = "nfkc"
+    reserve_symbols: bool = False
     separate_vocabularies: bool = False
     tokenizer: str | None = None
     max_tokens_per_sentence: int = 120
@@ -196,6 +221,10 @@ class TrainingSettings:
         for name in ("name", "dev", "licence"):
             if name == "dev" and isinstance(self.dev, GeneratedCorpus):
                 continue
+            if name == "dev" and isinstance(self.dev, tuple):
+                if not self.dev or not all(isinstance(path, str) and path for path in self.dev):
+                    raise ConfigError(f"dev is {list(self.dev)}; it must name at least one corpus.")
+                continue
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be text.")
         if self.tokenizer is not None and not isinstance(self.tokenizer, str):
@@ -204,7 +233,9 @@ class TrainingSettings:
             raise ConfigError(f"attribution is {list(self.attribution)}; it must be a list of texts.")
         if self.tokenizer_kind not in get_args(TokenizerKind):
             raise ConfigError(f"tokenizer_kind is {self.tokenizer_kind!r}; it must be unigram or char.")
-        for name in ("separate_vocabularies", "fold_capitals", "retry_loops"):
+        if self.normalisation not in get_args(Normalisation):
+            raise ConfigError(f"normalisation is {self.normalisation!r}; it must be nfkc or nfc.")
+        for name in ("separate_vocabularies", "fold_capitals", "retry_loops", "reserve_symbols"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be true or false.")
         if not isinstance(self.model, dict):
@@ -217,6 +248,12 @@ class TrainingSettings:
         for pair in self.pairs:
             if pair not in allowed:
                 raise ConfigError(f"pairs names {pair!r}; with these languages it can hold {sorted(allowed)}.")
+        for corpus in self.train:
+            if isinstance(corpus, CorpusSettings) and corpus.direction not in (None, *self.pairs):
+                raise ConfigError(
+                    f"direction of {corpus.path} is {corpus.direction!r}; with these pairs it can be "
+                    f"{', '.join(self.pairs)}."
+                )
         if len(set(self.pairs)) < len(self.pairs):
             raise ConfigError(f"pairs is {list(self.pairs)}; name each direction once.")
         if self.separate_vocabularies and (len(self.pairs) > 1 or self.tokenizer):
@@ -335,6 +372,8 @@ class TrainingSettings:
             _corpus("train", corpus if isinstance(corpus, dict) else {"path": corpus})
             for corpus in _listed("train", values.get("train", ()))
         )
+        if isinstance(values.get("dev"), list):
+            values["dev"] = tuple(values["dev"])
         if isinstance(values.get("dev"), dict):
             values["dev"] = _corpus("dev", {"generate": None, **values["dev"]})
         if "augment" in values:

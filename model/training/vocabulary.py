@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from model.text.tokenizer import Tokenizer, learn_tokenizer
-from model.training.corpus import Pair
+from model.training.corpus import LoadedCorpus
 from model.training.settings import TrainingSettings
 
 
-def learn_vocabulary(settings: TrainingSettings, pairs: Sequence[Pair]) -> Tokenizer:
+def learn_vocabulary(settings: TrainingSettings, corpora: Sequence[LoadedCorpus]) -> Tokenizer:
     """Learn what the settings ask for: one vocabulary for both languages, or one for each.
 
     Args:
         settings: Give kind, size and seed, and the languages a source can ask for.
-        pairs: The training text.
+        corpora: The training text; what a model wrote of it is left out.
 
     Raises:
         ConfigError: The text is too small for a vocabulary of this size.
@@ -23,15 +23,22 @@ def learn_vocabulary(settings: TrainingSettings, pairs: Sequence[Pair]) -> Token
 
     def learn(sentences: Iterable[str], languages: Sequence[str]) -> Tokenizer:
         return learn_tokenizer(
-            sentences, settings.vocab_size, languages, seed=settings.seed, kind=settings.tokenizer_kind
+            sentences,
+            settings.vocab_size,
+            languages,
+            seed=settings.seed,
+            kind=settings.tokenizer_kind,
+            normalisation=settings.normalisation,
+            reserve_symbols=settings.reserve_symbols,
         )
 
     # Only the languages a source can ask for get a marker.
     targets = sorted({target for _, target in settings.direction_pairs})
     if not settings.separate_vocabularies:
-        return learn((side for pair in pairs for side in pair), targets)
+        return learn((side for corpus in corpora for side in corpus.natural_sides(settings.languages)), targets)
     ((source_language, _),) = settings.direction_pairs
     source = settings.languages.index(source_language)
+    pairs = [pair for corpus in corpora for pair in corpus.pairs]
     sources = learn((pair[source] for pair in pairs), targets)
     # Nobody asks for a language in a target.
     return Tokenizer(sources.model_proto, learn((pair[1 - source] for pair in pairs), ()).model_proto)

@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from model.errors import ConfigError, DataError
-from model.text.tokenizer import END_ID, PAD_ID, START_ID, learn_tokenizer
+from model.text.tokenizer import BACK_TRANSLATED, END_ID, PAD_ID, START_ID, learn_tokenizer
 from model.training.augmentation import Augmentation
 from model.training.batches import Batch, BatchMaker, made_ahead
+from model.training.corpus import LoadedCorpus
 from tests.model.vocabulary import SENTENCES, TOKENIZER
 
 PAIRS = [(a, b) for a, b in zip(SENTENCES, reversed(SENTENCES), strict=True)] + [("cat " * 9, "Katze")]
@@ -24,8 +25,8 @@ Row = tuple[tuple[int, ...], tuple[int, ...]]
 
 def maker(**changes: Any) -> BatchMaker:
     values: dict[str, Any] = {"batch_tokens": 80, "max_tokens": 20, "seed": 3, **changes}
-    directions = values.pop("directions", BOTH)
-    return BatchMaker(PAIRS, ("en", "de"), directions, TOKENIZER, **values)
+    corpora, directions = values.pop("corpora", [LoadedCorpus(PAIRS)]), values.pop("directions", BOTH)
+    return BatchMaker(corpora, ("en", "de"), directions, values.pop("tokenizer", TOKENIZER), **values)
 
 
 def rows(batches: list[Batch]) -> Counter[Row]:
@@ -61,6 +62,50 @@ def test_an_epoch_has_every_example_once(directions: list[tuple[str, str]]) -> N
     assert rows(list(batches.epoch(0))) == rows(list(batches.epoch(1))) == expected
     assert batches.num_examples == sum(expected.values())
     assert batches.num_too_long == len(directions) * len(PAIRS) - batches.num_examples > 0
+
+
+def test_a_weight_says_how_often_a_pair_comes_in_an_epoch() -> None:
+    often, seldom = LoadedCorpus(PAIRS, weight=2.5), LoadedCorpus([("rare", "selten")] * 400, weight=0.25)
+    batches = BatchMaker(
+        [often, seldom], ("en", "de"), [("en", "de")], TOKENIZER, batch_tokens=80, max_tokens=20, seed=3
+    )
+    found = rows(list(batches.epoch(0)))
+    rare = (tuple(TOKENIZER.encode("rare", "de")), (START_ID, *TOKENIZER.encode_target("selten")))
+    assert 60 < found.pop(rare) < 140
+    assert set(found.values()) == {2, 3}
+    assert set(found) == set(expected_rows([("en", "de")]))
+    assert rows(list(batches.epoch(1))) != rows(list(batches.epoch(0))), "the draw is another one in every epoch"
+
+
+def test_a_one_way_corpus_teaches_its_direction_alone() -> None:
+    one_way = LoadedCorpus(PAIRS, direction=("de", "en"))
+    batches = maker(corpora=[one_way])
+    assert rows(list(batches.epoch(0))) == expected_rows([("de", "en")])
+
+
+@pytest.mark.parametrize("cut", [0.0, 1.0])
+def test_tagged_sources_begin_with_their_symbol_behind_the_language_marker(cut: float) -> None:
+    tokenizer = learn_tokenizer(SENTENCES, 350, ["de", "en"], reserve_symbols=True)
+    tagged = LoadedCorpus(PAIRS, tag=BACK_TRANSLATED)
+    batches = maker(corpora=[tagged], tokenizer=tokenizer, subword_sampling=cut)
+    found = rows(list(batches.epoch(0)))
+    assert found
+    for source, target in found:
+        assert tokenizer.pieces(source[:2]) in (["<2de>", "<bt>"], ["<2en>", "<bt>"])
+        assert "<bt>" not in [*tokenizer.pieces(source[2:]), *tokenizer.target_pieces(target)]
+
+
+def test_a_tag_needs_a_vocabulary_that_has_it() -> None:
+    with pytest.raises(ConfigError, match=r"no symbol '<bt>'.*reserve_symbols"):
+        BatchMaker(
+            [LoadedCorpus(PAIRS, tag=BACK_TRANSLATED)],
+            ("en", "de"),
+            BOTH,
+            TOKENIZER,
+            batch_tokens=80,
+            max_tokens=20,
+            seed=3,
+        )
 
 
 def test_like_long_sentences_stand_together() -> None:
@@ -132,7 +177,7 @@ def test_random_cuts_change_the_pieces_of_a_source_and_nothing_else() -> None:
 def test_characters_are_not_cut_at_random(side: str) -> None:
     letters = learn_tokenizer(SENTENCES, 300, ["de", "en"], kind="char")
     with pytest.raises(ConfigError, match="a vocabulary of subwords"):
-        BatchMaker(PAIRS, ("en", "de"), BOTH, letters, batch_tokens=80, max_tokens=20, seed=3, **{side: 0.1})  # type: ignore[arg-type]
+        maker(tokenizer=letters, **{side: 0.1})
 
 
 def test_a_source_stays_whole_and_within_the_bound_however_it_is_cut() -> None:
@@ -165,7 +210,14 @@ def test_joined_sentences_are_longer_fewer_and_go_one_way() -> None:
         return rows(
             list(
                 BatchMaker(
-                    pairs, ("en", "de"), BOTH, TOKENIZER, batch_tokens=600, max_tokens=90, seed=3, augmentation=bends
+                    [LoadedCorpus(pairs)],
+                    ("en", "de"),
+                    BOTH,
+                    TOKENIZER,
+                    batch_tokens=600,
+                    max_tokens=90,
+                    seed=3,
+                    augmentation=bends,
                 ).epoch(0)
             )
         )
@@ -221,7 +273,14 @@ def test_another_epoch_cuts_in_another_way() -> None:
 
 def test_random_cuts_cost_no_padding() -> None:
     many = BatchMaker(
-        PAIRS * 20, ("en", "de"), BOTH, TOKENIZER, batch_tokens=400, max_tokens=60, seed=3, subword_sampling=0.5
+        [LoadedCorpus(PAIRS * 20)],
+        ("en", "de"),
+        BOTH,
+        TOKENIZER,
+        batch_tokens=400,
+        max_tokens=60,
+        seed=3,
+        subword_sampling=0.5,
     )
     batches = list(many.epoch(0))
     assert sum(int((batch.source != PAD_ID).sum()) for batch in batches) > 0.85 * sum(

@@ -7,13 +7,16 @@ import lzma
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import DataError
+from model.text.tokenizer import BACK_TRANSLATED
 from model.training.corpus import (
+    LoadedCorpus,
     Pair,
     detokenise,
     find_text,
@@ -35,8 +38,9 @@ def write(folder: Path, base: str, english: str, german: str) -> None:
     (folder / f"{base}.de").write_text(german, encoding="utf-8")
 
 
-def pairs_of(folder: Path, **cleaning: bool) -> tuple[list[tuple[str, str]], dict[str, int]]:
-    return load_training_pairs(folder, [CorpusSettings("x", **cleaning)], ("en", "de"))
+def pairs_of(folder: Path, **cleaning: Any) -> tuple[list[tuple[str, str]], dict[str, int]]:
+    (corpus,), left_out = load_training_pairs(folder, [CorpusSettings("x", **cleaning)], ("en", "de"))
+    return corpus.pairs, left_out
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
@@ -180,8 +184,8 @@ def test_only_a_corpus_that_asks_for_it_is_detokenised(tmp_path: Path) -> None:
 def test_duplicates_are_found_across_corpora(tmp_path: Path) -> None:
     write(tmp_path, "x", "Yes.\n", "Ja.\n")
     write(tmp_path, "y", "Yes.\nNo.\n", "Ja.\nNein.\n")
-    pairs, left_out = load_training_pairs(tmp_path, [CorpusSettings("x"), CorpusSettings("y")], ("en", "de"))
-    assert len(pairs) == 2
+    corpora, left_out = load_training_pairs(tmp_path, [CorpusSettings("x"), CorpusSettings("y")], ("en", "de"))
+    assert [corpus.pairs for corpus in corpora] == [[("Yes.", "Ja.")], [("No.", "Nein.")]]
     assert left_out["duplicate"] == 1
 
 
@@ -204,7 +208,8 @@ def test_generated_words_are_the_same_for_the_same_seed_and_none_twice() -> None
 
 def test_a_corpus_of_words_is_made_without_any_file_beside_one_that_is_read(tmp_path: Path) -> None:
     write(tmp_path, "x", "Yes.\n", "Ja.\n")
-    pairs, left_out = load_training_pairs(tmp_path, [CorpusSettings("x"), WORDS, WORDS], ("en", "de"))
+    corpora, left_out = load_training_pairs(tmp_path, [CorpusSettings("x"), WORDS, WORDS], ("en", "de"))
+    pairs = [pair for corpus in corpora for pair in corpus.pairs]
     assert pairs[0] == ("Yes.", "Ja.")
     assert len(pairs) == len(set(pairs)) == 601, "the second time, other words are made"
     assert sum(left_out.values()) == 0
@@ -212,14 +217,31 @@ def test_a_corpus_of_words_is_made_without_any_file_beside_one_that_is_read(tmp_
 
 def test_held_out_words_are_none_of_those_trained_on(tmp_path: Path) -> None:
     training = generate_pairs(WORDS)
-    held_out = load_dev_pairs(tmp_path, WORDS, ("en", "de"), training)
+    held_out = load_dev_pairs(tmp_path, WORDS, ("en", "de"), [LoadedCorpus(training)])["reversal"]
     assert len(held_out) == 300
     assert not set(held_out) & set(training)
 
 
 def test_held_out_text_may_still_be_read(tmp_path: Path) -> None:
     write(tmp_path, "x", "Yes.\n", "Ja.\n")
-    assert load_dev_pairs(tmp_path, "x", ("en", "de"), []) == [("Yes.", "Ja.")]
+    assert load_dev_pairs(tmp_path, "x", ("en", "de"), []) == {"x": [("Yes.", "Ja.")]}
+
+
+def test_several_held_out_texts_keep_their_names(tmp_path: Path) -> None:
+    write(tmp_path, "x", "Yes.\n", "Ja.\n")
+    write(tmp_path, "y", "No.\n", "Nein.\n")
+    held_out = load_dev_pairs(tmp_path, ("x", "y"), ("en", "de"), [])
+    assert held_out == {"x": [("Yes.", "Ja.")], "y": [("No.", "Nein.")]}
+
+
+def test_of_back_translated_text_only_the_target_was_written_by_people(tmp_path: Path) -> None:
+    write(tmp_path, "x", "Yes.\n", "Ja.\n")
+    write(tmp_path, "y", "No.\n", "Nein.\n")
+    settings = [CorpusSettings("x"), CorpusSettings("y", direction="en-de", tag=BACK_TRANSLATED, weight=0.5)]
+    both, one_way = load_training_pairs(tmp_path, settings, ("en", "de"))[0]
+    assert list(both.natural_sides(("en", "de"))) == ["Yes.", "Ja."]
+    assert list(one_way.natural_sides(("en", "de"))) == ["Nein."]
+    assert (one_way.direction, one_way.tag, one_way.weight) == (("en", "de"), "<bt>", 0.5)
 
 
 def test_words_that_run_out_are_refused_with_the_way_out() -> None:
@@ -235,7 +257,7 @@ def test_of_a_large_corpus_some_sentences_can_be_drawn(tmp_path: Path) -> None:
         (tmp_path / f"many.{language}").write_text("".join(f"{language} {number}\n" for number in range(100)))
 
     def drawn(number: int) -> list[Pair]:
-        return load_training_pairs(tmp_path, [CorpusSettings("many", sentences=number)], ("en", "de"))[0]
+        return load_training_pairs(tmp_path, [CorpusSettings("many", sentences=number)], ("en", "de"))[0][0].pairs
 
     assert len(drawn(10)) == 10
     assert drawn(10) == drawn(10)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import ArtifactError, ConfigError, DataError
-from model.text.tokenizer import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer, learn_tokenizer
+from model.text.tokenizer import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer, learn_tokenizer, reserved_symbols
 from tests.model.vocabulary import SENTENCES, TOKENIZER
 
 
@@ -230,3 +230,27 @@ def test_targets_may_have_a_vocabulary_of_their_own() -> None:
 def test_a_vocabulary_of_targets_that_is_damaged_is_refused() -> None:
     with pytest.raises(ArtifactError, match="damaged"):
         Tokenizer(TOKENIZER.model_proto, TOKENIZER.model_proto[:100])
+
+
+def test_reserved_symbols_are_never_cut_out_of_a_text_and_never_generated() -> None:
+    tokenizer = learn_tokenizer(SENTENCES, 350, ["de", "en"], reserve_symbols=True)
+    assert len(reserved_symbols()) == len(set(reserved_symbols())) == 64
+    for symbol in reserved_symbols():
+        ids = tokenizer.encode(f"{symbol} x", "de")
+        assert symbol not in tokenizer.pieces(ids)
+        (put_in,) = set(tokenizer.tagged(ids, symbol)) - set(ids)
+        assert tokenizer.pieces([put_in]) == [symbol]
+        assert put_in in tokenizer.never_generated
+
+
+def test_nfc_keeps_what_a_text_shows_and_composes_letters_with_their_accents() -> None:
+    tokenizer = learn_tokenizer(SENTENCES, 290, ["de", "en"], normalisation="nfc")
+    kept = "½ ﬁ … ² № 日本 🙂 „x“"
+    assert tokenizer.decode(tokenizer.encode_target(kept)) == kept
+    assert tokenizer.decode(tokenizer.encode_target("a\u0308 e\u0323\u0302 \u212b")) == "ä \u1ec7 Å"
+    assert tokenizer.decode(tokenizer.encode_target("a\u00a0b\u2009c\td\u00ad\u200be\ufeff")) == "a b c de"
+
+
+def test_required_characters_get_a_piece() -> None:
+    tokenizer = learn_tokenizer(SENTENCES, 290, ["de", "en"], required_characters="€ñ")
+    assert {"€", "ñ"} <= set(tokenizer.pieces(tokenizer.encode("€ñ", "de")))

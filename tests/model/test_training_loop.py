@@ -271,7 +271,7 @@ def untold(told: TrainingSettings, **changes: object) -> TrainingSettings:
 def test_fine_tuning_starts_where_the_other_run_ended(toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path) -> None:
     told = untold(settings(tmp_path), max_steps=2, evaluate_every=1, cooldown_steps=0, dev_sentences=20, average=1)
     known = load_checkpoint(toy_checkpoint)
-    held_out = spread(read_parallel(tmp_path / "dev", ("en", "de")), 20)
+    held_out = {"dev": spread(read_parallel(tmp_path / "dev", ("en", "de")), 20)}
     expected = dev_scores(known.build(), known.tokenizer, held_out, ("en", "de"), BOTH)
     for name, path in (("checkpoint", toy_checkpoint), ("bundle", toy_bundle)):
         tuned = load_checkpoint(run(told, tmp_path, name, init_from=path))
@@ -360,3 +360,11 @@ def test_rounded_weights_are_no_start(toy_checkpoint: Path, tmp_path: Path) -> N
     )
     with pytest.raises(ArtifactError, match=r"int8 bundle.*--precision float32"):
         load_initial(rounded)
+
+
+def test_several_held_out_texts_are_scored_each_and_in_the_mean(tmp_path: Path) -> None:
+    told = replace(settings(tmp_path), dev=("dev", "train"), dev_sentences=6, max_steps=1, cooldown_steps=0, average=1)
+    run(told, tmp_path, "several")
+    (row,) = curve_of(tmp_path / "several")
+    for key in ("dev_loss", "bleu_en-de", "bleu_de-en"):
+        assert float(row[key]) == pytest.approx((float(row[f"{key}/dev"]) + float(row[f"{key}/train"])) / 2)
