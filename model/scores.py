@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sacrebleu.metrics import BLEU, CHRF
-
 from model.text.tokenizer import TextTokenizer, Tokenizer
 
 
@@ -40,6 +38,8 @@ def score(
         tokenize: How BLEU cuts text: ``13a`` into words, ``char`` into characters.
         lowercase: Whether capitals and small letters are the same.
     """
+    from sacrebleu.metrics import BLEU, CHRF  # plots of training runs need none of it
+
     bleu, chrf = BLEU(tokenize=tokenize, lowercase=lowercase), CHRF(lowercase=lowercase)
     bleu_score = bleu.corpus_score(list(hypotheses), [list(references)]).score
     chrf_score = chrf.corpus_score(list(hypotheses), [list(references)]).score
