@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -19,6 +18,7 @@ from app.models.bundles import BundleFiles, BundleSource
 from app.serving.service import TranslationService
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
+from app.version import installed_version
 from model.errors import ModelError
 
 _DESCRIPTION = """\
@@ -64,7 +64,7 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
         title="Verso",
         summary="A self-hosted translation service.",
         description=_DESCRIPTION,
-        version=_version(),
+        version=installed_version(),
         openapi_tags=_TAGS if settings.admin_token is None else [*_TAGS, _ADMIN_TAG],
         openapi_url=None,
         docs_url=None,
@@ -92,11 +92,3 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
     app.add_middleware(RootPath, root_path=settings.root_path)
     app.add_middleware(RequestRecorder, metrics=app_metrics, is_draining=lambda: app.state.service.state == "draining")
     return app
-
-
-def _version() -> str:
-    """The version installed, or 0 where the source is run without being installed."""
-    try:
-        return importlib.metadata.version("verso")
-    except importlib.metadata.PackageNotFoundError:
-        return "0"

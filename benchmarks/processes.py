@@ -122,7 +122,7 @@ def describe_machine(num_threads: int) -> dict[str, Any]:
         processor.setdefault(key.strip(), value.strip())
     flags = processor.get("flags", "").split()
     versions = {"python": platform.python_version()}
-    for package in ("torch", "transformers", "ctranslate2", "numpy", "sentencepiece", "tokenizers", "verso"):
+    for package in ("torch", "transformers", "ctranslate2", "numpy", "sentencepiece", "tokenizers", "verso-translate"):
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

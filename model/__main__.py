@@ -3,39 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
-from model.commands import (
-    attention,
-    evaluate,
-    export,
-    import_,
-    inspect,
-    plot,
-    publish,
-    shortlist,
-    stress,
-    tokenizer,
-    train,
-    translate,
-)
-from model.errors import ModelError
-
-_COMMANDS = {
-    "translate": translate,
-    "attention": attention,
-    "train": train,
-    "evaluate": evaluate,
-    "stress": stress,
-    "export": export,
-    "import": import_,
-    "inspect": inspect,
-    "tokenizer": tokenizer,
-    "plot": plot,
-    "publish": publish,
-    "shortlist": shortlist,
-}
+from model.commands.table import COMMANDS, add_commands, run
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -47,36 +17,11 @@ def main(argv: list[str] | None = None) -> int:
     Returns:
         0, or 1 after an error that standard error names in a line.
     """
+    argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog="python -m model", description=__doc__)
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, command in _COMMANDS.items():
-        subparser = subparsers.add_parser(
-            name,
-            help=command.HELP,
-            description=command.HELP,
-            epilog=command.EPILOG,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.add_arguments(subparser)
-        subparser.set_defaults(do=command.run)
-    arguments = parser.parse_args(argv)
-    try:
-        code: int = arguments.do(arguments)
-        sys.stdout.flush()
-        return code
-    except ModelError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:
-        # Whoever read our output has seen enough ("| head"); the interpreter must not flush into the void at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:  # a full disk, a folder nobody may write to
-        print(f"error: {error.filename or 'the output'}: {error.strerror or error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    add_commands(subparsers, COMMANDS, argv, parser.prog)
+    return run(parser.parse_args(argv))
 
 
 if __name__ == "__main__":

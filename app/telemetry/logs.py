@@ -94,7 +94,7 @@ def configure_logging(level: str, stream: TextIO | None = None) -> None:
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
-    # The server's own remarks about starting and stopping repeat what app.__main__ says, and its
-    # access log would repeat ours without the request id.
+    # uvicorn's messages about starting and stopping repeat those of app.commands.serve, and its access log would repeat
+    # ours without the request id.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     logging.getLogger("uvicorn.access").disabled = True

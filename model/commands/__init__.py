@@ -1,4 +1,8 @@
-"""The commands of ``python -m model``, one file each: ``add_arguments`` describes one, ``run`` does it."""
+"""The commands of ``python -m model``, one module each, and the table that lists them.
+
+A module has ``EPILOG`` (the end of its help, with examples), ``add_arguments`` and ``run``. The table is in
+:mod:`model.commands.table`; ``verso`` offers the same commands.
+"""
 
 import os
 

@@ -1,4 +1,4 @@
-"""``python -m model attention``: look at what a translation looked at."""
+"""The command ``attention``: look at what a translation looked at."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from model.commands.models import (
 )
 from model.errors import ConfigError
 
-HELP = "draw the attention behind one sentence"
 EPILOG = """\
 example:
-  python -m model attention 'Good morning, my friend.' --target de --out attention.png
+  verso attention 'Good morning, my friend.' --target de --out attention.png
 An .npz file gets all weights of encoder, decoder and cross-attention instead of a picture.
 """
 

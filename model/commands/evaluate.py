@@ -1,4 +1,4 @@
-"""``python -m model evaluate``: sacreBLEU and chrF on a test set."""
+"""The command ``evaluate``: sacreBLEU and chrF on a test set."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from model.commands.models import (
 )
 from model.errors import DataError
 
-HELP = "score a translator on a test set (sacreBLEU, chrF)"
 EPILOG = """\
 example:
-  python -m model evaluate --test DATA/eval/tatoeba-test-v2020-07-28 --json scores.json
+  verso evaluate --test DATA/eval/tatoeba-test-v2020-07-28 --json scores.json
 reads DATA/eval/tatoeba-test-v2020-07-28.en and .de (plain, .gz or .xz) and scores every pair the model has.
-  python -m model evaluate --model runs/multi30k/averaged.pt --test DATA/eval/multi30k-test2016 --pair en-de \\
+  verso evaluate --model runs/multi30k/averaged.pt --test DATA/eval/multi30k-test2016 --pair en-de \\
       --beam-size 5 --lowercase
 also prints the published metric of that benchmark, over lower-cased and tokenised text.
 """

@@ -1,4 +1,4 @@
-"""``python -m model export``: checkpoint to bundle."""
+"""The command ``export``: checkpoint to bundle."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from pathlib import Path
 from model.artifacts.bundle import resolve_device
 from model.commands.models import say, with_progress
 
-HELP = "make a bundle (TorchScript) from a checkpoint"
 EPILOG = """\
 examples:
-  python -m model export --checkpoint runs/mine/averaged.pt --precision int8 --out mine.pt
-  python -m model export --pretrained --precision float32 --out verso.pt
+  verso export --checkpoint runs/mine/averaged.pt --precision int8 --out mine.pt
+  verso export --pretrained --precision float32 --out verso.pt
 The bundle is compared with the eager float32 model before it is written; how far it is away stands in its manifest
-(python -m model inspect FILE).
+(verso inspect FILE).
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--checkpoint", type=Path, metavar="FILE", help="a checkpoint of 'python -m model train'")
+    which.add_argument("--checkpoint", type=Path, metavar="FILE", help="a checkpoint that 'train' wrote")
     which.add_argument("--pretrained", action="store_true", help="the translator that ships")
     parser.add_argument(
         "--precision",

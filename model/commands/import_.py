@@ -1,4 +1,4 @@
-"""``python -m model import``: somebody else's checkpoint to a bundle."""
+"""The command ``import``: somebody else's checkpoint to a bundle."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from pathlib import Path
 from model.commands.models import parse_pair, say, with_progress
 from model.languages import standard_code
 
-HELP = "make a bundle from a Hugging Face checkpoint (OPUS-MT, M2M100, NLLB-200)"
 EPILOG = """\
 examples:
-  python -m model import opus-mt-en-de --out opus-en-de.pt
-  python -m model import opus-mt-en-ROMANCE --out romance.pt --pair en-fr --pair en-es
-  python -m model import nllb-200-distilled-600M --out nllb.pt --languages en,de,fr,uk
+  verso import opus-mt-en-de --out opus-en-de.pt
+  verso import opus-mt-en-ROMANCE --out romance.pt --pair en-fr --pair en-es
+  verso import nllb-200-distilled-600M --out nllb.pt --languages en,de,fr,uk
 then:
-  VERSO_MODEL=opus-en-de.pt python -m app
+  VERSO_MODEL=opus-en-de.pt verso serve
 The folder is one downloaded from a model hub; docs/import.md walks through it. Nothing in it is run.
 """
 

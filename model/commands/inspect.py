@@ -1,4 +1,4 @@
-"""``python -m model inspect``: what a bundle or checkpoint says about itself, and how large its parts are."""
+"""The command ``inspect``: what a bundle or checkpoint says about itself, and how large its parts are."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 
 import torch
 
-HELP = "print what a bundle or checkpoint is: languages, licence, sizes, parameters, manifest"
 EPILOG = """\
 examples:
-  python -m model inspect verso.pt
-  python -m model inspect verso.pt --json | jq .manifest.scores
+  verso inspect verso.pt
+  verso inspect verso.pt --json | jq .manifest.scores
 No code of the file is run.
 """
 

@@ -1,4 +1,4 @@
-"""``python -m model plot``: the pictures of the documentation, and those of your own runs."""
+"""The command ``plot``: the pictures of the documentation, and those of your own runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from model.commands.models import (
 from model.errors import ConfigError, DataError
 from model.network.config import PositionTable
 
-HELP = "draw learning curves, attention, positional encodings and masks"
 EPILOG = """\
 examples:
-  python -m model plot curve runs/mine/curve.csv --out curve.png
-  python -m model plot curve runs/a/curve.csv runs/b/curve.csv --out both.png
-  python -m model plot attention 'Good morning, my friend.' --target de --out heads.png
-  python -m model plot positions --out positions.png
-  python -m model plot masks --out masks.png
+  verso plot curve runs/mine/curve.csv --out curve.png
+  verso plot curve runs/a/curve.csv runs/b/curve.csv --out both.png
+  verso plot attention 'Good morning, my friend.' --target de --out heads.png
+  verso plot positions --out positions.png
+  verso plot masks --out masks.png
 """
 
 

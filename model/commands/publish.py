@@ -1,4 +1,4 @@
-"""``python -m model publish``: a finished run to a small file that can be committed."""
+"""The command ``publish``: a finished run to a small file that can be committed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 
 from model.errors import ArtifactError, DataError
 
-HELP = "shrink a checkpoint for shipping (float16, no optimiser), with its scores"
 EPILOG = """\
 example:
-  python -m model publish --checkpoint runs/mine/averaged.pt --scores scores.json --out model/pretrained/mine.pt
-  python -m model publish --checkpoint runs/general/averaged.pt runs/chat/averaged.pt --out both.pt
+  verso publish --checkpoint runs/mine/averaged.pt --scores scores.json --out model/pretrained/mine.pt
+  verso publish --checkpoint runs/general/averaged.pt runs/chat/averaged.pt --out both.pt
 Of several runs that started from the same weights the mean is published, which is often as good at each one's text as
 that run alone (Wortsman et al. 2022); name, licence and held-out sentences are the first one's.
 """
@@ -36,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="what 'python -m model evaluate --json' wrote",
+        help="what 'evaluate --json' wrote",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the checkpoint to write")
 

@@ -1,4 +1,4 @@
-"""``python -m model shortlist``: learn which target tokens a sentence can need, and put that into a bundle."""
+"""The command ``shortlist``: learn which target tokens a sentence can need, and put that into a bundle."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from model.training.lexicon import ShortlistSettings
 
 _DEFAULTS = ShortlistSettings()
 
-HELP = "learn a vocabulary shortlist and put it into a bundle, for faster decoding on processors"
 EPILOG = """\
 examples:
-  python -m model shortlist --model mine.pt --data DATA --config configs/verso-en-de.yaml --out mine-short.pt
-  python -m model evaluate --model mine-short.pt --test DATA/eval/test
-  python -m model evaluate --model mine-short.pt --test DATA/eval/test --shortlist
-  VERSO_MODEL=mine-short.pt VERSO_SHORTLIST=on python -m app
+  verso shortlist --model mine.pt --data DATA --config configs/verso-en-de.yaml --out mine-short.pt
+  verso evaluate --model mine-short.pt --test DATA/eval/test
+  verso evaluate --model mine-short.pt --test DATA/eval/test --shortlist
+  VERSO_MODEL=mine-short.pt VERSO_SHORTLIST=on verso serve
 Which target tokens translate which source tokens is learned from the training text the config names (IBM Model 1).
 With the shortlist on, a sentence's answer is made of the lists of its own tokens and of the most frequent tokens; the
 compiled decoder computes nothing else. Longer lists cost time, shorter ones BLEU: evaluate with and without.

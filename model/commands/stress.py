@@ -1,4 +1,4 @@
-"""``python -m model stress``: what becomes of odd inputs."""
+"""The command ``stress``: what becomes of odd inputs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from model.errors import ConfigError
 from model.perturbations import ODDITIES, OddInput, make_odd_inputs, share_kept
 from model.translator import Translation
 
-HELP = "translate odd inputs and count what goes wrong: nothing, loops, lost names"
 EPILOG = """\
 example:
-  python -m model stress --test DATA/eval/tatoeba-test-v2020-07-28 --json stress.json
+  verso stress --test DATA/eval/tatoeba-test-v2020-07-28 --json stress.json
 makes 5,000 odd inputs out of the test set: upper and lower case, no punctuation, typos, names other than Tom and
 Mary, numbers, long chains of sentences, fragments, signs no training data has, stuttering. BLEU is given where the
 translation is still known, beside that of the same sentences as they were.

@@ -1,4 +1,4 @@
-"""``python -m model tokenizer``: learn a vocabulary, or look at what one makes of a text."""
+"""The command ``tokenizer``: learn a vocabulary, or look at what one makes of a text."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from pathlib import Path
 
 from model.errors import ArtifactError
 
-HELP = "learn a SentencePiece vocabulary, or show the pieces of a text"
 EPILOG = """\
 examples:
-  python -m model tokenizer --learn text.en text.de.xz --languages en de --vocab-size 8000 --out tokenizer.model
-  python -m model tokenizer --show 'Good morning.' --target de --tokenizer tokenizer.model
+  verso tokenizer --learn text.en text.de.xz --languages en de --vocab-size 8000 --out tokenizer.model
+  verso tokenizer --show 'Good morning.' --target de --tokenizer tokenizer.model
 """
 
 

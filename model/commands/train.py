@@ -1,4 +1,4 @@
-"""``python -m model train``: text to checkpoint."""
+"""The command ``train``: text to checkpoint."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from model.commands.models import say
 from model.errors import ConfigError
 from model.network.presets import ABOUT
 
-HELP = "train a translator from parallel text"
 EPILOG = """\
 example:
-  python -m model train --config configs/verso-en-de.yaml --data DATA --run runs/mine
+  verso train --config configs/verso-en-de.yaml --data DATA --run runs/mine
 Started again with the same --run, it goes on after the last checkpoint. The run's folder gets curve.csv and
 curve.png while it trains and averaged.pt at the end: export that one.
 
 On text of your own:
-  python -m model train --config configs/adapt-bcontrast.yaml --data DATA --init-from auto --run runs/adapted
+  verso train --config configs/adapt-bcontrast.yaml --data DATA --init-from auto --run runs/adapted
 goes on from the translator that ships (or from a checkpoint, or a bundle that is not int8). Architecture and vocabulary
 come from there: the configuration says nothing about them but dropout.
 

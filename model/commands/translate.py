@@ -1,4 +1,4 @@
-"""``python -m model translate < in > out``: one translated line for each line."""
+"""The command ``translate < in > out``: one translated line for each line."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from model.commands.models import (
 )
 from model.errors import DataError
 
-HELP = "translate standard input, line by line"
 EPILOG = """\
 example:
-  echo 'Good morning.' | python -m model translate --target de
+  echo 'Good morning.' | verso translate --target de
 Order and blank lines are kept; progress goes to standard error.
 """
 

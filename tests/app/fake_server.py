@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-from app.__main__ import main
+from app.commands.serve import main
 from model.errors import ArtifactError
 from tests.app.fakes import FakeBundles, FakeTranslator, manifest_of
 

@@ -1,0 +1,79 @@
+"""``verso``: one program for the service and for the tools around its models."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from app.version import installed_version
+from model.commands import table
+from model.commands.table import Command
+
+PROGRAM = "verso"
+
+COMMANDS = (
+    Command(
+        "serve",
+        "app.commands.serve",
+        table.USE,
+        "answer translation requests over HTTP",
+        "VERSO_PORT=9000 verso serve",
+    ),
+    *table.COMMANDS,
+)
+"""Every command, in the order the help lists them within their group."""
+
+_GROUPS = (table.USE, table.BUNDLES, table.TRAIN)
+
+_DESCRIPTION = "A self-hosted translation service, and the tools to train, import and inspect the models it serves."
+
+_EPILOG = """\
+'verso COMMAND --help' explains a command, 'verso serve --help' every setting. To begin with: 'verso serve',
+then open http://localhost:8000/docs.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: Arguments; those of the process unless given.
+
+    Returns:
+        The command's exit code; 2 where no command is named.
+    """
+    argv = sys.argv[1:] if argv is None else argv
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        usage=f"{PROGRAM} [--help] [--version] COMMAND ...",
+        description=f"{_DESCRIPTION}\n\n{_list_of_commands()}",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    # The description lists the commands, by group.
+    subparsers = parser.add_subparsers(dest="command", prog=PROGRAM, metavar="COMMAND", help=argparse.SUPPRESS)
+    table.add_commands(subparsers, COMMANDS, argv, PROGRAM)
+    arguments = parser.parse_args(argv)
+    if arguments.version:
+        print(f"{PROGRAM} {installed_version()}")
+        return 0
+    if arguments.command is None:
+        parser.print_help(sys.stderr)
+        return 2
+    return table.run(arguments)
+
+
+def _list_of_commands() -> str:
+    """Every command under the heading of its group, with what it does and an example."""
+    width = max(len(command.name) for command in COMMANDS) + 2
+    lines: list[str] = []
+    for group in _GROUPS:
+        lines.append(f"{group}:")
+        for command in COMMANDS:
+            if command.group == group:
+                lines.append(f"  {command.name:<{width}}{command.help}")
+                lines.append(f"  {'':<{width}}  {command.example}")
+        lines.append("")
+    return "\n".join(lines).rstrip()

@@ -1,0 +1,149 @@
+"""``verso``: the names it knows, the help it gives, and what it costs to ask for it."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from app.commands.main import COMMANDS, main
+from app.settings import Settings
+from app.version import DISTRIBUTION
+from model.commands import table
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = [sys.executable, "-c", "import sys; from app.commands.main import main; sys.exit(main())"]
+PATIENCE_S = 60.0
+
+EVERY_COMMAND = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+
+
+def verso(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*RUN, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False, encoding="utf-8"
+    )
+
+
+def help_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as left:
+        main([*arguments, "--help"])
+    assert left.value.code == 0
+    return capsys.readouterr().out
+
+
+def commands_named(text: str) -> set[str]:
+    """The words after ``verso`` where it stands at the beginning of a command line."""
+    return set(re.findall(r"(?:^|[|=\w] |')\s*verso ([a-z]+)", text, flags=re.MULTILINE))
+
+
+def test_the_console_script_is_there_under_a_name_of_its_own() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    module, _, function = project["scripts"]["verso"].partition(":")
+    assert getattr(importlib.import_module(module), function) is main
+    assert project["name"] == DISTRIBUTION != "verso"
+
+
+def test_verso_has_the_commands_of_the_service_and_all_of_the_model() -> None:
+    names = [command.name for command in COMMANDS]
+    assert len(set(names)) == len(names)
+    assert set(table.COMMANDS) < set(COMMANDS)
+    assert "serve" in names
+    for command in COMMANDS:
+        assert command.module.rpartition(".")[2].rstrip("_") == command.name
+    modules = {path.stem for path in (ROOT / "model" / "commands").glob("*.py")} - {"__init__", "table", "models"}
+    assert {command.module for command in table.COMMANDS} == {f"model.commands.{name}" for name in modules}
+
+
+def test_help_lists_every_command_with_what_it_does_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    said = help_of(capsys)
+    assert "positional arguments" not in said
+    for command in COMMANDS:
+        assert f"{command.group}:\n" in said
+        assert re.search(rf"^  {command.name} +{re.escape(command.help)}\n +{re.escape(command.example)}$", said, re.M)
+        assert f"verso {command.name}" in command.example
+
+
+@EVERY_COMMAND
+def test_the_help_of_a_command_names_it_and_has_an_example(
+    command: table.Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = help_of(capsys, command.name)
+    assert said.startswith(f"usage: verso {command.name} ")
+    assert "example" in said
+    assert "python -m" not in said
+    examples = commands_named(said.partition("example")[2])
+    assert command.name in examples
+    assert examples <= {command.name for command in COMMANDS}
+
+
+@pytest.mark.parametrize("command", table.COMMANDS, ids=lambda command: command.name)
+def test_examples_name_the_program_that_was_started(command: table.Command, capsys: pytest.CaptureFixture[str]) -> None:
+    from model.__main__ import main as model_main
+
+    with pytest.raises(SystemExit):
+        model_main([command.name, "--help"])
+    said = capsys.readouterr().out
+    assert said.startswith(f"usage: python -m model {command.name} ")
+    assert f"python -m model {command.name}" in said.partition("example")[2]
+    assert not commands_named(said)
+    assert "verso serve" not in said
+
+
+def test_help_of_serve_has_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    said = help_of(capsys, "serve")
+    assert all(f"VERSO_{name.upper()}  (default: " in said for name in Settings.model_fields)
+
+
+def test_help_and_version_import_neither_torch_nor_the_service() -> None:
+    code = (
+        "import sys; from app.commands.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "assert not {'torch', 'pydantic', 'uvicorn', 'fastapi', 'numpy'} & set(sys.modules), sorted(sys.modules)"
+    )
+    for arguments in (["--help"], ["--version"]):
+        run = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert run.returncode == 0, run.stderr
+        assert "verso" in run.stdout
+
+
+def test_serving_imports_no_command_of_the_model() -> None:
+    code = "import sys, app.__main__; assert not [name for name in sys.modules if name.startswith('model.commands')]"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=PATIENCE_S, check=True)
+
+
+def test_no_command_is_answered_with_the_help_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "verso serve" in capsys.readouterr().err
+
+
+def test_a_command_that_does_not_exist_is_refused_with_exit_code_2() -> None:
+    run = verso("trnslate")
+    assert run.returncode == 2
+    assert "'trnslate'" in run.stderr and "'translate'" in run.stderr
+
+
+def test_a_wrong_setting_ends_verso_serve_like_python_m_app(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VERSO_PORT", "eighty")
+    run = verso("serve")
+    assert run.returncode == 1
+    assert run.stderr.startswith("verso: cannot start: ") and "VERSO_PORT" in run.stderr
+
+
+def test_an_error_of_a_model_command_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["inspect", str(tmp_path / "missing.pt")]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("error: ") and "missing.pt" in said.err
