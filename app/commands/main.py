@@ -11,6 +11,7 @@ from model.commands import table
 from model.commands.table import Command
 
 PROGRAM = "verso"
+HERE = "look at this machine"
 
 COMMANDS = (
     Command(
@@ -21,16 +22,23 @@ COMMANDS = (
         "VERSO_PORT=9000 verso serve",
     ),
     *table.COMMANDS,
+    Command(
+        "doctor",
+        "app.commands.doctor",
+        HERE,
+        "check what this machine can do, and say what to do about each problem",
+        "verso doctor",
+    ),
 )
 """Every command, in the order the help lists them within their group."""
 
-_GROUPS = (table.USE, table.BUNDLES, table.TRAIN)
+_GROUPS = (table.USE, table.BUNDLES, table.TRAIN, HERE)
 
 _DESCRIPTION = "A self-hosted translation service, and the tools to train, import and inspect the models it serves."
 
 _EPILOG = """\
-'verso COMMAND --help' explains a command, 'verso serve --help' every setting. To begin with: 'verso serve',
-then open http://localhost:8000/docs.
+'verso COMMAND --help' explains a command, 'verso serve --help' every setting. To begin with: 'verso doctor', then
+'verso serve', then open http://localhost:8000/docs.
 """
 
 

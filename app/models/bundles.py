@@ -54,9 +54,41 @@ class BundleFiles:
             ArtifactError: A bundle is missing, damaged, foreign, or has another checksum.
             DeviceError: The device is not there or cannot run a bundle's precision.
         """
+        paths = [self._path(name) for name in self.configured()]
+        self.check(paths)
+        return [self._load(path, usable_threads(self._settings.threads), self._settings.model_sha256) for path in paths]
+
+    def configured(self) -> list[str]:
+        """What the settings name: paths, and ``auto`` for the translator that ships.
+
+        Raises:
+            SettingsError: The folder is empty, or the list names no bundle.
+        """
+        if self._settings.models is None:
+            return [self._settings.model]
+        folder = Path(self._settings.models)
+        if folder.is_dir():
+            found = [str(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+            if not found:
+                raise SettingsError(f"{ENV_PREFIX}MODELS is {str(folder)!r}: the folder holds no {SUFFIX} file")
+            return found
+        named = [name.strip() for name in self._settings.models.split(",") if name.strip()]
+        if not named:
+            raise SettingsError(f"{ENV_PREFIX}MODELS is {self._settings.models!r}: it names no bundle")
+        return named
+
+    def check(self, paths: Sequence[Path]) -> None:
+        """Refuse bundles that cannot be served together. Only their manifests are read.
+
+        Args:
+            paths: Every bundle to be served.
+
+        Raises:
+            SettingsError: Two bundles have one name, or shortlists are wanted and none has one.
+            ArtifactError: A bundle is missing, damaged or foreign.
+        """
         from model.artifacts.bundle import read_manifest
 
-        paths = [self._path(name) for name in self._configured()]
         if self._settings.shortlist == "on":
             self._expect_shortlists(paths)
         names: dict[str, Path] = {}
@@ -68,7 +100,6 @@ class BundleFiles:
                     "metrics tell models apart by name; leave one out, or export it under another name"
                 )
             names[name] = path
-        return [self._load(path, usable_threads(self._settings.threads), self._settings.model_sha256) for path in paths]
 
     def name_of(self, file: str) -> str:
         """The name of the model in a bundle that may be loaded; nothing of it is run.
@@ -99,21 +130,6 @@ class BundleFiles:
             DeviceError: The device cannot run its precision.
         """
         return self._load(self._allowed(file), 1, sha256)
-
-    def _configured(self) -> list[str]:
-        """What the settings name: paths, and ``auto`` for the translator that ships."""
-        if self._settings.models is None:
-            return [self._settings.model]
-        folder = Path(self._settings.models)
-        if folder.is_dir():
-            found = [str(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
-            if not found:
-                raise SettingsError(f"{ENV_PREFIX}MODELS is {str(folder)!r}: the folder holds no {SUFFIX} file")
-            return found
-        named = [name.strip() for name in self._settings.models.split(",") if name.strip()]
-        if not named:
-            raise SettingsError(f"{ENV_PREFIX}MODELS is {self._settings.models!r}: it names no bundle")
-        return named
 
     def _path(self, name: str) -> Path:
         """The file of a bundle named by the settings; that of the translator that ships may be built here."""
@@ -146,7 +162,7 @@ class BundleFiles:
         models = self._settings.models
         if models is not None and Path(models).is_dir():
             return [Path(models).resolve()]
-        parents = [Path(name).parent.resolve() for name in self._configured() if name != AUTO]
+        parents = [Path(name).parent.resolve() for name in self.configured() if name != AUTO]
         return list(dict.fromkeys(parents))
 
     def _allowed(self, file: str) -> Path:

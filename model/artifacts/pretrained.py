@@ -52,7 +52,7 @@ def build_pretrained(
         progress: Wraps an iterable in a progress bar.
 
     Returns:
-        Path of the bundle. Its name holds a digest of the weights, so that an upgrade builds anew.
+        Path of the bundle, as :func:`pretrained_path` gives it.
 
     Raises:
         ArtifactError: The weights are missing or damaged, or the folder cannot be written.
@@ -60,17 +60,7 @@ def build_pretrained(
     """
     chosen = precision or preferred_precision(device)
     check_device(device, chosen)
-    if not PRETRAINED.is_file():
-        raise ArtifactError(
-            f"The shipped weights are missing: {PRETRAINED} is not there; check out the whole repository."
-        )
-    shortlist = pretrained_shortlist()
-    digest = hashlib.sha256(PRETRAINED.read_bytes())
-    if shortlist is not None:
-        digest.update(shortlist.to_bytes())
-    methods = " ".join(method.__name__ for method in EXPORTED)
-    digest.update(f"{FORMAT_VERSION} {torch.__version__} {activation_levels()} {methods}".encode())
-    path = (cache_dir or default_cache_dir()) / f"{PRETRAINED.stem}-{chosen}-{digest.hexdigest()[:12]}.pt"
+    path = pretrained_path(device, cache_dir, precision=chosen)
     if not path.is_file():
         report(f"building the {chosen} bundle {path}, once")
         export_bundle(
@@ -78,11 +68,39 @@ def build_pretrained(
             chosen,
             path,
             device=device,
-            shortlist=shortlist,
+            shortlist=pretrained_shortlist(),
             report=report,
             progress=progress,
         )
     return path
+
+
+def pretrained_path(device: str, cache_dir: Path | None = None, *, precision: Precision | None = None) -> Path:
+    """Where the bundle of the translator that ships is, or will be once it is built.
+
+    Args:
+        device: ``cpu`` or ``cuda``.
+        cache_dir: Where bundles are kept; :func:`default_cache_dir` by default.
+        precision: Other than the preferred one.
+
+    Returns:
+        The path. Its name holds a digest of the weights, so that an upgrade builds anew.
+
+    Raises:
+        ArtifactError: The weights are missing, or the shortlist is damaged.
+    """
+    if not PRETRAINED.is_file():
+        raise ArtifactError(
+            f"The shipped weights are missing: {PRETRAINED} is not there; check out the whole repository."
+        )
+    chosen = precision or preferred_precision(device)
+    shortlist = pretrained_shortlist()
+    digest = hashlib.sha256(PRETRAINED.read_bytes())
+    if shortlist is not None:
+        digest.update(shortlist.to_bytes())
+    methods = " ".join(method.__name__ for method in EXPORTED)
+    digest.update(f"{FORMAT_VERSION} {torch.__version__} {activation_levels()} {methods}".encode())
+    return (cache_dir or default_cache_dir()) / f"{PRETRAINED.stem}-{chosen}-{digest.hexdigest()[:12]}.pt"
 
 
 def pretrained_shortlist() -> Shortlist | None:

@@ -1,0 +1,1 @@
+"""The checks of ``verso doctor``: the machine, the decoder, and what the service is configured to serve."""

@@ -1,0 +1,171 @@
+"""Checks of the compiled decoder, and which back-end will decode a bundle."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from app.commands.diagnosis.report import Check
+from app.settings import ENV_PREFIX
+
+if TYPE_CHECKING:
+    from app.commands.diagnosis.service import ConfiguredBundle
+
+COMPILERS = ("c++", "g++", "clang++")
+"""C++ compilers, in the order they are looked for."""
+
+INSTALL_COMPILER = (
+    "Install a C++ compiler and start again: 'apt-get install g++' on Debian and Ubuntu, 'dnf install gcc-c++' on "
+    "Fedora, 'apk add g++' on Alpine. Sentences then decode several times faster."
+)
+
+_VERSION_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True)
+class NativeDecoder:
+    """The compiled decoder on this machine.
+
+    Args:
+        path: The library, where there is one that loads.
+        reason: Why there is none, as part of a sentence.
+        advice: What to do about that, if anything can be done.
+    """
+
+    path: Path | None = None
+    reason: str = ""
+    advice: str | None = None
+
+
+def native_decoder() -> NativeDecoder:
+    """Find the compiled decoder, as a start does: it is compiled if that was not done yet."""
+    import torch
+
+    from model.decoding.native.library import build_library, load_library
+
+    features = {"AVX-512": "_is_avx512_supported", "AVX-512 VNNI": "_is_vnni_supported"}
+    missing = [name for name, probe in features.items() if not getattr(torch.cpu, probe, lambda: False)()]
+    if missing:
+        return NativeDecoder(reason=f"the processor has no {missing[0]}, which the compiled decoder needs")
+    try:
+        path = build_library()
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        return NativeDecoder(
+            reason=f"the compiled decoder cannot be built: {error}",
+            advice="Check the compiler, and that the cache folder (XDG_CACHE_HOME, or ~/.cache) can be written.",
+        )
+    if path is None:
+        return NativeDecoder(reason="no C++ compiler is there to build the decoder", advice=INSTALL_COMPILER)
+    if load_library() is None:
+        return NativeDecoder(
+            reason=f"the compiled decoder {path} cannot be loaded",
+            advice="Delete that file, so that the next start compiles it on this machine.",
+        )
+    return NativeDecoder(path)
+
+
+def check_compiler() -> Check:
+    """Which C++ compiler there is. That there is none matters only if the decoder is still to be compiled."""
+    found = next((path for name in COMPILERS if (path := shutil.which(name))), None)
+    if found is None:
+        text = f"none found: {', '.join(COMPILERS)} are not in PATH"
+        return Check("compiler", "ok", text, details={"path": None, "version": None})
+    try:
+        done = subprocess.run(
+            [found, "--version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_S, check=False
+        )
+        version = done.stdout.partition("\n")[0].strip()
+    except (OSError, subprocess.SubprocessError) as error:
+        version = f"it cannot be run ({error})"
+    return Check("compiler", "ok", f"{found}: {version}", details={"path": found, "version": version})
+
+
+def check_native(native: NativeDecoder, enabled: bool) -> Check:
+    """Whether the compiled decoder can be used.
+
+    Args:
+        native: As :func:`native_decoder` found it.
+        enabled: Whether the settings allow it.
+    """
+    details = {"path": None if native.path is None else str(native.path), "reason": native.reason or None}
+    if native.path is not None:
+        return Check("decoder", "ok", f"{native.path}, which loads", details=details)
+    # Without advice nothing is wrong: the processor is simply another.
+    worth_a_warning = enabled and native.advice is not None
+    return Check("decoder", "warning" if worth_a_warning else "ok", native.reason, native.advice, details)
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What decodes a bundle.
+
+    Args:
+        name: ``slots`` (CUDA graphs), ``native`` (the compiled decoder) or ``eager`` (torch).
+        reason: Why it and no other.
+        advice: How to get a faster one, where that is possible.
+    """
+
+    name: Literal["slots", "native", "eager"]
+    reason: str
+    advice: str | None = None
+
+
+def predict_backend(
+    precision: str, architecture: dict[str, Any] | None, device: str, native: NativeDecoder, enabled: bool
+) -> Backend:
+    """The back-end that will decode a bundle. Nothing is loaded.
+
+    Args:
+        precision: Of the bundle.
+        architecture: From its manifest; None for the translator that ships, which every back-end supports.
+        device: ``cpu``, ``cuda`` or ``cuda:N``.
+        native: The compiled decoder.
+        enabled: Whether the settings allow it.
+    """
+    from model.decoding.native.packed import supports
+    from model.network.config import ModelConfig
+
+    if device.startswith("cuda"):
+        return Backend("slots", "steps on a GPU are CUDA graphs over slots of fixed size")
+    if not enabled:
+        advice = f"Unset {ENV_PREFIX}NATIVE, and the compiled decoder is used." if native.path is not None else None
+        return Backend("eager", f"{ENV_PREFIX}NATIVE is off", advice)
+    if precision not in ("float32", "int8"):
+        advice = "Export the bundle with '--precision int8' for this processor, or serve it on a GPU."
+        return Backend("eager", f"the compiled decoder takes float32 and int8, and the bundle is {precision}", advice)
+    if architecture is not None and not supports(ModelConfig.from_dict(architecture)):
+        return Backend("eager", "the compiled decoder does not support the bundle's architecture")
+    if native.path is None:
+        return Backend("eager", native.reason, native.advice)
+    return Backend("native", f"the processor and the {precision} bundle suit the compiled decoder")
+
+
+def check_backend(bundles: Sequence[ConfiguredBundle], device: str, native: NativeDecoder, enabled: bool) -> Check:
+    """Which back-end will decode each bundle, and why.
+
+    Args:
+        bundles: Those that will be served.
+        device: Where they will run.
+        native: The compiled decoder.
+        enabled: Whether the settings allow it.
+    """
+    found = [
+        (bundle, predict_backend(bundle.precision, bundle.architecture, device, native, enabled)) for bundle in bundles
+    ]
+    advice = list(dict.fromkeys(backend.advice for _, backend in found if backend.advice is not None))
+    label = {"slots": "slots (CUDA graphs)", "native": "native (compiled C++)", "eager": "eager (torch)"}
+    lines = [
+        (f"{bundle.name}: " if len(found) > 1 else "") + f"{label[backend.name]}, as {backend.reason}"
+        for bundle, backend in found
+    ]
+    return Check(
+        "back-end",
+        "warning" if advice and enabled else "ok",
+        "\n".join(lines),
+        " ".join(advice) or None,
+        {bundle.name: {"name": backend.name, "reason": backend.reason} for bundle, backend in found},
+    )

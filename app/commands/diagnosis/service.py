@@ -1,0 +1,191 @@
+"""Checks of what the service is configured to do: settings, address, cache folder, bundles."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from app.commands.diagnosis.report import Check
+from app.errors import ServiceError, SettingsError
+from app.models.bundles import BundleFiles
+from app.settings import AUTO, ENV_PREFIX, Settings, load_settings
+from model.errors import DeviceError, ModelError
+
+_HIDDEN = "(hidden)"
+_OTHER_FOLDER = f"Set {ENV_PREFIX}CACHE_DIR to a folder that can be written."
+_OTHER_DEVICE = f"Set {ENV_PREFIX}DEVICE=auto, or serve a bundle that runs on the device."
+_OTHER_BUNDLE = (
+    f"Set {ENV_PREFIX}MODEL or {ENV_PREFIX}MODELS to bundles that are there, or unset it: auto ships with Verso."
+)
+
+
+@dataclass(frozen=True)
+class ConfiguredBundle:
+    """A bundle the service will load.
+
+    Args:
+        name: Of its model.
+        path: The file.
+        built: Whether the file is there; that of the translator that ships is built on first use.
+        precision: What its weights are kept in.
+        architecture: From its manifest; None where it is still to be built.
+        directions: What it translates, in words.
+    """
+
+    name: str
+    path: Path
+    built: bool
+    precision: str
+    architecture: dict[str, Any] | None
+    directions: str
+
+
+def check_settings(environ: Mapping[str, str]) -> tuple[Settings | None, Check]:
+    """The settings, or None if they are not valid, and which of them are set.
+
+    Args:
+        environ: The environment.
+    """
+    names = sorted(name for name, value in environ.items() if name.startswith(ENV_PREFIX) and value)
+    try:
+        settings = load_settings(environ)
+    except SettingsError as error:
+        # Values are not repeated: a misspelled name may hold a secret.
+        advice = "Correct or unset it; 'verso serve --help' lists every setting."
+        return None, Check("settings", "problem", str(error), advice, {"set": dict.fromkeys(names, _HIDDEN)})
+    shown = {}
+    for name in names:
+        value = getattr(settings, name.removeprefix(ENV_PREFIX).lower())
+        shown[name] = _HIDDEN if isinstance(value, SecretStr) else environ[name]
+    text = "\n".join(f"{name}={value}" for name, value in shown.items())
+    return settings, Check("settings", "ok", text or f"no {ENV_PREFIX}* is set: all defaults", details={"set": shown})
+
+
+def check_address(settings: Settings) -> Check:
+    """Whether the service could listen where it is to.
+
+    Args:
+        settings: Name host and port.
+    """
+    address = f"{settings.host}, port {settings.port}"
+    details = {"host": settings.host, "port": settings.port}
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        advice = f"Set {ENV_PREFIX}HOST to an address of this machine, or to 0.0.0.0 for all of them."
+        return Check("address", "problem", f"{address}: {error.strerror}", advice, details)
+    with socket.socket(family, kind, protocol) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(where)
+            listener.listen()
+        except OSError as error:
+            # Possibly by the service itself, which then serves: no problem.
+            advice = f"If it is not this service that listens there, set {ENV_PREFIX}PORT or {ENV_PREFIX}HOST."
+            return Check("address", "warning", f"{address}: {error.strerror}", advice, details)
+    return Check("address", "ok", f"{address}, which is free", details=details)
+
+
+def check_cache(settings: Settings) -> Check:
+    """Whether the bundle of the translator that ships can be kept, where one is to be built.
+
+    Args:
+        settings: Name the folder and the bundles.
+    """
+    from model.artifacts.pretrained import default_cache_dir
+
+    try:
+        folder = settings.cache_dir or default_cache_dir()
+    except RuntimeError as error:  # a user without a home folder
+        return Check("cache", "warning", str(error), _OTHER_FOLDER)
+    kept = sorted(folder.glob("*.pt")) if folder.is_dir() else []
+    there = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    writable = there.is_dir() and os.access(there, os.W_OK)
+    details = {"folder": str(folder), "writable": writable, "bundles": [path.name for path in kept]}
+    size = sum(path.stat().st_size for path in kept) / 1e6
+    text = f"{folder}: {len(kept)} bundle(s) kept, {size:.0f} MB" if kept else f"{folder}: no bundle kept yet"
+    if writable:
+        return Check("cache", "ok", text, details=details)
+    return Check("cache", "warning", f"{text}; it cannot be written", _OTHER_FOLDER, details)
+
+
+def check_bundles(settings: Settings, cache_is_writable: bool) -> tuple[list[ConfiguredBundle], Check]:
+    """The bundles that will be served, as far as their manifests tell. Nothing is loaded.
+
+    Args:
+        settings: Name them.
+        cache_is_writable: Whether one that is still to be built can be kept.
+    """
+    files = BundleFiles(settings)
+    try:
+        bundles = [_configured(settings, name) for name in files.configured()]
+        if all(bundle.built for bundle in bundles):
+            files.check([bundle.path for bundle in bundles])
+    except DeviceError as error:
+        return [], Check("model", "problem", str(error), _OTHER_DEVICE)
+    except (SettingsError, ModelError, RuntimeError) as error:  # RuntimeError: a user without a home folder
+        return [], Check("model", "problem", str(error), _OTHER_BUNDLE)
+    lines = [
+        f"{bundle.name} ({bundle.directions}; {bundle.precision}): {bundle.path}"
+        + ("" if bundle.built else ", which the first start builds")
+        for bundle in bundles
+    ]
+    details = {
+        bundle.name: {"path": str(bundle.path), "built": bundle.built, "precision": bundle.precision}
+        for bundle in bundles
+    }
+    if not cache_is_writable and not all(bundle.built for bundle in bundles):
+        return bundles, Check("model", "problem", "\n".join(lines), _OTHER_FOLDER, details)
+    return bundles, Check("model", "ok", "\n".join(lines), details=details)
+
+
+def _configured(settings: Settings, name: str) -> ConfiguredBundle:
+    """What is known of one bundle.
+
+    Raises:
+        ModelError: It is missing, damaged, foreign, or cannot run on the device.
+    """
+    from model.artifacts.bundle import check_device, read_manifest, resolve_device
+    from model.artifacts.pretrained import PRETRAINED, preferred_precision, pretrained_path
+
+    device = resolve_device(settings.device)
+    if name != AUTO:
+        path = Path(name)
+    elif settings.auto_bundle is not None:
+        path = settings.auto_bundle
+    else:
+        path = pretrained_path(device, settings.cache_dir)
+        if not path.is_file():
+            precision = preferred_precision(device)
+            check_device(device, precision)
+            return ConfiguredBundle(PRETRAINED.stem, path, False, precision, None, "the translator that ships")
+    manifest = read_manifest(path)
+    check_device(device, manifest.precision)
+    return ConfiguredBundle(
+        manifest.name, path, True, manifest.precision, manifest.architecture, manifest.directions.describe()
+    )
+
+
+def check_loading(settings: Settings) -> Check:
+    """Whether every bundle loads, as a start would load it.
+
+    Args:
+        settings: Name them.
+    """
+    began = time.monotonic()
+    try:
+        translators = BundleFiles(settings).load_configured()
+    except (ServiceError, ModelError) as error:
+        return Check("loading", "problem", str(error), "Restore the bundle from a copy, or export it again.")
+    names = [translator.manifest.name for translator in translators]
+    seconds = time.monotonic() - began
+    return Check("loading", "ok", f"{', '.join(names)}: loaded in {seconds:.1f} s", details={"seconds": seconds})

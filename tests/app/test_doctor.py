@@ -1,0 +1,372 @@
+"""``verso doctor``: what it finds in environments that are made up, and what it advises."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from app.commands.diagnosis import decoder, machine, service
+from app.commands.diagnosis.decoder import NativeDecoder, predict_backend
+from app.commands.diagnosis.report import Check, as_json, as_text, can_serve, guarded
+from app.commands.main import main
+from app.settings import Settings
+from model.artifacts.bundle import read_manifest
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 120.0
+TOKEN = "a-secret-of-many-letters"
+FOUND = NativeDecoder(Path("/lib/decoder.so"))
+NO_COMPILER = NativeDecoder(reason="no C++ compiler is there", advice="Install g++.")
+OTHER_PROCESSOR = NativeDecoder(reason="the processor has no AVX-512")
+
+
+def doctor(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process with a clean environment."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
+    code = "import sys; from app.commands.main import main; sys.exit(main(['doctor', *sys.argv[1:]]))"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=cwd,
+        env={**clean, "COLUMNS": "200", "VERSO_PORT": "0", "VERSO_DEVICE": "cpu", **environment},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def doctor_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str, **settings: str
+) -> tuple[int, str]:
+    """The command in this process, with these settings alone; its exit code and what it printed."""
+    for name in [name for name in os.environ if name.startswith("VERSO_")]:
+        monkeypatch.delenv(name)
+    for name, value in {"PORT": "0", **settings}.items():
+        monkeypatch.setenv(f"VERSO_{name}", value)
+    return main(["doctor", *arguments]), capsys.readouterr().out
+
+
+def by_name(report: str) -> dict[str, dict[str, Any]]:
+    return {check["name"]: check for check in json.loads(report)["checks"]}
+
+
+def test_a_machine_that_can_serve_is_told_so_with_exit_code_0(toy_bundle: Path, tmp_path: Path) -> None:
+    run = doctor("--load", VERSO_MODEL=str(toy_bundle), VERSO_ADMIN_TOKEN=TOKEN, VERSO_NATIVE="off")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.rstrip().endswith("Verso can serve.")
+    assert TOKEN not in run.stdout + run.stderr
+    columns = {line.split()[1]: line.split()[0] for line in run.stdout.splitlines() if line[:1].isalpha()}
+    for name in ("python", "torch", "processor", "threads", "memory", "gpu", "compiler", "decoder", "settings"):
+        assert name in columns
+    for name in ("address", "cache", "model", "back-end", "loading"):
+        assert columns[name] in ("ok", "warning"), run.stdout
+    assert str(toy_bundle) in run.stdout
+    assert "eager (torch), as VERSO_NATIVE is off" in run.stdout
+
+
+def test_json_has_every_check_with_values_for_programs(
+    toy_bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"MODEL": str(toy_bundle), "ADMIN_TOKEN": TOKEN, "NATIVE": "off", "THREADS": "1", "DEVICE": "cpu"}
+    code, printed = doctor_here(monkeypatch, capsys, "--json", **settings)
+    assert (code, json.loads(printed)["can_serve"]) == (0, True)
+    assert TOKEN not in printed
+    checks = by_name(printed)
+    assert checks["torch"]["details"]["version"] == torch.__version__
+    assert checks["threads"]["details"]["used"] == 1
+    assert checks["settings"]["details"]["set"]["VERSO_ADMIN_TOKEN"] == "(hidden)"
+    assert checks["settings"]["details"]["set"]["VERSO_THREADS"] == "1"
+    name = read_manifest(toy_bundle).name
+    assert checks["model"]["details"][name] == {"path": str(toy_bundle), "built": True, "precision": "float32"}
+    assert checks["back-end"]["details"][name]["name"] == "eager"
+    assert "loading" not in checks
+
+
+def test_without_compiler_and_library_it_serves_by_torch_and_says_what_to_install(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "app", tmp_path / "app")
+    shutil.copytree(ROOT / "model", tmp_path / "model", ignore=shutil.ignore_patterns("*.so", "pretrained"))
+    (tmp_path / "model" / "pretrained").symlink_to(ROOT / "model" / "pretrained")
+    cache = tmp_path / "cache"
+    run = doctor("--json", cwd=tmp_path, PATH="", XDG_CACHE_HOME=str(cache), PYTHONPATH="")
+    checks = by_name(run.stdout)
+    assert run.returncode == 0, run.stdout
+    assert checks["compiler"]["details"]["path"] is None
+    assert checks["decoder"]["details"]["path"] is None
+    (backend,) = checks["back-end"]["details"].values()
+    assert backend["name"] == "eager"
+    assert backend["reason"] == checks["decoder"]["details"]["reason"]
+    if "compiler" in backend["reason"]:  # else this processor could not run it anyway
+        assert checks["decoder"]["state"] == checks["back-end"]["state"] == "warning"
+        assert "apt-get install g++" in checks["decoder"]["advice"]
+    # The translator that ships is not built yet, and nothing built it.
+    (model,) = checks["model"]["details"].values()
+    assert not model["built"]
+    assert Path(model["path"]).parent == cache / "verso"
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "named"),
+    [
+        ("VERSO_TOKN", TOKEN, "There is no setting VERSO_TOKN"),
+        ("VERSO_ADMIN_TOKEN", "short", "VERSO_ADMIN_TOKEN"),
+        ("VERSO_PORT", "eighty", "VERSO_PORT is 'eighty'"),
+    ],
+)
+def test_a_wrong_setting_is_a_problem_and_no_secret_is_shown(setting: str, value: str, named: str) -> None:
+    settings, check = service.check_settings({setting: value, "VERSO_ADMIN_TOKEN_2": TOKEN, "PATH": "/bin"})
+    assert settings is None
+    assert check.state == "problem"
+    settings, check = service.check_settings({setting: value})
+    assert named in check.text
+    assert TOKEN not in repr(check)
+    assert "short" not in repr(check).replace("VERSO_SHORTLIST", "")
+    assert check.details["set"] == {setting: "(hidden)"}
+
+
+def test_an_unknown_setting_ends_with_exit_code_1_and_the_machine_is_shown_all_the_same() -> None:
+    run = doctor(VERSO_MODLE="x.pt")
+    assert run.returncode == 1
+    assert "There is no setting VERSO_MODLE. Did you mean VERSO_MODEL?" in run.stdout
+    assert "Verso cannot serve. Solve first: settings." in run.stdout
+    assert "processor" in run.stdout
+    assert run.stderr == ""
+
+
+def test_a_model_that_is_not_there_ends_with_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, printed = doctor_here(monkeypatch, capsys, "--json", "--load", MODEL=str(tmp_path / "gone.pt"))
+    assert code == 1
+    checks = by_name(printed)
+    assert checks["model"]["state"] == "problem"
+    assert str(tmp_path / "gone.pt") in checks["model"]["text"]
+    assert "VERSO_MODEL" in checks["model"]["advice"]
+    assert "loading" not in checks
+
+
+def test_bundles_that_cannot_be_served_together_are_a_problem(toy_bundle: Path, tmp_path: Path) -> None:
+    for name in ("a.pt", "b.pt"):
+        shutil.copy(toy_bundle, tmp_path / name)
+    bundles, check = service.check_bundles(Settings(models=str(tmp_path), device="cpu"), True)
+    assert (bundles, check.state) == ([], "problem")
+    assert "two bundles called" in check.text
+    (tmp_path / "b.pt").unlink()
+    bundles, check = service.check_bundles(Settings(models=str(tmp_path), device="cpu"), True)
+    assert ([bundle.path for bundle in bundles], check.state) == ([tmp_path / "a.pt"], "ok")
+
+
+def test_a_damaged_bundle_is_found_by_loading_it(toy_bundle: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.pt"
+    content = bytearray(toy_bundle.read_bytes())
+    place = len(content) // 2
+    content[place : place + 64] = bytes(64)
+    damaged.write_bytes(content)
+    check = service.check_loading(Settings(model=str(damaged), device="cpu"))
+    assert check.state == "problem"
+    assert "damaged" in check.text
+    check = service.check_loading(Settings(model=str(toy_bundle), device="cpu", native="off"))
+    assert check.state == "ok"
+
+
+def test_a_translator_that_is_still_to_be_built_needs_a_folder_that_can_be_written(tmp_path: Path) -> None:
+    settings = Settings(device="cpu", cache_dir=tmp_path / "cache")
+    (bundle,), check = service.check_bundles(settings, True)
+    assert not bundle.built
+    assert check.state == "ok"
+    assert "first start builds" in check.text
+    _, check = service.check_bundles(settings, False)
+    assert check.state == "problem"
+    assert "VERSO_CACHE_DIR" in (check.advice or "")
+
+
+def test_a_cache_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    check = service.check_cache(Settings(cache_dir=tmp_path / "file" / "cache"))
+    assert check.state == "warning"
+    assert check.details["writable"] is False
+    assert "VERSO_CACHE_DIR" in (check.advice or "")
+    (tmp_path / "x.pt").write_bytes(bytes(10))
+    check = service.check_cache(Settings(cache_dir=tmp_path))
+    assert (check.state, check.details["bundles"]) == ("ok", ["x.pt"])
+
+
+def test_a_port_that_is_taken_is_a_warning_as_it_may_be_the_service_itself() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        check = service.check_address(Settings(port=port))
+        assert check.state == "warning"
+        assert str(port) in check.text
+    assert service.check_address(Settings(port=0)).state == "ok"
+    assert service.check_address(Settings(host="no.such.host.invalid")).state == "problem"
+
+
+def test_a_gpu_that_is_asked_for_and_not_there_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    check = machine.check_gpu("cuda")
+    assert check.state == "problem"
+    assert "VERSO_DEVICE" in check.text
+
+
+@pytest.mark.parametrize(
+    ("cuda", "driver", "state", "advice"),
+    [
+        (None, [], "ok", None),
+        ("13.0", [], "warning", "TORCH=cpu"),
+        (None, ["NVIDIA H200"], "warning", "TORCH=cuda"),
+        ("13.0", ["NVIDIA H200"], "warning", "driver"),
+    ],
+)
+def test_the_build_of_torch_is_compared_with_the_gpus(
+    monkeypatch: pytest.MonkeyPatch, cuda: str | None, driver: list[str], state: str, advice: str | None
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(machine, "_driver_gpus", lambda: driver)
+    check = machine.check_gpu("auto")
+    assert check.state == state
+    assert (advice is None) == (check.advice is None)
+    assert (advice or "") in (check.advice or "")
+    assert all(name in check.text for name in driver)
+
+
+def test_gpus_are_named_with_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(machine, "_gpu", lambda index: {"name": f"GPU {index}", "bytes": 80 * 10**9})
+    assert machine.check_gpu("auto").text == "GPU 0, 80.0 GB"
+    assert "not used" in machine.check_gpu("cpu").text
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "has", "lacks"),
+    [
+        (
+            "model name : X\nflags : avx2 fma avx512f avx512bw avx512dq avx512vl avx512_vnni amx_tile amx_bf16\n",
+            {"AVX2", "AVX-512", "AVX-512 VNNI", "AMX bf16"},
+            {"AMX int8", "AVX-512 bf16", "AVX VNNI"},
+        ),
+        ("Features : fp asimd asimddp bf16\n", {"NEON", "dot product", "bf16"}, {"int8 matrices"}),
+    ],
+)
+def test_features_of_the_processor_are_read_from_its_flags(
+    tmp_path: Path, cpuinfo: str, has: set[str], lacks: set[str]
+) -> None:
+    (tmp_path / "cpuinfo").write_text(cpuinfo)
+    features = machine.check_processor(tmp_path / "cpuinfo").details["features"]
+    assert {name for name, there in features.items() if there} == has
+    assert {name for name, there in features.items() if not there} == lacks
+
+
+def test_a_system_that_tells_no_features_is_no_problem(tmp_path: Path) -> None:
+    assert machine.check_processor(tmp_path / "missing").state == "ok"
+
+
+def test_more_threads_than_there_are_is_a_warning() -> None:
+    assert machine.check_threads(None).state == "ok"
+    check = machine.check_threads(1024)
+    assert check.state == "warning"
+    assert "VERSO_THREADS is 1024" in (check.advice or "")
+
+
+def test_little_memory_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "available" in machine.check_memory().text
+    monkeypatch.setattr(machine, "available_bytes", lambda device, proc: 100_000_000)
+    check = machine.check_memory()
+    assert check.state == "warning"
+    assert check.text.startswith("100 MB available")
+
+
+def test_torch_that_cannot_be_imported_is_a_problem_and_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from app.commands import doctor as command
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    checks = command.diagnose({})
+    (problem,) = (check for check in checks if check.state == "problem")
+    assert problem.name == "torch"
+    assert "install" in (problem.advice or "").lower()
+
+
+def test_another_release_of_torch_than_the_pinned_one_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_pinned_torch", lambda: "1.0.0")
+    check = machine.check_torch()
+    assert check.state == "warning"
+    assert "torch 1.0.0" in (check.advice or "")
+
+
+@pytest.mark.parametrize(
+    ("precision", "device", "native", "enabled", "name"),
+    [
+        ("int8", "cpu", FOUND, True, "native"),
+        ("float32", "cpu", FOUND, True, "native"),
+        ("bfloat16", "cpu", FOUND, True, "eager"),
+        ("int8", "cpu", FOUND, False, "eager"),
+        ("int8", "cpu", NO_COMPILER, True, "eager"),
+        ("int8", "cpu", OTHER_PROCESSOR, True, "eager"),
+        ("float16", "cuda:1", FOUND, True, "slots"),
+    ],
+)
+def test_the_back_end_and_its_reason(
+    precision: str, device: str, native: NativeDecoder, enabled: bool, name: str
+) -> None:
+    backend = predict_backend(precision, None, device, native, enabled)
+    assert backend.name == name
+    assert backend.reason
+    if native.path is None:
+        assert (backend.reason, backend.advice) == (native.reason, native.advice)
+
+
+def test_the_back_end_is_predicted_as_the_translator_chooses_it(toy_bundle: Path) -> None:
+    from model.translator import Translator
+
+    settings = Settings(model=str(toy_bundle), device="cpu")
+    (bundle,), _ = service.check_bundles(settings, True)
+    for enabled in (True, False):
+        backend = predict_backend(
+            bundle.precision, bundle.architecture, "cpu", decoder.native_decoder(), enabled=enabled
+        )
+        cohort = type(Translator.load(toy_bundle, native=enabled).cohort(1)).__name__
+        assert cohort == {"native": "NativeCohort", "eager": "TorchCohort"}[backend.name]
+
+
+def test_a_decoder_that_is_missing_is_a_warning_only_if_something_can_be_done() -> None:
+    assert decoder.check_native(FOUND, True).state == "ok"
+    assert decoder.check_native(NO_COMPILER, True).state == "warning"
+    assert decoder.check_native(NO_COMPILER, False).state == "ok"
+    assert decoder.check_native(OTHER_PROCESSOR, True).state == "ok"
+
+
+def test_the_report_is_in_columns_with_advice_below() -> None:
+    checks = [
+        Check("python", "ok", "3.11"),
+        Check("gpu", "warning", "none, " + "and so on " * 12, "Install one."),
+        Check("model", "problem", "first\nsecond"),
+    ]
+    text = as_text(checks, 80)
+    lines = text.splitlines()
+    assert lines[0] == "ok       python  3.11"
+    assert max(map(len, lines)) <= 80
+    assert [line for line in lines if "->" in line] == ["                 -> Install one."]
+    assert lines[-2:] == ["problem  model   first", "                 second"]
+    assert not can_serve(checks)
+    assert can_serve(checks[:2])
+    assert json.loads(as_json(checks, "1.0"))["can_serve"] is False
+
+
+def test_a_check_that_fails_itself_does_not_stop_the_others() -> None:
+    def broken() -> Check:
+        raise ZeroDivisionError("by nought")
+
+    check = guarded("broken", broken)
+    assert (check.name, check.state) == ("broken", "warning")
+    assert "by nought" in check.text
