@@ -1,4 +1,4 @@
-"""The command ``attention``: look at what a translation looked at."""
+"""The command ``attention``: draw the attention behind one sentence."""
 
 from __future__ import annotations
 

@@ -20,7 +20,12 @@ from model.commands.models import (
     say,
     with_progress,
 )
+from model.decoding.options import DecodingOptions
 from model.errors import DataError
+from model.translator import Translator
+
+Lines = list[tuple[str, str]]
+"""Sentences and their translations."""
 
 EPILOG = """\
 example:
@@ -65,64 +70,89 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Translate the test sets and print their scores."""
-    from model.scores import score
-    from model.training.corpus import read_parallel, unseen
+    from model.training.corpus import read_parallel
 
     options = decoding_options(arguments)
     translator = load_translator(arguments)
     pairs = chosen_pairs(arguments.pair, translator.manifest.directions)
-    with_shortlist = ", shortlist" if arguments.shortlist else ""
     known = {pair: read_parallel(arguments.unseen, pair) for pair in pairs} if arguments.unseen else {}
     results: dict[str, dict[str, Any]] = {}
     for base in arguments.test:
-        for source, target in pairs:
-            pair = f"{source}-{target}"
-            lines = all_lines = read_parallel(base, (source, target))
-            if known:
-                lines = unseen(all_lines, known[source, target])
-                say(f"{len(all_lines) - len(lines)} of {len(all_lines)} pairs have a side in {arguments.unseen.name}")
-                if not lines:
-                    raise DataError(f"Nothing of {base} is left without {arguments.unseen}.")
-            left_out = len(all_lines) - len(lines)
-            lines = lines[: arguments.limit]
-            began = time.monotonic()
-            translations = translator.translate(
-                [line[0] for line in lines],
-                options,
-                source,
-                target,
-                progress=lambda items, total, label=f"{base.name} {pair}": with_progress(  # type: ignore[misc]
-                    items, label, total
-                ),
-            )
-            elapsed = time.monotonic() - began
-            texts = [translation.text for translation in translations]
-            references = [line[1] for line in lines]
-            found = score(texts, references)
-            results.setdefault(base.name, {})[pair] = {
-                **asdict(found),
-                "decoding": options.decoding,
-                "beam_size": options.width,
-                "precision": translator.manifest.precision,
-                "shortlist": arguments.shortlist,
-                "left_out": left_out,
-                "seconds": round(elapsed, 1),
-            }
-            print(
-                f"{base.name} {pair}: BLEU {found.bleu:.1f}, chrF {found.chrf:.1f} "
-                f"({found.num_sentences} sentences, {options.decoding} {options.width}, "
-                f"{translator.manifest.precision}{with_shortlist}, {len(lines) / elapsed:.1f} sentences/s)\n"
-                f"  BLEU|{found.bleu_signature}\n  chrF2|{found.chrf_signature}",
-                flush=True,
-            )
-            if arguments.lowercase:
-                lowered = score(texts, references, lowercase=True)
-                results[base.name][pair]["lowercase"] = asdict(lowered)
-                print(f"  lower-cased: BLEU {lowered.bleu:.2f}, BLEU|{lowered.bleu_signature}", flush=True)
-            if arguments.save:
-                arguments.save.mkdir(parents=True, exist_ok=True)
-                saved = arguments.save / f"{base.name}.{pair}.{target}"
-                saved.write_text("".join(text + "\n" for text in texts), encoding="utf-8")
+        for pair in pairs:
+            lines, left_out = _test_lines(arguments, base, pair, known.get(pair))
+            scores = _evaluate_pair(arguments, translator, options, base, pair, lines, left_out)
+            results.setdefault(base.name, {})["-".join(pair)] = scores
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def _test_lines(
+    arguments: argparse.Namespace, base: Path, pair: tuple[str, str], known: Lines | None
+) -> tuple[Lines, int]:
+    """The sentence pairs of a test set, and how many were left out because a side of them is known.
+
+    Raises:
+        DataError: The files cannot be read, or every pair is known.
+    """
+    from model.training.corpus import read_parallel, unseen
+
+    lines = all_lines = read_parallel(base, pair)
+    if known is not None:
+        lines = unseen(all_lines, known)
+        say(f"{len(all_lines) - len(lines)} of {len(all_lines)} pairs have a side in {arguments.unseen.name}")
+        if not lines:
+            raise DataError(f"Nothing of {base} is left without {arguments.unseen}.")
+    return lines[: arguments.limit], len(all_lines) - len(lines)
+
+
+def _evaluate_pair(
+    arguments: argparse.Namespace,
+    translator: Translator,
+    options: DecodingOptions,
+    base: Path,
+    pair: tuple[str, str],
+    lines: Lines,
+    left_out: int,
+) -> dict[str, Any]:
+    """Translate one test set in one direction; print its scores, and return them."""
+    from model.scores import score
+
+    name = "-".join(pair)
+    began = time.monotonic()
+    translations = translator.translate(
+        [source for source, _ in lines],
+        options,
+        *pair,
+        progress=lambda items, total: with_progress(items, f"{base.name} {name}", total),
+    )
+    elapsed = time.monotonic() - began
+    texts = [translation.text for translation in translations]
+    references = [target for _, target in lines]
+    found = score(texts, references)
+    results = {
+        **asdict(found),
+        "decoding": options.decoding,
+        "beam_size": options.width,
+        "precision": translator.manifest.precision,
+        "shortlist": arguments.shortlist,
+        "left_out": left_out,
+        "seconds": round(elapsed, 1),
+    }
+    with_shortlist = ", shortlist" if arguments.shortlist else ""
+    print(
+        f"{base.name} {name}: BLEU {found.bleu:.1f}, chrF {found.chrf:.1f} "
+        f"({found.num_sentences} sentences, {options.decoding} {options.width}, "
+        f"{translator.manifest.precision}{with_shortlist}, {len(lines) / elapsed:.1f} sentences/s)\n"
+        f"  BLEU|{found.bleu_signature}\n  chrF2|{found.chrf_signature}",
+        flush=True,
+    )
+    if arguments.lowercase:
+        lowered = score(texts, references, lowercase=True)
+        results["lowercase"] = asdict(lowered)
+        print(f"  lower-cased: BLEU {lowered.bleu:.2f}, BLEU|{lowered.bleu_signature}", flush=True)
+    if arguments.save:
+        arguments.save.mkdir(parents=True, exist_ok=True)
+        saved = arguments.save / f"{base.name}.{name}.{pair[1]}"
+        saved.write_text("".join(text + "\n" for text in texts), encoding="utf-8")
+    return results

@@ -1,4 +1,4 @@
-"""The command ``import``: somebody else's checkpoint to a bundle."""
+"""The command ``import``: a Hugging Face checkpoint to a bundle."""
 
 from __future__ import annotations
 

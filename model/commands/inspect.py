@@ -1,4 +1,4 @@
-"""The command ``inspect``: what a bundle or checkpoint says about itself, and how large its parts are."""
+"""The command ``inspect``: the metadata of a bundle or checkpoint, and the sizes of its parts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _inspected(path: Path) -> dict[str, Any]:
 
 
 def _parameters(config: Any) -> dict[str, int]:
-    """Parameters of each part; of tied ones each number counts once, where it is first used."""
+    """Parameters of each part; a tied parameter is counted once, in the part that uses it first."""
     from model.network.transformer import Transformer
 
     with torch.device("meta"):
@@ -68,7 +68,7 @@ def _parameters(config: Any) -> dict[str, int]:
 
 
 def _sizes(path: Path) -> dict[str, int]:
-    """Bytes of the file and of what is in it."""
+    """Bytes of the file and of its parts."""
     sizes = {"file": path.stat().st_size, "weights": 0, "vocabulary": 0, "other": 0}
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
@@ -79,12 +79,12 @@ def _sizes(path: Path) -> dict[str, int]:
     return sizes
 
 
-def _shortlist(facts: dict[str, Any]) -> str:
-    if not facts:
+def _shortlist(metadata: dict[str, Any]) -> str:
+    if not metadata:
         return "none ('python -m model shortlist' makes one)"
     return (
-        f"{facts['per_token']} translations of each token and {facts['always']} tokens always; "
-        f"{facts['candidates']:.0f} candidates for a sentence on average"
+        f"{metadata['per_token']} translations of each token and {metadata['always']} tokens always; "
+        f"{metadata['candidates']:.0f} candidates for a sentence on average"
     )
 
 

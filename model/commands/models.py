@@ -1,4 +1,4 @@
-"""Arguments several commands share: which model, on what, decoded how."""
+"""Arguments that several commands share: the model, the device, decoding options."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from model.translator import Translator
 
 
 def say(line: str) -> None:
-    """News for people; standard output belongs to results."""
+    """Print a message for people, on standard error; standard output is for results."""
     print(line, file=sys.stderr, flush=True)
 
 
 def with_progress(items: Iterable[Any], label: str, total: int, unit: str = "sentences") -> Iterable[Any]:
     """A progress bar on standard error."""
-    # None: no bar where standard error is no terminal, but a build log.
+    # None: no bar if standard error is not a terminal.
     return tqdm(items, desc=label, total=total, unit=f" {unit}", dynamic_ncols=True, disable=None)
 
 
 def output_file(text: str) -> Path:
-    """A file to be written, as an argument: that its folder is missing is said before the work, not after it."""
+    """A file to write, as an argument; a missing folder is reported before the work, not after it."""
     path = Path(text)
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"there is no folder {str(path.parent)!r}")
@@ -62,7 +62,7 @@ def load_translator(arguments: argparse.Namespace) -> Translator:
     """The translator the arguments name; a checkpoint runs eagerly in float32.
 
     Raises:
-        ConfigError: A checkpoint is to use a shortlist, which only bundles have.
+        ConfigError: A shortlist is asked for, and the model is a checkpoint; only bundles have one.
     """
     from model.artifacts.checkpoint import load_checkpoint
     from model.artifacts.pretrained import build_pretrained
@@ -94,7 +94,7 @@ def add_pair_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_pair(text: str) -> tuple[str, str]:
-    """``en-de`` as its two codes; where codes hold hyphens themselves, ``en:zh-Hans``.
+    """The two codes of ``en-de``, or of ``en:zh-Hans`` if a code contains a hyphen.
 
     Raises:
         ConfigError: It is something else.

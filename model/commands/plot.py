@@ -1,4 +1,4 @@
-"""The command ``plot``: the pictures of the documentation, and those of your own runs."""
+"""The command ``plot``: draw learning curves, attention, positional encodings and masks."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_decoding_arguments(attention)
     attention.set_defaults(draw=_draw_attention)
 
-    positions = pictures.add_parser("positions", help="the vectors of the places, and how alike they are")
+    positions = pictures.add_parser("positions", help="positional encodings, and how similar positions are")
     layouts = [layout for layout in get_args(PositionTable) if layout != "learned"]
     positions.add_argument("--layout", choices=layouts, default="interleaved", help="default interleaved")
     positions.add_argument("--places", type=int, default=100, metavar="N", help="default 100")
     positions.add_argument("--d-model", type=int, default=128, metavar="C", help="columns; default 128")
     positions.set_defaults(draw=_draw_positions)
 
-    masks = pictures.add_parser("masks", help="who may look at whom")
+    masks = pictures.add_parser("masks", help="which positions may attend to which")
     masks.add_argument("--length", type=int, default=5, metavar="N", help="tokens of the sentence; default 5")
-    masks.add_argument("--padding", type=int, default=2, metavar="N", help="places of padding behind it; default 2")
+    masks.add_argument("--padding", type=int, default=2, metavar="N", help="padding after it; default 2")
     masks.set_defaults(draw=_draw_masks)
 
     for picture in (curve, attention, positions, masks):
@@ -82,7 +82,7 @@ def _draw_curves(arguments: argparse.Namespace) -> None:
 
 
 def _names_of(paths: list[Path]) -> list[str]:
-    """What tells curves from one another: the files' names, or their folders, or else both."""
+    """Distinct names for curves: those of the files, or else of their folders, or else the whole paths."""
     for names in ([path.stem for path in paths], [str(path.parent) for path in paths]):
         if len(set(names)) == len(names):
             return names

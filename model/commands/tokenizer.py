@@ -1,4 +1,4 @@
-"""The command ``tokenizer``: learn a vocabulary, or look at what one makes of a text."""
+"""The command ``tokenizer``: learn a vocabulary, or show the pieces of a text."""
 
 from __future__ import annotations
 
