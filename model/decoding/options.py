@@ -11,6 +11,8 @@ from model.errors import InvalidOptions
 Decoding = Literal["greedy", "beam"]
 FinishReason = Literal["stop", "length"]
 Scoring = Literal["hf", "ct2", "marian", "wu"]
+DEFAULT_SCORING: Scoring = "hf"
+"""The rule of models that name none."""
 
 MAX_BEAM_SIZE = 64
 """Widest beam the decoder takes; a service may set a lower bound of its own."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any, get_args
 
-from model.decoding.options import DecodingOptions, Scoring
-from model.decoding.scoring import ScoringRule
+from model.decoding.options import DEFAULT_SCORING, DecodingOptions, Scoring
+from model.decoding.scoring import RULES, ScoringRule
 from model.errors import ArtifactError
 
 
@@ -21,11 +21,11 @@ class DecodingPolicy:
         beam_size: The width its makers recommend; for information, callers choose theirs.
         forbidden: Tokens that are never generated; None leaves it to the tokenizer.
         renormalise: Whether forbidden tokens lend their share of the probability to the others.
-        force_end: Under hf's rule: whether a hypothesis that is cut gives up its last place to a closing token that
-            costs nothing (``forced_eos_token_id``). The other rules know no such thing.
+        force_end: Whether a hypothesis that is cut gives up its last position to a closing token that costs nothing
+            (``forced_eos_token_id``), under a rule that can do so (:attr:`model.decoding.scoring.RULES`).
     """
 
-    scoring: Scoring = "hf"
+    scoring: Scoring = DEFAULT_SCORING
     length_penalty: float = 1.0
     early_stopping: bool = False
     beam_size: int = 4
@@ -39,12 +39,10 @@ class DecodingPolicy:
 
     def rule(self, options: DecodingOptions) -> ScoringRule:
         """The rule for one sentence: what its caller chose, else the model's own."""
-        kind = options.scoring or self.scoring
-        return ScoringRule(
-            kind,
+        return RULES[options.scoring or self.scoring].rule(
             self.length_penalty if options.length_penalty is None else options.length_penalty,
-            self.early_stopping if options.early_stopping is None else options.early_stopping,
-            self.force_end and kind == "hf",
+            early_stopping=self.early_stopping if options.early_stopping is None else options.early_stopping,
+            force_end=self.force_end,
         )
 
     def to_dict(self) -> dict[str, Any]:

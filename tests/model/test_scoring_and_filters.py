@@ -8,17 +8,17 @@ import torch
 from model.decoding.eager.filters import TokenFilter, tokens_that_repeat
 from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
-from model.decoding.scoring import ScoringRule
+from model.decoding.scoring import RULES
 from model.decoding.sentence import Past, Sentence
 from tests.model.tiny import VOCABULARY, decode, random_sources, tiny_transformer
 
 
 def test_the_length_penalty_by_hand() -> None:
-    assert ScoringRule("hf", 0.0, False).score(-6.0, 3) == -6.0
-    assert ScoringRule("hf", 1.0, False).score(-6.0, 3) == -2.0
-    assert ScoringRule("marian", 0.5, False).score(-6.0, 4) == -3.0
-    assert ScoringRule("ct2", 1.0, False).score(-6.0, 3) == -2.0
-    assert ScoringRule("wu", 1.0, False).score(-6.0, 7) == -3.0, "(5 + 7) / 6 is 2"
+    assert RULES["hf"].rule(0.0).score(-6.0, 3) == -6.0
+    assert RULES["hf"].rule(1.0).score(-6.0, 3) == -2.0
+    assert RULES["marian"].rule(0.5).score(-6.0, 4) == -3.0
+    assert RULES["ct2"].rule(1.0).score(-6.0, 3) == -2.0
+    assert RULES["wu"].rule(1.0).score(-6.0, 7) == -3.0, "(5 + 7) / 6 is 2"
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ class BeamSearch:
 
         ends = best_tokens == self._end_id
         gone = ends
-        if any(sentence.rule.kind == "marian" for sentence in past.sentences):
-            # A beam that narrows looks no further than the rows it has left.
+        if any(sentence.rule.narrows for sentence in past.sentences):
+            # A beam that narrows considers no more candidates than it has rows left.
             rows_left = torch.tensor([self._rows_left(sentence) for sentence in past.sentences], device=best.device)
             best = best.masked_fill(torch.arange(best.size(1), device=best.device) >= rows_left.unsqueeze(1), -math.inf)
             gone = ends | best.isneginf()
@@ -109,7 +109,7 @@ class BeamSearch:
 
     def _rows_left(self, sentence: Sentence) -> int:
         """Rows a sentence still searches with."""
-        return self.width - len(sentence.pool) if sentence.rule.kind == "marian" else 2 * self.width
+        return self.width - len(sentence.pool) if sentence.rule.narrows else 2 * self.width
 
     def _add(self, sentence: Sentence, total: float, tokens: list[int], *, closed: bool, cut: bool) -> None:
         """Put a hypothesis into the sentence's pool."""
@@ -118,8 +118,7 @@ class BeamSearch:
         sentence.pool.append(Ended(score, tokens, "length" if cut else "stop"))
         # Stable: of equals the one that ended first stays.
         sentence.pool.sort(key=lambda hypothesis: -hypothesis.score)
-        if sentence.rule.kind in ("hf", "wu"):
-            del sentence.pool[self.width :]
+        del sentence.pool[self.width :]
 
     def _is_done(self, sentence: Sentence, leader: float, num_tokens: int) -> bool:
         """Whether nothing that still runs is worth running on.
@@ -132,13 +131,11 @@ class BeamSearch:
         if not math.isfinite(leader):
             return True
         rule, num_ended = sentence.rule, len(sentence.pool)
-        if rule.kind == "ct2" and rule.length_penalty == 0.0:
+        if rule.leader_must_end:
             return sentence.leader_ended and num_ended >= sentence.options.num_hypotheses
         if num_ended < self.width:
             return False
-        if rule.kind in ("ct2", "marian") or rule.early_stopping:
-            return True
-        return sentence.pool[-1].score >= rule.score(leader, num_tokens)
+        return rule.stops_when_full or sentence.pool[-1].score >= rule.score(leader, num_tokens)
 
     def _finish(self, sentence: Sentence) -> Finished:
         if not sentence.pool:

@@ -6,15 +6,15 @@ import array
 import ctypes
 import weakref
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import astuple
 
 import torch
 
 from model.decoding.cohort import Vocabulary
-from model.decoding.native.library import Request, check
+from model.decoding.native.library import Request, Rule, check
 from model.decoding.native.packed import NativeModel
 from model.decoding.options import Hypothesis
 from model.decoding.policy import DecodingPolicy
-from model.decoding.scoring import rule_number
 from model.decoding.search import NO_TOKEN
 from model.decoding.sentence import DecodingRequest, Finished, Sentence
 from model.errors import DecodingError
@@ -131,19 +131,16 @@ class NativeCohort:
 
     def _wish(self, request: DecodingRequest) -> Request:
         sentence = Sentence.of(request, self._policy, self._longest_target)
-        options, rule = sentence.options, sentence.rule
+        options = sentence.options
         return Request(
             sentence.key,
-            rule.length_penalty,
+            Rule(*astuple(sentence.rule)),
             sentence.num_source_tokens,
             sentence.num_forced,
             options.min_new_tokens,
             sentence.max_new_tokens,
             options.no_repeat_ngram_size,
             options.num_hypotheses,
-            rule_number(rule.kind),
-            rule.early_stopping,
-            rule.force_end,
             options.return_scores,
         )
 

@@ -38,21 +38,32 @@ class LinearSource(ctypes.Structure):
     )
 
 
+class Rule(ctypes.Structure):
+    """The properties of :class:`model.decoding.scoring.ScoringRule`, in the same order, as search.h takes them."""
+
+    _fields_ = (
+        ("length_penalty", ctypes.c_double),
+        ("length_offset", ctypes.c_double),
+        ("length_scale", ctypes.c_double),
+        ("narrows", ctypes.c_int32),
+        ("stops_when_full", ctypes.c_int32),
+        ("leader_must_end", ctypes.c_int32),
+        ("force_end", ctypes.c_int32),
+    )
+
+
 class Request(ctypes.Structure):
     """One sentence to decode, as search.h takes it."""
 
     _fields_ = (
         ("key", ctypes.c_int64),
-        ("length_penalty", ctypes.c_double),
+        ("rule", Rule),
         ("num_source", ctypes.c_int32),
         ("num_forced", ctypes.c_int32),
         ("min_new_tokens", ctypes.c_int32),
         ("max_new_tokens", ctypes.c_int32),
         ("no_repeat_ngram_size", ctypes.c_int32),
         ("num_hypotheses", ctypes.c_int32),
-        ("scoring", ctypes.c_int32),
-        ("early_stopping", ctypes.c_int32),
-        ("force_end", ctypes.c_int32),
         ("return_scores", ctypes.c_int32),
     )
 

@@ -113,15 +113,22 @@ class Reader {
   std::vector<Candidate> best_;
 };
 
-enum Scoring { HF = 0, CT2 = 1, MARIAN = 2, WU = 3 };
+// The properties of model/decoding/scoring.py: ScoringRule, in the same order. library.py has the same fields.
+struct ScoringRule {
+  double length_penalty, length_offset, length_scale;
+  int32_t narrows, stops_when_full, leader_must_end, force_end;
+
+  double score(double sum, int num_tokens) const {
+    return sum / std::pow((length_offset + num_tokens) / length_scale, length_penalty);
+  }
+};
 
 // One sentence as the caller hands it in; its tokens follow elsewhere. library.py has the same fields.
 struct Request {
   int64_t key;
-  double length_penalty;
+  ScoringRule rule;
   int32_t num_source, num_forced;  // tokens of the source; those forced behind the start token
-  int32_t min_new_tokens, max_new_tokens, no_repeat_ngram_size, num_hypotheses;
-  int32_t scoring, early_stopping, force_end, return_scores;
+  int32_t min_new_tokens, max_new_tokens, no_repeat_ngram_size, num_hypotheses, return_scores;
 };
 
 struct Hypothesis {
@@ -156,10 +163,6 @@ struct Sentence {
     std::vector<int32_t> out;
     for (size_t i = prefix.size(); i < row.pages.size(); i++) out.push_back(row.pages[i]->token);
     return out;
-  }
-  double score(double sum, int num_tokens) const {
-    double length = wish.scoring == WU ? (5.0 + num_tokens) / 6.0 : num_tokens;
-    return sum / std::pow(length, wish.length_penalty);
   }
 };
 
@@ -218,7 +221,7 @@ struct Search {
       return;
     }
     best.token = token(s, best.token);
-    bool last = s.at_last_place(), forced = last && s.wish.force_end;
+    bool last = s.at_last_place(), forced = last && s.wish.rule.force_end;
     if (s.wish.return_scores && !forced) row.sum += best.value - reader.total();
     row.token = best.token;
     if (!last && best.token != end) return;
@@ -226,12 +229,12 @@ struct Search {
     std::vector<int32_t> tokens = s.tokens(row);
     if (cut && !forced) tokens.push_back(best.token);
     int num_tokens = (int)tokens.size() + (forced || !cut) + s.wish.num_forced;
-    s.pool.push_back({s.score(row.sum, num_tokens), std::move(tokens), cut});
+    s.pool.push_back({s.wish.rule.score(row.sum, num_tokens), std::move(tokens), cut});
     s.done = true;
   }
 
   void choose_beam(Sentence& s, const Reader* readers, Handful& pages) const {
-    bool over = s.at_last_place(), only_end = over && s.wish.force_end;
+    bool over = s.at_last_place(), only_end = over && s.wish.rule.force_end;
     std::vector<Candidate> candidates;
     for (size_t r = 0; r < s.rows.size(); r++) {
       if (readers[r].broken()) {
@@ -249,8 +252,8 @@ struct Search {
     }
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.value > b.value; });
-    // A Marian beam that narrows looks no further than the rows it has left.
-    size_t most = s.wish.scoring == MARIAN ? width - s.pool.size() : 2 * (size_t)width;
+    // A beam that narrows considers no more candidates than it has rows left.
+    size_t most = s.wish.rule.narrows ? width - s.pool.size() : 2 * (size_t)width;
     if (candidates.size() > most) candidates.resize(most);
 
     int num_tokens = s.num_generated() + 1;
@@ -261,8 +264,8 @@ struct Search {
       s.leader_ended |= rank == 0;
       std::vector<int32_t> tokens = s.tokens(s.rows[c.row]);
       if (!closed) tokens.push_back(c.token);
-      bool cut = over && (!closed || s.wish.force_end);
-      add_to_pool(s, {s.score(c.value, (int)tokens.size() + closed + s.wish.num_forced), std::move(tokens), cut});
+      bool cut = over && (!closed || s.wish.rule.force_end);
+      add_to_pool(s, {s.wish.rule.score(c.value, (int)tokens.size() + closed + s.wish.num_forced), std::move(tokens), cut});
     }
     std::vector<Candidate> going;
     for (const Candidate& c : candidates)
@@ -276,17 +279,15 @@ struct Search {
     auto place = std::upper_bound(s.pool.begin(), s.pool.end(), hypothesis.score,
                                   [](double x, const Hypothesis& other) { return x > other.score; });
     s.pool.insert(place, std::move(hypothesis));
-    if ((s.wish.scoring == HF || s.wish.scoring == WU) && s.pool.size() > (size_t)width) s.pool.pop_back();
+    if (s.pool.size() > (size_t)width) s.pool.pop_back();
   }
 
   // Whether nothing that still runs is worth running on; leader: log-probability of the best of it.
   bool enough(const Sentence& s, double leader, int num_tokens) const {
     int num_ended = (int)s.pool.size();
-    if (s.wish.scoring == CT2 && s.wish.length_penalty == 0.0)
-      return s.leader_ended && num_ended >= s.wish.num_hypotheses;
+    if (s.wish.rule.leader_must_end) return s.leader_ended && num_ended >= s.wish.num_hypotheses;
     if (num_ended < width) return false;
-    if (s.wish.scoring == CT2 || s.wish.scoring == MARIAN || s.wish.early_stopping) return true;
-    return s.pool.back().score >= s.score(leader, num_tokens);
+    return s.wish.rule.stops_when_full || s.pool.back().score >= s.wish.rule.score(leader, num_tokens);
   }
 
   // The rows of the next step: each goes on from a row of this one. The first heir takes its pages, the others share them.

@@ -18,7 +18,6 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from model.decoding.scoring import rule_number
 from model.decoding.search import StepModel, best_continuations
 from model.decoding.slots.tensors import Setting, SlotTensors
 
@@ -144,14 +143,14 @@ def _greedy(
     if variant.scored and totals is None:
         totals = logits.logsumexp(-1)
     best, tokens = logits.max(-1)  # (N, 1)
-    forced = (now.last & (slots.setting(Setting.FORCE_END) > 0)).unsqueeze(-1)
+    forced = (now.last & slots.flag(Setting.FORCE_END)).unsqueeze(-1)
     if totals is not None:
         slots.sums.add_((best - totals).masked_fill(forced | ~now.choosing.unsqueeze(-1), 0.0))
     failed = (poisoned | best.isinf()).squeeze(-1)
     closed = tokens == constants.end_id
     ended = now.choosing & (closed.squeeze(-1) | now.last | failed)
     _keep(slots.failed, failed, ended)
-    _keep(slots.pool_scores, _worth(slots.sums, slots, now), ended)
+    _keep(slots.pool_scores, _scores(slots.sums, slots, now), ended)
     _keep(slots.pool_lengths, now.num_generated.unsqueeze(-1) + ~(closed | forced), ended)
     _keep(slots.pool_cut, ~closed, ended)
     _keep(slots.pool_history, _with_token(slots.history, tokens, now), ended)
@@ -168,7 +167,7 @@ def _beam(
     _forbid(logits, suffixes, slots, now, constants, variant)
     if constants.renormalise:
         totals = logits.logsumexp(-1)
-    force_end = now.last & (slots.setting(Setting.FORCE_END) > 0)
+    force_end = now.last & slots.flag(Setting.FORCE_END)
     if constants.may_force_end:
         # Nothing but the closing token, with a log-probability of 0.
         closing = torch.where(force_end.unsqueeze(-1), totals, logits[..., constants.end_id])
@@ -177,9 +176,8 @@ def _beam(
     best, best_tokens, parents = best_continuations(logits, slots.sums - totals, 2 * width)  # (N, 2K)
 
     ends = best_tokens == constants.end_id
-    # A beam of marian's that narrows looks no further than the rows it has left.
-    narrows = slots.setting(Setting.RULE) == rule_number("marian")
-    rows_left = (width - slots.num_ended).masked_fill(~narrows, 2 * width)
+    # A beam that narrows considers no more candidates than it has rows left.
+    rows_left = (width - slots.num_ended).masked_fill(~slots.flag(Setting.NARROWS), 2 * width)
     ranks = torch.arange(2 * width, device=best.device)
     best = best.masked_fill(ranks >= rows_left.unsqueeze(-1), -math.inf)
     # Each parent ends at most once, so at least K of the 2K candidates go on: the first K of those.
@@ -212,8 +210,8 @@ def _add_to_pool(
     """Put the candidates that leave the beam, (N, K), beside those that ended before, and keep the K best."""
     width = slots.bucket.width
     closed = tokens == end_id
-    cut = now.last.unsqueeze(-1) & (~closed | (slots.setting(Setting.FORCE_END) > 0).unsqueeze(-1))
-    scores = _worth(sums, slots, now).masked_fill(~leaving, -math.inf)
+    cut = now.last.unsqueeze(-1) & (~closed | slots.flag(Setting.FORCE_END).unsqueeze(-1))
+    scores = _scores(sums, slots, now).masked_fill(~leaving, -math.inf)
     # Stable: of equals the one that ended first stays.
     both = torch.cat([slots.pool_scores, scores], dim=1).sort(dim=1, descending=True, stable=True)
     kept = both.indices[:, :width]
@@ -231,21 +229,18 @@ def _add_to_pool(
 
 def _is_done(slots: SlotTensors, now: _Now, leaders: Tensor) -> Tensor:
     """Whether nothing that still runs is worth running on, (N,); ``leaders`` are the best running sums, (N,)."""
-    rule = slots.setting(Setting.RULE)
-    ct2, marian = rule == rule_number("ct2"), rule == rule_number("marian")
-    enough = slots.num_ended >= slots.bucket.width
-    beaten = slots.pool_scores[:, -1] >= _worth(leaders.unsqueeze(-1), slots, now).squeeze(-1)
-    stops = enough & (ct2 | marian | (slots.setting(Setting.EARLY_STOPPING) > 0) | beaten)
-    best_ended = slots.leader_ended & (slots.num_ended >= slots.setting(Setting.NUM_HYPOTHESES))
-    stops = torch.where(ct2 & (slots.setting(Setting.LENGTH_PENALTY) == 0.0), best_ended, stops)
+    full = slots.num_ended >= slots.bucket.width
+    beaten = slots.pool_scores[:, -1] >= _scores(leaders.unsqueeze(-1), slots, now).squeeze(-1)
+    full_ends = full & (slots.flag(Setting.STOPS_WHEN_FULL) | beaten)
+    leader_ends = slots.leader_ended & (slots.num_ended >= slots.setting(Setting.NUM_HYPOTHESES))
+    stops = torch.where(slots.flag(Setting.LEADER_MUST_END), leader_ends, full_ends)
     return stops | ~leaders.isfinite()
 
 
-def _worth(sums: Tensor, slots: SlotTensors, now: _Now) -> Tensor:
-    """What hypotheses of this step's length are worth, float64 as on the host, (N, rows)."""
-    length = now.num_tokens.double()
-    base = torch.where(slots.setting(Setting.RULE) == rule_number("wu"), (5.0 + length) / 6.0, length)
-    return sums.double() / base.pow(slots.setting(Setting.LENGTH_PENALTY)).unsqueeze(-1)
+def _scores(sums: Tensor, slots: SlotTensors, now: _Now) -> Tensor:
+    """Scores of hypotheses of this step's length, float64 as on the host, (N, rows)."""
+    length = (slots.setting(Setting.LENGTH_OFFSET) + now.num_tokens) / slots.setting(Setting.LENGTH_SCALE)
+    return sums.double() / length.pow(slots.setting(Setting.LENGTH_PENALTY)).unsqueeze(-1)
 
 
 def _forbid(

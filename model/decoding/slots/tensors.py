@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import IntEnum
 
 import torch
 from torch import Tensor
 
-from model.decoding.scoring import rule_number
 from model.decoding.sentence import Sentence
 from model.decoding.slots.buckets import Bucket
 
@@ -22,13 +21,16 @@ class Setting(IntEnum):
     """Start token and forced ones."""
     MIN_NEW_TOKENS = 1
     MAX_NEW_TOKENS = 2
-    RULE = 3
-    """Place of the scoring rule in :data:`model.decoding.options.Scoring`."""
-    LENGTH_PENALTY = 4
-    EARLY_STOPPING = 5
-    FORCE_END = 6
-    NUM_HYPOTHESES = 7
-    NGRAM_SIZE = 8
+    NUM_HYPOTHESES = 3
+    NGRAM_SIZE = 4
+    # The properties of model.decoding.scoring.ScoringRule, in its order:
+    LENGTH_PENALTY = 5
+    LENGTH_OFFSET = 6
+    LENGTH_SCALE = 7
+    NARROWS = 8
+    STOPS_WHEN_FULL = 9
+    LEADER_MUST_END = 10
+    FORCE_END = 11
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,10 @@ class SlotTensors:
         """One setting of every slot, (N,)."""
         return self.settings[:, which]
 
+    def flag(self, which: Setting) -> Tensor:
+        """One setting of every slot that is true or false, (N,)."""
+        return self.settings[:, which] > 0
+
     def put(self, slots: Sequence[int], sentences: Sequence[Sentence], inputs: Tensor, encoded: Encoded) -> None:
         """Let sentences begin in free slots.
 
@@ -214,15 +220,11 @@ def upload(tensor: Tensor, device: torch.device) -> Tensor:
 
 def _numbers(sentence: Sentence) -> list[float]:
     """A row of the settings, in the order of :class:`Setting`."""
-    rule = sentence.rule
     return [
         1 + sentence.num_forced,
         sentence.options.min_new_tokens,
         sentence.max_new_tokens,
-        rule_number(rule.kind),
-        rule.length_penalty,
-        rule.early_stopping,
-        rule.force_end,
         sentence.options.num_hypotheses,
         sentence.options.no_repeat_ngram_size,
+        *astuple(sentence.rule),
     ]

@@ -1,0 +1,79 @@
+"""Rules are data: each row of the table is what its family does, and no back-end knows a rule by its name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import model.decoding
+from model.decoding.native import library
+from model.decoding.options import DecodingOptions, Scoring
+from model.decoding.policy import DecodingPolicy
+from model.decoding.scoring import RULES, ScoringRule
+from model.decoding.slots.tensors import Setting
+
+DECODING = Path(model.decoding.__file__).parent
+NAMES = get_args(Scoring)
+PROPERTIES = [item.name for item in fields(ScoringRule)]
+KNOW_NAMES = {DECODING / "options.py", DECODING / "scoring.py"}
+
+
+def test_every_rule_that_may_be_chosen_has_a_row() -> None:
+    assert tuple(RULES) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("hf", ScoringRule(0.6, force_end=True)),
+        ("ct2", ScoringRule(0.6, stops_when_full=True)),
+        ("marian", ScoringRule(0.6, narrows=True, stops_when_full=True)),
+        ("wu", ScoringRule(0.6, length_offset=5.0, length_scale=6.0)),
+    ],
+)
+def test_a_row_is_what_its_family_does(name: Scoring, expected: ScoringRule) -> None:
+    policy = DecodingPolicy(length_penalty=0.6, force_end=True)
+    assert policy.rule(DecodingOptions(scoring=name)) == expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_early_stopping_makes_a_full_pool_enough(name: Scoring) -> None:
+    rule = DecodingPolicy(early_stopping=True).rule(DecodingOptions(scoring=name))
+    assert rule.stops_when_full
+    assert not DecodingPolicy().rule(DecodingOptions(scoring="hf")).stops_when_full
+    assert DecodingPolicy().rule(DecodingOptions(scoring="hf", early_stopping=True)).stops_when_full
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plain_sums_wait_for_the_leader_under_ct2_alone(name: Scoring) -> None:
+    assert RULES[name].rule(0.0).leader_must_end == (name == "ct2")
+    assert not RULES[name].rule(0.1).leader_must_end
+
+
+def test_the_back_ends_take_the_properties_in_one_order() -> None:
+    assert [name for name, _ in library.Rule._fields_] == PROPERTIES
+    settings = [setting.name.lower() for setting in Setting]
+    assert settings[-len(PROPERTIES) :] == PROPERTIES
+    header = (DECODING / "native" / "search.h").read_text()
+    (body,) = re.findall(r"struct ScoringRule \{(.*?)\(", header, re.DOTALL)
+    declared = re.findall(r"(?:double|int32_t) ([\w, ]+);", body)
+    assert ", ".join(declared).split(", ") == PROPERTIES
+
+
+@pytest.mark.parametrize(
+    "path", sorted(set(DECODING.rglob("*.py")) - KNOW_NAMES), ids=lambda path: str(path.relative_to(DECODING))
+)
+def test_no_module_knows_a_rule_by_its_name(path: Path) -> None:
+    constants = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+    assert constants.isdisjoint(NAMES), "read a property of the sentence's ScoringRule instead"
+
+
+@pytest.mark.parametrize("path", [*DECODING.rglob("*.h"), *DECODING.rglob("*.cpp")], ids=lambda path: path.name)
+def test_no_cpp_file_knows_a_rule_by_its_name(path: Path) -> None:
+    code = re.sub(r"//[^\n]*", "", path.read_text())
+    assert not set(re.findall(r"[a-z0-9]+", code.lower())) & set(NAMES)
