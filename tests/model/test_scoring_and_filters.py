@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from model.decoding.eager.filters import TokenFilter, tokens_that_repeat
+from model.decoding.eager.step import Past
 from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
 from model.decoding.scoring import RULES
-from model.decoding.sentence import Past, Sentence
+from model.decoding.sentence import DecodingRequest, Sentence
 from tests.model.tiny import VOCABULARY, decode, random_sources, tiny_transformer
 
 
@@ -38,10 +39,10 @@ def test_tokens_that_would_repeat_by_hand(tokens: list[int], size: int, expected
 
 def test_the_filter_forbids_special_tokens_and_an_early_end() -> None:
     options = DecodingOptions(min_new_tokens=2)
-    sentence = Sentence(0, options, DecodingPolicy().rule(options), 3, 10)
+    sentence = Sentence.of(DecodingRequest(0, [4, 5, 2], options), DecodingPolicy(), 10)
     history = torch.tensor([[[1, 5, 0]]])
     logits = torch.zeros(1, 1, 8)
-    TokenFilter((0, 1), 2, torch.device("cpu")).forbid(logits, Past([sentence], history, 2))
+    TokenFilter((0, 1), 2, torch.device("cpu")).forbid(logits, Past([sentence], [0], history, 2))
     assert torch.isinf(logits[0, 0]).tolist() == [True, True, True, *[False] * 5]
 
 

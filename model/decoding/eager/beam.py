@@ -1,23 +1,46 @@
-"""Beam search: the K likeliest beginnings of every sentence, side by side.
+"""Beam search: the K most probable beginnings of every sentence, side by side.
 
-Common to all rules: 2K candidates a step, so that K are left when all K rows could end, and a candidate that ends
-counts only among the first K. What it is worth, how many are kept and when a sentence is done is its rule's matter
+Common to all rules: a step considers 2K candidates, so that K are left if all K rows end, and a candidate that ends
+counts only among the first K. How hypotheses are scored and when a sentence is done is decided by its rule
 (:mod:`model.decoding.scoring`).
 """
 
 from __future__ import annotations
 
+import bisect
 import math
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from model.decoding.eager.filters import TokenFilter
+from model.decoding.eager.step import Choice, Past
 from model.decoding.options import Hypothesis
 from model.decoding.policy import DecodingPolicy
 from model.decoding.search import NO_TOKEN, best_continuations
-from model.decoding.sentence import Choice, Ended, Finished, Past, Sentence
+from model.decoding.sentence import Finished, Sentence
 from model.errors import DecodingError
+
+
+@dataclass
+class _Pool:
+    """Hypotheses of one sentence that ended.
+
+    Args:
+        size: The number kept, K.
+        ended: The best of them with their scores, best first.
+        leader_ended: Whether the best candidate of some step was one that ended.
+    """
+
+    size: int
+    ended: list[tuple[float, Hypothesis]] = field(default_factory=list)
+    leader_ended: bool = False
+
+    def add(self, score: float, hypothesis: Hypothesis) -> None:
+        """Keep a hypothesis if it is among the best; of equals the one that ended first."""
+        bisect.insort_right(self.ended, (score, hypothesis), key=lambda entry: -entry[0])
+        del self.ended[self.size :]
 
 
 class BeamSearch:
@@ -36,27 +59,31 @@ class BeamSearch:
         self._filter = token_filter
         self._end_id = end_id
         self._sums: Tensor | None = None  # (N, K): log-probability of each running hypothesis; -inf is a dead row
+        self._pools: list[_Pool] = []
 
     def first(self, logits: Tensor, past: Past) -> Choice:
         """Take in sentences by their first logits, (n, 1, V): one live row each, which gives all K."""
         sums = torch.zeros(logits.shape[:2], device=logits.device)
-        choice, sums = self._choose(logits, past, sums)
+        pools = [_Pool(self.width) for _ in past.sentences]
+        choice, sums = self._choose(logits, past, sums, pools)
         self._sums = sums if self._sums is None else torch.cat([self._sums, sums])
+        self._pools += pools
         return choice
 
     def next(self, logits: Tensor, past: Past) -> Choice:
         """Choose for all sentences taken in, from (N, K, V)."""
         assert self._sums is not None
-        choice, self._sums = self._choose(logits, past, self._sums)
+        choice, self._sums = self._choose(logits, past, self._sums, self._pools)
         return choice
 
     def keep(self, indices: list[int]) -> None:
         """Forget all sentences but these."""
+        self._pools = [self._pools[index] for index in indices]
         if self._sums is not None:
             self._sums = self._sums[indices] if indices else None
 
-    def _choose(self, logits: Tensor, past: Past, sums: Tensor) -> tuple[Choice, Tensor]:
-        totals = logits.logsumexp(-1)  # (N, rows), before the filter: what is forbidden does not lend its share
+    def _choose(self, logits: Tensor, past: Past, sums: Tensor, pools: list[_Pool]) -> tuple[Choice, Tensor]:
+        totals = logits.logsumexp(-1)  # (N, rows), before the filter: forbidden tokens keep their probability
         broken = (~torch.isfinite(totals) & torch.isfinite(sums)).any(-1).tolist()
         self._filter.forbid(logits, past)
         if self._policy.renormalise:
@@ -67,82 +94,80 @@ class BeamSearch:
         ends = best_tokens == self._end_id
         gone = ends
         if any(sentence.rule.narrows for sentence in past.sentences):
-            # A beam that narrows considers no more candidates than it has rows left.
-            rows_left = torch.tensor([self._rows_left(sentence) for sentence in past.sentences], device=best.device)
-            best = best.masked_fill(torch.arange(best.size(1), device=best.device) >= rows_left.unsqueeze(1), -math.inf)
+            best = best.masked_fill(self._beyond_the_beam(best, past, pools), -math.inf)
             gone = ends | best.isneginf()
-        # Each parent ends at most once, so at least K of the 2K candidates go on: the first K of those.
-        going = torch.argsort(gone, dim=-1, stable=True)[:, : self.width]
-        new_sums = best.gather(1, going).masked_fill(ends.gather(1, going), -math.inf)
-        new_tokens = best_tokens.gather(1, going)
-        new_parents = parents.gather(1, going)
+        # Each parent ends at most once, so at least K of the 2K candidates continue: the first K of those.
+        continuing = torch.argsort(gone, dim=-1, stable=True)[:, : self.width]
+        new_sums = best.gather(1, continuing).masked_fill(ends.gather(1, continuing), -math.inf)
 
+        self._add_to_pools(past, pools, best, best_tokens, parents)
         finished: dict[int, Finished] = {}
-        over = [
-            past.num_generated(index) + 1 == sentence.max_new_tokens for index, sentence in enumerate(past.sentences)
+        leaders = new_sums[:, 0].tolist()
+        for index, sentence in enumerate(past.sentences):
+            if broken[index]:
+                finished[index] = Finished(sentence.key, None, DecodingError(NO_TOKEN))
+            elif past.is_last(index) or self._is_done(past, index, pools[index], leaders[index]):
+                finished[index] = _finish(sentence, pools[index])
+        return Choice(best_tokens.gather(1, continuing), parents.gather(1, continuing), finished), new_sums
+
+    def _force_end(self, logits: Tensor, totals: Tensor, past: Past) -> None:
+        """Leave sentences at their last position nothing but the closing token, with a log-probability of 0."""
+        for index, sentence in enumerate(past.sentences):
+            if sentence.rule.force_end and past.is_last(index):
+                logits[index] = -math.inf
+                logits[index, :, self._end_id] = totals[index]
+
+    def _beyond_the_beam(self, best: Tensor, past: Past, pools: list[_Pool]) -> Tensor:
+        """Candidates (N, 2K) that are not considered because their beam has narrowed to fewer rows."""
+        rows_left = [
+            self.width - len(pool.ended) if sentence.rule.narrows else 2 * self.width
+            for sentence, pool in zip(past.sentences, pools, strict=True)
         ]
-        leaving = ends | torch.tensor(over, device=ends.device).unsqueeze(1)
+        ranks = torch.arange(best.size(1), device=best.device)
+        return ranks >= torch.tensor(rows_left, device=best.device).unsqueeze(1)
+
+    def _add_to_pools(self, past: Past, pools: list[_Pool], best: Tensor, best_tokens: Tensor, parents: Tensor) -> None:
+        """Put the candidates (N, 2K) that end or are cut at this step into the pools of their sentences."""
+        ends = best_tokens == self._end_id
+        last = [past.is_last(index) for index in range(len(past.sentences))]
+        leaving = ends | torch.tensor(last, device=ends.device).unsqueeze(1)
         for index, rank in (leaving & torch.isfinite(best))[:, : self.width].nonzero().tolist():
-            sentence = past.sentences[index]
+            sentence, pool = past.sentences[index], pools[index]
             tokens = past.tokens(index, int(parents[index, rank]))
             closed = bool(ends[index, rank])
             if not closed:
                 tokens.append(int(best_tokens[index, rank]))
-            cut = over[index] and (not closed or sentence.rule.force_end)
-            sentence.leader_ended |= rank == 0
-            self._add(sentence, float(best[index, rank]), tokens, closed=closed, cut=cut)
-        leaders = new_sums[:, 0].tolist()
-        for index, sentence in enumerate(past.sentences):
-            num_tokens = past.num_generated(index) + 1 + sentence.num_forced
-            if broken[index]:
-                finished[index] = Finished(sentence.key, None, DecodingError(NO_TOKEN))
-            elif over[index] or self._is_done(sentence, leaders[index], num_tokens):
-                finished[index] = self._finish(sentence)
-        return Choice(new_tokens, new_parents, finished), new_sums
+            cut = last[index] and (not closed or sentence.rule.force_end)
+            score = sentence.rule.score(float(best[index, rank]), len(tokens) + int(closed) + sentence.num_forced)
+            shown = score if sentence.options.return_scores else None
+            pool.add(score, Hypothesis(tokens, shown, "length" if cut else "stop"))
+            pool.leader_ended |= rank == 0
 
-    def _force_end(self, logits: Tensor, totals: Tensor, past: Past) -> None:
-        """Leave sentences at their last place nothing but the closing token, with a log-probability of 0."""
-        for index, sentence in enumerate(past.sentences):
-            if sentence.rule.force_end and past.num_generated(index) + 1 == sentence.max_new_tokens:
-                logits[index] = -math.inf
-                logits[index, :, self._end_id] = totals[index]
-
-    def _rows_left(self, sentence: Sentence) -> int:
-        """Rows a sentence still searches with."""
-        return self.width - len(sentence.pool) if sentence.rule.narrows else 2 * self.width
-
-    def _add(self, sentence: Sentence, total: float, tokens: list[int], *, closed: bool, cut: bool) -> None:
-        """Put a hypothesis into the sentence's pool."""
-        num_tokens = len(tokens) + int(closed) + sentence.num_forced
-        score = sentence.rule.score(total, num_tokens)
-        sentence.pool.append(Ended(score, tokens, "length" if cut else "stop"))
-        # Stable: of equals the one that ended first stays.
-        sentence.pool.sort(key=lambda hypothesis: -hypothesis.score)
-        del sentence.pool[self.width :]
-
-    def _is_done(self, sentence: Sentence, leader: float, num_tokens: int) -> bool:
-        """Whether nothing that still runs is worth running on.
+    def _is_done(self, past: Past, index: int, pool: _Pool, leader: float) -> bool:
+        """Whether nothing that still runs can change the answer.
 
         Args:
-            sentence: The sentence.
+            past: What was generated before this step.
+            index: The sentence's.
+            pool: Its hypotheses that ended.
             leader: Log-probability of its best running hypothesis.
-            num_tokens: Tokens of that hypothesis, forced ones included.
         """
+        sentence = past.sentences[index]
+        rule, num_ended = sentence.rule, len(pool.ended)
         if not math.isfinite(leader):
             return True
-        rule, num_ended = sentence.rule, len(sentence.pool)
         if rule.leader_must_end:
-            return sentence.leader_ended and num_ended >= sentence.options.num_hypotheses
+            return pool.leader_ended and num_ended >= sentence.options.num_hypotheses
         if num_ended < self.width:
             return False
-        return rule.stops_when_full or sentence.pool[-1].score >= rule.score(leader, num_tokens)
+        worst, _ = pool.ended[-1]
+        num_tokens = past.num_generated(index) + 1 + sentence.num_forced
+        return rule.stops_when_full or worst >= rule.score(leader, num_tokens)
 
-    def _finish(self, sentence: Sentence) -> Finished:
-        if not sentence.pool:
-            return Finished(sentence.key, None, DecodingError(NO_TOKEN))
-        scored = sentence.options.return_scores
-        answers = [
-            Hypothesis(ended.tokens, ended.score if scored else None, ended.finish_reason)
-            for ended in sentence.pool[: sentence.options.num_hypotheses]
-        ]
-        return Finished(sentence.key, Hypothesis.ranked(answers))
+
+def _finish(sentence: Sentence, pool: _Pool) -> Finished:
+    """The answer: the best hypotheses that ended."""
+    if not pool.ended:
+        return Finished(sentence.key, None, DecodingError(NO_TOKEN))
+    answers = [hypothesis for _, hypothesis in pool.ended[: sentence.options.num_hypotheses]]
+    return Finished(sentence.key, Hypothesis.ranked(answers))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from model.decoding.sentence import Past
+from model.decoding.eager.step import Past
 
 
 class TokenFilter:

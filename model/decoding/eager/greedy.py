@@ -1,4 +1,4 @@
-"""Greedy search: the likeliest token at every step."""
+"""Greedy search: the most probable token at every step."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import math
 from torch import Tensor
 
 from model.decoding.eager.filters import TokenFilter
+from model.decoding.eager.step import Choice, Past
 from model.decoding.options import Hypothesis
 from model.decoding.policy import DecodingPolicy
 from model.decoding.search import NO_TOKEN
-from model.decoding.sentence import Choice, Finished, Past, Sentence
+from model.decoding.sentence import Finished
 from model.errors import DecodingError
 
 
@@ -29,7 +30,7 @@ class GreedySearch:
         self._filter = token_filter
         self._end_id = end_id
         self._policy = policy
-        self._sums: list[float] = []  # log-probabilities so far, of sentences that want scores
+        self._sums: list[float] = []  # log-probabilities so far, of sentences that return scores
 
     def first(self, logits: Tensor, past: Past) -> Choice:
         """Take in sentences by their first logits, (n, 1, V), and choose for them alone."""
@@ -47,7 +48,7 @@ class GreedySearch:
         self._sums = [self._sums[index] for index in indices]
 
     def _choose(self, logits: Tensor, past: Past, sums: list[float]) -> Choice:
-        # No softmax unless somebody wants a score: the largest logit is the likeliest token.
+        # No softmax unless a score is asked for: the largest logit is the most probable token.
         scored = any(sentence.options.return_scores for sentence in past.sentences)
         totals = logits.logsumexp(-1).flatten().tolist() if scored and not self._policy.renormalise else None
         # NaN wins every comparison: one reduction finds it, before the filter can cover it.
@@ -62,19 +63,17 @@ class GreedySearch:
             if poisoned[index] or math.isinf(value):
                 finished[index] = Finished(sentence.key, None, DecodingError(NO_TOKEN))
                 continue
-            last = past.num_generated(index) + 1 == sentence.max_new_tokens
-            forced = last and sentence.rule.force_end
+            forced = past.is_last(index) and sentence.rule.force_end
             if totals is not None and not forced:
                 sums[index] += value - totals[index]
-            if last or token == self._end_id:
-                finished[index] = self._finish(sentence, past, index, token, sums[index], forced=forced)
+            if past.is_last(index) or token == self._end_id:
+                hypothesis = self._hypothesis(past, index, token, sums[index], forced=forced)
+                finished[index] = Finished(sentence.key, hypothesis)
         return Choice(tokens, None, finished)
 
-    def _finish(
-        self, sentence: Sentence, past: Past, index: int, token: int, total: float, *, forced: bool
-    ) -> Finished:
-        """The answer whose last token is ``token``, or where a closing token was forced in its place."""
-        tokens = past.tokens(index, 0)
+    def _hypothesis(self, past: Past, index: int, token: int, total: float, *, forced: bool) -> Hypothesis:
+        """The answer whose last token is ``token``, or a closing token that is forced instead of it."""
+        sentence, tokens = past.sentences[index], past.tokens(index, 0)
         cut = token != self._end_id
         if cut and not forced:
             tokens.append(token)
@@ -82,4 +81,4 @@ class GreedySearch:
         if sentence.options.return_scores:
             num_tokens = len(tokens) + int(forced or not cut) + sentence.num_forced
             score = sentence.rule.score(total, num_tokens)
-        return Finished(sentence.key, Hypothesis(tokens, score, "length" if cut else "stop"))
+        return Hypothesis(tokens, score, "length" if cut else "stop")

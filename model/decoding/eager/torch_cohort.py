@@ -1,7 +1,8 @@
-"""A cohort whose sums and choices torch makes, for any device and any model.
+"""A cohort that torch computes, for any device and any model.
 
-Who joins takes its first step alone; from then on everybody steps together. What the model remembers is kept by a
-:class:`model.decoding.eager.state.DecoderState`; here is who is there, what was chosen, and when it is enough.
+Sentences that join take their first step by themselves; from then on all sentences step together.
+:class:`model.decoding.eager.state.TorchState` keeps inputs, keys and values by column; the search keeps what it knows
+of hypotheses; the cohort keeps the sentences, and joins both.
 """
 
 from __future__ import annotations
@@ -16,32 +17,30 @@ from model.decoding.cohort import Vocabulary
 from model.decoding.eager.beam import BeamSearch
 from model.decoding.eager.filters import TokenFilter
 from model.decoding.eager.greedy import GreedySearch
-from model.decoding.eager.state import DecoderState, widen
+from model.decoding.eager.state import TorchState
+from model.decoding.eager.step import Past
 from model.decoding.policy import DecodingPolicy
-from model.decoding.sentence import Choice, DecodingRequest, Finished, Past, Sentence
+from model.decoding.sentence import DecodingRequest, Finished, Sentence
 from model.decoding.shortlist import Shortlist
-
-_GROWTH = 32
-"""Columns of the history added at once when it is full, and dropped at once when as many are no longer needed."""
 
 
 class TorchCohort:
     """See :class:`model.decoding.cohort.Cohort`.
 
     Args:
-        state: The model with what it remembers; empty.
+        state: The model with its caches; empty.
         vocabulary: Special tokens.
         width: Rows of each sentence: the beam size, 1 for greedy search.
         longest_target: Tokens the model can produce at all, forced ones included.
-        device: Where the model lives.
+        device: Where the model is.
         policy: The model's way of decoding.
-        shortlist: What sentences choose their tokens from, where that is not the whole vocabulary. Here it saves
-            nothing: it is for the same answers as the compiled decoder's.
+        shortlist: The tokens sentences choose from, if not the whole vocabulary. It saves no time here: it gives the
+            answers that the compiled decoder gives with it.
     """
 
     def __init__(
         self,
-        state: DecoderState,
+        state: TorchState,
         vocabulary: Vocabulary,
         width: int,
         longest_target: int,
@@ -63,11 +62,9 @@ class TorchCohort:
             else BeamSearch(token_filter, vocabulary.end_id, width, policy)
         )
         self._sentences: list[Sentence] = []
-        self._columns = 0
-        none = torch.empty(0, dtype=torch.long, device=device)
-        self._tokens = none  # (N, K): the next input of every row
-        self._history = none  # (N, K, capacity): inputs by column, the newest of all rows in one
-        self._left_out = none  # (N, 1, V): with a shortlist, True where a token is no candidate of the sentence
+        self._tokens = torch.empty(0, dtype=torch.long, device=device)  # (N, K): the next input of every row
+        # (N, 1, V): with a shortlist, True for each token that is no candidate of the sentence.
+        self._left_out = torch.empty(0, dtype=torch.bool, device=device)
 
     @property
     def width(self) -> int:
@@ -97,7 +94,7 @@ class TorchCohort:
     @property
     def longest_target(self) -> int:
         """Cache columns in use."""
-        return self._columns
+        return self._state.columns
 
     def join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
         """Take sentences in: encode them together and choose their first token."""
@@ -107,18 +104,18 @@ class TorchCohort:
             return self._join(requests)
 
     def step(self) -> list[Finished]:
-        """One token further for everybody."""
+        """Take one step with all sentences."""
         if not self._sentences:
             return []
         with torch.inference_mode():
             return self._step()
 
     def leave(self, keys: Collection[int]) -> None:
-        """Drop sentences nobody waits for any more; unknown keys are ignored."""
-        wanted = [index for index, sentence in enumerate(self._sentences) if sentence.key not in keys]
-        if len(wanted) < len(self._sentences):
+        """Drop cancelled sentences; unknown keys are ignored."""
+        kept = [index for index, sentence in enumerate(self._sentences) if sentence.key not in keys]
+        if len(kept) < len(self._sentences):
             with torch.inference_mode():
-                self._keep(wanted)
+                self._keep(kept)
 
     def _join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
         joining = [Sentence.of(request, self._policy, self._longest_target) for request in requests]
@@ -129,63 +126,41 @@ class TorchCohort:
         left_out = None if self._shortlist is None else self._without_candidates(self._shortlist, requests, logits)
         if left_out is not None:
             logits.masked_fill_(left_out, -math.inf)
-        choice = self._search.first(logits, Past(joining, inputs.unsqueeze(1), inputs.size(1)))
-        self._append(joining, inputs, choice, left_out)
-        offset = len(self._sentences) - len(joining)
-        finished = {offset + index: outcome for index, outcome in choice.finished.items()}
-        return self._retire(finished)
+        past = Past(joining, [0] * len(joining), inputs.unsqueeze(1), inputs.size(1))
+        choice = self._search.first(logits, past)
+        # All rows of a sentence continue the one it joined with: nothing is reordered.
+        offset = len(self._sentences)
+        self._append(joining, choice.tokens, left_out)
+        return self._retire({offset + index: outcome for index, outcome in choice.finished.items()})
 
     def _without_candidates(self, shortlist: Shortlist, requests: Sequence[DecodingRequest], logits: Tensor) -> Tensor:
-        """Where a token is no candidate of its sentence, (n, 1, V)."""
+        """True for each token that is no candidate of its sentence, (n, 1, V)."""
         left_out = torch.ones(len(requests), 1, logits.size(-1), dtype=torch.bool)
         for row, request in zip(left_out, requests, strict=True):
             row[0, torch.from_numpy(shortlist.candidates(request.source_ids))] = False
         return left_out.to(self._device)
 
-    def _append(self, joining: list[Sentence], inputs: Tensor, choice: Choice, left_out: Tensor | None) -> None:
-        """Put sentences that took their first step beside the others, their inputs at the newest columns."""
-        if not self._sentences:
-            self._columns = inputs.size(1)
-            self._tokens = choice.tokens.new_empty(0, self.width)
-            self._history = choice.tokens.new_zeros(0, self.width, _GROWTH)
-            self._left_out = self._left_out if left_out is None else left_out[:0]
-        column = self._columns - inputs.size(1)
-        for sentence in joining:
-            sentence.start = column
-        history = choice.tokens.new_zeros(len(joining), self.width, self._history.size(-1))
-        history[:, :, column : self._columns] = inputs.unsqueeze(1)
+    def _append(self, joining: list[Sentence], tokens: Tensor, left_out: Tensor | None) -> None:
+        """Put sentences that took their first step behind the others."""
+        first = not self._sentences
         self._sentences = [*self._sentences, *joining]
-        self._tokens = torch.cat([self._tokens, choice.tokens])
-        self._history = torch.cat([self._history, history])
+        self._tokens = tokens if first else torch.cat([self._tokens, tokens])
         if left_out is not None:
-            self._left_out = torch.cat([self._left_out, left_out])
+            self._left_out = left_out if first else torch.cat([self._left_out, left_out])
 
     def _step(self) -> list[Finished]:
-        self._fit_columns()
         logits = self._state.step(self._tokens)
         if self._shortlist is not None:
             logits.masked_fill_(self._left_out, -math.inf)
-        self._history[:, :, self._columns] = self._tokens
-        self._columns += 1
-        choice = self._search.next(logits, Past(self._sentences, self._history, self._columns))
+        state = self._state
+        choice = self._search.next(logits, Past(self._sentences, state.starts, state.history, state.columns))
         if choice.parents is not None:
-            self._history = self._history.gather(1, choice.parents.unsqueeze(-1).expand_as(self._history))
-            self._state.reorder(choice.parents)
+            state.reorder(choice.parents)
         self._tokens = choice.tokens
         return self._retire(choice.finished)
 
-    def _fit_columns(self) -> None:
-        """Make room for one more column; forget those before everybody's start."""
-        unused = min(sentence.start for sentence in self._sentences)
-        if unused >= _GROWTH:
-            self._history = self._history[..., unused:].contiguous()
-            self._columns -= unused
-            for sentence in self._sentences:
-                sentence.start -= unused
-        if self._columns >= self._history.size(-1):
-            self._history = widen(self._history, 2, self._columns + _GROWTH)
-
     def _retire(self, finished: dict[int, Finished]) -> list[Finished]:
+        """Let finished sentences leave, given by their index."""
         if finished:
             self._keep([index for index in range(len(self._sentences)) if index not in finished])
         return list(finished.values())
@@ -193,13 +168,9 @@ class TorchCohort:
     def _keep(self, indices: list[int]) -> None:
         """Let all sentences but these leave."""
         self._search.keep(indices)
+        self._state.keep(indices)
         self._sentences = [self._sentences[index] for index in indices]
-        if not indices:
-            self._state.clear()
-            return
-        kept = torch.tensor(indices, device=self._device)
+        kept = torch.tensor(indices, dtype=torch.long, device=self._device)
         self._tokens = self._tokens[kept]
-        self._history = self._history[kept]
         if self._shortlist is not None:
             self._left_out = self._left_out[kept]
-        self._state.keep(indices)

@@ -1,0 +1,58 @@
+"""What a search reads before it chooses the next tokens, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from model.decoding.sentence import Finished, Sentence
+
+
+@dataclass(frozen=True)
+class Past:
+    """The tokens that led to a step's logits.
+
+    Args:
+        sentences: Those whose next tokens are chosen, N.
+        starts: The column of each sentence's start token, N.
+        history: Input tokens by column, (N, rows, columns).
+        columns: Columns in use.
+    """
+
+    sentences: Sequence[Sentence]
+    starts: Sequence[int]
+    history: Tensor
+    columns: int
+
+    def num_generated(self, index: int) -> int:
+        """Tokens generated so far by sentence ``index``, before the choice."""
+        return self.columns - self._first(index)
+
+    def is_last(self, index: int) -> bool:
+        """Whether the token chosen now is the last that sentence ``index`` may have."""
+        return self.num_generated(index) + 1 == self.sentences[index].max_new_tokens
+
+    def tokens(self, index: int, row: int) -> list[int]:
+        """Tokens generated so far by one row of sentence ``index``."""
+        return list(self.history[index, row, self._first(index) : self.columns].tolist())
+
+    def _first(self, index: int) -> int:
+        """Column of the first token that was chosen."""
+        return self.starts[index] + 1 + self.sentences[index].num_forced
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a step chose.
+
+    Args:
+        tokens: The next input token of every row, (N, K).
+        parents: The row, within its sentence, each row continues, (N, K); None if each continues itself.
+        finished: Sentences that are done, by their index.
+    """
+
+    tokens: Tensor
+    parents: Tensor | None
+    finished: dict[int, Finished]
