@@ -20,7 +20,7 @@ def decode_all(
     max_batch_tokens: int = 8192,
     max_rows: int = 256,
 ) -> Iterator[Finished]:
-    """Decode sentences, like-long ones together, longest first.
+    """Decode sentences, those of similar length together, longest first.
 
     Args:
         make_cohort: Gives an empty cohort of a width.
@@ -41,7 +41,7 @@ def decode_all(
             longest = max(cohort.longest_source, len(waiting[-1].source_ids) if waiting else 0)
             room = max(1, min(max_batch_tokens // (longest * width), max_rows // width))
             free = room - cohort.num_sentences
-            # A handful at a time: every joining copies the caches of those who are there.
+            # Several at a time: each call of join copies the caches of the sentences that decode already.
             if waiting and (free >= max(1, room // 4) or not cohort.num_sentences):
                 joining = waiting[-free:][::-1]
                 del waiting[-free:]
@@ -65,7 +65,7 @@ def decode_in_order(
         make_cohort: Gives an empty cohort of a width.
         sources: Token ids.
         options: How to decode all of them.
-        forced_ids: Tokens each answer begins with, where it is made to.
+        forced_ids: Tokens each answer begins with; None: none.
         progress: Sees each sentence finish.
         max_batch_tokens: As for :func:`decode_all`.
         max_rows: As for :func:`decode_all`.

@@ -1,4 +1,4 @@
-"""The sentences that decode together: they join, step and leave, and none waits for a longer one."""
+"""A cohort: the sentences that decode together. They join, step and leave, and none waits for a longer one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Cohort(Protocol):
         ...
 
     def join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
-        """Take sentences in.
+        """Add sentences.
 
         Args:
             requests: New sentences, with keys no sentence of the cohort has, all of this cohort's width.
@@ -72,7 +72,7 @@ class Cohort(Protocol):
         ...
 
     def step(self) -> list[Finished]:
-        """At least one token further for everybody, and a few more where they are quick.
+        """Generate at least one token for every sentence; a back-end may take several steps in one call.
 
         Returns:
             Sentences that finished, and have left.
@@ -80,5 +80,5 @@ class Cohort(Protocol):
         ...
 
     def leave(self, keys: Collection[int]) -> None:
-        """Drop sentences nobody waits for any more; unknown keys are ignored."""
+        """Drop cancelled sentences; unknown keys are ignored."""
         ...

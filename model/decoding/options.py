@@ -23,7 +23,7 @@ class DecodingOptions:
     """How one sentence is decoded. Contradictions are refused here and nowhere else.
 
     Args:
-        decoding: ``greedy`` takes the likeliest token at every step, ``beam`` keeps ``beam_size`` hypotheses.
+        decoding: ``greedy`` takes the most probable token at every step, ``beam`` keeps ``beam_size`` hypotheses.
         beam_size: Hypotheses kept per sentence; greedy ignores it.
         length_penalty: Exponent ``a`` that says how much length counts: 0 compares plain sums of log-probabilities
             and favours short answers, 1 compares means. The formula is :attr:`scoring`'s. None: the model's own.
@@ -113,8 +113,8 @@ class Hypothesis:
 
     Args:
         token_ids: Target tokens, without start and closing token.
-        score: Sum of log-probabilities (closing token included) divided by ``length ** length_penalty``; None
-            unless scores were asked for.
+        score: The sum of log-probabilities, closing token included, normalised by length
+            (:mod:`model.decoding.scoring`); None unless scores were asked for.
         finish_reason: ``stop`` when the model closed the sentence, ``length`` when it was cut.
         alternatives: The second best and following hypotheses, best first; theirs are empty.
     """

@@ -1,4 +1,4 @@
-"""How a model wants to be decoded: what travels with its weights, and what callers may override."""
+"""How a model is decoded by default: stored with its weights, and overridden by a caller's options."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class DecodingPolicy:
         scoring: Rule for comparing hypotheses, unless a caller names another.
         length_penalty: Exponent, unless a caller gives another.
         early_stopping: Whether K ended hypotheses end a search, unless a caller says otherwise.
-        beam_size: The width its makers recommend; for information, callers choose theirs.
+        beam_size: The width its authors recommend; for information only, callers choose theirs.
         forbidden: Tokens that are never generated; None leaves it to the tokenizer.
-        renormalise: Whether forbidden tokens lend their share of the probability to the others.
+        renormalise: Whether the probability of forbidden tokens is distributed over the others.
         force_end: Whether a hypothesis that is cut gives up its last position to a closing token that costs nothing
             (``forced_eos_token_id``), under a rule that can do so (:attr:`model.decoding.scoring.RULES`).
     """

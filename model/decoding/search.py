@@ -1,4 +1,4 @@
-"""What every search needs, whichever back-end runs it: the model's steps, the best continuations, the error."""
+"""What the searches of several back-ends share: the model's steps, the best continuations, the error message."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StepModel(Protocol):
 
 
 def best_continuations(logits: Tensor, offsets: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The best continuations of each sentence; nothing here depends on a value the host would have to know.
+    """The best continuations of each sentence. No shape depends on a value, so a CUDA graph can hold this.
 
     Args:
         logits: (N, rows, V).
@@ -45,12 +45,12 @@ def best_continuations(logits: Tensor, offsets: Tensor, number: int) -> tuple[Te
         number: How many, 2K.
 
     Returns:
-        Their log-probabilities, best first, their tokens, and the rows they go on from; (N, 2K) each.
+        Their log-probabilities, best first, their tokens, and the rows they continue; (N, 2K) each.
     """
     # Two small searches instead of one over rows * V: no row can give more than 2K of the best 2K.
     values, tokens = logits.topk(min(number, logits.size(-1)), dim=-1)  # (N, rows, <= 2K)
     candidates = offsets.unsqueeze(-1) + values
-    # A row whose candidate is forbidden or dead stays dead; NaN, which -inf - inf gives, must not look alive.
+    # A forbidden candidate and a dead row stay at -inf; -inf - inf gives NaN, which would rank first.
     candidates = candidates.nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf).flatten(1)
     best, where = candidates.topk(min(number, candidates.size(1)), dim=-1)  # (N, <= 2K)
     best_tokens = tokens.flatten(1).gather(1, where)

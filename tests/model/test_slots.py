@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -14,6 +14,7 @@ from model.artifacts.bundle import load_bundle
 from model.artifacts.script import script
 from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
+from model.decoding.search import StepModel
 from model.decoding.sentence import DecodingRequest
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import make_slot_model
@@ -355,5 +356,6 @@ def test_a_model_from_before_there_were_slots_has_none() -> None:
     class Old:
         encode = project_memory = step = Transformer.encode
 
+    old = cast(StepModel, Old())
     for device in ("cpu", "cuda"):
-        assert make_slot_model(Old(), VOCABULARY, 60, torch.device(device), DecodingPolicy(), force=True) is None
+        assert make_slot_model(old, VOCABULARY, 60, torch.device(device), DecodingPolicy(), force=True) is None

@@ -1,4 +1,4 @@
-"""A cohort in the compiled library: its steps and its choices are one call."""
+"""A cohort in the compiled library: one call takes steps and chooses tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from model.decoding.sentence import DecodingRequest, Finished, Sentence
 from model.errors import DecodingError
 
 STEP_S = 0.002
-"""A call goes on for this long, so that crossing into the library costs little; whoever joins waits no longer."""
+"""A call takes steps for this long, so that calling the library costs little; a new sentence waits no longer."""
+
+_DOUBLE_BYTES = ctypes.sizeof(ctypes.c_double)
 
 
 class NativeCohort:
@@ -83,10 +85,10 @@ class NativeCohort:
         return max((len(request.source_ids) for request in self._sentences.values()), default=0)
 
     def join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
-        """Take sentences in; they are read at the next step.
+        """Add sentences; they are encoded at the next step.
 
         Raises:
-            IndexError: A token or a length is one the model does not have; nobody joined.
+            IndexError: A token or a length is one the model does not have; no sentence was added.
         """
         if requests:
             tokens = array.array("i")
@@ -94,14 +96,14 @@ class NativeCohort:
                 tokens.extend(request.source_ids)
                 tokens.append(self._vocabulary.start_id)
                 tokens.extend(request.forced_ids)
-            wishes = (Request * len(requests))(*map(self._wish, requests))
+            native_requests = (Request * len(requests))(*map(self._native_request, requests))
             address, _ = tokens.buffer_info()
-            check(self._model.library.verso_join(self._handle, wishes, len(requests), address))
+            check(self._model.library.verso_join(self._handle, native_requests, len(requests), address))
             self._sentences.update((request.key, request) for request in requests)
         return []
 
     def step(self) -> list[Finished]:
-        """At least one token further for everybody, and on until :data:`STEP_S` are over."""
+        """Take at least one step with all sentences, and more until :data:`STEP_S` are over."""
         if not self._sentences:
             return []
         outcomes, scores, length = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int32()
@@ -122,14 +124,14 @@ class NativeCohort:
         return list(self._read(numbers, scores.value))
 
     def leave(self, keys: Collection[int]) -> None:
-        """Drop sentences nobody waits for any more; unknown keys are ignored."""
+        """Drop cancelled sentences; unknown keys are ignored."""
         leaving = [key for key in keys if self._sentences.pop(key, None) is not None]
         if leaving:
             check(
                 self._model.library.verso_leave(self._handle, (ctypes.c_int64 * len(leaving))(*leaving), len(leaving))
             )
 
-    def _wish(self, request: DecodingRequest) -> Request:
+    def _native_request(self, request: DecodingRequest) -> Request:
         sentence = Sentence.of(request, self._policy, self._longest_target)
         options = sentence.options
         return Request(
@@ -145,11 +147,11 @@ class NativeCohort:
         )
 
     def _read(self, numbers: Sequence[int], scores: int | None) -> Iterator[Finished]:
-        """What cohort.h says of sentences that finished."""
-        place = score = 0
-        while place < len(numbers):
-            low, high, num_hypotheses = numbers[place : place + 3]
-            place += 3
+        """Sentences that finished, from the encoding that cohort.h describes."""
+        position = num_scores = 0  # read so far
+        while position < len(numbers):
+            low, high, num_hypotheses = numbers[position : position + 3]
+            position += 3
             key = (high << 32) | (low & 0xFFFFFFFF)
             request = self._sentences.pop(key)
             if not num_hypotheses:
@@ -157,19 +159,19 @@ class NativeCohort:
                 continue
             answers = []
             for _ in range(num_hypotheses):
-                cut, num_tokens = numbers[place : place + 2]
-                place += 2
-                worth = None
+                cut, num_tokens = numbers[position : position + 2]
+                position += 2
+                score = None
                 if request.options.return_scores:
                     assert scores is not None
-                    worth = ctypes.c_double.from_address(scores + 8 * score).value
-                score += 1
-                tokens = numbers[place : place + num_tokens]
-                place += num_tokens
-                answers.append(Hypothesis(list(tokens), worth, "length" if cut else "stop"))
+                    score = ctypes.c_double.from_address(scores + _DOUBLE_BYTES * num_scores).value
+                num_scores += 1
+                tokens = numbers[position : position + num_tokens]
+                position += num_tokens
+                answers.append(Hypothesis(list(tokens), score, "length" if cut else "stop"))
             yield Finished(key, Hypothesis.ranked(answers))
 
 
 def _free(model: NativeModel, handle: int) -> None:
-    """Free a cohort before the model it looks at, which is therefore an argument."""
+    """Free a cohort. The model is an argument so that it outlives the cohort, which reads it."""
     model.library.verso_cohort_free(handle)

@@ -1,1 +1,1 @@
-"""Decoding in fixed slots, for GPUs: tensors whose size and place do not change, so that a step is one CUDA graph."""
+"""Decoding in fixed slots, for GPUs: tensors keep their sizes and addresses, so that a step is one CUDA graph."""

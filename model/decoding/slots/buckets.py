@@ -1,4 +1,4 @@
-"""Sizes of slots. Few of them, so that few graphs are captured: each is the next power of two."""
+"""Sizes of slots. There are few, each a power of two, so that few graphs are captured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHORTEST_SOURCE = 16
 _SHORTEST_TARGET = 32
 
 SHRINK_AT = 4
-"""Slots move to a smaller bucket where that is smaller by this factor: moving copies the caches."""
+"""Sentences move to a smaller bucket if it is smaller by this factor: moving copies the caches."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Bucket:
         slots: Sentences, N.
         width: Rows of each sentence, K.
         source: Source tokens of each sentence, S.
-        target: Target columns of each sentence, start token and what is forced included, T.
+        target: Target columns of each sentence, start token and forced tokens included, T.
     """
 
     slots: int
@@ -45,7 +45,7 @@ class Bucket:
         return self.slots * (self.source + self.width * self.target)
 
     def serves(self, wanted: Bucket) -> bool:
-        """Whether what ``wanted`` is made for fits here, without wasting most of the room."""
+        """Whether this bucket holds what ``wanted`` holds and is not much larger (:data:`SHRINK_AT`)."""
         fits = self.slots >= wanted.slots and self.source >= wanted.source and self.target >= wanted.target
         return fits and self.size < SHRINK_AT * wanted.size
 

@@ -1,19 +1,18 @@
 """One step of all slots, the choice of tokens included, in tensors alone.
 
 The rules are those of :mod:`model.decoding.eager.greedy`, :mod:`model.decoding.eager.beam`,
-:mod:`model.decoding.eager.filters` and :mod:`model.decoding.scoring`, written without a number that the host has to
-know: no shape depends on a value, nothing is copied to the host or from it, and everything is written into the tensors
-it was read from. So a step can be captured as a CUDA graph and replayed. What a step must not do to some slots is done
-and then not kept.
+:mod:`model.decoding.eager.filters` and :mod:`model.decoding.scoring`, written so that a step can be captured as a CUDA
+graph and replayed: no shape depends on a value, nothing is copied between host and device, and results are written into
+the tensors they were read from. A step computes all slots; results for slots that must not change are discarded.
 
-Note ``masked_fill`` where ``torch.where`` with a number would read better: the latter copies the number to the device.
+``masked_fill`` is used where ``torch.where`` with a number would read better: the latter copies it to the device.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeGuard
 
 import torch
 from torch import Tensor
@@ -23,7 +22,7 @@ from model.decoding.slots.tensors import Setting, SlotTensors
 
 
 class SlotStepModel(StepModel, Protocol):
-    """What slots need of a model; see :class:`model.network.transformer.Transformer` for shapes."""
+    """What slots need of a model, scripted or not; see :class:`model.network.transformer.Transformer` for shapes."""
 
     def step_slots(
         self,
@@ -39,15 +38,23 @@ class SlotStepModel(StepModel, Protocol):
         ...
 
 
+def has_slot_step(model: StepModel) -> TypeGuard[SlotStepModel]:
+    """Whether a model can step in slots; bundles of the first releases cannot.
+
+    A protocol checked at run time would not do: from Python 3.12 on it does not see the methods of scripted modules.
+    """
+    return hasattr(model, "step_slots")
+
+
 @dataclass(frozen=True)
 class Constants:
-    """What is the same for all sentences of a model.
+    """Settings of the model, the same for all its sentences.
 
     Args:
         end_id: The closing token.
         never: Tokens that are no part of any translation, on the device.
-        renormalise: Whether forbidden tokens lend their share of the probability to the others.
-        may_force_end: Whether any sentence may be made to end with a closing token that costs nothing.
+        renormalise: Whether the probability of forbidden tokens is distributed over the others.
+        may_force_end: Whether the model has sentences end with a closing token that costs nothing.
     """
 
     end_id: int
@@ -57,10 +64,10 @@ class Constants:
 
 
 class Variant(NamedTuple):
-    """What a step may leave out where no sentence needs it.
+    """Parts of a step that are left out if no sentence needs them.
 
     Args:
-        scored: Greedy search: sums of log-probabilities. A beam has them always.
+        scored: Greedy search: sums of log-probabilities. Beam search always needs them.
         guarded: The guard against repeated sequences.
     """
 
@@ -68,26 +75,26 @@ class Variant(NamedTuple):
     guarded: bool
 
 
-class _Now(NamedTuple):
-    """Where each sentence stands, (N,)."""
+class _Progress(NamedTuple):
+    """The progress of each sentence, (N,)."""
 
     num_generated: Tensor  # before this step's choice
-    num_tokens: Tensor  # with it and with forced ones: the length scores are divided by
-    choosing: Tensor  # it decodes, and its next token is not a forced one
-    last: Tensor  # the token chosen now is the last it may have
+    num_tokens: Tensor  # including this choice and forced tokens: the length that scores are normalised by
+    choosing: Tensor  # whether it decodes and its next token is not a forced one
+    last: Tensor  # whether the token chosen now is the last it may have
 
 
 def take_step(model: SlotStepModel, constants: Constants, slots: SlotTensors, variant: Variant) -> None:
-    """One token further for every sentence that decodes; those that are done stay as they are.
+    """Take one step with every sentence that decodes; the others are left unchanged.
 
     Args:
         model: Computes logits.
         constants: The model's.
         slots: Read and written.
-        variant: What may be left out.
+        variant: What is left out.
     """
     num_generated = slots.position + 1 - slots.setting(Setting.NUM_INPUTS).long()
-    now = _Now(
+    now = _Progress(
         num_generated,
         slots.position + 1,
         slots.active & (num_generated >= 0),
@@ -101,9 +108,9 @@ def take_step(model: SlotStepModel, constants: Constants, slots: SlotTensors, va
         tokens, parents, ended = _beam(logits, suffixes, slots, now, constants, variant)
     if variant.guarded:
         _keep(slots.suffixes, _follow(suffixes, parents), now.choosing)
-    going = slots.active & ~ended
-    slots.active.copy_(going)
-    slots.position.add_(going)
+    active = slots.active & ~ended
+    slots.active.copy_(active)
+    slots.position.add_(active)
     slots.ancestors.copy_(_follow(slots.ancestors, parents))
     history = _follow(slots.history, parents)
     next_column = now.num_tokens.view(-1, 1, 1).expand(-1, slots.bucket.width, 1)
@@ -119,7 +126,7 @@ def _logits(model: SlotStepModel, slots: SlotTensors) -> Tensor:
     columns = torch.arange(target, device=slots.position.device)
     position = slots.position.view(-1, 1, 1)
     slots.ancestors.copy_(torch.where(columns == position, rows.unsqueeze(-1), slots.ancestors))
-    own = slots.ancestors.unsqueeze(2) == rows.view(1, 1, -1, 1)  # (N, K, K, T): of whom at which column
+    own = slots.ancestors.unsqueeze(2) == rows.view(1, 1, -1, 1)  # (N, K, K, T): whose row wrote each column
     may_attend = (own & (columns <= position.unsqueeze(-1))).flatten(2)  # (N, K, K * T)
     return model.step_slots(
         slots.history.gather(2, position.expand(-1, width, 1)).squeeze(-1),
@@ -133,9 +140,9 @@ def _logits(model: SlotStepModel, slots: SlotTensors) -> Tensor:
 
 
 def _greedy(
-    logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Now, constants: Constants, variant: Variant
+    logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Progress, constants: Constants, variant: Variant
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The likeliest token: the next inputs (N, 1), the rows they go on from (N, 1), and who ended (N,)."""
+    """The most probable token: next inputs (N, 1), the rows they continue (N, 1), which sentences ended (N,)."""
     totals = logits.logsumexp(-1) if variant.scored and not constants.renormalise else None  # (N, 1)
     # NaN wins every comparison: one reduction finds it, before the filter can cover it.
     poisoned = logits.amax(-1).isnan()
@@ -158,11 +165,11 @@ def _greedy(
 
 
 def _beam(
-    logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Now, constants: Constants, variant: Variant
+    logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Progress, constants: Constants, variant: Variant
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The K likeliest beginnings: their newest tokens (N, K), the rows they go on from (N, K), and who ended (N,)."""
+    """The K most probable beginnings: newest tokens (N, K), the rows they continue (N, K), which sentences ended."""
     width = slots.bucket.width
-    totals = logits.logsumexp(-1)  # (N, K), before the filter: what is forbidden does not lend its share
+    totals = logits.logsumexp(-1)  # (N, K), before the filter: forbidden tokens keep their probability
     failed = (~totals.isfinite() & slots.sums.isfinite()).any(-1)
     _forbid(logits, suffixes, slots, now, constants, variant)
     if constants.renormalise:
@@ -180,9 +187,9 @@ def _beam(
     rows_left = (width - slots.num_ended).masked_fill(~slots.flag(Setting.NARROWS), 2 * width)
     ranks = torch.arange(2 * width, device=best.device)
     best = best.masked_fill(ranks >= rows_left.unsqueeze(-1), -math.inf)
-    # Each parent ends at most once, so at least K of the 2K candidates go on: the first K of those.
-    going = torch.argsort((ends | best.isneginf()).byte(), dim=-1, stable=True)[:, :width]
-    sums = best.gather(1, going).masked_fill(ends.gather(1, going), -math.inf)
+    # Each parent ends at most once, so at least K of the 2K candidates continue: the first K of those.
+    continuing = torch.argsort((ends | best.isneginf()).byte(), dim=-1, stable=True)[:, :width]
+    sums = best.gather(1, continuing).masked_fill(ends.gather(1, continuing), -math.inf)
     _keep(slots.sums, sums, now.choosing)
 
     leaving = ((ends | now.last.unsqueeze(-1)) & best.isfinite())[:, :width]
@@ -192,22 +199,22 @@ def _beam(
     _keep(slots.failed, failed, ended)
     own = torch.arange(width, device=best.device)
     return (
-        best_tokens.gather(1, going),
-        torch.where(now.choosing.unsqueeze(-1), parents.gather(1, going), own),
+        best_tokens.gather(1, continuing),
+        torch.where(now.choosing.unsqueeze(-1), parents.gather(1, continuing), own),
         ended,
     )
 
 
 def _add_to_pool(
     slots: SlotTensors,
-    now: _Now,
+    now: _Progress,
     leaving: Tensor,
     sums: Tensor,
     tokens: Tensor,
     parents: Tensor,
     end_id: int,
 ) -> None:
-    """Put the candidates that leave the beam, (N, K), beside those that ended before, and keep the K best."""
+    """Add the candidates that leave the beam, (N, K), to the pool, and keep the K best."""
     width = slots.bucket.width
     closed = tokens == end_id
     cut = now.last.unsqueeze(-1) & (~closed | slots.flag(Setting.FORCE_END).unsqueeze(-1))
@@ -227,8 +234,8 @@ def _add_to_pool(
     _keep(slots.leader_ended, slots.leader_ended | leaving[:, 0], now.choosing)
 
 
-def _is_done(slots: SlotTensors, now: _Now, leaders: Tensor) -> Tensor:
-    """Whether nothing that still runs is worth running on, (N,); ``leaders`` are the best running sums, (N,)."""
+def _is_done(slots: SlotTensors, now: _Progress, leaders: Tensor) -> Tensor:
+    """Whether nothing that still runs can change the answer, (N,); ``leaders`` are the best running sums, (N,)."""
     full = slots.num_ended >= slots.bucket.width
     beaten = slots.pool_scores[:, -1] >= _scores(leaders.unsqueeze(-1), slots, now).squeeze(-1)
     full_ends = full & (slots.flag(Setting.STOPS_WHEN_FULL) | beaten)
@@ -237,14 +244,14 @@ def _is_done(slots: SlotTensors, now: _Now, leaders: Tensor) -> Tensor:
     return stops | ~leaders.isfinite()
 
 
-def _scores(sums: Tensor, slots: SlotTensors, now: _Now) -> Tensor:
+def _scores(sums: Tensor, slots: SlotTensors, now: _Progress) -> Tensor:
     """Scores of hypotheses of this step's length, float64 as on the host, (N, rows)."""
     length = (slots.setting(Setting.LENGTH_OFFSET) + now.num_tokens) / slots.setting(Setting.LENGTH_SCALE)
     return sums.double() / length.pow(slots.setting(Setting.LENGTH_PENALTY)).unsqueeze(-1)
 
 
 def _forbid(
-    logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Now, constants: Constants, variant: Variant
+    logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Progress, constants: Constants, variant: Variant
 ) -> None:
     """Set the logits of tokens that may not come to minus infinity."""
     logits.index_fill_(-1, constants.never, -math.inf)
@@ -267,13 +274,13 @@ def _suffixes(slots: SlotTensors) -> Tensor:
 
 
 def _is_generated(slots: SlotTensors) -> Tensor:
-    """Which columns hold tokens that were chosen, (N, 1, T)."""
+    """True for columns that hold tokens that were chosen, (N, 1, T)."""
     columns = torch.arange(slots.bucket.target, device=slots.position.device)
     first, newest = slots.setting(Setting.NUM_INPUTS).view(-1, 1, 1), slots.position.view(-1, 1, 1)
     return (columns >= first) & (columns <= newest)
 
 
-def _with_token(history: Tensor, tokens: Tensor, now: _Now) -> Tensor:
+def _with_token(history: Tensor, tokens: Tensor, now: _Progress) -> Tensor:
     """History with a token for each row at the column after the newest: (N, K, T) and (N, K)."""
     column = now.num_tokens.view(-1, 1, 1).expand(-1, tokens.size(1), 1)
     return history.scatter(2, column, tokens.unsqueeze(-1))
@@ -285,5 +292,5 @@ def _follow(rows: Tensor, parents: Tensor) -> Tensor:
 
 
 def _keep(tensor: Tensor, value: Tensor, where: Tensor) -> None:
-    """Write ``value`` into the slots that are meant, (N,)."""
+    """Write ``value`` into the slots where ``where``, (N,), is True."""
     tensor.copy_(torch.where(where.view(-1, *[1] * (tensor.dim() - 1)), value, tensor))

@@ -1,4 +1,4 @@
-"""Sentences that decode together in slots: who is where, and what became of them."""
+"""A cohort whose sentences decode in slots: which sentence has which slot, and its result."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class _Occupant:
 
     Args:
         sentence: The sentence.
-        slot: Where it stands.
-        steps_left: Steps it can still be given before it must be done.
+        slot: The index of its slot.
+        steps_left: Steps after which it is done at the latest.
     """
 
     sentence: Sentence
@@ -36,22 +36,22 @@ class _Occupant:
 
 @dataclass(frozen=True)
 class _Report:
-    """What the device will have said of everybody after some steps.
+    """The state of all sentences after some steps, once the device has computed it.
 
     Args:
-        answers: Copies of the tensors answers are made of.
-        places: Who stood where then.
+        answers: Copies of the tensors that answers are read from.
+        slots: The sentences at that time, with the slots they had.
     """
 
     answers: Download
-    places: list[tuple[_Occupant, int]]
+    slots: list[tuple[_Occupant, int]]
 
 
 class SlotCohort:
     """Sentences of one beam width that decode together, as :class:`model.decoding.cohort.Cohort` has them.
 
-    Joining and leaving writes a slot and moves nobody. Where slots or their length do not do any more, or are far too
-    many, all move to another bucket. Not thread-safe: one thread owns it.
+    Joining and leaving writes a slot and moves no other sentence. If there are too few slots, or they are too short, or
+    there are far too many, all sentences move to another bucket. Not thread-safe: one thread owns it.
 
     Args:
         model: The model, and its slots.
@@ -96,21 +96,21 @@ class SlotCohort:
         return 0 if self._step is None else self._step.tensors.bucket.target
 
     def join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
-        """Take sentences in: encode them together and give them slots.
+        """Add sentences: encode them together and give them slots.
 
         Args:
             requests: New sentences, with keys no sentence of the cohort has, all of this cohort's width.
 
         Returns:
-            None that are finished: they take their first step with the others.
+            No sentence: they take their first step with the others.
         """
         if not requests:
             return []
         with self._model.running():
             sentences = [Sentence.of(request, self._model.policy, self._model.longest_target) for request in requests]
             encoded = self._model.encode([request.source_ids for request in requests])
-            standing = [occupant.sentence for occupant in self._occupants.values()]
-            wanted = self._bucket_for([*standing, *sentences])
+            decoding = [occupant.sentence for occupant in self._occupants.values()]
+            wanted = self._bucket_for([*decoding, *sentences])
             if self._step is None:
                 self._step = self._model.take(wanted, encoded.cross_cache)
             elif not self._step.tensors.bucket.serves(wanted):
@@ -127,7 +127,7 @@ class SlotCohort:
         return []
 
     def step(self) -> list[Finished]:
-        """Some tokens further for everybody.
+        """Take some steps with all sentences.
 
         Returns:
             Sentences that are known to be finished, and have left.
@@ -139,17 +139,17 @@ class SlotCohort:
                 self._model.steps_per_call, max(occupant.steps_left for occupant in self._occupants.values())
             )
             self._launch(self._step, num_steps)
-            # Who is alone wants his answer at once; in a crowd the device is given work first.
+            # A single sentence is answered at once; with several, the device gets work before results are read.
             ahead = 1 if num_steps and self._model.look_ahead and len(self._occupants) > 1 else 0
             finished: list[Finished] = []
             while len(self._reports) > ahead:
-                finished += self._take_in(self._reports.popleft())
+                finished += self._read(self._reports.popleft())
             if finished:
                 self._make_room()
         return finished
 
     def leave(self, keys: Collection[int]) -> None:
-        """Drop sentences nobody waits for any more; unknown keys are ignored."""
+        """Drop cancelled sentences; unknown keys are ignored."""
         leaving = [key for key in self._occupants if key in keys]
         if leaving and self._step is not None:
             with self._model.running():
@@ -166,7 +166,7 @@ class SlotCohort:
         )
 
     def _launch(self, step: SlotStep, num_steps: int) -> None:
-        """Give the device steps to take, and let it say how everybody stands then."""
+        """Queue steps on the device, and a report of the state after them."""
         if not num_steps:
             return
         options = [occupant.sentence.options for occupant in self._occupants.values()]
@@ -182,14 +182,14 @@ class SlotCohort:
         answers = Download(
             slots.active, slots.failed, slots.pool_scores, slots.pool_lengths, slots.pool_cut, slots.pool_history
         )
-        self._reports.append(_Report(answers, [(one, one.slot) for one in self._occupants.values()]))
+        self._reports.append(_Report(answers, [(occupant, occupant.slot) for occupant in self._occupants.values()]))
 
-    def _take_in(self, report: _Report) -> list[Finished]:
-        """Let those go who finished and are still here."""
+    def _read(self, report: _Report) -> list[Finished]:
+        """Let the sentences leave that have finished by now and were not cancelled."""
         active, failed, scores, lengths, cut, history = report.answers.wait()
         finished: list[Finished] = []
         for (occupant, slot), decodes in zip(
-            report.places, active[[slot for _, slot in report.places]].tolist(), strict=True
+            report.slots, active[[slot for _, slot in report.slots]].tolist(), strict=True
         ):
             sentence = occupant.sentence
             if decodes or self._occupants.get(sentence.key) is not occupant:
@@ -214,7 +214,7 @@ class SlotCohort:
         return finished
 
     def _make_room(self) -> None:
-        """After some have left: move the others where most slots are free, and give back slots nobody uses."""
+        """After sentences have left: move the others if most slots are free; give back slots that are all free."""
         assert self._step is not None
         if not self._occupants:
             self._model.give_back(self._step)
@@ -226,7 +226,7 @@ class SlotCohort:
             self._move(self._step, wanted)
 
     def _move(self, step: SlotStep, bucket: Bucket) -> None:
-        """Let everybody go on in other slots."""
+        """Move all sentences to other slots."""
         self._step = self._model.take(bucket, step.tensors.cross_cache)
         occupants = list(self._occupants.values())
         self._step.tensors.take_over(step.tensors, [occupant.slot for occupant in occupants])

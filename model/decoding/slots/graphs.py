@@ -1,34 +1,37 @@
-"""CUDA graphs, streams and events, and what stands for them where there is no GPU."""
+"""CUDA graphs, streams and events, and their substitutes on devices without them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:  # torch has no public name for it
+    from torch.cuda import _POOL_HANDLE as GraphPool
 
 _WARM_UPS = 3
 """Calls before capture: TorchScript specialises a method in its first two, libraries make their workspaces."""
 
 
 class GraphedCall:
-    """A function of fixed tensors, launched as one CUDA graph; called as it is where there is no GPU.
+    """A function of fixed tensors, launched as one CUDA graph; called directly on other devices.
 
     Args:
-        function: Reads and writes tensors whose place does not change. It waits for nothing and copies nothing
+        function: Reads and writes tensors whose addresses do not change. It waits for nothing and copies nothing
             from or to the host.
         graphs: Whether to capture it; the device is CUDA then.
-        pool: Memory for what is computed on the way, shared by functions that never run at the same time.
-        still: Entered around the calls before the capture: what they do must not count.
+        pool: Memory for intermediate results, shared by functions that never run at the same time.
+        still: Entered around the calls before the capture, which must have no lasting effect.
     """
 
     def __init__(
         self,
         function: Callable[[], None],
         graphs: bool,
-        pool: Any = None,
+        pool: GraphPool | None = None,
         still: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._function = function
@@ -47,7 +50,7 @@ class GraphedCall:
         self._graph.replay()
 
     def _capture(self) -> torch.cuda.CUDAGraph:
-        """Capture the function. It runs before, not during it."""
+        """Capture the function: it runs before the capture, not during it."""
         current = torch.cuda.current_stream()
         side = torch.cuda.Stream()
         side.wait_stream(current)
@@ -56,14 +59,14 @@ class GraphedCall:
                 self._function()
         current.wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        # Other threads may use the GPU meanwhile: only what this one does must be fit for capture.
+        # Other threads may use the GPU meanwhile: only calls of this thread are checked and captured.
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             self._function()
         return graph
 
 
 class Lane:
-    """Work that may overlap with the caller's: a stream of its own on a GPU, the same thread elsewhere.
+    """Work that may overlap with the caller's: a separate stream on a GPU, nothing special elsewhere.
 
     Args:
         device: Where the work runs.
@@ -73,11 +76,11 @@ class Lane:
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     def entered(self) -> AbstractContextManager[object]:
-        """Within it, work belongs to the lane."""
+        """A context in which work is queued on the lane."""
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
     def hand_over(self, *tensors: Tensor) -> None:
-        """Let the caller's stream use what was made in the lane: that stream waits for it, the host does not."""
+        """Make the caller's stream wait for tensors computed in the lane; the host does not wait."""
         if self._stream is not None:
             current = torch.cuda.current_stream()
             current.wait_stream(self._stream)
@@ -86,14 +89,14 @@ class Lane:
 
 
 class Download:
-    """A copy of tensors on the host, as they are when the device gets there.
+    """A copy of tensors on the host, as they are when the device reaches this point of its stream.
 
     Args:
         tensors: On one device.
     """
 
     def __init__(self, *tensors: Tensor) -> None:
-        # Into pinned memory, which is what makes it asynchronous; copies also where host and device are one.
+        # PyTorch copies to pinned memory, so the copy is asynchronous. A CPU tensor is copied, too.
         self._copies = [tensor.to("cpu", non_blocking=True, copy=True) for tensor in tensors]
         self._event: torch.cuda.Event | None = None
         if tensors[0].device.type == "cuda":
@@ -101,7 +104,7 @@ class Download:
             self._event.record()
 
     def wait(self) -> list[Tensor]:
-        """The copies, once they are there."""
+        """The copies, once they are complete."""
         if self._event is not None:
             self._event.synchronize()
         return self._copies

@@ -1,23 +1,27 @@
-"""What the cohorts of one model share when they decode in slots: the module, and slots that wait to be used again."""
+"""What cohorts of one model share if they decode in slots: the module, its graphs, and slots that are not in use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from model.decoding.cohort import Vocabulary
 from model.decoding.policy import DecodingPolicy
+from model.decoding.search import StepModel
 from model.decoding.slots.buckets import SHORTEST_SOURCE, Bucket, next_power_of_two
-from model.decoding.slots.choice import Constants, SlotStepModel, Variant, take_step
+from model.decoding.slots.choice import Constants, SlotStepModel, Variant, has_slot_step, take_step
 from model.decoding.slots.graphs import GraphedCall, Lane
 from model.decoding.slots.tensors import Encoded, SlotTensors, upload
 from model.network.masks import padding_mask
 from model.network.padding import pad
+
+if TYPE_CHECKING:
+    from torch.cuda import _POOL_HANDLE as GraphPool
 
 _GRAPHED_TOKENS = 1024
 """Padded source tokens up to which encoding is launched as a graph; more take a GPU longer than launching does."""
@@ -28,13 +32,13 @@ class SlotStep:
 
     Args:
         tensors: The slots.
-        take: Takes a step in them, leaving out what a variant allows.
-        graphs: Whether steps are captured, each variant when it is first wanted.
+        take: Takes a step in them, without what a variant leaves out.
+        graphs: Whether steps are captured, each variant when it is first used.
         pool: Memory shared by captured steps.
     """
 
     def __init__(
-        self, tensors: SlotTensors, take: Callable[[SlotTensors, Variant], None], graphs: bool, pool: Any
+        self, tensors: SlotTensors, take: Callable[[SlotTensors, Variant], None], graphs: bool, pool: GraphPool | None
     ) -> None:
         self.tensors = tensors
         self._take = take
@@ -43,9 +47,9 @@ class SlotStep:
         self._calls: dict[Variant, GraphedCall] = {}
 
     def run(self, variant: Variant) -> None:
-        """One token further for every sentence; on a GPU the step is launched and not waited for."""
+        """Take one step with every sentence; on a GPU the step is launched and not waited for."""
         if variant not in self._calls:
-            # Nothing here knows this object: in a cycle, memory would wait for the garbage collector.
+            # No reference to this object: a cycle would keep its memory until the garbage collector runs.
             self._calls[variant] = GraphedCall(
                 partial(self._take, self.tensors, variant), self._graphs, self._pool, partial(at_rest, self.tensors)
             )
@@ -54,7 +58,7 @@ class SlotStep:
 
 @contextmanager
 def at_rest(slots: SlotTensors) -> Iterator[None]:
-    """Within it nobody decodes, and a step changes nothing but keys and values that the next step writes again."""
+    """A context in which all slots are inactive: a step writes only keys and values that the next one overwrites."""
     active = slots.active.clone()
     slots.active.zero_()
     yield
@@ -68,13 +72,13 @@ class SlotModel:
         module: Computes logits.
         vocabulary: Special tokens.
         longest_target: Tokens the model can produce at all, forced ones included.
-        device: Where the model lives.
+        device: Where the model is.
         policy: The model's way of decoding.
-        graphs: Whether steps are captured as CUDA graphs; nothing is where the device is no GPU.
-        steps_per_call: Steps a cohort takes before it looks who is done; 1 where nothing is gained by more.
-        look_ahead: Whether a cohort of several sentences launches the next steps before it looks at the last ones, so
-            that the device has work while the host hands out answers.
-        idle_bytes: Caches of slots that nobody uses, kept so that their graphs need not be captured again.
+        graphs: Whether steps are captured as CUDA graphs, if the device is a GPU.
+        steps_per_call: Steps a cohort takes before it reads which sentences are done; 1 if more gain nothing.
+        look_ahead: Whether a cohort of several sentences launches the next steps before it reads the results of the
+            last ones, so that the device has work while the host hands out answers.
+        idle_bytes: Bound of the caches of slots that are not in use; they are kept, with their graphs, for later.
     """
 
     def __init__(
@@ -98,7 +102,7 @@ class SlotModel:
         self._module = module
         self._device = device
         self._idle_bytes = idle_bytes
-        self._idle: list[SlotStep] = []  # the one used last comes last
+        self._idle: list[SlotStep] = []  # the most recently used last
         never = policy.never_generated(vocabulary.never_generated)
         constants = Constants(
             vocabulary.end_id,
@@ -109,7 +113,7 @@ class SlotModel:
         self._take_step = partial(take_step, module, constants)
         self._graphs = graphs and device.type == "cuda"
         self._lane = Lane(device)
-        # Two: encoding overlaps with decoding, so the one must not write where the other does.
+        # Two, because encoding overlaps with decoding and must not write to the same memory.
         self._step_pool, self._encoder_pool = (
             torch.cuda.graph_pool_handle() if self._graphs else None for _ in range(2)
         )
@@ -117,19 +121,19 @@ class SlotModel:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """To be entered around everything that touches the model."""
+        """The context of every computation with the model."""
         with torch.inference_mode(), torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext():
             yield
 
     def encode(self, sources: Sequence[Sequence[int]]) -> Encoded:
-        """Read sources, while the device goes on decoding."""
+        """Encode sources, while the device continues to decode."""
         number = next_power_of_two(len(sources))
         longest = max(map(len, sources))
-        # Not longer than the model has places for, which need not be a power of two.
+        # Not longer than the positions of the model, whose number need not be a power of two.
         length = max(longest, min(max(SHORTEST_SOURCE, next_power_of_two(longest)), self.longest_target))
         pad_id, end_id = self.vocabulary.pad_id, self.vocabulary.end_id
         padded = torch.full((number, length), pad_id)
-        # A row without any token would have nothing to look at.
+        # Attention in a row without any token would be NaN.
         padded[len(sources) :, 0] = end_id
         rows = pad(sources, pad_id)
         padded[: rows.size(0), : rows.size(1)] = rows
@@ -153,11 +157,11 @@ class SlotModel:
         own, result, call = self._encoders[shape]
         own.copy_(source)
         call()
-        # The next sources may be encoded before these are taken over.
+        # The next sources may be encoded before these are copied to their slots.
         return result.clone()
 
     def take(self, bucket: Bucket, like: Tensor) -> SlotStep:
-        """Slots of a bucket, whoever was there before; all are free.
+        """Slots of a bucket, all of them free.
 
         Args:
             bucket: How many and how large.
@@ -170,7 +174,7 @@ class SlotModel:
         return SlotStep(SlotTensors.allocate(bucket, like), self._take_step, self._graphs, self._step_pool)
 
     def give_back(self, step: SlotStep) -> None:
-        """Keep slots for later; those that were not used for longest go where there are too many."""
+        """Keep slots for later; the least recently used are dropped if they take too much memory."""
         self._idle.append(step)
         while sum(kept.tensors.num_bytes for kept in self._idle) > self._idle_bytes:
             del self._idle[0]
@@ -186,7 +190,7 @@ def _encode_into(result: Tensor, module: SlotStepModel, source: Tensor) -> None:
 
 
 def make_slot_model(
-    module: Any,
+    module: StepModel,
     vocabulary: Vocabulary,
     longest_target: int,
     device: torch.device,
@@ -194,17 +198,17 @@ def make_slot_model(
     *,
     force: bool = False,
 ) -> SlotModel | None:
-    """A model that decodes in slots, or None where that gains nothing or the module cannot.
+    """A model that decodes in slots; None if that gains nothing here or the module cannot.
 
     Args:
-        module: Scripted or not; bundles written before there were slots have no ``step_slots``.
+        module: Computes logits, scripted or not.
         vocabulary: Special tokens.
         longest_target: Tokens the model can produce at all, forced ones included.
-        device: Where the model lives.
+        device: Where the model is.
         policy: The model's way of decoding.
-        force: Whether to have slots on other devices than GPUs, too, where there is nothing to launch ahead of.
+        force: Whether to use slots on other devices, too, where a step is neither captured nor launched ahead.
     """
-    if not hasattr(module, "step_slots") or not (force or device.type == "cuda"):
+    if not has_slot_step(module) or not (force or device.type == "cuda"):
         return None
     if device.type == "cuda":
         return SlotModel(module, vocabulary, longest_target, device, policy)

@@ -1,4 +1,4 @@
-"""All a set of slots remembers, in tensors that are made once and then only written."""
+"""The state of a set of slots, in tensors that are allocated once and then written in place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from model.decoding.slots.buckets import Bucket
 
 
 class Setting(IntEnum):
-    """Columns of :attr:`SlotTensors.settings`: what was asked for a sentence, each as a number."""
+    """Columns of :attr:`SlotTensors.settings`: a sentence's options and rule, each as a number."""
 
     NUM_INPUTS = 0
     """Start token and forced ones."""
@@ -35,18 +35,18 @@ class Setting(IntEnum):
 
 @dataclass(frozen=True)
 class SlotTensors:
-    """N slots of K rows, T target and S source columns, by name; dimension 0 is the slot, but for the two caches.
+    """N slots of K rows, T target and S source columns, by name; dimension 0 is the slot, except in the two caches.
 
-    A sentence's rows all stand at the same column. Row k of a slot writes its keys and values at column ``k * T + t``;
-    a hypothesis that goes on from another row's takes over that row's ``ancestors``, and no key or value moves.
+    A sentence's rows are all at the same column. Row k of a slot writes its keys and values at column ``k * T + t``;
+    a hypothesis that continues another row's copies that row's ``ancestors``, and no key or value moves.
 
     Args:
         bucket: N, K, S and T.
         self_cache: Keys and values of the target, (L, 2, N, H, K * T, D).
         cross_cache: Keys and values of the source, (L, 2, N, H, S, D).
         may_attend_memory: True where the source is no padding, (N, 1, 1, S).
-        settings: By :class:`Setting`, (N, settings), float64, which holds them all exactly.
-        active: Whether the slot's sentence still decodes, (N,). A slot that does not is computed and stays as it is.
+        settings: By :class:`Setting`, (N, settings), float64, which represents all of them exactly.
+        active: Whether the slot's sentence still decodes, (N,). Other slots are computed, and left unchanged.
         failed: Whether it ended because the model gave no usable token, (N,).
         position: Column of the newest input, (N,).
         history: Inputs by column, the newest and forced ones included, (N, K, T).
@@ -56,7 +56,7 @@ class SlotTensors:
         sums: Log-probability of each running hypothesis, float32, -inf for a dead row, (N, K).
         leader_ended: Whether the best candidate of some step was one that ended, (N,).
         num_ended: Hypotheses that ended, (N,).
-        pool_scores: Worth of the K best that ended, best first, float64, -inf where there are fewer, (N, K).
+        pool_scores: Scores of the K best that ended, best first, float64, padded with -inf, (N, K).
         pool_lengths: Their tokens, without the closing one, (N, K).
         pool_cut: Whether they were cut, (N, K).
         pool_history: Their inputs and last token by column, (N, K, T).
@@ -99,7 +99,7 @@ class SlotTensors:
             bucket=bucket,
             self_cache=zeros(layers, 2, slots, heads, width * target, head_width, dtype=like.dtype),
             cross_cache=zeros(layers, 2, slots, heads, source, head_width, dtype=like.dtype),
-            # True, so that a slot nobody ever took has something to look at.
+            # True, so that attention in a slot that was never used is not NaN.
             may_attend_memory=~zeros(slots, 1, 1, source, dtype=torch.bool),
             settings=zeros(slots, len(Setting), dtype=torch.float64),
             active=zeros(slots, dtype=torch.bool),
@@ -119,7 +119,7 @@ class SlotTensors:
 
     @property
     def num_bytes(self) -> int:
-        """Memory they take, but for what is small."""
+        """Memory of the caches; the other tensors are small."""
         return self.self_cache.nbytes + self.cross_cache.nbytes
 
     def setting(self, which: Setting) -> Tensor:
@@ -131,51 +131,51 @@ class SlotTensors:
         return self.settings[:, which] > 0
 
     def put(self, slots: Sequence[int], sentences: Sequence[Sentence], inputs: Tensor, encoded: Encoded) -> None:
-        """Let sentences begin in free slots.
+        """Put new sentences into free slots.
 
         Args:
-            slots: Where, n of them.
-            sentences: What was asked for them.
+            slots: Indices of free slots, n of them.
+            sentences: The sentences, n.
             inputs: Start token and forced ones, (n, P).
             encoded: Their sources, no longer than the bucket's.
         """
         device, number = self.active.device, len(slots)
-        where = upload(torch.tensor(list(slots)), device)
-        # Whatever stood here must go, the hidden columns too: 0 times NaN is NaN.
-        self.self_cache.index_fill_(2, where, 0)
-        self.cross_cache.index_fill_(2, where, 0)
+        indices = upload(torch.tensor(list(slots)), device)
+        # Old contents must go, even in masked columns: 0 times NaN is NaN.
+        self.self_cache.index_fill_(2, indices, 0)
+        self.cross_cache.index_fill_(2, indices, 0)
         length = encoded.cross_cache.size(4)
-        self.cross_cache[..., :length, :].index_copy_(2, where, encoded.cross_cache[:, :, :number])
-        self.may_attend_memory.index_fill_(0, where, False)
-        self.may_attend_memory[..., :length].index_copy_(0, where, encoded.may_attend[:number])
+        self.cross_cache[..., :length, :].index_copy_(2, indices, encoded.cross_cache[:, :, :number])
+        self.may_attend_memory.index_fill_(0, indices, False)
+        self.may_attend_memory[..., :length].index_copy_(0, indices, encoded.may_attend[:number])
         settings = torch.tensor([_numbers(sentence) for sentence in sentences], dtype=torch.float64)
-        self.settings.index_copy_(0, where, upload(settings, device))
+        self.settings.index_copy_(0, indices, upload(settings, device))
         for tensor in (self.failed, self.leader_ended):
-            tensor.index_fill_(0, where, False)
+            tensor.index_fill_(0, indices, False)
         for tensor in (self.position, self.history, self.suffixes, self.num_ended):
-            tensor.index_fill_(0, where, 0)
-        own = upload(inputs, device).unsqueeze(1).expand(-1, self.bucket.width, -1)
-        self.history[..., : inputs.size(1)].index_copy_(0, where, own)
-        # One live row each, which gives all K.
-        self.sums.index_fill_(0, where, -math.inf)
-        self.sums[:, 0].index_fill_(0, where, 0.0)
-        self.pool_scores.index_fill_(0, where, -math.inf)
-        self.active.index_fill_(0, where, True)
+            tensor.index_fill_(0, indices, 0)
+        rows = upload(inputs, device).unsqueeze(1).expand(-1, self.bucket.width, -1)
+        self.history[..., : inputs.size(1)].index_copy_(0, indices, rows)
+        # One live row each, which all K continue.
+        self.sums.index_fill_(0, indices, -math.inf)
+        self.sums[:, 0].index_fill_(0, indices, 0.0)
+        self.pool_scores.index_fill_(0, indices, -math.inf)
+        self.active.index_fill_(0, indices, True)
 
     def free(self, slots: Sequence[int]) -> None:
-        """Let sentences stop where they are."""
+        """Stop the sentences in these slots."""
         self.active.index_fill_(0, upload(torch.tensor(list(slots)), self.active.device), False)
 
     def take_over(self, other: SlotTensors, slots: Sequence[int]) -> None:
-        """Let sentences go on here, in the first slots, all others being free.
+        """Move sentences here, into the first slots; the others are free.
 
         Args:
-            other: Where they were; of the same width, with nothing beyond this bucket's columns in use.
-            slots: Where they stood; at least one, at most as many as there are slots here.
+            other: The slots they come from; of the same width, with nothing beyond this bucket's columns in use.
+            slots: Their indices there; at least one, at most as many as there are slots here.
         """
         self.active.zero_()
         number, device = len(slots), self.active.device
-        where = upload(torch.tensor(list(slots)), device)
+        indices = upload(torch.tensor(list(slots)), device)
         width = self.bucket.width
         source = min(self.bucket.source, other.bucket.source)
         target = min(self.bucket.target, other.bucket.target)
@@ -184,23 +184,23 @@ class SlotTensors:
             for tensors in (self, other)
         )
         self.self_cache[:, :, :number] = 0
-        own[:, :, :number] = others.index_select(2, where)
+        own[:, :, :number] = others.index_select(2, indices)
         self.cross_cache[:, :, :number] = 0
-        self.cross_cache[:, :, :number, :, :source] = other.cross_cache[..., :source, :].index_select(2, where)
+        self.cross_cache[:, :, :number, :, :source] = other.cross_cache[..., :source, :].index_select(2, indices)
         self.may_attend_memory[:number] = False
-        self.may_attend_memory[:number, ..., :source] = other.may_attend_memory[..., :source].index_select(0, where)
+        self.may_attend_memory[:number, ..., :source] = other.may_attend_memory[..., :source].index_select(0, indices)
         for name in ("history", "ancestors", "suffixes", "pool_history"):
-            getattr(self, name)[:number, :, :target] = getattr(other, name)[..., :target].index_select(0, where)
+            getattr(self, name)[:number, :, :target] = getattr(other, name)[..., :target].index_select(0, indices)
         for name in (
             *("settings", "active", "failed", "position", "sums", "leader_ended", "num_ended"),
             *("pool_scores", "pool_lengths", "pool_cut"),
         ):
-            getattr(self, name)[:number] = getattr(other, name).index_select(0, where)
+            getattr(self, name)[:number] = getattr(other, name).index_select(0, indices)
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Sources as the decoder sees them; there may be more rows than sentences.
+    """Encoded sources; there may be more rows than sentences.
 
     Args:
         cross_cache: Keys and values, (L, 2, n, H, s, D).
@@ -212,7 +212,7 @@ class Encoded:
 
 
 def upload(tensor: Tensor, device: torch.device) -> Tensor:
-    """A host's tensor on the device; from pinned memory, so that the host does not wait for what runs there."""
+    """Copy a tensor to the device, from pinned memory so that the host does not wait for work queued there."""
     if device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
