@@ -1,7 +1,7 @@
-// Sentences that decode together: they join, go some tokens further, and leave.
+// A cohort: the sentences that decode together. They join, take steps, and leave.
 //
-// Threads share sentences, not products: each takes some of them and goes on with those until the time is up, without
-// waiting for the others. Which sentences share a thread or a step changes no answer: rows know nothing of each other.
+// Threads share sentences, not products: each takes some of them and steps with those until the time is over, without
+// waiting for the others. Which sentences share a thread or a step changes no answer: rows are computed independently.
 
 #pragma once
 
@@ -17,33 +17,32 @@
 #include "pool.h"
 #include "search.h"
 
-// Below this many multiply-adds, waking a thread takes longer than it helps.
-constexpr double kWorthAThread = 4e6;
+// Multiply-adds that a thread must have to do: with fewer, waking it takes longer than it saves.
+constexpr double kMinWorkPerThread = 4e6;
 // Rows of one step and tokens of one encoder pass: enough that weights are read seldom, few enough for the caches.
 constexpr int kStepRows = 128;
 constexpr int kEncoderTokens = 192;
+// Multiply-adds that a step must have for its products to be shared: with fewer, sharing takes longer than it saves.
+constexpr double kMinWorkToShare = 8e6;
 
-// Products of models whose step has fewer are done sooner than shared.
-constexpr double kWorthATeam = 8e6;
-
-// While it lives, a worker's products are the team's; helpers go when it ends, however it ends.
-class Lead {
+// While it exists, a worker's products are shared with helpers; these are dismissed when it is destroyed.
+class LeaderGuard {
  public:
-  Lead(Hands& hands, Team* team) : hands_(hands) { hands.team = team; }
-  ~Lead() {
+  LeaderGuard(Hands& hands, Team* team) : hands_(hands) { hands.team = team; }
+  ~LeaderGuard() {
     if (hands_.team) hands_.team->dismiss();
     hands_.team = nullptr;
   }
-  Lead(const Lead&) = delete;
-  Lead& operator=(const Lead&) = delete;
+  LeaderGuard(const LeaderGuard&) = delete;
+  LeaderGuard& operator=(const LeaderGuard&) = delete;
 
  private:
   Hands& hands_;
 };
 
-// One worker's hand in the model's memory. Without a shortlist nobody asks for slices.
-struct Hold {
-  explicit Hold(const Model& m)
+// One worker's chunks of the model's memory. Slices are used with a shortlist only.
+struct WorkerChunks {
+  explicit WorkerChunks(const Model& m)
       : pages(m.pages), blocks(m.blocks), slices(m.shortlist ? m.shortlist->slices() : m.blocks) {}
   Handful pages, blocks, slices;
 };
@@ -52,46 +51,46 @@ class Cohort {
  public:
   Cohort(const Model& model, Search search) : m_(model), search_(std::move(search)) {}
   ~Cohort() {
-    Hold hold(m_);
-    for (Sentence& s : sentences_) release(s, hold);
+    WorkerChunks chunks(m_);
+    for (Sentence& s : sentences_) release(s, chunks);
   }
 
-  // tokens: of each request its source, then the start token and what is forced behind it.
+  // tokens: of each request its source, then the start token and the forced ones.
   void join(const Request* requests, int n, const int32_t* tokens) {
     size_t old = sentences_.size();
     sentences_.resize(old + n);
     for (int i = 0; i < n; i++) {
       Sentence& s = sentences_[old + i];
-      s.wish = requests[i];
-      s.source.assign(tokens, tokens + s.wish.num_source);
-      tokens += s.wish.num_source;
-      s.prefix.assign(tokens, tokens + s.wish.num_forced + 1);
-      tokens += s.wish.num_forced + 1;
+      s.request = requests[i];
+      s.source.assign(tokens, tokens + s.request.num_source);
+      tokens += s.request.num_source;
+      s.inputs.assign(tokens, tokens + s.request.num_forced + 1);
+      tokens += s.request.num_forced + 1;
       bool fits = !s.source.empty() && (int)s.source.size() <= m_.positions &&
-                  s.wish.num_forced + s.wish.max_new_tokens <= m_.positions;
+                  s.request.num_forced + s.request.max_new_tokens <= m_.positions;
       for (int32_t token : s.source) fits &= token >= 0 && token < m_.source_vocab;
-      for (int32_t token : s.prefix) fits &= token >= 0 && token < m_.V;
+      for (int32_t token : s.inputs) fits &= token >= 0 && token < m_.V;
       if (!fits) {
         sentences_.resize(old);
         throw std::out_of_range("request");
       }
       s.rows.resize(1);
-      s.rows[0].token = s.prefix[0];
+      s.rows[0].token = s.inputs[0];
       s.rows[0].sum = 0;
     }
   }
 
-  // One token further, and on until `seconds` are over. Outcomes are kept until the next call.
+  // Take one step, and more until `seconds` are over. Outcomes are kept until the next call.
   void run(double seconds, int threads) {
-    std::vector<double> work;  // up to and including each sentence
+    std::vector<double> work;  // multiply-adds of the sentences up to and including each
     double sum = 0;
     for (Sentence& s : sentences_)
       work.push_back(sum += m_.step_work * s.rows.size() + (s.memory.empty() ? m_.source_work * s.source.size() : 0));
-    int parts = std::max(1, std::min({threads, (int)sentences_.size(), (int)(sum / kWorthAThread)}));
+    int parts = std::max(1, std::min({threads, (int)sentences_.size(), (int)(sum / kMinWorkPerThread)}));
     auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-    // Who is alone gets all threads for his products.
+    // If one worker does everything, the other threads help it with its products.
     Team team;
-    int helpers = parts == 1 && m_.step_work >= kWorthATeam ? threads - 1 : 0;
+    int helpers = parts == 1 && m_.step_work >= kMinWorkToShare ? threads - 1 : 0;
     pool().run(parts + helpers, [&](int part) {
       if (part >= parts) return team.serve();
       std::vector<Sentence*> own;
@@ -100,16 +99,16 @@ class Cohort {
         if ((int)(middle / sum * parts) == part) own.push_back(&sentences_[i]);
       }
       static thread_local Work scratch;
-      Lead lead(scratch.hands, helpers ? &team : nullptr);
-      Hold hold(m_);
-      read(own, scratch, hold);
+      LeaderGuard leader(scratch.hands, helpers ? &team : nullptr);
+      WorkerChunks chunks(m_);
+      read(own, scratch, chunks);
       do {
         for (size_t i = 0; i < own.size();) {
           size_t begin = i;
           int rows = 0;
           while (i < own.size() && (i == begin || rows + (int)own[i]->rows.size() <= kStepRows))
             rows += (int)own[i++]->rows.size();
-          step(own.data() + begin, (int)(i - begin), scratch, hold.pages);
+          step(own.data() + begin, (int)(i - begin), scratch, chunks.pages);
         }
         own.erase(std::remove_if(own.begin(), own.end(), [](Sentence* s) { return s->done; }), own.end());
       } while (!own.empty() && std::chrono::steady_clock::now() < until);
@@ -118,23 +117,23 @@ class Cohort {
   }
 
   void leave(const int64_t* keys, int n) {
-    Hold hold(m_);
+    WorkerChunks chunks(m_);
     for (Sentence& s : sentences_)
-      if (std::find(keys, keys + n, s.wish.key) != keys + n) {
+      if (std::find(keys, keys + n, s.request.key) != keys + n) {
         s.done = true;
-        release(s, hold);
+        release(s, chunks);
       }
     forget_done();
   }
 
-  // Of each sentence that finished: key (low and high half), number of hypotheses (0: it failed), and of each of those
-  // whether it was cut, number of tokens, tokens. Scores stand apart, in the same order.
+  // For each sentence that finished: its key (low and high half), the number of hypotheses (0: it failed), and for each
+  // hypothesis whether it was cut, the number of tokens, the tokens. scores() has the scores, in the same order.
   const std::vector<int32_t>& outcomes() const { return outcomes_; }
   const std::vector<double>& scores() const { return scores_; }
 
  private:
-  // Encode those who are new.
-  void read(const std::vector<Sentence*>& own, Work& scratch, Hold& hold) {
+  // Encode new sentences.
+  void read(const std::vector<Sentence*>& own, Work& scratch, WorkerChunks& chunks) {
     std::vector<Source> sources;
     int tokens = 0;
     for (Sentence* s : own) {
@@ -145,15 +144,15 @@ class Cohort {
         tokens = 0;
       }
       for (int i = 0; i < blocks_of((int)s->source.size()); i++)
-        s->memory.push_back(hold.blocks.take());
-      if (m_.shortlist) shorten(*s, scratch, hold.slices);
+        s->memory.push_back(chunks.blocks.take());
+      if (m_.shortlist) shorten(*s, scratch, chunks.slices);
       sources.push_back({s->source.data(), (int)s->source.size(), s->memory.data()});
       tokens += (int)s->source.size();
     }
     if (tokens) encode(m_, sources.data(), (int)sources.size(), scratch);
   }
 
-  // Pack the columns of a sentence's own candidates.
+  // Find a sentence's own candidates and pack their columns of the output projection.
   void shorten(Sentence& s, Work& scratch, Handful& slices) {
     s.own = m_.shortlist->own(s.source, scratch.marks);
     s.never = m_.shortlist->places(s.own, search_.never);
@@ -164,7 +163,7 @@ class Cohort {
   }
 
   void step(Sentence* const* own, int n, Work& scratch, Handful& pages) {
-    std::vector<Reader> readers;
+    std::vector<LogitReader> readers;
     std::vector<std::vector<Page*> const*> rows;
     for (int i = 0; i < n; i++)
       for (Row& row : own[i]->rows) {
@@ -182,14 +181,14 @@ class Cohort {
     const float* x = advance(m_, beams, scratch);
     const Linear& first_read = m_.shortlist ? m_.shortlist->common() : m_.out;
     multiply_and_read(first_read, x, m_.C, (int)rows.size(), scratch.hands,
-                      [&](int row, float* values, int place) { readers[row].read(values, place); });
+                      [&](int row, float* values, int position) { readers[row].read(values, position); });
     first = 0;
     for (int i = 0; i < n; first += own[i++]->rows.size()) {
-      int place = first_read.nb * 64;
+      int position = first_read.nb * 64;
       for (const void* slice : own[i]->slices) {
         read_more(m_.out, Shortlist::columns(slice), x, m_.C, (int)first, (int)own[i]->rows.size(), scratch.hands,
-                  [&](int row, float* values) { readers[row].read(values, place); });
-        place += 64;
+                  [&](int row, float* values) { readers[row].read(values, position); });
+        position += 64;
       }
     }
     first = 0;
@@ -203,12 +202,12 @@ class Cohort {
   void collect() {
     outcomes_.clear();
     scores_.clear();
-    Hold hold(m_);
+    WorkerChunks chunks(m_);
     for (Sentence& s : sentences_) {
       if (!s.done) continue;
-      size_t num = s.failed ? 0 : std::min(s.pool.size(), (size_t)s.wish.num_hypotheses);
-      outcomes_.push_back((int32_t)(s.wish.key & 0xffffffff));
-      outcomes_.push_back((int32_t)(s.wish.key >> 32));
+      size_t num = s.failed ? 0 : std::min(s.pool.size(), (size_t)s.request.num_hypotheses);
+      outcomes_.push_back((int32_t)(s.request.key & 0xffffffff));
+      outcomes_.push_back((int32_t)(s.request.key >> 32));
       outcomes_.push_back((int32_t)num);
       for (size_t i = 0; i < num; i++) {
         outcomes_.push_back(s.pool[i].cut);
@@ -216,7 +215,7 @@ class Cohort {
         outcomes_.insert(outcomes_.end(), s.pool[i].tokens.begin(), s.pool[i].tokens.end());
         scores_.push_back(s.pool[i].score);
       }
-      release(s, hold);
+      release(s, chunks);
     }
     forget_done();
   }
@@ -226,10 +225,10 @@ class Cohort {
                      sentences_.end());
   }
 
-  static void release(Sentence& s, Hold& hold) {
-    for (Row& row : s.rows) Search::release(row.pages, hold.pages);
-    for (MemoryBlock* block : s.memory) hold.blocks.give(block);
-    for (void* slice : s.slices) hold.slices.give(slice);
+  static void release(Sentence& s, WorkerChunks& chunks) {
+    for (Row& row : s.rows) Search::release(row.pages, chunks.pages);
+    for (MemoryBlock* block : s.memory) chunks.blocks.give(block);
+    for (void* slice : s.slices) chunks.slices.give(slice);
     s.memory.clear();
     s.slices.clear();
   }
@@ -241,7 +240,7 @@ class Cohort {
   std::vector<double> scores_;
 };
 
-// Logits after each of n target tokens, [n][V]: what the tests hold against torch.
+// Logits after each of n target tokens, [n][V]: the tests compare them with those of torch.
 inline void logits_of(const Model& m, const int32_t* source, int num_source, const int32_t* target, int n,
                       float* logits) {
   Handful pages(m.pages), blocks(m.blocks);

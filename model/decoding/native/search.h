@@ -1,6 +1,8 @@
-// Which token comes next: what model/decoding/{filters,greedy,beam,scoring}.py do, and the tests hold both to the same answers.
+// The choice of the next tokens: greedy and beam search, with the rules of model/decoding/scoring.py and the filters of
+// model/decoding/eager/filters.py. The tests compare the answers with those of model/decoding/eager.
 //
-// Logits are read 64 at a time, as the output projection makes them, and never stand in memory as a whole.
+// Logits are read in blocks of 64, as the output projection computes them, and never stored as a whole. A token's position
+// among the logits is its id, or with a shortlist its index among the sentence's candidates.
 
 #pragma once
 
@@ -14,102 +16,120 @@
 #include "layers.h"
 
 struct Candidate {
-  float value;  // a logit; a sum of log-probabilities later
-  int32_t token;
+  float value;    // a logit; after the choice of candidates a sum of log-probabilities
+  int32_t token;  // its position among the logits; after the choice of candidates its id
   int row;
 };
 
-// Reads one row's logits once and keeps what the choice needs: the best, and the logarithm of the sum of all powers.
-class Reader {
+constexpr int kLogitsPerBlock = 64;
+constexpr int kVectorsPerBlock = kLogitsPerBlock / 16;
+
+// Reads one row's logits once and keeps the best of them, and the logarithm of the sum of their exponentials.
+class LogitReader {
  public:
-  // own: places forbidden to this row, in order; never: those forbidden to all. Renormalising, the total is taken of what is
-  // not forbidden.
-  Reader(int wanted, bool totals, bool renormalise, const std::vector<int32_t>& never, std::vector<int32_t> own)
-      : wanted_(wanted), totals_(totals), renormalise_(renormalise), own_(std::move(own)) {
+  // num_best: how many of the best are kept. with_total: whether the logarithm of the sum is needed; `renormalise` excludes
+  // forbidden logits from it. never, forbidden: positions that are forbidden to all rows and to this one, in ascending order.
+  // `never` must outlive the reader.
+  LogitReader(int num_best, bool with_total, bool renormalise, const std::vector<int32_t>& never,
+              std::vector<int32_t> forbidden)
+      : num_best_(num_best), with_total_(with_total), renormalise_(renormalise), forbidden_(std::move(forbidden)) {
     never_ = never.data();
     never_end_ = never_ + never.size();
-    if (wanted > 1) best_.reserve(wanted + 1);
+    if (num_best > 1) best_.reserve(num_best + 1);
   }
 
+  // values: the next block of logits, aligned to cache lines; forbidden ones are overwritten. first: position of the first.
   void read(float* values, int first) {
     __mmask16 bad = 0;
-    for (int c = 0; c < 4; c++)
+    for (int c = 0; c < kVectorsPerBlock; c++)
       bad |= _mm512_cmp_ps_mask(_mm512_load_ps(values + c * 16), _mm512_set1_ps(INFINITY), _CMP_NLT_UQ);
     broken_ |= bad != 0;
-    if (totals_ && !renormalise_) add(values);
-    for (; never_ < never_end_ && *never_ < first + 64; never_++) values[*never_ - first] = -INFINITY;
-    for (; place_ < own_.size() && own_[place_] < first + 64; place_++) values[own_[place_] - first] = -INFINITY;
-    if (totals_ && renormalise_) add(values);
-    if (wanted_ == 1)
-      for (int c = 0; c < 4; c++) {
-        __m512 v = _mm512_load_ps(values + c * 16);
-        __mmask16 m = _mm512_cmp_ps_mask(v, top_, _CMP_GT_OQ);
-        top_ = _mm512_mask_mov_ps(top_, m, v);
-        where_ = _mm512_mask_mov_epi32(where_, m, _mm512_set1_epi32(first + c * 16));
-      }
-    else if (wanted_ > 1)
-      for (int c = 0; c < 4; c++) {
-        __mmask16 m = _mm512_cmp_ps_mask(_mm512_load_ps(values + c * 16), _mm512_set1_ps(threshold_), _CMP_GT_OQ);
-        for (; m; m &= m - 1) {
-          int i = c * 16 + __builtin_ctz(m);
-          insert(values[i], first + i);
-        }
-      }
+    if (with_total_ && !renormalise_) add(values);
+    const int end = first + kLogitsPerBlock;
+    for (; never_ < never_end_ && *never_ < end; never_++) values[*never_ - first] = -INFINITY;
+    for (; num_forbidden_ < forbidden_.size() && forbidden_[num_forbidden_] < end; num_forbidden_++)
+      values[forbidden_[num_forbidden_] - first] = -INFINITY;
+    if (with_total_ && renormalise_) add(values);
+    if (num_best_ == 1) update_top(values, first);
+    else if (num_best_ > 1) update_best(values, first);
   }
 
   // Whether a logit was NaN or infinite.
   bool broken() const { return broken_; }
+  // The logarithm of the sum of all exponentials.
   float total() const { return begun_ ? reference_ + std::log(_mm512_reduce_add_ps(sum_)) : -INFINITY; }
 
-  // The place of the likeliest token, the first of equals; -1 where all are forbidden.
+  // The best logit and its position, the first of equals; position -1 if all are forbidden. For num_best = 1.
   Candidate top() const {
     alignas(64) float values[16];
-    alignas(64) int32_t where[16];
+    alignas(64) int32_t starts[16];
     _mm512_store_ps(values, top_);
-    _mm512_store_epi32(where, where_);
+    _mm512_store_epi32(starts, top_starts_);
     Candidate best{-INFINITY, -1, 0};
     for (int i = 0; i < 16; i++)
-      if (where[i] >= 0 && (values[i] > best.value || (values[i] == best.value && where[i] + i < best.token)))
-        best = {values[i], where[i] + i, 0};
+      if (starts[i] >= 0 && (values[i] > best.value || (values[i] == best.value && starts[i] + i < best.token)))
+        best = {values[i], starts[i] + i, 0};
     return best;
   }
-  // The `wanted` likeliest places, best first.
+  // The best logits and their positions, best first. For num_best > 1.
   const std::vector<Candidate>& best() const { return best_; }
 
  private:
+  // Keep, for each of the 16 lanes, the best logit and the position at which its vector starts.
+  void update_top(const float* values, int first) {
+    for (int c = 0; c < kVectorsPerBlock; c++) {
+      __m512 v = _mm512_load_ps(values + c * 16);
+      __mmask16 m = _mm512_cmp_ps_mask(v, top_, _CMP_GT_OQ);
+      top_ = _mm512_mask_mov_ps(top_, m, v);
+      top_starts_ = _mm512_mask_mov_epi32(top_starts_, m, _mm512_set1_epi32(first + c * 16));
+    }
+  }
+
+  void update_best(const float* values, int first) {
+    for (int c = 0; c < kVectorsPerBlock; c++) {
+      __mmask16 m = _mm512_cmp_ps_mask(_mm512_load_ps(values + c * 16), _mm512_set1_ps(threshold_), _CMP_GT_OQ);
+      for (; m; m &= m - 1) {
+        int i = c * 16 + __builtin_ctz(m);
+        insert(values[i], first + i);
+      }
+    }
+  }
+
+  void insert(float value, int32_t position) {
+    if (!(value > threshold_)) return;
+    if ((int)best_.size() == num_best_) best_.pop_back();
+    auto next = std::upper_bound(best_.begin(), best_.end(), value,
+                                 [](float x, const Candidate& other) { return x > other.value; });
+    best_.insert(next, Candidate{value, position, 0});
+    if ((int)best_.size() == num_best_) threshold_ = best_.back().value;
+  }
+
+  // Add the exponentials of a block to the sum.
   void add(const float* values) {
-    __m512 v[4];
-    for (int c = 0; c < 4; c++) v[c] = _mm512_load_ps(values + c * 16);
+    __m512 v[kVectorsPerBlock];
+    for (int c = 0; c < kVectorsPerBlock; c++) v[c] = _mm512_load_ps(values + c * 16);
     float most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(v[0], v[1]), _mm512_max_ps(v[2], v[3])));
     if (!(most > -INFINITY)) return;
     if (!begun_) {
       reference_ = most;
       begun_ = true;
-    } else if (most > reference_ + 16.f) {  // powers stay far from the bounds of float32, and are seldom scaled anew
+    } else if (most > reference_ + 16.f) {  // exponentials stay far from the bounds of float32, and are seldom rescaled
       sum_ = _mm512_mul_ps(sum_, _mm512_set1_ps(std::exp(reference_ - most)));
       reference_ = most;
     }
-    for (int c = 0; c < 4; c++) sum_ = _mm512_add_ps(sum_, exp512(_mm512_sub_ps(v[c], _mm512_set1_ps(reference_))));
+    for (int c = 0; c < kVectorsPerBlock; c++)
+      sum_ = _mm512_add_ps(sum_, exp512(_mm512_sub_ps(v[c], _mm512_set1_ps(reference_))));
   }
 
-  void insert(float value, int32_t token) {
-    if (!(value > threshold_)) return;
-    if ((int)best_.size() == wanted_) best_.pop_back();
-    auto place = std::upper_bound(best_.begin(), best_.end(), value,
-                                  [](float x, const Candidate& other) { return x > other.value; });
-    best_.insert(place, Candidate{value, token, 0});
-    if ((int)best_.size() == wanted_) threshold_ = best_.back().value;
-  }
-
-  int wanted_;
-  bool totals_, renormalise_;
+  int num_best_;
+  bool with_total_, renormalise_;
   bool begun_ = false, broken_ = false;
-  float reference_ = 0, threshold_ = -INFINITY;
-  size_t place_ = 0;
+  float reference_ = 0, threshold_ = -INFINITY;  // reference_: what is subtracted before exponentiation
   const int32_t *never_, *never_end_;
+  size_t num_forbidden_ = 0;  // forbidden positions passed so far
   __m512 sum_ = _mm512_setzero_ps(), top_ = _mm512_set1_ps(-INFINITY);
-  __m512i where_ = _mm512_set1_epi32(-1);
-  std::vector<int32_t> own_;
+  __m512i top_starts_ = _mm512_set1_epi32(-1);
+  std::vector<int32_t> forbidden_;
   std::vector<Candidate> best_;
 };
 
@@ -123,14 +143,15 @@ struct ScoringRule {
   }
 };
 
-// One sentence as the caller hands it in; its tokens follow elsewhere. library.py has the same fields.
+// One sentence as the caller passes it; its tokens are passed separately. library.py has the same fields.
 struct Request {
   int64_t key;
   ScoringRule rule;
-  int32_t num_source, num_forced;  // tokens of the source; those forced behind the start token
+  int32_t num_source, num_forced;  // tokens of the source; tokens that are forced behind the start token
   int32_t min_new_tokens, max_new_tokens, no_repeat_ngram_size, num_hypotheses, return_scores;
 };
 
+// A hypothesis that ended.
 struct Hypothesis {
   double score;
   std::vector<int32_t> tokens;
@@ -140,55 +161,59 @@ struct Hypothesis {
 // A hypothesis that runs.
 struct Row {
   std::vector<Page*> pages;  // one for each token fed
-  int32_t token;             // to be fed next
+  int32_t token;             // the next to be fed
   float sum;                 // of log-probabilities
 };
 
 struct Sentence {
-  Request wish;
-  std::vector<int32_t> source, prefix;  // prefix: the start token and those forced behind it
-  std::vector<MemoryBlock*> memory;     // of the source, once it was read
-  std::vector<int32_t> own, never;      // with a shortlist: candidates that are not common; places that are never chosen
-  std::vector<void*> slices;            // with a shortlist: the own candidates' columns
+  Request request;
+  std::vector<int32_t> source, inputs;   // inputs: the start token and forced ones
+  std::vector<MemoryBlock*> memory;      // of the source, once it is encoded
+  std::vector<int32_t> own, never;       // with a shortlist: candidates that are not common; positions never chosen
+  std::vector<void*> slices;             // with a shortlist: the own candidates' columns
   std::vector<Row> rows;
-  std::vector<Hypothesis> pool;  // hypotheses that ended, best first
-  bool leader_ended = false, done = false, failed = false;
+  std::vector<Hypothesis> pool;  // the best hypotheses that ended, best first
+  bool leader_ended = false;     // the best candidate of some step was one that ended
+  bool done = false, failed = false;
 
   // Tokens fed so far, the start token included.
   int num_fed() const { return (int)rows[0].pages.size(); }
   // Tokens generated so far, before the choice.
-  int num_generated() const { return num_fed() - (int)prefix.size(); }
-  bool at_last_place() const { return num_generated() + 1 == wish.max_new_tokens; }
+  int num_generated() const { return num_fed() - (int)inputs.size(); }
+  // Whether the token chosen now is the last it may have.
+  bool is_last() const { return num_generated() + 1 == request.max_new_tokens; }
   std::vector<int32_t> tokens(const Row& row) const {
     std::vector<int32_t> out;
-    for (size_t i = prefix.size(); i < row.pages.size(); i++) out.push_back(row.pages[i]->token);
+    for (size_t i = inputs.size(); i < row.pages.size(); i++) out.push_back(row.pages[i]->token);
     return out;
   }
+  // num_tokens: those of a hypothesis, its closing token included and forced ones not.
+  double score(double sum, int num_tokens) const { return request.rule.score(sum, num_tokens + request.num_forced); }
 };
 
-// How a cohort chooses. A token's place is its number, or with a shortlist where it stands among the candidates.
+// How a cohort chooses.
 struct Search {
   int width;
   int32_t end;
   bool renormalise;
-  std::vector<int32_t> never;  // in order
+  std::vector<int32_t> never;  // in ascending order
   const Shortlist* shortlist;
 
-  Reader reader(const Sentence& s, const Row& row) const {
-    if (row.pages.size() < s.prefix.size()) return Reader(0, false, false, {}, {});
+  LogitReader reader(const Sentence& s, const Row& row) const {
+    if (row.pages.size() < s.inputs.size()) return LogitReader(0, false, false, {}, {});
     bool beam = width > 1;
-    return Reader(beam ? 2 * width : 1, beam || s.wish.return_scores, renormalise, shortlist ? s.never : never,
-                  forbidden(s, row));
+    return LogitReader(beam ? 2 * width : 1, beam || s.request.return_scores, renormalise, shortlist ? s.never : never,
+                       forbidden(s, row));
   }
 
-  // Choose for one sentence, whose rows were read.
-  void choose(Sentence& s, const Reader* readers, Handful& pages) const {
-    if (s.num_fed() < (int)s.prefix.size()) s.rows[0].token = s.prefix[s.num_fed()];
-    else if (width == 1) choose_one(s, readers[0]);
+  // Choose for one sentence, whose rows' logits were read.
+  void choose(Sentence& s, const LogitReader* readers, Handful& pages) const {
+    if (s.num_fed() < (int)s.inputs.size()) s.rows[0].token = s.inputs[s.num_fed()];
+    else if (width == 1) choose_greedy(s, readers[0]);
     else choose_beam(s, readers, pages);
   }
 
-  // Let go of a row's pages.
+  // Give back a row's pages that no other row shares.
   static void release(std::vector<Page*>& row, Handful& pages) {
     for (Page* page : row)
       if (--page->refs == 0) pages.give(page);
@@ -196,11 +221,11 @@ struct Search {
   }
 
  private:
-  // Places.
+  // Positions that are forbidden to a row at this step.
   std::vector<int32_t> forbidden(const Sentence& s, const Row& row) const {
     std::vector<int32_t> out;
-    if (s.num_generated() < s.wish.min_new_tokens) out.push_back(end);
-    if (int size = s.wish.no_repeat_ngram_size) {
+    if (s.num_generated() < s.request.min_new_tokens) out.push_back(end);
+    if (int size = s.request.no_repeat_ngram_size) {
       std::vector<int32_t> tokens = s.tokens(row);
       int n = (int)tokens.size();
       for (int start = 0; start + size <= n; start++)
@@ -211,9 +236,11 @@ struct Search {
     return shortlist ? shortlist->places(s.own, out) : out;
   }
 
-  int32_t token(const Sentence& s, int32_t place) const { return shortlist ? shortlist->token(s.own, place) : place; }
+  int32_t token(const Sentence& s, int32_t position) const {
+    return shortlist ? shortlist->token(s.own, position) : position;
+  }
 
-  void choose_one(Sentence& s, const Reader& reader) const {
+  void choose_greedy(Sentence& s, const LogitReader& reader) const {
     Row& row = s.rows[0];
     Candidate best = reader.top();
     if (reader.broken() || best.token < 0) {
@@ -221,85 +248,93 @@ struct Search {
       return;
     }
     best.token = token(s, best.token);
-    bool last = s.at_last_place(), forced = last && s.wish.rule.force_end;
-    if (s.wish.return_scores && !forced) row.sum += best.value - reader.total();
+    bool last = s.is_last(), forced = last && s.request.rule.force_end;
+    if (s.request.return_scores && !forced) row.sum += best.value - reader.total();
     row.token = best.token;
     if (!last && best.token != end) return;
     bool cut = best.token != end;
     std::vector<int32_t> tokens = s.tokens(row);
     if (cut && !forced) tokens.push_back(best.token);
-    int num_tokens = (int)tokens.size() + (forced || !cut) + s.wish.num_forced;
-    s.pool.push_back({s.wish.rule.score(row.sum, num_tokens), std::move(tokens), cut});
+    double score = s.score(row.sum, (int)tokens.size() + (forced || !cut));
+    s.pool.push_back({score, std::move(tokens), cut});
     s.done = true;
   }
 
-  void choose_beam(Sentence& s, const Reader* readers, Handful& pages) const {
-    bool over = s.at_last_place(), only_end = over && s.wish.rule.force_end;
-    std::vector<Candidate> candidates;
-    for (size_t r = 0; r < s.rows.size(); r++) {
+  void choose_beam(Sentence& s, const LogitReader* readers, Handful& pages) const {
+    for (size_t r = 0; r < s.rows.size(); r++)
       if (readers[r].broken()) {
         s.done = s.failed = true;
         return;
       }
+    std::vector<Candidate> candidates = best_candidates(s, readers);
+    add_to_pool(s, candidates);
+    std::vector<Candidate> continuing;
+    for (const Candidate& c : candidates)
+      if (c.token != end && continuing.size() < (size_t)width) continuing.push_back(c);
+    s.done = s.is_last() || continuing.empty() || is_done(s, continuing[0].value);
+    s.failed = s.done && s.pool.empty();
+    if (!s.done) continue_rows(s, continuing, pages);
+  }
+
+  // The candidates a beam considers, best first; of equals the one of the first row.
+  std::vector<Candidate> best_candidates(const Sentence& s, const LogitReader* readers) const {
+    std::vector<Candidate> out;
+    for (size_t r = 0; r < s.rows.size(); r++) {
       float total = readers[r].total(), offset = s.rows[r].sum - total;
       auto add = [&](float logit, int32_t token) {
         float value = offset + logit;
-        if (std::isfinite(value)) candidates.push_back({value, token, (int)r});
+        if (std::isfinite(value)) out.push_back({value, token, (int)r});
       };
-      if (only_end) add(total, end);
+      if (s.is_last() && s.request.rule.force_end) add(total, end);
       else
         for (const Candidate& c : readers[r].best()) add(c.value, token(s, c.token));
     }
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.value > b.value; });
+    std::stable_sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) { return a.value > b.value; });
     // A beam that narrows considers no more candidates than it has rows left.
-    size_t most = s.wish.rule.narrows ? width - s.pool.size() : 2 * (size_t)width;
-    if (candidates.size() > most) candidates.resize(most);
+    size_t most = s.request.rule.narrows ? width - s.pool.size() : 2 * (size_t)width;
+    if (out.size() > most) out.resize(most);
+    return out;
+  }
 
-    int num_tokens = s.num_generated() + 1;
+  // Put the candidates that end or are cut at this step into the pool, which keeps the best.
+  void add_to_pool(Sentence& s, const std::vector<Candidate>& candidates) const {
     for (size_t rank = 0; rank < candidates.size() && rank < (size_t)width; rank++) {
       const Candidate& c = candidates[rank];
-      bool closed = c.token == end;
-      if (!closed && !over) continue;
+      bool closed = c.token == end, last = s.is_last();
+      if (!closed && !last) continue;
       s.leader_ended |= rank == 0;
       std::vector<int32_t> tokens = s.tokens(s.rows[c.row]);
       if (!closed) tokens.push_back(c.token);
-      bool cut = over && (!closed || s.wish.rule.force_end);
-      add_to_pool(s, {s.wish.rule.score(c.value, (int)tokens.size() + closed + s.wish.num_forced), std::move(tokens), cut});
+      double score = s.score(c.value, (int)tokens.size() + closed);
+      bool cut = last && (!closed || s.request.rule.force_end);
+      auto next = std::upper_bound(s.pool.begin(), s.pool.end(), score,
+                                   [](double x, const Hypothesis& other) { return x > other.score; });
+      s.pool.insert(next, {score, std::move(tokens), cut});
+      if (s.pool.size() > (size_t)width) s.pool.pop_back();
     }
-    std::vector<Candidate> going;
-    for (const Candidate& c : candidates)
-      if (c.token != end && going.size() < (size_t)width) going.push_back(c);
-    s.done = over || going.empty() || enough(s, going[0].value, num_tokens + s.wish.num_forced);
-    s.failed = s.done && s.pool.empty();
-    if (!s.done) go_on(s, going, pages);
   }
 
-  void add_to_pool(Sentence& s, Hypothesis hypothesis) const {
-    auto place = std::upper_bound(s.pool.begin(), s.pool.end(), hypothesis.score,
-                                  [](double x, const Hypothesis& other) { return x > other.score; });
-    s.pool.insert(place, std::move(hypothesis));
-    if (s.pool.size() > (size_t)width) s.pool.pop_back();
-  }
-
-  // Whether nothing that still runs is worth running on; leader: log-probability of the best of it.
-  bool enough(const Sentence& s, double leader, int num_tokens) const {
+  // Whether nothing that still runs can change the answer; leader: log-probability of the best running hypothesis.
+  bool is_done(const Sentence& s, double leader) const {
+    const ScoringRule& rule = s.request.rule;
     int num_ended = (int)s.pool.size();
-    if (s.wish.rule.leader_must_end) return s.leader_ended && num_ended >= s.wish.num_hypotheses;
+    if (rule.leader_must_end) return s.leader_ended && num_ended >= s.request.num_hypotheses;
     if (num_ended < width) return false;
-    return s.wish.rule.stops_when_full || s.pool.back().score >= s.wish.rule.score(leader, num_tokens);
+    return rule.stops_when_full || s.pool.back().score >= s.score(leader, s.num_generated() + 1);
   }
 
-  // The rows of the next step: each goes on from a row of this one. The first heir takes its pages, the others share them.
-  void go_on(Sentence& s, const std::vector<Candidate>& going, Handful& pages) const {
-    std::vector<Row> rows(going.size());
+  // Make the rows of the next step: each continues a row of this one. The first one to continue a row takes its pages, the
+  // others share them.
+  void continue_rows(Sentence& s, const std::vector<Candidate>& continuing, Handful& pages) const {
+    std::vector<Row> rows(continuing.size());
     std::vector<int> heir(s.rows.size(), -1);
-    for (size_t i = 0; i < going.size(); i++) {
-      rows[i].token = going[i].token;
-      rows[i].sum = going[i].value;
-      if (heir[going[i].row] < 0) heir[going[i].row] = (int)i;
+    for (size_t i = 0; i < continuing.size(); i++) {
+      const Candidate& c = continuing[i];
+      rows[i].token = c.token;
+      rows[i].sum = c.value;
+      if (heir[c.row] < 0) heir[c.row] = (int)i;
       else {
-        rows[i].pages = s.rows[going[i].row].pages;
+        rows[i].pages = s.rows[c.row].pages;
         for (Page* page : rows[i].pages) page->refs++;
       }
     }
