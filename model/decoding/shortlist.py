@@ -1,8 +1,8 @@
-"""Which target tokens a sentence can need, by its source tokens, so that the others' logits need not be computed.
+"""The target tokens a sentence can need, by its source tokens; the logits of the others need not be computed.
 
-A shortlist is a table: for each source token the target tokens that are likely translations of it, and besides those
-the ones any sentence may need (Jean et al. 2015, arXiv:1412.2007, section 3.3; Mi et al. 2016, arXiv:1605.03209). A
-sentence's candidates are its own affair, never those of a batch: what stands beside a sentence changes no answer.
+A shortlist is a table: for each source token the target tokens that are likely translations of it, and in addition
+the ones any sentence may need (Jean et al. 2015, arXiv:1412.2007, section 3.3; Mi et al. 2016, arXiv:1605.03209).
+Candidates are chosen for each sentence, not for a batch, so an answer does not depend on the other sentences.
 
 :mod:`model.training.lexicon` learns one; ``python -m model shortlist`` puts it into a bundle.
 """
@@ -32,7 +32,7 @@ class Shortlist:
     """Likely target tokens of every source token.
 
     Args:
-        offsets: Where each source token's list begins in ``ids``, and where the last one ends: (V source + 1,).
+        offsets: Index in ``ids`` where each source token's list begins, and the end of the last one, (V source + 1,).
         ids: Target tokens, list after list, each in ascending order.
         always: Target tokens every sentence may need, in ascending order, the closing token among them.
         facts: How it was learned.
@@ -56,14 +56,14 @@ class Shortlist:
         """The table as a compressed NumPy archive; the same table gives the same bytes."""
         sink = io.BytesIO()
         facts = np.frombuffer(json.dumps(self.facts, sort_keys=True).encode(), dtype=np.uint8)
-        # Lists ascend: differences are small numbers, of which half the bytes are left when they are compressed.
+        # Lists ascend, so differences are small numbers, which compress to half the size.
         steps = np.diff(self.ids, prepend=np.int32(0))
         np.savez_compressed(sink, lengths=np.diff(self.offsets), steps=steps, always=self.always, facts=facts)
         return sink.getvalue()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Shortlist:
-        """Read what :meth:`to_bytes` gave.
+        """Read the result of :meth:`to_bytes`.
 
         Raises:
             ArtifactError: It is damaged, or none of ours.

@@ -65,7 +65,7 @@ def drive(group: Cohort, joining: Sequence[DecodingRequest]) -> dict[int, Finish
 def drive_at_random(
     group: Cohort, joining: Sequence[DecodingRequest], seed: int, most: int = 4
 ) -> tuple[dict[int, Finished], set[int]]:
-    """Outcomes of sentences that join when chance will have it, and the keys of those that were made to leave."""
+    """Outcomes of sentences that join and leave at random, and the keys of those that left."""
     rng = random.Random(seed)
     waiting, left = list(joining), set()
     outcomes: dict[int, Finished] = {}

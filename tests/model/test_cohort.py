@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest
-from tests.model.tiny import cohort, decode, random_sources, tiny_transformer
+from tests.model.tiny import cohort, decode, log_probs, random_sources, tiny_transformer
 
 GREEDY = DecodingOptions(decoding="greedy", return_scores=True, max_new_tokens=20)
 BEAM = DecodingOptions(beam_size=3, num_hypotheses=3, return_scores=True, max_new_tokens=20)
@@ -97,6 +98,21 @@ def test_a_cohort_that_is_joined_for_ever_forgets_old_columns() -> None:
             done += 1
     assert done > 90
     assert group.longest_target <= 6 + 2 * 32
+
+
+def test_there_may_be_more_forced_tokens_than_columns_are_added_at_once() -> None:
+    transformer = tiny_transformer()
+    (source,) = random_sources(1)
+    forced = tuple(3 + number % 9 for number in range(40))
+    group = cohort(transformer, 1)
+    finished = group.join([DecodingRequest(0, source, GREEDY, forced)])
+    while not finished:
+        finished = group.step()
+    assert finished[0].hypothesis is not None
+    first = finished[0].hypothesis.token_ids[0]
+    expected = log_probs(transformer, source, list(forced))
+    expected[[0, 1]] = -math.inf
+    assert first == int(expected.argmax())
 
 
 def test_the_cohort_counts_what_it_holds() -> None:

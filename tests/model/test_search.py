@@ -46,7 +46,7 @@ def step_by_step(
             return tokens, total
 
 
-def test_greedy_is_the_likeliest_token_at_every_step() -> None:
+def test_greedy_is_the_most_probable_token_at_every_step() -> None:
     transformer = tiny_transformer()
     options = DecodingOptions(decoding="greedy", return_scores=True, max_new_tokens=12)
     for source in random_sources(8):
@@ -108,8 +108,8 @@ def exhaustive(
         for tokens in itertools.product(vocabulary, repeat=length):
             closing = [VOCABULARY.end_id] if length < longest else []
             total = sum(
-                float(log_probs(transformer, source, list(tokens[:place]))[token])
-                for place, token in enumerate([*tokens, *closing])
+                float(log_probs(transformer, source, list(tokens[:position]))[token])
+                for position, token in enumerate([*tokens, *closing])
             )
             found.append((total / (length + len(closing)) ** penalty, list(tokens)))
     return sorted(found, key=lambda entry: -entry[0])

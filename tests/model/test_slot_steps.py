@@ -113,7 +113,7 @@ def test_a_step_needs_no_value_of_any_tensor(width: int) -> None:
 
 @pytest.mark.parametrize("width", [1, 4])
 @torch.inference_mode()
-def test_every_step_is_the_same_operations_on_the_same_shapes_in_the_same_places(width: int) -> None:
+def test_every_step_is_the_same_operations_on_the_same_shapes_at_the_same_addresses(width: int) -> None:
     transformer = tiny_transformer()
     model = slot_model(transformer)
     group = SlotCohort(model, width)
@@ -122,14 +122,14 @@ def test_every_step_is_the_same_operations_on_the_same_shapes_in_the_same_places
     assert group._step is not None
     slots = group._step.tensors
     tensors = [value for value in vars(slots).values() if isinstance(value, torch.Tensor)]
-    places = [tensor.data_ptr() for tensor in tensors]
+    addresses = [tensor.data_ptr() for tensor in tensors]
     steps = []
     for _ in range(4):
         with Watch() as watch:
             take_step(transformer, CONSTANTS, slots, Variant(True, True))
         steps.append(watch.seen)
     assert all(step == steps[0] for step in steps)
-    assert [tensor.data_ptr() for tensor in tensors] == places
+    assert [tensor.data_ptr() for tensor in tensors] == addresses
 
 
 def test_the_watch_notices_a_step_that_asks_the_host() -> None:

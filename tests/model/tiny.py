@@ -67,7 +67,7 @@ def cohort(transformer: Transformer, width: int, longest_target: int = 60) -> To
 def decode(
     transformer: Transformer, sources: list[list[int]], options: DecodingOptions, **bounds: int
 ) -> dict[int, Finished]:
-    """Outcomes by the source's place."""
+    """Outcomes by the source's index."""
     requests = [DecodingRequest(number, source, options) for number, source in enumerate(sources)]
     return {
         outcome.key: outcome for outcome in decode_all(lambda width: cohort(transformer, width), requests, **bounds)

@@ -127,8 +127,8 @@ def test_marian_and_wu_are_what_a_slow_search_finds(scoring: Scoring, penalty: f
         return_scores=True,
     )
     outcomes = decode(tiny_transformer(), sources, options)
-    for place, source in enumerate(sources):
-        best = outcomes[place].hypothesis
+    for index, source in enumerate(sources):
+        best = outcomes[index].hypothesis
         assert best is not None
         expected = slow_search(source, scoring, 3, penalty, 10)
         found = [(one.score, one.token_ids) for one in (best, *best.alternatives)]
@@ -147,10 +147,10 @@ def test_sentences_of_several_rules_decode_side_by_side() -> None:
     from model.decoding.sentence import DecodingRequest
     from tests.model.tiny import cohort
 
-    requests = [DecodingRequest(place, source, option) for place, option in enumerate(options)]
+    requests = [DecodingRequest(index, source, option) for index, option in enumerate(options)]
     together = {outcome.key: outcome.hypothesis for outcome in decode_all(lambda w: cohort(transformer, w), requests)}
-    for place, expected in enumerate(alone):
-        found = together[place]
+    for index, expected in enumerate(alone):
+        found = together[index]
         assert found is not None and expected is not None
         assert found.token_ids == expected.token_ids
         assert found.score == pytest.approx(expected.score, abs=1e-5)
