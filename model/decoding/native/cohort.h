@@ -14,7 +14,7 @@
 
 #include "layers.h"
 #include "memory.h"
-#include "pool.h"
+#include "thread_pool.h"
 #include "search.h"
 
 // Below this many multiply-adds, waking a thread takes longer than it helps.
@@ -29,23 +29,23 @@ constexpr double kWorthATeam = 8e6;
 // While it lives, a worker's products are the team's; helpers go when it ends, however it ends.
 class Lead {
  public:
-  Lead(Hands& hands, Team* team) : hands_(hands) { hands.team = team; }
+  Lead(ProductWorkspace& products, SpinningPool* pool) : products_(products) { products.pool = pool; }
   ~Lead() {
-    if (hands_.team) hands_.team->dismiss();
-    hands_.team = nullptr;
+    if (products_.pool) products_.pool->dismiss();
+    products_.pool = nullptr;
   }
   Lead(const Lead&) = delete;
   Lead& operator=(const Lead&) = delete;
 
  private:
-  Hands& hands_;
+  ProductWorkspace& products_;
 };
 
 // One worker's hand in the model's memory. Without a shortlist nobody asks for slices.
 struct Hold {
   explicit Hold(const Model& m)
       : pages(m.pages), blocks(m.blocks), slices(m.shortlist ? m.shortlist->slices() : m.blocks) {}
-  Handful pages, blocks, slices;
+  ChunkCache pages, blocks, slices;
 };
 
 class Cohort {
@@ -90,17 +90,17 @@ class Cohort {
     int parts = std::max(1, std::min({threads, (int)sentences_.size(), (int)(sum / kWorthAThread)}));
     auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     // Who is alone gets all threads for his products.
-    Team team;
+    SpinningPool team;
     int helpers = parts == 1 && m_.step_work >= kWorthATeam ? threads - 1 : 0;
-    pool().run(parts + helpers, [&](int part) {
+    thread_pool().run(parts + helpers, [&](int part) {
       if (part >= parts) return team.serve();
       std::vector<Sentence*> own;
       for (size_t i = 0; i < work.size(); i++) {
         double middle = ((i ? work[i - 1] : 0) + work[i]) / 2;
         if ((int)(middle / sum * parts) == part) own.push_back(&sentences_[i]);
       }
-      static thread_local Work scratch;
-      Lead lead(scratch.hands, helpers ? &team : nullptr);
+      static thread_local Workspace scratch;
+      Lead lead(scratch.products, helpers ? &team : nullptr);
       Hold hold(m_);
       read(own, scratch, hold);
       do {
@@ -134,7 +134,7 @@ class Cohort {
 
  private:
   // Encode those who are new.
-  void read(const std::vector<Sentence*>& own, Work& scratch, Hold& hold) {
+  void read(const std::vector<Sentence*>& own, Workspace& scratch, Hold& hold) {
     std::vector<Source> sources;
     int tokens = 0;
     for (Sentence* s : own) {
@@ -154,7 +154,7 @@ class Cohort {
   }
 
   // Pack the columns of a sentence's own candidates.
-  void shorten(Sentence& s, Work& scratch, Handful& slices) {
+  void shorten(Sentence& s, Workspace& scratch, ChunkCache& slices) {
     s.own = m_.shortlist->own(s.source, scratch.marks);
     s.never = m_.shortlist->places(s.own, search_.never);
     for (size_t i = 0; i < s.own.size(); i += 64) {
@@ -163,7 +163,7 @@ class Cohort {
     }
   }
 
-  void step(Sentence* const* own, int n, Work& scratch, Handful& pages) {
+  void step(Sentence* const* own, int n, Workspace& scratch, ChunkCache& pages) {
     std::vector<Reader> readers;
     std::vector<std::vector<Page*> const*> rows;
     for (int i = 0; i < n; i++)
@@ -181,13 +181,13 @@ class Cohort {
       beams.push_back({own[i]->memory.data(), (int)own[i]->source.size(), rows.data() + first, (int)own[i]->rows.size()});
     const float* x = advance(m_, beams, scratch);
     const Linear& first_read = m_.shortlist ? m_.shortlist->common() : m_.out;
-    multiply_and_read(first_read, x, m_.C, (int)rows.size(), scratch.hands,
+    multiply_and_read(first_read, {x, m_.C, (int)rows.size()}, scratch.products,
                       [&](int row, float* values, int place) { readers[row].read(values, place); });
     first = 0;
     for (int i = 0; i < n; first += own[i++]->rows.size()) {
-      int place = first_read.nb * 64;
+      int place = first_read.num_padded_outputs();
       for (const void* slice : own[i]->slices) {
-        read_more(m_.out, Shortlist::columns(slice), x, m_.C, (int)first, (int)own[i]->rows.size(), scratch.hands,
+        read_more(m_.out, Shortlist::columns(slice), {x, m_.C, (int)rows.size()}, (int)first, (int)own[i]->rows.size(), scratch.products,
                   [&](int row, float* values) { readers[row].read(values, place); });
         place += 64;
       }
@@ -244,8 +244,8 @@ class Cohort {
 // Logits after each of n target tokens, [n][V]: what the tests hold against torch.
 inline void logits_of(const Model& m, const int32_t* source, int num_source, const int32_t* target, int n,
                       float* logits) {
-  Handful pages(m.pages), blocks(m.blocks);
-  Work scratch;
+  ChunkCache pages(m.pages), blocks(m.blocks);
+  Workspace scratch;
   std::vector<MemoryBlock*> memory;
   for (int i = 0; i < blocks_of(num_source); i++) memory.push_back(blocks.take());
   Source read{source, num_source, memory.data()};
@@ -257,7 +257,7 @@ inline void logits_of(const Model& m, const int32_t* source, int num_source, con
     page->token = target[t];
     row.push_back(page);
     const float* x = advance(m, {{memory.data(), num_source, rows, 1}}, scratch);
-    multiply(m.out, x, m.C, 1, logits + (size_t)t * m.V, m.V, NONE, nullptr, scratch.hands);
+    multiply(m.out, {x, m.C, 1}, logits + (size_t)t * m.V, m.V, NONE, nullptr, scratch.products);
   }
   for (Page* page : row) pages.give(page);
   for (MemoryBlock* block : memory) blocks.give(block);

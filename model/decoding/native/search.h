@@ -179,14 +179,14 @@ struct Search {
   }
 
   // Choose for one sentence, whose rows were read.
-  void choose(Sentence& s, const Reader* readers, Handful& pages) const {
+  void choose(Sentence& s, const Reader* readers, ChunkCache& pages) const {
     if (s.num_fed() < (int)s.prefix.size()) s.rows[0].token = s.prefix[s.num_fed()];
     else if (width == 1) choose_one(s, readers[0]);
     else choose_beam(s, readers, pages);
   }
 
   // Let go of a row's pages.
-  static void release(std::vector<Page*>& row, Handful& pages) {
+  static void release(std::vector<Page*>& row, ChunkCache& pages) {
     for (Page* page : row)
       if (--page->refs == 0) pages.give(page);
     row.clear();
@@ -230,7 +230,7 @@ struct Search {
     s.done = true;
   }
 
-  void choose_beam(Sentence& s, const Reader* readers, Handful& pages) const {
+  void choose_beam(Sentence& s, const Reader* readers, ChunkCache& pages) const {
     bool over = s.at_last_place(), only_end = over && s.wish.force_end;
     std::vector<Candidate> candidates;
     for (size_t r = 0; r < s.rows.size(); r++) {
@@ -290,7 +290,7 @@ struct Search {
   }
 
   // The rows of the next step: each goes on from a row of this one. The first heir takes its pages, the others share them.
-  void go_on(Sentence& s, const std::vector<Candidate>& going, Handful& pages) const {
+  void go_on(Sentence& s, const std::vector<Candidate>& going, ChunkCache& pages) const {
     std::vector<Row> rows(going.size());
     std::vector<int> heir(s.rows.size(), -1);
     for (size_t i = 0; i < going.size(); i++) {
