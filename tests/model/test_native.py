@@ -386,9 +386,9 @@ def test_a_processor_without_the_instructions_is_named(monkeypatch: pytest.Monke
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
     monkeypatch.setattr(torch.cpu, "_is_avx512_supported", lambda: True)
-    assert "without VNNI" in str(library.processor_reason())
+    assert "no AVX-512 VNNI" in str(library.processor_reason())
     monkeypatch.setattr(torch.cpu, "_is_avx512_supported", lambda: False)
-    assert "no AVX-512" in str(library.processor_reason())
+    assert str(library.processor_reason()).endswith("no AVX-512")
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     assert "aarch64" in str(library.processor_reason())
 

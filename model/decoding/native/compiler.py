@@ -25,7 +25,9 @@ INSTALLED = ("-w",)
 CHECKED = ("-Wall", "-Wextra", "-Werror")
 """``make check`` allows no warning."""
 
-_COMPILERS = ("c++", "g++", "clang++")
+COMPILERS = ("c++", "g++", "clang++")
+"""In the order they are looked for."""
+
 _BUILD_TIMEOUT_S = 300.0
 _DIGEST_DIGITS = 16
 
@@ -99,10 +101,10 @@ def find_compiler() -> str:
     Raises:
         NoCompiler: There is none.
     """
-    for command in _COMPILERS:
+    for command in COMPILERS:
         if found := shutil.which(command):
             return found
-    raise NoCompiler(f"there is no C++ compiler ({', '.join(_COMPILERS)}) on the PATH")
+    raise NoCompiler(f"there is no C++ compiler ({', '.join(COMPILERS)}) on the PATH")
 
 
 def compile_library(path: Path, flags: Sequence[str]) -> Path:

@@ -124,11 +124,11 @@ def load_library() -> ctypes.CDLL | None:
 def processor_reason() -> str | None:
     """Which instructions this processor lacks to run the library; None if it has them all."""
     if not is_x86():
-        return f"the compiled decoder is for x86-64 and this is {platform.machine()}"
+        return f"the processor is {platform.machine()} and not x86-64"
     if not torch.cpu._is_avx512_supported():
         return "the processor has no AVX-512"
     if not torch.cpu._is_vnni_supported():
-        return "the processor has AVX-512 without VNNI"
+        return "the processor has no AVX-512 VNNI"
     return None
 
 
