@@ -187,7 +187,8 @@ class Cohort {
     for (int i = 0; i < n; first += own[i++]->rows.size()) {
       int place = first_read.num_padded_outputs();
       for (const void* slice : own[i]->slices) {
-        read_more(m_.out, Shortlist::columns(slice), {x, m_.C, (int)rows.size()}, (int)first, (int)own[i]->rows.size(), scratch.products,
+        read_more(m_.out, Shortlist::columns(slice), {x, m_.C, (int)rows.size()}, (int)first,
+                  (int)own[i]->rows.size(), scratch.products,
                   [&](int row, float* values) { readers[row].read(values, place); });
         place += 64;
       }

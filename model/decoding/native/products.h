@@ -153,24 +153,6 @@ inline __m512 activate(__m512 v, int activation) {
   return v;
 }
 
-// Where a tile goes: rows are `stride` apart and `columns` of its 64 outputs are stored. residual: null, or laid out as `out`
-// and added to it; may be `out`.
-struct TileOutput {
-  float* out;
-  int stride, columns, activation;
-  const float* residual;
-
-  // The last operations on 16 outputs of a row: activation, residual, store. If GCC calls it instead of inlining it, the tile's
-  // accumulators go through memory.
-  __attribute__((always_inline)) void store(int row, int vector, __m512 v) const {
-    __mmask16 mask = first_lanes(columns - vector * kLanes);
-    size_t at = (size_t)row * stride + vector * kLanes;
-    v = activate(v, activation);
-    if (residual) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, residual + at));
-    _mm512_mask_storeu_ps(out + at, mask, v);
-  }
-};
-
 // Four activations as one 32-bit number, which VNNI multiplies with each of 16 outputs' weights.
 inline __m512i broadcast_group(const uint8_t* activations) {
   int32_t group;
@@ -178,12 +160,15 @@ inline __m512i broadcast_group(const uint8_t* activations) {
   return _mm512_set1_epi32(group);
 }
 
-// `NumRows` rows of rounded activations times one block of int8 outputs, in 4 * NumRows accumulators. steps: value of one step of
-// each row's activations.
+// `NumRows` rows of rounded activations times one block of int8 outputs, in 4 * NumRows accumulators. Then the shift is undone
+// (compensation), and scale, bias, activation and residual are applied. steps: value of one step of each row's activations;
+// columns: outputs to store; residual: null, or laid out as `out`.
+//
+// The tiles take numbers and pointers one by one: GCC 12 keeps those in registers, and members of a structure in memory.
 template <int NumRows>
-inline void int8_tile(const uint8_t* x, int num_groups, const float* steps, Columns block, TileOutput output) {
-  int stride = num_groups * kGroup;
-  const int8_t* w = static_cast<const int8_t*>(block.weights);
+inline void int8_tile(const uint8_t* x, int stride, const int8_t* w, int num_groups, const float* steps,
+                      const float* scale, const int32_t* compensation, const float* bias, float* out, int out_stride,
+                      int columns, int activation, const float* residual) {
   __m512i sums[NumRows][kBlockVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < NumRows; r++)
@@ -206,10 +191,14 @@ inline void int8_tile(const uint8_t* x, int num_groups, const float* steps, Colu
   for (int r = 0; r < NumRows; r++)
 #pragma GCC unroll 4
     for (int c = 0; c < kBlockVectors; c++) {
-      int at = c * kLanes;
-      __m512 sum = _mm512_cvtepi32_ps(_mm512_sub_epi32(sums[r][c], _mm512_load_si512(block.compensation + at)));
-      __m512 scale = _mm512_mul_ps(_mm512_set1_ps(steps[r]), _mm512_load_ps(block.scale + at));
-      output.store(r, c, _mm512_fmadd_ps(sum, scale, _mm512_load_ps(block.bias + at)));
+      __mmask16 mask = first_lanes(columns - c * kLanes);
+      __m512 v = _mm512_cvtepi32_ps(_mm512_sub_epi32(sums[r][c], _mm512_load_si512(compensation + c * kLanes)));
+      v = _mm512_fmadd_ps(v, _mm512_mul_ps(_mm512_set1_ps(steps[r]), _mm512_load_ps(scale + c * kLanes)),
+                          _mm512_load_ps(bias + c * kLanes));
+      v = activate(v, activation);
+      size_t at = (size_t)r * out_stride + c * kLanes;
+      if (residual) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, residual + at));
+      _mm512_mask_storeu_ps(out + at, mask, v);
     }
 }
 
@@ -224,13 +213,13 @@ inline void prefetch_next_page(const float* w) {
 
 // As int8_tile, in float32. Rows of x are `stride` apart.
 template <int NumRows>
-inline void float_tile(const float* x, int stride, int num_inputs, Columns block, TileOutput output) {
-  const float* w = static_cast<const float*>(block.weights);
+inline void float_tile(const float* x, int stride, const float* w, int num_inputs, const float* bias, float* out,
+                       int out_stride, int columns, int activation, const float* residual) {
   __m512 sums[NumRows][kBlockVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < NumRows; r++)
 #pragma GCC unroll 4
-    for (int c = 0; c < kBlockVectors; c++) sums[r][c] = _mm512_load_ps(block.bias + c * kLanes);
+    for (int c = 0; c < kBlockVectors; c++) sums[r][c] = _mm512_load_ps(bias + c * kLanes);
   for (int i = 0; i < num_inputs; i++, w += kBlockOutputs) {
     prefetch_next_page(w);
     __m512 w0 = _mm512_load_ps(w), w1 = _mm512_load_ps(w + 16), w2 = _mm512_load_ps(w + 32),
@@ -247,8 +236,22 @@ inline void float_tile(const float* x, int stride, int num_inputs, Columns block
 #pragma GCC unroll 8
   for (int r = 0; r < NumRows; r++)
 #pragma GCC unroll 4
-    for (int c = 0; c < kBlockVectors; c++) output.store(r, c, sums[r][c]);
+    for (int c = 0; c < kBlockVectors; c++) {
+      __mmask16 mask = first_lanes(columns - c * kLanes);
+      __m512 v = activate(sums[r][c], activation);
+      size_t at = (size_t)r * out_stride + c * kLanes;
+      if (residual) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, residual + at));
+      _mm512_mask_storeu_ps(out + at, mask, v);
+    }
 }
+
+// Where a tile goes: rows are `stride` apart and `columns` of its 64 outputs are stored. residual: null, or laid out as `out`
+// and added to it; may be `out`.
+struct TileOutput {
+  float* out;
+  int stride, columns, activation;
+  const float* residual;
+};
 
 // The input of a product: float32 rows that are `stride` apart.
 struct InputRows {
@@ -275,27 +278,28 @@ struct RoundedRows {
 // like it.
 inline void tile(const Linear& linear, const Columns& block, const InputRows& rows, const RoundedRows& rounded, int first,
                  int num_rows, const TileOutput& output) {
+  const auto [out, out_stride, columns, activation, residual] = output;
   if (linear.is_int8) {
-    const uint8_t* x = rounded.bytes.data() + (size_t)first * linear.num_padded_inputs();
+    int stride = linear.num_padded_inputs();
+    const uint8_t* x = rounded.bytes.data() + (size_t)first * stride;
+    const int8_t* w = static_cast<const int8_t*>(block.weights);
     const float* steps = rounded.steps.data() + first;
-    switch (num_rows) {
-      case 1: int8_tile<1>(x, linear.num_groups, steps, block, output); break;
-      case 2: int8_tile<2>(x, linear.num_groups, steps, block, output); break;
-      case 3: int8_tile<3>(x, linear.num_groups, steps, block, output); break;
-      case 4: int8_tile<4>(x, linear.num_groups, steps, block, output); break;
-      case 5: int8_tile<5>(x, linear.num_groups, steps, block, output); break;
-      case 6: int8_tile<6>(x, linear.num_groups, steps, block, output); break;
-    }
+#define INT8_TILE(n)                                                                                                \
+  case n:                                                                                                           \
+    int8_tile<n>(x, stride, w, linear.num_groups, steps, block.scale, block.compensation, block.bias, out,          \
+                 out_stride, columns, activation, residual);                                                        \
+    break;
+    switch (num_rows) { INT8_TILE(1) INT8_TILE(2) INT8_TILE(3) INT8_TILE(4) INT8_TILE(5) INT8_TILE(6) }
+#undef INT8_TILE
   } else {
     const float* x = rows.x + (size_t)first * rows.stride;
-    switch (num_rows) {
-      case 1: float_tile<1>(x, rows.stride, linear.num_inputs, block, output); break;
-      case 2: float_tile<2>(x, rows.stride, linear.num_inputs, block, output); break;
-      case 3: float_tile<3>(x, rows.stride, linear.num_inputs, block, output); break;
-      case 4: float_tile<4>(x, rows.stride, linear.num_inputs, block, output); break;
-      case 5: float_tile<5>(x, rows.stride, linear.num_inputs, block, output); break;
-      case 6: float_tile<6>(x, rows.stride, linear.num_inputs, block, output); break;
-    }
+    const float* w = static_cast<const float*>(block.weights);
+#define FLOAT_TILE(n)                                                                                               \
+  case n:                                                                                                           \
+    float_tile<n>(x, rows.stride, w, linear.num_inputs, block.bias, out, out_stride, columns, activation, residual); \
+    break;
+    switch (num_rows) { FLOAT_TILE(1) FLOAT_TILE(2) FLOAT_TILE(3) FLOAT_TILE(4) FLOAT_TILE(5) FLOAT_TILE(6) }
+#undef FLOAT_TILE
   }
 }
 
