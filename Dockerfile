@@ -18,7 +18,7 @@ RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))
       > requirements.txt \
  && pip install -r requirements.txt
 COPY model model
-RUN python -m model.decoding.native.library
+RUN python -m model.decoding.native.compiler
 # A machine that builds an image seldom has the GPU it is for: float16 is compared on the CPU then.
 RUN python -m model export --pretrained --device cpu --out /opt/verso/bundle.pt \
       --precision "$([ "${TORCH}" = cuda ] && echo float16 || echo auto)"

@@ -17,7 +17,7 @@ CODE := $(wildcard app model scripts benchmarks tests)
 .DELETE_ON_ERROR:
 # Benchmarks that ran at the same time would measure each other.
 .NOTPARALLEL:
-.PHONY: help venv serve test test-slow test-gpu check format train evaluate \
+.PHONY: help venv serve test test-sanitized test-slow test-gpu check format train evaluate \
 	bench bench-engines bench-load bench-growth bench-training bench-import docker clean
 
 help:  ## this list
@@ -41,7 +41,7 @@ $(VENV)/serve-$(TORCH).stamp: pyproject.toml scripts/install_torch.py | $(BIN)/p
 	@rm -f $(VENV)/*.stamp
 	@$(BIN)/python scripts/install_torch.py $(TORCH)
 	$(PIP) --editable .
-	@$(BIN)/python -m model.decoding.native.library
+	@$(BIN)/python -m model.decoding.native.compiler
 	@touch $@
 
 $(VENV)/develop-$(TORCH).stamp: $(VENV)/serve-$(TORCH).stamp
@@ -56,17 +56,21 @@ serve: $(VENV)/serve-$(TORCH).stamp  ## set up and serve on port 8000 (settings:
 test: $(VENV)/develop-$(TORCH).stamp  ## set up and run the tests
 	$(BIN)/python -m pytest --cov --cov-report=term
 
+test-sanitized: $(VENV)/develop-$(TORCH).stamp  ## the tests of the C++ decoder under address and undefined-behaviour sanitizers
+	PYTHONPATH=. $(BIN)/python scripts/test_sanitized.py
+
 test-slow: $(VENV)/develop-$(TORCH).stamp  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
 test-gpu: $(VENV)/develop-$(TORCH).stamp  ## the tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -m gpu
 
-check: $(VENV)/develop-$(TORCH).stamp  ## format, lint, types and imports, as they must be
+check: $(VENV)/develop-$(TORCH).stamp  ## format, lint, types, imports and warnings of the C++ compiler
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m mypy $(CODE)
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m model.decoding.native.compiler --check
 
 format: $(VENV)/develop-$(TORCH).stamp  ## bring the code into its format
 	$(BIN)/python -m ruff format .

@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import pytest
 import torch
+from torch import nn
 
 from model.artifacts.script import script
 from model.decoding.batch import decode_in_order
@@ -19,9 +20,9 @@ from model.decoding.cohort import Cohort
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.native import cohort as native_cohort
-from model.decoding.native import library
+from model.decoding.native import compiler, library
 from model.decoding.native.cohort import NativeCohort
-from model.decoding.native.packed import NativeModel, make_native_model, supports
+from model.decoding.native.packed import NativeModel, make_native_model, reason_not_native, reason_not_supported
 from model.decoding.options import DecodingOptions, Hypothesis, Scoring
 from model.decoding.policy import DecodingPolicy
 from model.decoding.search import NO_TOKEN
@@ -301,64 +302,182 @@ def test_keys_of_any_size_come_back(key: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "reason"),
     [
-        {"activation": "gelu"},
-        {"embedding_norm": True},
-        {"norm": "residual-post"},
-        {"num_heads": 8},
-        {"decoder_num_heads": 8},
+        ({"activation": "gelu"}, "activation is gelu"),
+        ({"embedding_norm": True}, "embedding_norm"),
+        ({"norm": "residual-post"}, "norm is residual-post"),
+        ({"num_heads": 8}, "encoder is 8 wide"),
+        ({"decoder_num_heads": 8}, "decoder is 8 wide"),
     ],
     ids=str,
 )
-def test_what_the_library_does_not_know_is_left_to_torch(changes: dict[str, Any]) -> None:
+def test_an_architecture_the_library_does_not_know_is_left_to_torch(changes: dict[str, Any], reason: str) -> None:
     config = small_config(**{"d_model": 64, "num_heads": 2, **changes})
-    assert not supports(config)
+    assert reason in str(reason_not_supported(config))
+    assert reason_not_native(config) is not None
     assert make_native_model(Transformer(config, 0), config) is None
+
+
+def test_an_architecture_the_library_knows_has_no_reason_against_it() -> None:
+    for changes in ARCHITECTURES.values():
+        assert reason_not_supported(small_config(**{"d_model": 64, "num_heads": 2, **changes})) is None
+
+
+@needs_library
+def test_a_model_the_library_knows_has_no_reason_against_it() -> None:
+    eager = transformer()
+    config = small_config(d_model=64, num_heads=2)
+    for module in (eager, script(eager, "float32"), script(eager, "int8")):
+        assert reason_not_native(config, module) is None
+
+
+class OtherLinear(nn.Module):
+    """Has a weight and a bias and is no linear layer we know."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(64, 64))
+        self.bias = nn.Parameter(torch.zeros(64))
+
+
+def bfloat16(model: Transformer) -> Any:
+    return script(model, "bfloat16")
+
+
+def with_another_linear(model: Transformer) -> Any:
+    model.encoder[1].feed_forward.wide = OtherLinear()  # type: ignore[union-attr]
+    return model
+
+
+def without_a_layer(model: Transformer) -> Any:
+    del model.decoder[2]
+    return model
+
+
+def with_a_norm_without_gain(model: Transformer) -> Any:
+    model.decoder_norm = nn.LayerNorm(64, elementwise_affine=False)
+    return model
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (bfloat16, "encoder.0.self_attention.query_key_value.bias is bfloat16 on cpu"),
+        (with_another_linear, "encoder.1.feed_forward.wide is a OtherLinear"),
+        (without_a_layer, "the model has no module decoder.2.self_attention.query_key_value"),
+        (with_a_norm_without_gain, "the model has no tensor decoder_norm.weight"),
+    ],
+    ids=["bfloat16", "another linear layer", "missing layer", "norm without gain"],
+)
+def test_a_module_the_library_does_not_know_is_left_to_torch(
+    change: Callable[[Transformer], Any], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = small_config(d_model=64, num_heads=2)
+    module = change(transformer())
+    assert reason in str(reason_not_native(config, module))
+    with caplog.at_level(logging.WARNING, logger="model.native"):
+        assert make_native_model(module, config) is None
+    assert reason in caplog.text
+
+
+def test_a_processor_without_the_instructions_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_supported", lambda: True)
+    assert "no AVX-512 VNNI" in str(library.processor_reason())
+    monkeypatch.setattr(torch.cpu, "_is_avx512_supported", lambda: False)
+    assert str(library.processor_reason()).endswith("no AVX-512")
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert "aarch64" in str(library.processor_reason())
 
 
 @pytest.fixture
 def _fresh_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """A machine with a processor that fits, where no library of this name was built."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(library, "_processor_fits", lambda: True)
-    monkeypatch.setattr(library, "_FLAGS", ("-DANOTHER",))  # a library of this name was never built
-    library.load_library.cache_clear()
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(library, "processor_reason", lambda: None)
+    monkeypatch.setattr(library, "build_library", compiler.build_library)
+    monkeypatch.setattr(compiler, "FLAGS", ("-DANOTHER",))
+    library.find_library.cache_clear()
     yield
-    library.load_library.cache_clear()
+    library.find_library.cache_clear()
 
 
 @pytest.mark.usefixtures("_fresh_library")
 def test_without_a_compiler_torch_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert library.load_library() is None
+    assert "no C++ compiler" in str(reason_not_native(small_config(d_model=64, num_heads=2)))
+
+
+def failing_compiler(folder: Path) -> str:
+    path = folder / "c++"
+    path.write_text(
+        "#!/bin/sh\necho 'In file included from here:' >&2\necho 'x.h:1: error: no such header' >&2\nexit 1\n"
+    )
+    path.chmod(0o755)
+    return str(path)
 
 
 @pytest.mark.usefixtures("_fresh_library")
 def test_a_compiler_that_fails_is_named_and_torch_decodes(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: "/bin/false")
+    path = failing_compiler(tmp_path)
+    monkeypatch.setattr(shutil, "which", lambda name: path)
     with caplog.at_level(logging.WARNING, logger="model.native"):
         assert library.load_library() is None
-    assert "/bin/false" in caplog.text
-    assert "torch decodes" in caplog.text
+    assert f"torch decodes, more slowly: {path} failed: x.h:1: error: no such header" in caplog.text
+    assert library.find_library().reason == f"{path} failed: x.h:1: error: no such header"
+
+
+@pytest.mark.usefixtures("_fresh_library")
+def test_a_library_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(library, "build_library", lambda: tmp_path / "missing.so")
+    assert library.load_library() is None
+    assert "missing.so" in str(library.find_library().reason)
+
+
+@pytest.mark.usefixtures("_fresh_library")
+def test_without_a_home_directory_the_reason_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", no_home)
+    assert "home directory" in str(library.find_library().reason)
 
 
 @pytest.mark.usefixtures("_fresh_library")
 @pytest.mark.parametrize(
-    ("machine", "compiler", "said"),
+    ("machine", "has_compiler", "said"),
     [
-        ("aarch64", "/bin/false", "this is aarch64"),
-        ("x86_64", "/bin/false", "could not be built"),
-        ("x86_64", None, "no C++"),
+        ("aarch64", True, "this is aarch64"),
+        ("x86_64", True, "failed: x.h:1: error: no such header"),
+        ("x86_64", False, "no C++"),
     ],
 )
-def test_installing_goes_on_without_the_compiled_decoder(
-    machine: str, compiler: str | None, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("arguments", [[], ["--check"]], ids=["install", "check"])
+def test_installing_goes_on_without_the_compiled_decoder_and_only_the_check_fails(
+    arguments: list[str],
+    machine: str,
+    has_compiler: bool,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
+    path = failing_compiler(tmp_path)
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    monkeypatch.setattr(shutil, "which", lambda name: compiler)
-    library._main()
+    monkeypatch.setattr(shutil, "which", lambda name: path if has_compiler else None)
+    if arguments and "failed" in said:
+        with pytest.raises(SystemExit, match="no such header"):
+            compiler.main(arguments)
+        return
+    compiler.main(arguments)
     out = capsys.readouterr().out
     assert said in out
     assert "torch decodes" in out

@@ -14,7 +14,7 @@ from model.artifacts.bundle import Precision, read_manifest
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
 from model.commands import train as train_command
-from model.decoding.native.packed import supports
+from model.decoding.native.packed import reason_not_supported
 from model.decoding.options import DecodingOptions
 from model.errors import ConfigError
 from model.network.config import ModelConfig
@@ -228,7 +228,7 @@ def test_every_preset_has_a_configuration_and_stands_in_the_help(preset: str) ->
 @every_preset
 def test_the_compiled_decoder_takes_what_it_knows(preset: str) -> None:
     config = ModelConfig.from_dict({"source_vocab_size": 11, "target_vocab_size": 13, **PRESETS[preset]})
-    assert supports(config) == (preset != "res-post-norm")
+    assert (reason_not_supported(config) is None) == (preset != "res-post-norm")
 
 
 @pytest.mark.slow

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from app.commands.diagnosis.report import Check
 from app.settings import ENV_PREFIX
+from model.decoding.native.compiler import COMPILERS
 
 if TYPE_CHECKING:
     from app.commands.diagnosis.service import ConfiguredBundle
-
-COMPILERS = ("c++", "g++", "clang++")
-"""C++ compilers, in the order they are looked for."""
 
 INSTALL_COMPILER = (
     "Install a C++ compiler and start again: 'apt-get install g++' on Debian and Ubuntu, 'dnf install gcc-c++' on "
@@ -43,26 +41,25 @@ class NativeDecoder:
 
 def native_decoder() -> NativeDecoder:
     """Find the compiled decoder, as a start does: it is compiled if that was not done yet."""
-    import torch
+    from model.decoding.native.compiler import NoCompiler, Unavailable, build_library
+    from model.decoding.native.library import find_library, processor_reason
 
-    from model.decoding.native.library import build_library, load_library
-
-    features = {"AVX-512": "_is_avx512_supported", "AVX-512 VNNI": "_is_vnni_supported"}
-    missing = [name for name, probe in features.items() if not getattr(torch.cpu, probe, lambda: False)()]
-    if missing:
-        return NativeDecoder(reason=f"the processor has no {missing[0]}, which the compiled decoder needs")
+    reason = processor_reason()
+    if reason is not None:
+        return NativeDecoder(reason=f"{reason}, which the compiled decoder needs")
     try:
         path = build_library()
-    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+    except NoCompiler as error:
+        return NativeDecoder(reason=str(error), advice=INSTALL_COMPILER)
+    except Unavailable as error:
         return NativeDecoder(
             reason=f"the compiled decoder cannot be built: {error}",
             advice="Check the compiler, and that the cache folder (XDG_CACHE_HOME, or ~/.cache) can be written.",
         )
-    if path is None:
-        return NativeDecoder(reason="no C++ compiler is there to build the decoder", advice=INSTALL_COMPILER)
-    if load_library() is None:
+    reason = find_library().reason
+    if reason is not None:
         return NativeDecoder(
-            reason=f"the compiled decoder {path} cannot be loaded",
+            reason=f"the compiled decoder {path} cannot be loaded: {reason}",
             advice="Delete that file, so that the next start compiles it on this machine.",
         )
     return NativeDecoder(path)
@@ -126,7 +123,7 @@ def predict_backend(
         native: The compiled decoder.
         enabled: Whether the settings allow it.
     """
-    from model.decoding.native.packed import supports
+    from model.decoding.native.packed import reason_not_supported
     from model.network.config import ModelConfig
 
     if device.startswith("cuda"):
@@ -137,8 +134,9 @@ def predict_backend(
     if precision not in ("float32", "int8"):
         advice = "Export the bundle with '--precision int8' for this processor, or serve it on a GPU."
         return Backend("eager", f"the compiled decoder takes float32 and int8, and the bundle is {precision}", advice)
-    if architecture is not None and not supports(ModelConfig.from_dict(architecture)):
-        return Backend("eager", "the compiled decoder does not support the bundle's architecture")
+    reason = None if architecture is None else reason_not_supported(ModelConfig.from_dict(architecture))
+    if reason is not None:
+        return Backend("eager", reason)
     if native.path is None:
         return Backend("eager", native.reason, native.advice)
     return Backend("native", f"the processor and the {precision} bundle suit the compiled decoder")

@@ -14,7 +14,7 @@
 
 #include "layers.h"
 #include "memory.h"
-#include "pool.h"
+#include "thread_pool.h"
 #include "search.h"
 
 // Multiply-adds that a thread must have to do: with fewer, waking it takes longer than it saves.
@@ -28,23 +28,23 @@ constexpr double kMinWorkToShare = 8e6;
 // While it exists, a worker's products are shared with helpers; these are dismissed when it is destroyed.
 class LeaderGuard {
  public:
-  LeaderGuard(Hands& hands, Team* team) : hands_(hands) { hands.team = team; }
+  LeaderGuard(ProductWorkspace& products, SpinningPool* pool) : products_(products) { products.pool = pool; }
   ~LeaderGuard() {
-    if (hands_.team) hands_.team->dismiss();
-    hands_.team = nullptr;
+    if (products_.pool) products_.pool->dismiss();
+    products_.pool = nullptr;
   }
   LeaderGuard(const LeaderGuard&) = delete;
   LeaderGuard& operator=(const LeaderGuard&) = delete;
 
  private:
-  Hands& hands_;
+  ProductWorkspace& products_;
 };
 
 // One worker's chunks of the model's memory. Slices are used with a shortlist only.
 struct WorkerChunks {
   explicit WorkerChunks(const Model& m)
       : pages(m.pages), blocks(m.blocks), slices(m.shortlist ? m.shortlist->slices() : m.blocks) {}
-  Handful pages, blocks, slices;
+  ChunkCache pages, blocks, slices;
 };
 
 class Cohort {
@@ -89,17 +89,17 @@ class Cohort {
     int parts = std::max(1, std::min({threads, (int)sentences_.size(), (int)(sum / kMinWorkPerThread)}));
     auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     // If one worker does everything, the other threads help it with its products.
-    Team team;
+    SpinningPool shared;
     int helpers = parts == 1 && m_.step_work >= kMinWorkToShare ? threads - 1 : 0;
-    pool().run(parts + helpers, [&](int part) {
-      if (part >= parts) return team.serve();
+    thread_pool().run(parts + helpers, [&](int part) {
+      if (part >= parts) return shared.serve();
       std::vector<Sentence*> own;
       for (size_t i = 0; i < work.size(); i++) {
         double middle = ((i ? work[i - 1] : 0) + work[i]) / 2;
         if ((int)(middle / sum * parts) == part) own.push_back(&sentences_[i]);
       }
-      static thread_local Work scratch;
-      LeaderGuard leader(scratch.hands, helpers ? &team : nullptr);
+      static thread_local Workspace scratch;
+      LeaderGuard leader(scratch.products, helpers ? &shared : nullptr);
       WorkerChunks chunks(m_);
       read(own, scratch, chunks);
       do {
@@ -133,7 +133,7 @@ class Cohort {
 
  private:
   // Encode new sentences.
-  void read(const std::vector<Sentence*>& own, Work& scratch, WorkerChunks& chunks) {
+  void read(const std::vector<Sentence*>& own, Workspace& scratch, WorkerChunks& chunks) {
     std::vector<Source> sources;
     int tokens = 0;
     for (Sentence* s : own) {
@@ -153,7 +153,7 @@ class Cohort {
   }
 
   // Find a sentence's own candidates and pack their columns of the output projection.
-  void shorten(Sentence& s, Work& scratch, Handful& slices) {
+  void shorten(Sentence& s, Workspace& scratch, ChunkCache& slices) {
     s.own = m_.shortlist->own(s.source, scratch.marks);
     s.never = m_.shortlist->places(s.own, search_.never);
     for (size_t i = 0; i < s.own.size(); i += 64) {
@@ -162,7 +162,7 @@ class Cohort {
     }
   }
 
-  void step(Sentence* const* own, int n, Work& scratch, Handful& pages) {
+  void step(Sentence* const* own, int n, Workspace& scratch, ChunkCache& pages) {
     std::vector<LogitReader> readers;
     std::vector<std::vector<Page*> const*> rows;
     for (int i = 0; i < n; i++)
@@ -180,13 +180,14 @@ class Cohort {
       beams.push_back({own[i]->memory.data(), (int)own[i]->source.size(), rows.data() + first, (int)own[i]->rows.size()});
     const float* x = advance(m_, beams, scratch);
     const Linear& first_read = m_.shortlist ? m_.shortlist->common() : m_.out;
-    multiply_and_read(first_read, x, m_.C, (int)rows.size(), scratch.hands,
+    multiply_and_read(first_read, {x, m_.C, (int)rows.size()}, scratch.products,
                       [&](int row, float* values, int position) { readers[row].read(values, position); });
     first = 0;
     for (int i = 0; i < n; first += own[i++]->rows.size()) {
-      int position = first_read.nb * 64;
+      int position = first_read.num_padded_outputs();
       for (const void* slice : own[i]->slices) {
-        read_more(m_.out, Shortlist::columns(slice), x, m_.C, (int)first, (int)own[i]->rows.size(), scratch.hands,
+        read_more(m_.out, Shortlist::columns(slice), {x, m_.C, (int)rows.size()}, (int)first,
+                  (int)own[i]->rows.size(), scratch.products,
                   [&](int row, float* values) { readers[row].read(values, position); });
         position += 64;
       }
@@ -243,8 +244,8 @@ class Cohort {
 // Logits after each of n target tokens, [n][V]: the tests compare them with those of torch.
 inline void logits_of(const Model& m, const int32_t* source, int num_source, const int32_t* target, int n,
                       float* logits) {
-  Handful pages(m.pages), blocks(m.blocks);
-  Work scratch;
+  ChunkCache pages(m.pages), blocks(m.blocks);
+  Workspace scratch;
   std::vector<MemoryBlock*> memory;
   for (int i = 0; i < blocks_of(num_source); i++) memory.push_back(blocks.take());
   Source read{source, num_source, memory.data()};
@@ -256,7 +257,7 @@ inline void logits_of(const Model& m, const int32_t* source, int num_source, con
     page->token = target[t];
     row.push_back(page);
     const float* x = advance(m, {{memory.data(), num_source, rows, 1}}, scratch);
-    multiply(m.out, x, m.C, 1, logits + (size_t)t * m.V, m.V, NONE, nullptr, scratch.hands);
+    multiply(m.out, {x, m.C, 1}, logits + (size_t)t * m.V, m.V, NONE, nullptr, scratch.products);
   }
   for (Page* page : row) pages.give(page);
   for (MemoryBlock* block : memory) blocks.give(block);

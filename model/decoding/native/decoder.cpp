@@ -1,14 +1,15 @@
-// Encoder, decoder and search of this package for x86 processors with AVX-512, as a library without dependencies.
+// Encoder, decoder and search of this package for x86 processors with AVX-512, as a library with a C interface and without
+// dependencies.
 //
-// What it does differently from torch, and why it is faster:
-// - Several steps are one call: no operator is dispatched, nothing is allocated for each (cohort.h).
-// - int8 products use VNNI with weights packed in blocks of 64 outputs; a row's scale comes from the row itself (products.h).
-// - Logits are read while they are warm and never stored (search.h).
-// - Where a shortlist is given, only the logits a sentence can need are computed (shortlist.h).
-// - Rows do not know of each other: every row has its own keys and values, page by page, and as many as it needs.
-//   Nothing is padded; joining, leaving and reordering a beam move pointers (layers.h, memory.h).
-// - Threads share sentences, not products, so that they never wait for each other within a step (pool.h).
-// A row's sums are taken in the same order however many rows there are: answers do not depend on the company.
+// Where it differs from torch, and why it is faster:
+// - One call takes several steps: no operator is dispatched and nothing is allocated for each (cohort.h).
+// - int8 products use VNNI with weights packed in blocks of 64 outputs; each row has its own scale (products.h).
+// - Logits are read while they are in the cache and never stored (search.h).
+// - With a shortlist, only the logits that a sentence can need are computed (shortlist.h).
+// - Rows are independent: each has its own keys and values, in as many pages as it needs. Nothing is padded; joining, leaving
+//   and reordering a beam move pointers (layers.h, memory.h).
+// - Threads share sentences, not products, and do not wait for one another within a step (thread_pool.h).
+// The sums of a row are taken in the same order for any number of rows: an answer does not depend on the other sentences.
 
 #include <cstdint>
 #include <limits>
@@ -18,29 +19,8 @@
 
 #include "cohort.h"
 
-namespace {
-
-template <typename F>
-int guarded(F run) {
-  try {
-    run();
-    return 0;
-  } catch (const std::bad_alloc&) {
-    return 1;
-  } catch (const std::out_of_range&) {
-    return 2;
-  } catch (...) {
-    return 3;
-  }
-}
-
-}  // namespace
-
-// Only these are visible to others: torch has classes of the same names.
-#pragma GCC visibility push(default)
-extern "C" {
-
-// What a product is made of: float32 weights, or int8 weights with a scale for each output.
+// What a product is packed from: float32 weights, or int8 weights (`rounded`) with a scale for each output. library.py has
+// the same fields.
 struct LinearSource {
   const float* weight;
   const int8_t* rounded;
@@ -49,84 +29,107 @@ struct LinearSource {
   int32_t outputs, inputs;
 };
 
-// numbers: C, V, activation (1 relu, 2 silu), encoder heads, width, layers, decoder heads, width, layers, pre-norm,
-// source vocabulary, rows of the position tables.
-// tables: embedding and positions of source and target, which must outlive the model.
-// norms: gain and bias of each, in the order of the layers; then those after the stacks, where they are pre-norm.
-void* verso_model(const int32_t* numbers, const float* factors, const float* const* tables, const LinearSource* linears,
+namespace {
+
+// What the functions of the interface return; library.py has the same numbers.
+enum Result { kDone = 0, kNoMemory = 1, kOutOfRange = 2, kFailed = 3 };
+
+// Runs a function and returns the result: no exception may leave a C function.
+template <typename F>
+int guarded(F run) {
+  try {
+    run();
+    return kDone;
+  } catch (const std::bad_alloc&) {
+    return kNoMemory;
+  } catch (const std::out_of_range&) {
+    return kOutOfRange;
+  } catch (...) {
+    return kFailed;
+  }
+}
+
+// Packs a model's weights one after the other, in the order in which packed.py collects them.
+class Packer {
+ public:
+  Packer(const LinearSource* linears, const float* const* norms, int width)
+      : linears_(linears), norms_(norms), width_(width) {}
+
+  void pack(Linear& linear, float padding_bias = 0) {
+    const LinearSource& s = *linears_++;
+    if (s.rounded) linear.pack(s.rounded, s.scales, s.bias, s.outputs, s.inputs, padding_bias);
+    else linear.pack(s.weight, s.bias, s.outputs, s.inputs, padding_bias);
+  }
+  void pack(Norm& norm) {
+    norm.gain.assign(norms_[0], norms_[0] + width_);
+    norm.bias.assign(norms_[1], norms_[1] + width_);
+    norms_ += 2;
+  }
+  void pack(SelfAttention& layer) {
+    pack(layer.query_key_value);
+    pack(layer.output);
+    pack(layer.norm);
+  }
+  void pack(CrossAttention& layer) {
+    pack(layer.query);
+    pack(layer.key_value);
+    pack(layer.output);
+    pack(layer.norm);
+  }
+  void pack(FeedForward& layer) {
+    pack(layer.wide);
+    pack(layer.narrow);
+    pack(layer.norm);
+  }
+
+ private:
+  const LinearSource* linears_;
+  const float* const* norms_;
+  int width_;
+};
+
+}  // namespace
+
+// Only these are visible to others: torch has classes of the same names.
+#pragma GCC visibility push(default)
+extern "C" {
+
+// linears: in the order of the layers, the output last. norms: gain and bias of each, in the order of the layers; then those
+// after the stacks, if norms come first. Returns null if there is no memory. The tables must outlive the model.
+void* verso_model(const Architecture* architecture, const EmbeddingTables* tables, const LinearSource* linears,
                   const float* const* norms) {
-  auto m = std::make_unique<Model>();
-  const int32_t* n = numbers;
-  m->C = n[0];
-  m->V = n[1];
-  m->act = n[2];
-  m->EH = n[3];
-  m->EF = n[4];
-  m->E = n[5];
-  m->H = n[6];
-  m->F = n[7];
-  m->L = n[8];
-  m->pre = n[9];
-  m->source_vocab = n[10];
-  m->positions = n[11];
-  m->source_scale = factors[0];
-  m->target_scale = factors[1];
-  m->eps = factors[2];
-  m->src_emb = tables[0];
-  m->src_pos = tables[1];
-  m->tgt_emb = tables[2];
-  m->tgt_pos = tables[3];
-  auto linear = [&](Linear& l, float beyond = 0) {
-    const LinearSource& s = *linears++;
-    if (s.rounded) l.pack(s.rounded, s.scales, s.bias, s.outputs, s.inputs, beyond);
-    else l.pack(s.weight, s.bias, s.outputs, s.inputs, beyond);
-  };
-  auto norm = [&](Norm& x) {
-    x.g.assign(norms[0], norms[0] + m->C);
-    x.b.assign(norms[1], norms[1] + m->C);
-    norms += 2;
-  };
-  int code = guarded([&] {
-    m->encoder.resize(m->E);
-    m->decoder.resize(m->L);
-    for (auto& l : m->encoder) {
-      linear(l.qkv);
-      linear(l.o);
-      linear(l.wide);
-      linear(l.narrow);
-      norm(l.n1);
-      norm(l.n2);
+  std::unique_ptr<Model> m;
+  int result = guarded([&] {
+    m = std::make_unique<Model>(*architecture, *tables);
+    Packer packer(linears, norms, m->C);
+    for (EncoderLayer& layer : m->encoder) {
+      packer.pack(layer.self_attention);
+      packer.pack(layer.feed_forward);
     }
-    for (auto& l : m->decoder) {
-      linear(l.qkv);
-      linear(l.o);
-      linear(l.q);
-      linear(l.kv);
-      linear(l.co);
-      linear(l.wide);
-      linear(l.narrow);
-      norm(l.n1);
-      norm(l.n2);
-      norm(l.n3);
+    for (DecoderLayer& layer : m->decoder) {
+      packer.pack(layer.self_attention);
+      packer.pack(layer.cross_attention);
+      packer.pack(layer.feed_forward);
     }
-    if (m->pre) {
-      norm(m->en);
-      norm(m->dn);
+    if (architecture->pre_norm) {
+      packer.pack(m->encoder_norm);
+      packer.pack(m->decoder_norm);
     }
-    linear(m->out, -std::numeric_limits<float>::infinity());
+    packer.pack(m->out, -std::numeric_limits<float>::infinity());  // outputs that fill up a block are never chosen
     m->count();
   });
-  return code ? nullptr : m.release();
+  return result == kDone ? m.release() : nullptr;
 }
 // From now on sentences choose among their candidates only: `always` and the lists of their tokens. All tokens of a list
-// ascend. output: the last of the model's products, whose weights must outlive it.
+// ascend. output: the last of the model's products, whose weights must outlive the model.
 int32_t verso_shorten(void* model, const LinearSource* output, const int32_t* offsets, const int32_t* ids,
                       const int32_t* always, int32_t num_always) {
   return guarded([&] {
     auto* m = static_cast<Model*>(model);
-    const void* rows = output->rounded ? (const void*)output->rounded : output->weight;
+    const void* weights = output->weight;
+    if (output->rounded) weights = output->rounded;
     m->shortlist = std::make_unique<Shortlist>(
-        m->out, rows, std::vector<int32_t>(offsets, offsets + m->source_vocab + 1),
+        m->out, weights, std::vector<int32_t>(offsets, offsets + m->source_vocab + 1),
         std::vector<int32_t>(ids, ids + offsets[m->source_vocab]), std::vector<int32_t>(always, always + num_always));
     m->count();
   });
@@ -146,12 +149,12 @@ void* verso_cohort(const void* model, int32_t width, int32_t end, int32_t renorm
 }
 void verso_cohort_free(void* cohort) { delete static_cast<Cohort*>(cohort); }
 
-// Each returns 0; 1 where there was no memory; 2 for a token or length the model does not have; 3 for anything else.
-// After 1 or 3 the cohort is of no use; after 2 it is as it was.
+// The functions below return a Result: kOutOfRange for a token or a length that the model does not have. After kNoMemory and
+// kFailed the cohort cannot be used any more; after kOutOfRange it is unchanged.
 int32_t verso_join(void* cohort, const Request* requests, int32_t n, const int32_t* tokens) {
   return guarded([&] { static_cast<Cohort*>(cohort)->join(requests, n, tokens); });
 }
-// outcomes, scores: where what finished can be read until the next call; see Cohort::outcomes.
+// outcomes, scores: what finished; it can be read until the next call. See Cohort::outcomes.
 int32_t verso_run(void* cohort, double seconds, int32_t threads, const int32_t** outcomes, int32_t* num_outcomes,
                   const double** scores) {
   return guarded([&] {

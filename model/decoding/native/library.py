@@ -1,32 +1,57 @@
-"""The compiled library: built at installation or on first use, where a C++ compiler is at hand."""
+"""The compiled library: its C interface, and whether it can be used on this machine."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import logging
-import os
 import platform
-import shutil
-import subprocess
-import tempfile
-from pathlib import Path
+from dataclasses import dataclass
 
 import torch
 
+from model.decoding.native.compiler import NoCompiler, Unavailable, build_library, is_x86
+
 logger = logging.getLogger("model.native")
 
-_SOURCE = Path(__file__).with_name("decoder.cpp")
-_FLAGS = (
-    *("-O3", "-std=c++17", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread", "-w"),
-    *("-mavx2", "-mfma", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
-)
-_BUILD_TIMEOUT_S = 300.0
+_NO_MEMORY, _OUT_OF_RANGE = 1, 2
+
+
+class Architecture(ctypes.Structure):
+    """A model's architecture, as layers.h takes it."""
+
+    _fields_ = (
+        ("d_model", ctypes.c_int32),
+        ("source_vocab_size", ctypes.c_int32),
+        ("target_vocab_size", ctypes.c_int32),
+        ("max_positions", ctypes.c_int32),
+        ("activation", ctypes.c_int32),
+        ("pre_norm", ctypes.c_int32),
+        ("encoder_layers", ctypes.c_int32),
+        ("encoder_heads", ctypes.c_int32),
+        ("encoder_d_ff", ctypes.c_int32),
+        ("decoder_layers", ctypes.c_int32),
+        ("decoder_heads", ctypes.c_int32),
+        ("decoder_d_ff", ctypes.c_int32),
+        ("source_scale", ctypes.c_float),
+        ("target_scale", ctypes.c_float),
+        ("layer_norm_eps", ctypes.c_float),
+    )
+
+
+class EmbeddingTables(ctypes.Structure):
+    """Token embeddings and position vectors, as layers.h takes them."""
+
+    _fields_ = (
+        ("source_tokens", ctypes.c_void_p),
+        ("source_positions", ctypes.c_void_p),
+        ("target_tokens", ctypes.c_void_p),
+        ("target_positions", ctypes.c_void_p),
+    )
 
 
 class LinearSource(ctypes.Structure):
-    """One product's weights, as decoder.cpp takes them."""
+    """The weights of one product, as decoder.cpp takes them."""
 
     _fields_ = (
         ("weight", ctypes.c_void_p),
@@ -69,77 +94,67 @@ class Request(ctypes.Structure):
 
 
 def check(code: int) -> None:
-    """Raise what a return code of the library means."""
-    if code == 1:
+    """Raise what a result of the library means (``Result`` in decoder.cpp)."""
+    if code == _NO_MEMORY:
         raise MemoryError("There is no memory for the sentences that decode.")
-    if code == 2:
+    if code == _OUT_OF_RANGE:
         raise IndexError("A token id or a length is one the model does not have.")
     if code:
         raise RuntimeError("The native decoder failed.")
 
 
+@dataclass(frozen=True)
+class Availability:
+    """The library, or the reason why it cannot be used on this machine: exactly one of them."""
+
+    library: ctypes.CDLL | None = None
+    reason: str | None = None
+
+
 @functools.cache
-def load_library() -> ctypes.CDLL | None:
-    """The library, or None where the processor or the compiler it needs is not there; torch decodes then."""
-    if not _processor_fits():
-        return None
+def find_library() -> Availability:
+    """The library, built if necessary; the result is kept for the life of the process."""
+    reason = processor_reason()
+    if reason is not None:
+        return Availability(reason=reason)
     try:
-        path = build_library()
-        return None if path is None else _with_types(ctypes.CDLL(str(path)))
-    except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: a user without a home
-        logger.warning("the native decoder could not be built or loaded (%s): torch decodes, more slowly", error)
-        return None
+        return Availability(_with_types(ctypes.CDLL(str(build_library()))))
+    except NoCompiler as error:
+        logger.info("torch decodes, more slowly: %s", error)
+        return Availability(reason=str(error))
+    except (Unavailable, OSError) as error:  # OSError: the library cannot be loaded
+        logger.warning("torch decodes, more slowly: %s", error)
+        return Availability(reason=str(error))
 
 
-def build_library() -> Path | None:
-    """Compile the library unless that was done: beside its source, or where that cannot be written, in the cache.
-
-    Returns:
-        Its path, or None where there is no C++ compiler.
-
-    Raises:
-        OSError: The compiler failed, or neither folder can be written.
-        SubprocessError: The compiler took too long.
-    """
-    sources = [path.read_bytes() for path in (_SOURCE, *sorted(_SOURCE.parent.glob("*.h")))]
-    name = f"decoder-{hashlib.sha256(b''.join(sources) + ' '.join(_FLAGS).encode()).hexdigest()[:16]}.so"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "verso"
-    folders = (_SOURCE.parent, cache)
-    for folder in folders:
-        if (folder / name).is_file():
-            return folder / name
-    compiler = next((found for command in ("c++", "g++", "clang++") if (found := shutil.which(command))), None)
-    if compiler is None:
-        logger.info("there is no C++ compiler: torch decodes, more slowly")
-        return None
-    folder = next((folder for folder in folders if os.access(folder, os.W_OK)), cache)
-    _build(compiler, folder / name)
-    return folder / name
+def load_library() -> ctypes.CDLL | None:
+    """The library; None if it cannot be used on this machine (:func:`find_library` tells why)."""
+    return find_library().library
 
 
-def _processor_fits() -> bool:
-    checks = (getattr(torch.cpu, name, None) for name in ("_is_avx512_supported", "_is_vnni_supported"))
-    return all(check is not None and check() for check in checks)
-
-
-def _build(compiler: str, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        built = Path(folder) / path.name
-        command = [compiler, *_FLAGS, "-o", str(built), str(_SOURCE)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_TIMEOUT_S, check=False)
-        if done.returncode:
-            raise OSError(f"{compiler} says: {done.stderr.strip().splitlines()[:1]}")
-        built.replace(path)
+def processor_reason() -> str | None:
+    """Which instructions this processor lacks to run the library; None if it has them all."""
+    if not is_x86():
+        return f"the processor is {platform.machine()} and not x86-64"
+    if not torch.cpu._is_avx512_supported():
+        return "the processor has no AVX-512"
+    if not torch.cpu._is_vnni_supported():
+        return "the processor has no AVX-512 VNNI"
+    return None
 
 
 def _with_types(library: ctypes.CDLL) -> ctypes.CDLL:
     pointer, number = ctypes.c_void_p, ctypes.c_int32
-    address = ctypes.POINTER(pointer)
+    address, linear = ctypes.POINTER(pointer), ctypes.POINTER(LinearSource)
+    architecture, tables = ctypes.POINTER(Architecture), ctypes.POINTER(EmbeddingTables)
     for name, result, arguments in (
-        ("verso_model", pointer, [pointer, pointer, pointer, ctypes.POINTER(LinearSource), pointer]),
+        (
+            "verso_model",
+            pointer,
+            [architecture, tables, linear, pointer],
+        ),
         ("verso_model_free", None, [pointer]),
-        ("verso_shorten", number, [pointer, ctypes.POINTER(LinearSource), pointer, pointer, pointer, number]),
+        ("verso_shorten", number, [pointer, linear, pointer, pointer, pointer, number]),
         ("verso_cohort", pointer, [pointer, number, number, number, pointer, number]),
         ("verso_cohort_free", None, [pointer]),
         ("verso_join", number, [pointer, ctypes.POINTER(Request), number, pointer]),
@@ -150,18 +165,3 @@ def _with_types(library: ctypes.CDLL) -> ctypes.CDLL:
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
-
-
-def _main() -> None:
-    """At installation, so that the first start need not wait for a compiler. What fails here is no reason to stop."""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
-        print(f"this is {platform.machine()}: torch decodes, more slowly")
-        return
-    try:
-        print(build_library() or "no C++ compiler here: torch decodes, more slowly")
-    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-        print(f"the native decoder could not be built ({error}): torch decodes, more slowly")
-
-
-if __name__ == "__main__":
-    _main()

@@ -1,62 +1,79 @@
-// Memory on cache lines, and chunks of one size that are used again and again.
+// Memory aligned to cache lines: arrays that grow, and a pool of chunks of one size.
 
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <vector>
 
-// Grows as needed; growing forgets what was in it.
+// AddressSanitizer reports accesses to chunks that are not in use (make test-sanitized). GCC defines the macro.
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
+
+constexpr size_t kCacheLine = 64;
+
+constexpr size_t round_to_cache_lines(size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
+
+inline void* allocate_aligned(size_t bytes) { return ::operator new(bytes, std::align_val_t{kCacheLine}); }
+inline void free_aligned(void* memory) { ::operator delete(memory, std::align_val_t{kCacheLine}); }
+
+// An array that grows if it is too small. Growing discards its content.
 template <typename T>
-struct Aligned {
-  T* p = nullptr;
-  size_t n = 0;
-  Aligned() = default;
-  Aligned(const Aligned&) = delete;
-  Aligned& operator=(const Aligned&) = delete;
-  Aligned(Aligned&& other) noexcept : p(other.p), n(other.n) {
-    other.p = nullptr;
-    other.n = 0;
+class AlignedBuffer {
+ public:
+  AlignedBuffer() = default;
+  AlignedBuffer(const AlignedBuffer&) = delete;
+  AlignedBuffer& operator=(const AlignedBuffer&) = delete;
+  AlignedBuffer(AlignedBuffer&& other) noexcept : data_(other.data_), size_(other.size_) {
+    other.data_ = nullptr;
+    other.size_ = 0;
   }
-  void resize(size_t m) {
-    if (m <= n) return;
-    std::free(p);
-    n = 0;
-    p = static_cast<T*>(std::aligned_alloc(64, (m * sizeof(T) + 127) / 64 * 64));
-    if (p == nullptr) throw std::bad_alloc();
-    n = m;
+  ~AlignedBuffer() { free_aligned(data_); }
+
+  void resize(size_t size) {
+    if (size <= size_) return;
+    free_aligned(data_);
+    data_ = nullptr;
+    size_ = 0;
+    data_ = static_cast<T*>(allocate_aligned(size * sizeof(T)));
+    size_ = size;
   }
-  ~Aligned() { std::free(p); }
-  T* data() const { return p; }
+  T* data() const { return data_; }
+
+ private:
+  T* data_ = nullptr;
+  size_t size_ = 0;
 };
 
-// Chunks of one size. What was given back is handed out again, so that memory is bounded by the fullest moment and does
-// not crumble; it returns to the system with the model.
-class Chunks {
+// Chunks of one size. A chunk that is given back is handed out again: the pool holds as much memory as was ever in use at
+// once, is not fragmented, and returns its memory to the system when it is destroyed. Any thread may use it.
+class ChunkPool {
  public:
-  void set_size(size_t bytes) { size_ = (bytes + 63) / 64 * 64; }
-  ~Chunks() {
-    for (void* slab : slabs_) std::free(slab);
+  ChunkPool() = default;
+  ChunkPool(const ChunkPool&) = delete;
+  ChunkPool& operator=(const ChunkPool&) = delete;
+  ~ChunkPool() {
+    for (void* slab : slabs_) free_aligned(slab);
   }
-  // Moves up to n chunks to a list of the caller's, who thus locks once for many; at least one.
+
+  void set_chunk_size(size_t bytes) { chunk_size_ = round_to_cache_lines(bytes); }
+  size_t chunk_size() const { return chunk_size_; }
+
+  // Moves up to n chunks, at least one, to `out`: the pool is locked once for all of them.
   void take(std::vector<void*>& out, size_t n) {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (free_.empty()) {
-      size_t count = size_ >= kSlab ? 1 : kSlab / size_;
-      char* slab = static_cast<char*>(std::aligned_alloc(64, size_ * count));
-      if (slab == nullptr) throw std::bad_alloc();
-      slabs_.push_back(slab);
-      num_chunks_ += count;
-      if (free_.capacity() < num_chunks_) free_.reserve(2 * num_chunks_);  // giving back must not need memory
-      for (size_t i = 0; i < count; i++) free_.push_back(slab + i * size_);
-    }
+    if (free_.empty()) add_slab();
     for (; n && !free_.empty(); n--) {
       out.push_back(free_.back());
       free_.pop_back();
     }
   }
+  // Moves all of `chunks` back to the pool.
   void give(std::vector<void*>& chunks) {
     std::lock_guard<std::mutex> lock(mutex_);
     free_.insert(free_.end(), chunks.begin(), chunks.end());
@@ -64,28 +81,45 @@ class Chunks {
   }
 
  private:
-  static constexpr size_t kSlab = 1 << 20;
-  size_t size_ = 64, num_chunks_ = 0;
+  void add_slab() {
+    size_t count = chunk_size_ >= kSlabSize ? 1 : kSlabSize / chunk_size_;
+    if (free_.capacity() < num_chunks_ + count) free_.reserve(2 * (num_chunks_ + count));  // give() never needs memory
+    slabs_.push_back(nullptr);
+    char* slab = static_cast<char*>(allocate_aligned(chunk_size_ * count));
+    slabs_.back() = slab;
+    num_chunks_ += count;
+    ASAN_POISON_MEMORY_REGION(slab, chunk_size_ * count);
+    for (size_t i = 0; i < count; i++) free_.push_back(slab + i * chunk_size_);
+  }
+
+  static constexpr size_t kSlabSize = 1 << 20;
+  size_t chunk_size_ = kCacheLine, num_chunks_ = 0;
   std::mutex mutex_;
   std::vector<void*> free_, slabs_;
 };
 
-// One worker's hand in them.
-class Handful {
+// Chunks that one thread has taken from a pool ahead of their use, so that it seldom locks the pool.
+class ChunkCache {
  public:
-  explicit Handful(Chunks& chunks) : chunks_(chunks) {}
-  ~Handful() { chunks_.give(held_); }
-  Handful(const Handful&) = delete;
-  Handful& operator=(const Handful&) = delete;
+  explicit ChunkCache(ChunkPool& pool) : pool_(pool) {}
+  ~ChunkCache() { pool_.give(free_); }
+  ChunkCache(const ChunkCache&) = delete;
+  ChunkCache& operator=(const ChunkCache&) = delete;
+
   void* take() {
-    if (held_.empty()) chunks_.take(held_, 32);
-    void* chunk = held_.back();
-    held_.pop_back();
+    if (free_.empty()) pool_.take(free_, kTakenAtOnce);
+    void* chunk = free_.back();
+    free_.pop_back();
+    ASAN_UNPOISON_MEMORY_REGION(chunk, pool_.chunk_size());
     return chunk;
   }
-  void give(void* chunk) { held_.push_back(chunk); }
+  void give(void* chunk) {
+    free_.push_back(chunk);
+    ASAN_POISON_MEMORY_REGION(chunk, pool_.chunk_size());
+  }
 
  private:
-  Chunks& chunks_;
-  std::vector<void*> held_;
+  static constexpr size_t kTakenAtOnce = 32;
+  ChunkPool& pool_;
+  std::vector<void*> free_;
 };

@@ -1,22 +1,31 @@
-"""A model's weights, packed for the compiled library."""
+"""A model's weights, packed for the compiled library; and why a model cannot be."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import logging
 import weakref
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from model.decoding.native.library import LinearSource, check, load_library
+from model.decoding.native.library import Architecture, EmbeddingTables, LinearSource, check, find_library
 from model.decoding.shortlist import Shortlist
 from model.network.config import ModelConfig
+from model.network.quantised import Int8Linear
+
+logger = logging.getLogger("model.native")
 
 _ACTIVATIONS = {"relu": 1, "silu": 2}
+_HEAD_MULTIPLE = 16
+"""A head's width is a multiple of the numbers in one vector of the processor."""
+
+
+class UnknownModule(Exception):
+    """A module is none the library knows; the message is the reason."""
 
 
 class NativeModel:
@@ -25,90 +34,38 @@ class NativeModel:
     Args:
         library: The library.
         module: The model, scripted or not, on the CPU, in float32 or int8.
-        config: Its architecture, one :func:`supports` says yes to.
-        shortlist: What sentences choose their tokens from, where that is not the whole vocabulary.
+        config: Its architecture, one without :func:`reason_not_supported`.
+        shortlist: The candidates of each source token, if sentences do not choose among the whole vocabulary.
+
+    Raises:
+        UnknownModule: The module is not a Transformer of ``config`` in float32 or int8.
+        MemoryError: There is no memory for the packed weights.
     """
 
     def __init__(
-        self, library: ctypes.CDLL, module: Any, config: ModelConfig, shortlist: Shortlist | None = None
+        self, library: ctypes.CDLL, module: nn.Module, config: ModelConfig, shortlist: Shortlist | None = None
     ) -> None:
         self.library = library
         self.vocab_size = config.target_vocab_size
         self._source_vocab_size = config.source_vocab_size
-        alive: list[Tensor] = []  # what the library reads while it packs
-
-        def pointer(tensor: Tensor) -> int:
-            alive.append(tensor.detach().contiguous())
-            return alive[-1].data_ptr()
-
-        def linear(path: str) -> LinearSource:
-            part = _part(module, path)
-            bias = None if part.bias is None else pointer(part.bias.float())
-            if not hasattr(part, "packed"):
-                return LinearSource(pointer(part.weight.float()), None, None, bias, *part.weight.shape)
-            weight = torch.ops.quantized.linear_unpack(part.packed)[0]
-            scales = pointer(weight.q_per_channel_scales().float())
-            return LinearSource(None, pointer(weight.int_repr()), scales, bias, *weight.shape)
-
-        def norm_pointers(norm: Any) -> list[int]:
-            # One gain for all columns is the same gain for each.
-            return [pointer(part.expand(config.d_model)) for part in (norm.weight, norm.bias)]
-
-        linears: list[LinearSource] = []
-        norms: list[int] = []
-        for stack, num_layers, middle in (
-            ("encoder", config.encoder_layers, ()),
-            ("decoder", config.decoder_layers, ("query", "key_value", "output")),
-        ):
-            for index in range(num_layers):
-                layer = f"{stack}.{index}"
-                linears += [linear(f"{layer}.self_attention.{part}") for part in ("query_key_value", "output")]
-                linears += [linear(f"{layer}.cross_attention.{part}") for part in middle]
-                linears += [linear(f"{layer}.feed_forward.{part}") for part in ("wide", "narrow")]
-                for name in ("self_attention", *(["cross_attention"] if middle else []), "feed_forward"):
-                    norm = _part(module, f"{layer}.{name}_norm")
-                    norms += norm_pointers(norm)
-        if config.norm == "pre":
-            for name in ("encoder_norm", "decoder_norm"):
-                norm = _part(module, name)
-                norms += norm_pointers(norm)
-        first_of_output = len(alive)
-        linears.append(linear("output"))
-        source, target = module.source_embedding, module.target_embedding
-        self._tables = [
-            part.detach().contiguous()
-            for part in (source.tokens.weight, source.positions, target.tokens.weight, target.positions)
-        ]
-        decoder = config.decoder_stack
-        numbers = (ctypes.c_int32 * 12)(
-            config.d_model,
-            config.target_vocab_size,
-            _ACTIVATIONS[config.activation],
-            config.num_heads,
-            config.d_ff,
-            config.encoder_layers,
-            decoder.num_heads,
-            decoder.d_ff,
-            config.decoder_layers,
-            int(config.norm == "pre"),
-            config.source_vocab_size,
-            config.max_positions,
-        )
-        scale = config.d_model**0.5 if config.scale_embedding else 1.0
-        factors = (ctypes.c_float * 3)(scale, scale, config.layer_norm_eps)
-        tables = (ctypes.c_void_p * 4)(*(table.data_ptr() for table in self._tables))
+        weights = _Weights(module, config)
+        self._tables = weights.tables  # the library reads them while it decodes
         handle = library.verso_model(
-            numbers, factors, tables, (LinearSource * len(linears))(*linears), (ctypes.c_void_p * len(norms))(*norms)
+            ctypes.byref(_architecture(config)),
+            ctypes.byref(EmbeddingTables(*(table.data_ptr() for table in weights.tables))),
+            (LinearSource * len(weights.linears))(*weights.linears),
+            (ctypes.c_void_p * len(weights.norms))(*weights.norms),
         )
         if not handle:
             raise MemoryError("There is no memory for the packed weights.")
         self.handle = handle
         weakref.finalize(self, library.verso_model_free, handle)
         if shortlist is not None:
-            self._output = alive[first_of_output:]  # sentences' columns are taken from it
+            self._output = weights.output  # the library takes the columns of each sentence from it
             arrays = [np.ascontiguousarray(part) for part in (shortlist.offsets, shortlist.ids, shortlist.always)]
-            places = [part.ctypes.data_as(ctypes.c_void_p) for part in arrays]
-            check(library.verso_shorten(handle, ctypes.byref(linears[-1]), *places, len(shortlist.always)))
+            addresses = [part.ctypes.data_as(ctypes.c_void_p) for part in arrays]
+            output = ctypes.byref(weights.linears[-1])
+            check(library.verso_shorten(handle, output, *addresses, len(shortlist.always)))
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
         """Logits after each token of a target, start token included: (T, V). The library itself never stores any.
@@ -124,28 +81,171 @@ class NativeModel:
         return logits
 
 
-def supports(config: ModelConfig) -> bool:
-    """Whether the library knows an architecture; torch decodes the others."""
-    heads = (config.num_heads, config.decoder_stack.num_heads)
-    return (
-        config.activation in _ACTIVATIONS
-        and config.norm in ("pre", "post")
-        and not config.embedding_norm
-        and all(config.d_model // count % 16 == 0 for count in heads)
+def reason_not_supported(config: ModelConfig) -> str | None:
+    """The property of an architecture that the library does not know; None if it knows them all."""
+    if config.activation not in _ACTIVATIONS:
+        return f"the activation is {config.activation}, and the compiled decoder has {' and '.join(_ACTIVATIONS)}"
+    if config.norm == "residual-post":
+        return "the norm is residual-post, and the compiled decoder has pre and post"
+    if config.embedding_norm:
+        return "the model normalises its embeddings (embedding_norm), and the compiled decoder does not"
+    for stack, num_heads in (("encoder", config.num_heads), ("decoder", config.decoder_stack.num_heads)):
+        width = config.d_model // num_heads
+        if width % _HEAD_MULTIPLE:
+            return (
+                f"a head of the {stack} is {width} wide, and the compiled decoder needs a multiple of {_HEAD_MULTIPLE}"
+            )
+    return None
+
+
+def reason_not_native(config: ModelConfig, module: nn.Module | None = None) -> str | None:
+    """Why a model cannot be decoded by the library on this machine; None if it can be.
+
+    The library is built if that was not done.
+
+    Args:
+        config: The model's architecture.
+        module: Its weights, to be checked as well.
+    """
+    reason = find_library().reason or reason_not_supported(config)
+    if reason is None and module is not None:
+        try:
+            _Weights(module, config)
+        except UnknownModule as error:
+            return str(error)
+    return reason
+
+
+def make_native_model(module: nn.Module, config: ModelConfig, shortlist: Shortlist | None = None) -> NativeModel | None:
+    """A model packed for the library; None if it cannot be (:func:`reason_not_native` tells why)."""
+    library = find_library().library
+    if library is None or reason_not_supported(config) is not None:
+        return None
+    try:
+        return NativeModel(library, module, config, shortlist)
+    except UnknownModule as error:
+        logger.warning("torch decodes, more slowly: %s", error)
+        return None
+
+
+class _Weights:
+    """A model's weights in the order in which the library packs them; it keeps the tensors whose addresses it has.
+
+    Args:
+        module: The model, scripted or not.
+        config: Its architecture.
+
+    Raises:
+        UnknownModule: The module is not a Transformer of ``config`` in float32 or int8 on the CPU.
+    """
+
+    def __init__(self, module: nn.Module, config: ModelConfig) -> None:
+        self.linears: list[LinearSource] = []
+        self.norms: list[int] = []
+        self._alive: list[Tensor] = []
+        self._module = module
+        self._d_model = config.d_model
+        for index in range(config.encoder_layers):
+            self._add_layer(f"encoder.{index}", has_cross_attention=False)
+        for index in range(config.decoder_layers):
+            self._add_layer(f"decoder.{index}", has_cross_attention=True)
+        if config.norm == "pre":
+            self._add_norm("encoder_norm")
+            self._add_norm("decoder_norm")
+        first_of_output = len(self._alive)
+        self._add_linear("output")
+        self.output = self._alive[first_of_output:]
+        self.tables = [
+            self._tensor(path).detach().contiguous()
+            for embedding in ("source_embedding", "target_embedding")
+            for path in (f"{embedding}.tokens.weight", f"{embedding}.positions")
+        ]
+
+    def _add_layer(self, layer: str, has_cross_attention: bool) -> None:
+        self._add_linear(f"{layer}.self_attention.query_key_value")
+        self._add_linear(f"{layer}.self_attention.output")
+        self._add_norm(f"{layer}.self_attention_norm")
+        if has_cross_attention:
+            for name in ("query", "key_value", "output"):
+                self._add_linear(f"{layer}.cross_attention.{name}")
+            self._add_norm(f"{layer}.cross_attention_norm")
+        self._add_linear(f"{layer}.feed_forward.wide")
+        self._add_linear(f"{layer}.feed_forward.narrow")
+        self._add_norm(f"{layer}.feed_forward_norm")
+
+    def _add_linear(self, path: str) -> None:
+        part = self._part(path)
+        kind = _class_name(part)
+        bias = None if getattr(part, "bias", None) is None else self._pointer(self._tensor(f"{path}.bias"))
+        if kind == nn.Linear.__name__:
+            weight = self._tensor(f"{path}.weight")
+            self.linears.append(LinearSource(self._pointer(weight), None, None, bias, *weight.shape))
+        elif kind == Int8Linear.__name__:
+            unpacked: Tensor = torch.ops.quantized.linear_unpack(part.packed)[0]
+            scales = self._pointer(unpacked.q_per_channel_scales().float())
+            rounded = self._pointer(unpacked.int_repr())
+            self.linears.append(LinearSource(None, rounded, scales, bias, *unpacked.shape))
+        else:
+            raise UnknownModule(f"{path} is a {kind}, and the compiled decoder knows Linear and Int8Linear")
+
+    def _add_norm(self, path: str) -> None:
+        for name in ("weight", "bias"):
+            # One gain for all columns is the same gain for each.
+            self.norms.append(self._pointer(self._tensor(f"{path}.{name}").expand(self._d_model)))
+
+    def _part(self, path: str) -> nn.Module:
+        part = self._find(path)
+        if not isinstance(part, nn.Module):
+            raise UnknownModule(f"the model has no module {path}")
+        return part
+
+    def _tensor(self, path: str) -> Tensor:
+        """A parameter or buffer in float32 on the CPU."""
+        tensor = self._find(path)
+        if not isinstance(tensor, Tensor):
+            raise UnknownModule(f"the model has no tensor {path}")
+        if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+            kind = f"{str(tensor.dtype).removeprefix('torch.')} on {tensor.device.type}"
+            raise UnknownModule(f"{path} is {kind}, and the compiled decoder needs float32 or int8 on cpu")
+        return tensor
+
+    def _find(self, path: str) -> object:
+        """What a dotted name leads to, or None. Scripted modules have no ``get_submodule``."""
+        start: object = self._module
+        return functools.reduce(lambda part, name: getattr(part, name, None), path.split("."), start)
+
+    def _pointer(self, tensor: Tensor) -> int:
+        self._alive.append(tensor.detach().contiguous())
+        return self._alive[-1].data_ptr()
+
+
+def _architecture(config: ModelConfig) -> Architecture:
+    decoder = config.decoder_stack
+    scale = config.d_model**0.5 if config.scale_embedding else 1.0
+    return Architecture(
+        d_model=config.d_model,
+        source_vocab_size=config.source_vocab_size,
+        target_vocab_size=config.target_vocab_size,
+        max_positions=config.max_positions,
+        activation=_ACTIVATIONS[config.activation],
+        pre_norm=int(config.norm == "pre"),
+        encoder_layers=config.encoder_layers,
+        encoder_heads=config.num_heads,
+        encoder_d_ff=config.d_ff,
+        decoder_layers=config.decoder_layers,
+        decoder_heads=decoder.num_heads,
+        decoder_d_ff=decoder.d_ff,
+        source_scale=scale,
+        target_scale=scale,
+        layer_norm_eps=config.layer_norm_eps,
     )
 
 
-def make_native_model(
-    module: nn.Module | Any, config: ModelConfig, shortlist: Shortlist | None = None
-) -> NativeModel | None:
-    """A model packed for the library, or None where the processor, the compiler or the architecture is another."""
-    library = load_library()
-    return None if library is None or not supports(config) else NativeModel(library, module, config, shortlist)
-
-
-def _part(module: Any, path: str) -> Any:
-    """A part by its dotted name; scripted modules have no ``get_submodule``."""
-    return functools.reduce(getattr, path.split("."), module)
+def _class_name(module: nn.Module) -> str:
+    """The class a module had before it was scripted."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return str(module.original_name)
+    return type(module).__name__
 
 
 def _all_below(tokens: Sequence[int], bound: int) -> bool:

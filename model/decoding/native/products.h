@@ -1,8 +1,6 @@
-// Products with weight matrices, in int8 and float32, and what stands directly behind them.
+// Products with weight matrices, in int8 and in float32, and the element-wise operations that follow them.
 
 #pragma once
-
-#include <immintrin.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,96 +8,134 @@
 #include <cstring>
 
 #include "memory.h"
-#include "team.h"
+#include "simd.h"
+#include "spinning_pool.h"
 
-// 64 outputs of a product: packed weights, and what stands behind the sums.
+// Outputs of one block of packed weights; a tile computes one block for some rows.
+constexpr int kBlockOutputs = 64;
+constexpr int kBlockVectors = kBlockOutputs / kLanes;
+// Rows of a tile: 6 rows of 4 vectors are 24 accumulators, and the processor has 32 registers.
+constexpr int kMaxTileRows = 6;
+
+// int8: VNNI multiplies groups of four unsigned activations with four signed weights. Activations are rounded to
+// -127 ... 127 and shifted by 128 to become unsigned.
+constexpr int kGroup = 4;
+constexpr int kGroupBytes = kBlockOutputs * kGroup;  // of packed weights: one group of inputs for a whole block
+constexpr float kLevels = 127.f;
+constexpr int kShift = 128;
+
+enum Activation { NONE = 0, RELU = 1, SILU = 2 };
+
+// The weights of 64 outputs in packed form, and the numbers that are applied to their sums.
 struct Columns {
   const void* weights;
   const float *scale, *bias;
-  const int32_t* comp;
+  const int32_t* compensation;
 };
 
-// A product with a weight matrix of n outputs and k inputs, packed in blocks of 64 outputs (nb of them): for float32
-// [block][input][64], for int8 [block][four inputs][64][4], which is what one VNNI instruction reads. Outputs beyond n in
-// the last block come out as `beyond`.
+// A product with a weight matrix, packed in blocks of 64 outputs: in float32 as [block][input][64], in int8 as
+// [block][group][64][4], which is what one VNNI instruction reads. The last block may have outputs beyond num_outputs; their
+// value is the padding_bias that was given to pack().
 struct Linear {
-  int n = 0, k = 0, nb = 0, k4 = 0;
-  bool q = false;
-  Aligned<int8_t> w8;
-  Aligned<float> w32, scale, bias;
-  Aligned<int32_t> comp;
+  int num_outputs = 0, num_inputs = 0, num_blocks = 0, num_groups = 0;
+  bool is_int8 = false;
+  AlignedBuffer<int8_t> int8_weights;
+  AlignedBuffer<float> float_weights, scale, bias;
+  AlignedBuffer<int32_t> compensation;  // of the shift: 128 times the sum of an output's weights
+
+  // Outputs including those that fill up the last block.
+  int num_padded_outputs() const { return num_blocks * kBlockOutputs; }
+  int num_padded_inputs() const { return num_groups * kGroup; }
+
   Columns block(int b) const {
-    if (q) return {w8.data() + (size_t)b * k4 * 256, scale.data() + b * 64, bias.data() + b * 64, comp.data() + b * 64};
-    return {w32.data() + (size_t)b * k * 64, nullptr, bias.data() + b * 64, nullptr};
+    size_t first = (size_t)b * kBlockOutputs;
+    if (!is_int8) return {float_weights.data() + first * num_inputs, nullptr, bias.data() + first, nullptr};
+    return {int8_weights.data() + (size_t)b * num_groups * kGroupBytes, scale.data() + first, bias.data() + first,
+            compensation.data() + first};
   }
-  void shape(int n_, int k_, const float* b, float beyond) {
-    n = n_;
-    k = k_;
-    nb = (n + 63) / 64;
-    k4 = (k + 3) / 4;
-    bias.resize(nb * 64);
-    std::fill(bias.data(), bias.data() + nb * 64, beyond);
-    std::fill(bias.data(), bias.data() + n, 0.f);
-    if (b) std::memcpy(bias.data(), b, n * sizeof(float));
+
+  // weights: [outputs][inputs]; biases: null if there are none.
+  void pack(const float* weights, const float* biases, int outputs, int inputs, float padding_bias) {
+    set_shape(outputs, inputs, biases, padding_bias);
+    size_t size = (size_t)num_padded_outputs() * inputs;
+    float_weights.resize(size);
+    std::fill_n(float_weights.data(), size, 0.f);
+    for (int j = 0; j < outputs; j++)
+      for (int i = 0; i < inputs; i++) {
+        size_t block = j / kBlockOutputs, column = j % kBlockOutputs;
+        float_weights.data()[(block * inputs + i) * kBlockOutputs + column] = weights[(size_t)j * inputs + i];
+      }
   }
-  void pack(const float* w, const float* b, int n_, int k_, float beyond) {
-    shape(n_, k_, b, beyond);
-    w32.resize((size_t)nb * k * 64);
-    std::memset(w32.data(), 0, (size_t)nb * k * 64 * sizeof(float));
-    for (int j = 0; j < n; j++)
-      for (int i = 0; i < k; i++) w32.data()[((size_t)(j / 64) * k + i) * 64 + j % 64] = w[(size_t)j * k + i];
-  }
-  void pack(const int8_t* w, const float* scales, const float* b, int n_, int k_, float beyond) {
-    shape(n_, k_, b, beyond);
-    q = true;
-    scale.resize(nb * 64);
-    comp.resize(nb * 64);
-    std::memset(scale.data(), 0, nb * 64 * sizeof(float));
-    std::memset(comp.data(), 0, nb * 64 * sizeof(int32_t));
-    w8.resize((size_t)nb * k4 * 256);
-    std::memset(w8.data(), 0, (size_t)nb * k4 * 256);
-    for (int j = 0; j < n; j++) {
+  void pack(const int8_t* weights, const float* scales, const float* biases, int outputs, int inputs,
+            float padding_bias) {
+    set_shape(outputs, inputs, biases, padding_bias);
+    is_int8 = true;
+    scale.resize(num_padded_outputs());
+    compensation.resize(num_padded_outputs());
+    std::fill_n(scale.data(), num_padded_outputs(), 0.f);
+    std::fill_n(compensation.data(), num_padded_outputs(), 0);
+    size_t size = (size_t)num_blocks * num_groups * kGroupBytes;
+    int8_weights.resize(size);
+    std::fill_n(int8_weights.data(), size, int8_t{0});
+    for (int j = 0; j < outputs; j++) {
+      size_t block = j / kBlockOutputs, column = j % kBlockOutputs;
       int32_t sum = 0;
-      for (int i = 0; i < k; i++) {
-        int8_t v = w[(size_t)j * k + i];
-        sum += v;
-        w8.data()[(((size_t)(j / 64) * k4 + i / 4) * 64 + j % 64) * 4 + i % 4] = v;
+      for (int i = 0; i < inputs; i++) {
+        int8_t weight = weights[(size_t)j * inputs + i];
+        sum += weight;
+        size_t group = block * num_groups + i / kGroup;
+        int8_weights.data()[(group * kBlockOutputs + column) * kGroup + i % kGroup] = weight;
       }
       scale.data()[j] = scales[j];
-      comp.data()[j] = sum * 128;  // activations are shifted by 128, because VNNI takes one side unsigned
+      compensation.data()[j] = sum * kShift;
     }
+  }
+
+ private:
+  void set_shape(int outputs, int inputs, const float* biases, float padding_bias) {
+    num_outputs = outputs;
+    num_inputs = inputs;
+    num_blocks = (outputs + kBlockOutputs - 1) / kBlockOutputs;
+    num_groups = (inputs + kGroup - 1) / kGroup;
+    bias.resize(num_padded_outputs());
+    std::fill_n(bias.data(), num_padded_outputs(), padding_bias);
+    if (biases) std::copy_n(biases, outputs, bias.data());
+    else std::fill_n(bias.data(), outputs, 0.f);
   }
 };
 
-// Rounds one row of k activations to bytes around 128, filled up to kpad; returns what one step is worth.
-inline float quantise(const float* x, int k, uint8_t* o, int kpad) {
-  __m512 m = _mm512_setzero_ps();
+// Rounds one row of n activations to bytes, and fills up to num_padded. Returns the value of one step between levels.
+inline float quantise(const float* x, int n, uint8_t* bytes, int num_padded) {
+  __m512 maxima = _mm512_setzero_ps();
   int i = 0;
-  for (; i + 16 <= k; i += 16) m = _mm512_max_ps(m, _mm512_abs_ps(_mm512_loadu_ps(x + i)));
-  float a = _mm512_reduce_max_ps(m);
-  for (int j = i; j < k; j++) a = std::max(a, std::fabs(x[j]));
-  a = std::max(a, 1e-12f);
-  float inv = 127.f / a;
-  __m512 vi = _mm512_set1_ps(inv);
-  for (i = 0; i + 16 <= k; i += 16) {
-    __m512i v = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), vi));
-    __m128i b = _mm512_cvtsepi32_epi8(v);
-    _mm_storeu_si128((__m128i*)(o + i), _mm_xor_si128(b, _mm_set1_epi8((char)0x80)));
+  for (; i + kLanes <= n; i += kLanes) maxima = _mm512_max_ps(maxima, _mm512_abs_ps(_mm512_loadu_ps(x + i)));
+  float maximum = _mm512_reduce_max_ps(maxima);
+  for (int j = i; j < n; j++) maximum = std::max(maximum, std::fabs(x[j]));
+  maximum = std::max(maximum, 1e-12f);  // a row of zeros has a scale, too
+  float steps = kLevels / maximum;
+  __m512 all_steps = _mm512_set1_ps(steps);
+  for (i = 0; i + kLanes <= n; i += kLanes) {
+    __m512i levels = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), all_steps));
+    __m128i narrow = _mm512_cvtsepi32_epi8(levels);
+    // Flipping the highest bit of a signed byte adds 128.
+    _mm_storeu_si128((__m128i*)(bytes + i), _mm_xor_si128(narrow, _mm_set1_epi8((char)kShift)));
   }
-  for (; i < k; i++) o[i] = (uint8_t)((int)std::nearbyint(x[i] * inv) + 128);
-  for (; i < kpad; i++) o[i] = 128;
-  return a / 127.f;
+  for (; i < n; i++) bytes[i] = (uint8_t)((int)std::nearbyint(x[i] * steps) + kShift);
+  for (; i < num_padded; i++) bytes[i] = kShift;
+  return maximum / kLevels;
 }
 
-enum Act { NONE = 0, RELU = 1, SILU = 2 };
-
-// e to the power of x, to the last digit but one (Cephes' polynomial).
+// e to the power of x, correct to the last digit but one (polynomial of the Cephes library, after subtracting the nearest
+// multiple of ln 2, which is given in two parts).
 inline __m512 exp512(__m512 x) {
-  x = _mm512_max_ps(_mm512_set1_ps(-87.f), _mm512_min_ps(_mm512_set1_ps(88.f), x));  // in this order NaN stays
-  __m512 t = _mm512_mul_ps(x, _mm512_set1_ps(1.44269504f));
-  __m512 r = _mm512_roundscale_ps(t, 8);
-  __m512 f = _mm512_fnmadd_ps(r, _mm512_set1_ps(0.693359375f), x);
-  f = _mm512_fnmadd_ps(r, _mm512_set1_ps(-2.12194440e-4f), f);
+  constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
+  constexpr float kSmallest = -87.f, kLargest = 88.f;  // beyond these the result is no normal float32
+  constexpr int kNearest = 8;                          // round to the nearest integer, and report no inexact result
+  x = _mm512_max_ps(_mm512_set1_ps(kSmallest), _mm512_min_ps(_mm512_set1_ps(kLargest), x));  // this order keeps NaN
+  __m512 t = _mm512_mul_ps(x, _mm512_set1_ps(kLog2E));
+  __m512 r = _mm512_roundscale_ps(t, kNearest);
+  __m512 f = _mm512_fnmadd_ps(r, _mm512_set1_ps(kLn2High), x);
+  f = _mm512_fnmadd_ps(r, _mm512_set1_ps(kLn2Low), f);
   __m512 p = _mm512_set1_ps(1.9875691500E-4f);
   p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.3981999507E-3f));
   p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(8.3334519073E-3f));
@@ -110,209 +146,247 @@ inline __m512 exp512(__m512 x) {
   return _mm512_scalef_ps(p, r);
 }
 
-inline __m512 activate(__m512 v, int act) {
-  if (act == RELU) return _mm512_max_ps(_mm512_setzero_ps(), v);  // in this order NaN stays
-  if (act == SILU)
+inline __m512 activate(__m512 v, int activation) {
+  if (activation == RELU) return _mm512_max_ps(_mm512_setzero_ps(), v);  // this order keeps NaN
+  if (activation == SILU)
     return _mm512_div_ps(v, _mm512_add_ps(_mm512_set1_ps(1.f), exp512(_mm512_sub_ps(_mm512_setzero_ps(), v))));
   return v;
 }
 
-// MR rows times one block of 64 int8 outputs, in 4 * MR accumulators. Behind the product: undo the shift of the
-// activations (comp), scale by row (sx) and output (sw), add the bias, activate, add the residual.
-template <int MR>
-inline void tile8(const uint8_t* a, int lda, const int8_t* w, int k4, const float* sx, const float* sw,
-                  const int32_t* comp, const float* bias, float* out, int ldo, int cols, int act, const float* res) {
-  __m512i acc[MR][4];
+// Four activations as one 32-bit number, which VNNI multiplies with each of 16 outputs' weights.
+inline __m512i broadcast_group(const uint8_t* activations) {
+  int32_t group;
+  std::memcpy(&group, activations, sizeof(group));
+  return _mm512_set1_epi32(group);
+}
+
+// `NumRows` rows of rounded activations times one block of int8 outputs, in 4 * NumRows accumulators. Then the shift is undone
+// (compensation), and scale, bias, activation and residual are applied. steps: value of one step of each row's activations;
+// columns: outputs to store; residual: null, or laid out as `out`.
+//
+// The tiles take numbers and pointers one by one: GCC 12 keeps those in registers, and members of a structure in memory.
+template <int NumRows>
+inline void int8_tile(const uint8_t* x, int stride, const int8_t* w, int num_groups, const float* steps,
+                      const float* scale, const int32_t* compensation, const float* bias, float* out, int out_stride,
+                      int columns, int activation, const float* residual) {
+  __m512i sums[NumRows][kBlockVectors];
 #pragma GCC unroll 8
-  for (int r = 0; r < MR; r++)
+  for (int r = 0; r < NumRows; r++)
 #pragma GCC unroll 4
-    for (int c = 0; c < 4; c++) acc[r][c] = _mm512_setzero_si512();
-  for (int i = 0; i < k4; i++, w += 256) {
-    __m512i b0 = _mm512_load_si512(w), b1 = _mm512_load_si512(w + 64), b2 = _mm512_load_si512(w + 128),
-            b3 = _mm512_load_si512(w + 192);
+    for (int c = 0; c < kBlockVectors; c++) sums[r][c] = _mm512_setzero_si512();
+  for (int i = 0; i < num_groups; i++, w += kGroupBytes) {
+    __m512i w0 = _mm512_load_si512(w), w1 = _mm512_load_si512(w + 64), w2 = _mm512_load_si512(w + 128),
+            w3 = _mm512_load_si512(w + 192);
 #pragma GCC unroll 8
-    for (int r = 0; r < MR; r++) {
-      __m512i x = _mm512_set1_epi32(*(const int32_t*)(a + (size_t)r * lda + i * 4));
-      // GCC 12 spills the accumulators of the intrinsic.
-      asm("vpdpbusd %1,%2,%0" : "+v"(acc[r][0]) : "v"(b0), "v"(x));
-      asm("vpdpbusd %1,%2,%0" : "+v"(acc[r][1]) : "v"(b1), "v"(x));
-      asm("vpdpbusd %1,%2,%0" : "+v"(acc[r][2]) : "v"(b2), "v"(x));
-      asm("vpdpbusd %1,%2,%0" : "+v"(acc[r][3]) : "v"(b3), "v"(x));
+    for (int r = 0; r < NumRows; r++) {
+      __m512i group = broadcast_group(x + (size_t)r * stride + i * kGroup);
+      // With the intrinsic GCC 12 keeps the accumulators in memory.
+      asm("vpdpbusd %1,%2,%0" : "+v"(sums[r][0]) : "v"(w0), "v"(group));
+      asm("vpdpbusd %1,%2,%0" : "+v"(sums[r][1]) : "v"(w1), "v"(group));
+      asm("vpdpbusd %1,%2,%0" : "+v"(sums[r][2]) : "v"(w2), "v"(group));
+      asm("vpdpbusd %1,%2,%0" : "+v"(sums[r][3]) : "v"(w3), "v"(group));
     }
   }
 #pragma GCC unroll 8
-  for (int r = 0; r < MR; r++)
+  for (int r = 0; r < NumRows; r++)
 #pragma GCC unroll 4
-    for (int c = 0; c < 4; c++) {
-      int left = cols - c * 16;
-      __mmask16 m = left >= 16 ? 0xffff : left <= 0 ? 0 : (1 << left) - 1;
-      __m512 v = _mm512_cvtepi32_ps(_mm512_sub_epi32(acc[r][c], _mm512_load_si512(comp + c * 16)));
-      v = _mm512_fmadd_ps(v, _mm512_mul_ps(_mm512_set1_ps(sx[r]), _mm512_load_ps(sw + c * 16)),
-                          _mm512_load_ps(bias + c * 16));
-      v = activate(v, act);
-      if (res) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(m, res + (size_t)r * ldo + c * 16));
-      _mm512_mask_storeu_ps(out + (size_t)r * ldo + c * 16, m, v);
+    for (int c = 0; c < kBlockVectors; c++) {
+      __mmask16 mask = first_lanes(columns - c * kLanes);
+      __m512 v = _mm512_cvtepi32_ps(_mm512_sub_epi32(sums[r][c], _mm512_load_si512(compensation + c * kLanes)));
+      v = _mm512_fmadd_ps(v, _mm512_mul_ps(_mm512_set1_ps(steps[r]), _mm512_load_ps(scale + c * kLanes)),
+                          _mm512_load_ps(bias + c * kLanes));
+      v = activate(v, activation);
+      size_t at = (size_t)r * out_stride + c * kLanes;
+      if (residual) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, residual + at));
+      _mm512_mask_storeu_ps(out + at, mask, v);
     }
 }
 
-// The processor's own look ahead ends with each page, and float32 weights of larger models come from memory: fetch the next
-// page's 256 bytes. (In int8 this costs more than it gives.)
-inline void prefetch(const float* w) {
+// Fetches the 256 bytes one page ahead. The processor prefetches only within a page, and float32 weights of larger models come
+// from memory. (In int8 this costs more than it gains.)
+inline void prefetch_next_page(const float* w) {
+  constexpr int kPage = 4096;
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) _mm_prefetch(reinterpret_cast<const char*>(w) + 4096 + i * 64, _MM_HINT_T0);
+  for (int i = 0; i < kBlockVectors; i++)
+    _mm_prefetch(reinterpret_cast<const char*>(w) + kPage + i * kCacheLine, _MM_HINT_T0);
 }
 
-// The same in float32.
-template <int MR>
-inline void tile32(const float* a, int lda, const float* w, int k, const float* bias, float* out, int ldo, int cols,
-                   int act, const float* res) {
-  __m512 acc[MR][4];
+// As int8_tile, in float32. Rows of x are `stride` apart.
+template <int NumRows>
+inline void float_tile(const float* x, int stride, const float* w, int num_inputs, const float* bias, float* out,
+                       int out_stride, int columns, int activation, const float* residual) {
+  __m512 sums[NumRows][kBlockVectors];
 #pragma GCC unroll 8
-  for (int r = 0; r < MR; r++)
+  for (int r = 0; r < NumRows; r++)
 #pragma GCC unroll 4
-    for (int c = 0; c < 4; c++) acc[r][c] = _mm512_load_ps(bias + c * 16);
-  for (int i = 0; i < k; i++, w += 64) {
-    prefetch(w);
-    __m512 b0 = _mm512_load_ps(w), b1 = _mm512_load_ps(w + 16), b2 = _mm512_load_ps(w + 32),
-           b3 = _mm512_load_ps(w + 48);
+    for (int c = 0; c < kBlockVectors; c++) sums[r][c] = _mm512_load_ps(bias + c * kLanes);
+  for (int i = 0; i < num_inputs; i++, w += kBlockOutputs) {
+    prefetch_next_page(w);
+    __m512 w0 = _mm512_load_ps(w), w1 = _mm512_load_ps(w + 16), w2 = _mm512_load_ps(w + 32),
+           w3 = _mm512_load_ps(w + 48);
 #pragma GCC unroll 8
-    for (int r = 0; r < MR; r++) {
-      __m512 x = _mm512_set1_ps(a[(size_t)r * lda + i]);
-      acc[r][0] = _mm512_fmadd_ps(x, b0, acc[r][0]);
-      acc[r][1] = _mm512_fmadd_ps(x, b1, acc[r][1]);
-      acc[r][2] = _mm512_fmadd_ps(x, b2, acc[r][2]);
-      acc[r][3] = _mm512_fmadd_ps(x, b3, acc[r][3]);
+    for (int r = 0; r < NumRows; r++) {
+      __m512 input = _mm512_set1_ps(x[(size_t)r * stride + i]);
+      sums[r][0] = _mm512_fmadd_ps(input, w0, sums[r][0]);
+      sums[r][1] = _mm512_fmadd_ps(input, w1, sums[r][1]);
+      sums[r][2] = _mm512_fmadd_ps(input, w2, sums[r][2]);
+      sums[r][3] = _mm512_fmadd_ps(input, w3, sums[r][3]);
     }
   }
 #pragma GCC unroll 8
-  for (int r = 0; r < MR; r++)
+  for (int r = 0; r < NumRows; r++)
 #pragma GCC unroll 4
-    for (int c = 0; c < 4; c++) {
-      int left = cols - c * 16;
-      __mmask16 m = left >= 16 ? 0xffff : left <= 0 ? 0 : (1 << left) - 1;
-      __m512 v = activate(acc[r][c], act);
-      if (res) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(m, res + (size_t)r * ldo + c * 16));
-      _mm512_mask_storeu_ps(out + (size_t)r * ldo + c * 16, m, v);
+    for (int c = 0; c < kBlockVectors; c++) {
+      __mmask16 mask = first_lanes(columns - c * kLanes);
+      __m512 v = activate(sums[r][c], activation);
+      size_t at = (size_t)r * out_stride + c * kLanes;
+      if (residual) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, residual + at));
+      _mm512_mask_storeu_ps(out + at, mask, v);
     }
 }
 
-// A product's input, rounded where the weights are.
-struct Input {
-  Aligned<uint8_t> bytes;
-  Aligned<float> worth;  // of one step, by row
+// Where a tile goes: rows are `stride` apart and `columns` of its 64 outputs are stored. residual: null, or laid out as `out`
+// and added to it; may be `out`.
+struct TileOutput {
+  float* out;
+  int stride, columns, activation;
+  const float* residual;
+};
 
-  void round(const Linear& l, const float* x, int ldx, int rows) {
-    int kp = l.k4 * 4;
-    bytes.resize((size_t)rows * kp);
-    worth.resize(rows);
-    for (int r = 0; r < rows; r++)
-      worth.data()[r] = quantise(x + (size_t)r * ldx, l.k, bytes.data() + (size_t)r * kp, kp);
+// The input of a product: float32 rows that are `stride` apart.
+struct InputRows {
+  const float* x;
+  int stride, count;
+};
+
+// The input of an int8 product, rounded.
+struct RoundedRows {
+  AlignedBuffer<uint8_t> bytes;
+  AlignedBuffer<float> steps;  // value of one step, for each row
+
+  void round(const Linear& linear, const InputRows& rows) {
+    int width = linear.num_padded_inputs();
+    bytes.resize((size_t)rows.count * width);
+    steps.resize(rows.count);
+    for (int r = 0; r < rows.count; r++)
+      steps.data()[r] = quantise(rows.x + (size_t)r * rows.stride, linear.num_inputs,
+                                 bytes.data() + (size_t)r * width, width);
   }
 };
 
-// Rows [r, r + m) times 64 outputs of a product, or of one that is packed like it; m is 1 to 6.
-inline void tile(const Linear& l, const Columns& b, const float* x, int ldx, const Input& input, int r, int m, float* out,
-                 int ldo, int cols, int act, const float* res) {
-  if (l.q) {
-    int kp = l.k4 * 4;
-    const uint8_t* a = input.bytes.data() + (size_t)r * kp;
-    const int8_t* w = static_cast<const int8_t*>(b.weights);
-    const float* sx = input.worth.data() + r;
-#define T8(m)                                                                             \
-  case m:                                                                                 \
-    tile8<m>(a, kp, w, l.k4, sx, b.scale, b.comp, b.bias, out, ldo, cols, act, res); \
+// Rows [first, first + num_rows) times one block of 64 outputs; num_rows is 1 to 6. The block is one of `linear` or packed
+// like it.
+inline void tile(const Linear& linear, const Columns& block, const InputRows& rows, const RoundedRows& rounded, int first,
+                 int num_rows, const TileOutput& output) {
+  const auto [out, out_stride, columns, activation, residual] = output;
+  if (linear.is_int8) {
+    int stride = linear.num_padded_inputs();
+    const uint8_t* x = rounded.bytes.data() + (size_t)first * stride;
+    const int8_t* w = static_cast<const int8_t*>(block.weights);
+    const float* steps = rounded.steps.data() + first;
+#define INT8_TILE(n)                                                                                                \
+  case n:                                                                                                           \
+    int8_tile<n>(x, stride, w, linear.num_groups, steps, block.scale, block.compensation, block.bias, out,          \
+                 out_stride, columns, activation, residual);                                                        \
     break;
-    switch (m) { T8(1) T8(2) T8(3) T8(4) T8(5) T8(6) }
-#undef T8
+    switch (num_rows) { INT8_TILE(1) INT8_TILE(2) INT8_TILE(3) INT8_TILE(4) INT8_TILE(5) INT8_TILE(6) }
+#undef INT8_TILE
   } else {
-    const float* a = x + (size_t)r * ldx;
-    const float* w = static_cast<const float*>(b.weights);
-#define T32(m)                                                       \
-  case m:                                                            \
-    tile32<m>(a, ldx, w, l.k, b.bias, out, ldo, cols, act, res); \
+    const float* x = rows.x + (size_t)first * rows.stride;
+    const float* w = static_cast<const float*>(block.weights);
+#define FLOAT_TILE(n)                                                                                               \
+  case n:                                                                                                           \
+    float_tile<n>(x, rows.stride, w, linear.num_inputs, block.bias, out, out_stride, columns, activation, residual); \
     break;
-    switch (m) { T32(1) T32(2) T32(3) T32(4) T32(5) T32(6) }
-#undef T32
+    switch (num_rows) { FLOAT_TILE(1) FLOAT_TILE(2) FLOAT_TILE(3) FLOAT_TILE(4) FLOAT_TILE(5) FLOAT_TILE(6) }
+#undef FLOAT_TILE
   }
 }
 
-// How many of the rows left come next, so that tiles are about alike.
+// Rows of the next tile if `left` rows are left: as few tiles as possible, of about equal size.
 inline int tile_rows(int left) {
-  int tiles = (left + 5) / 6;
+  int tiles = (left + kMaxTileRows - 1) / kMaxTileRows;
   return (left + tiles - 1) / tiles;
 }
 
-// Products smaller than this many multiply-adds are quicker done than shared.
-constexpr double kWorthSharing = 1e5;
-
-// What a worker needs for its products.
-struct Hands {
-  Input input;
-  Team* team = nullptr;  // where it has one
-  Aligned<float> outputs;
+// Buffers that one thread needs for its products, and the pool it shares them with.
+struct ProductWorkspace {
+  RoundedRows rounded;
+  AlignedBuffer<float> outputs;
+  SpinningPool* pool = nullptr;  // null: the thread computes alone
 };
 
-// Blocks of 64 outputs, all of them or in pieces for the team.
+// Calls block(b) for all blocks of a product; a large product is shared with the pool's helpers, if there is a pool.
 template <typename Block>
-inline void each_block(const Linear& l, int rows, Team* team, const Block& block) {
-  int pieces = team && (double)rows * l.n * l.k >= kWorthSharing ? std::min(8, l.nb) : 1;
+inline void each_block(const Linear& linear, int num_rows, SpinningPool* pool, const Block& block) {
+  constexpr double kMinSharedWork = 1e5;  // multiply-adds; sharing smaller products takes longer than computing them
+  constexpr int kMaxPieces = 8;
+  bool shared = pool && (double)num_rows * linear.num_outputs * linear.num_inputs >= kMinSharedWork;
+  int num_pieces = shared ? std::min(kMaxPieces, linear.num_blocks) : 1;
   auto piece = [&](int i) {
-    for (int b = l.nb * i / pieces; b < l.nb * (i + 1) / pieces; b++) block(b);
+    int end = linear.num_blocks * (i + 1) / num_pieces;
+    for (int b = linear.num_blocks * i / num_pieces; b < end; b++) block(b);
   };
-  if (pieces > 1) team->share(pieces, piece);
+  if (num_pieces > 1) pool->share(num_pieces, piece);
   else piece(0);
 }
 
-// out[rows, n] = act(x[rows, k] W^T + b) + res; res may be out.
-inline void multiply(const Linear& l, const float* x, int ldx, int rows, float* out, int ldo, int act, const float* res,
-                     Hands& hands) {
-  if (l.q) hands.input.round(l, x, ldx, rows);
-  each_block(l, rows, hands.team, [&](int b) {
-    int cols = std::min(64, l.n - b * 64);
-    for (int r = 0, m; r < rows; r += m) {
-      m = tile_rows(rows - r);
-      size_t place = (size_t)r * ldo + b * 64;
-      tile(l, l.block(b), x, ldx, hands.input, r, m, out + place, ldo, cols, act, res ? res + place : nullptr);
+// out = activation(x W^T + bias) + residual. Rows of `out` and of `residual` are `stride` apart; residual may be null or
+// `out`.
+inline void multiply(const Linear& linear, const InputRows& rows, float* out, int stride, int activation,
+                     const float* residual, ProductWorkspace& workspace) {
+  if (linear.is_int8) workspace.rounded.round(linear, rows);
+  each_block(linear, rows.count, workspace.pool, [&](int b) {
+    int columns = std::min(kBlockOutputs, linear.num_outputs - b * kBlockOutputs);
+    for (int r = 0, n; r < rows.count; r += n) {
+      n = tile_rows(rows.count - r);
+      size_t at = (size_t)r * stride + b * kBlockOutputs;
+      tile(linear, linear.block(b), rows, workspace.rounded, r, n,
+           {out + at, stride, columns, activation, residual ? residual + at : nullptr});
     }
   });
 }
 
-// The same for who reads the result once: read(row, values, first) gets 64 outputs at a time, in order, while they are
-// warm. Those beyond n are what the bias says: minus infinity.
+// Calls read(row, values, first) with 64 outputs of a row at a time, in ascending order for each row, while they are in the
+// cache. Outputs beyond num_outputs are the padding_bias.
 template <typename Read>
-inline void multiply_and_read(const Linear& l, const float* x, int ldx, int rows, Hands& hands, Read read) {
-  if (l.q) hands.input.round(l, x, ldx, rows);
-  if (hands.team) {
-    int width = l.nb * 64;
-    hands.outputs.resize((size_t)rows * width);
-    float* out = hands.outputs.data();
-    each_block(l, rows, hands.team, [&](int b) {
-      for (int r = 0, m; r < rows; r += m) {
-        m = tile_rows(rows - r);
-        tile(l, l.block(b), x, ldx, hands.input, r, m, out + (size_t)r * width + b * 64, width, 64, NONE, nullptr);
+inline void multiply_and_read(const Linear& linear, const InputRows& rows, ProductWorkspace& workspace, Read read) {
+  if (linear.is_int8) workspace.rounded.round(linear, rows);
+  if (workspace.pool) {
+    int width = linear.num_padded_outputs();
+    workspace.outputs.resize((size_t)rows.count * width);
+    float* out = workspace.outputs.data();
+    each_block(linear, rows.count, workspace.pool, [&](int b) {
+      for (int r = 0, n; r < rows.count; r += n) {
+        n = tile_rows(rows.count - r);
+        tile(linear, linear.block(b), rows, workspace.rounded, r, n,
+             {out + (size_t)r * width + b * kBlockOutputs, width, kBlockOutputs, NONE, nullptr});
       }
     });
-    for (int r = 0; r < rows; r++)
-      for (int b = 0; b < l.nb; b++) read(r, out + (size_t)r * width + b * 64, b * 64);
+    for (int r = 0; r < rows.count; r++)
+      for (int b = 0; b < linear.num_blocks; b++)
+        read(r, out + (size_t)r * width + b * kBlockOutputs, b * kBlockOutputs);
     return;
   }
-  alignas(64) float values[6 * 64];
-  for (int b = 0; b < l.nb; b++)
-    for (int r = 0, m; r < rows; r += m) {
-      m = tile_rows(rows - r);
-      tile(l, l.block(b), x, ldx, hands.input, r, m, values, 64, 64, NONE, nullptr);
-      for (int i = 0; i < m; i++) read(r + i, values + i * 64, b * 64);
+  alignas(kCacheLine) float values[kMaxTileRows * kBlockOutputs];
+  for (int b = 0; b < linear.num_blocks; b++)
+    for (int r = 0, n; r < rows.count; r += n) {
+      n = tile_rows(rows.count - r);
+      tile(linear, linear.block(b), rows, workspace.rounded, r, n,
+           {values, kBlockOutputs, kBlockOutputs, NONE, nullptr});
+      for (int i = 0; i < n; i++) read(r + i, values + i * kBlockOutputs, b * kBlockOutputs);
     }
 }
 
-// Rows [first, first + rows) of the same input, once more, times 64 outputs that are packed like those of `l`.
+// Multiplies rows [first, first + num_rows) of the input of the last product with another block of 64 outputs that is packed
+// like those of `linear`, and calls read(row, values).
 template <typename Read>
-inline void read_more(const Linear& l, const Columns& columns, const float* x, int ldx, int first, int rows,
-                      const Hands& hands, Read read) {
-  alignas(64) float values[6 * 64];
-  for (int r = first, m; r < first + rows; r += m) {
-    m = tile_rows(first + rows - r);
-    tile(l, columns, x, ldx, hands.input, r, m, values, 64, 64, NONE, nullptr);
-    for (int i = 0; i < m; i++) read(r + i, values + i * 64);
+inline void read_more(const Linear& linear, const Columns& block, const InputRows& rows, int first, int num_rows,
+                      const ProductWorkspace& workspace, Read read) {
+  alignas(kCacheLine) float values[kMaxTileRows * kBlockOutputs];
+  for (int r = first, n; r < first + num_rows; r += n) {
+    n = tile_rows(first + num_rows - r);
+    tile(linear, block, rows, workspace.rounded, r, n, {values, kBlockOutputs, kBlockOutputs, NONE, nullptr});
+    for (int i = 0; i < n; i++) read(r + i, values + i * kBlockOutputs);
   }
 }

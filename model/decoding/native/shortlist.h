@@ -1,23 +1,25 @@
-// Sentences whose answers are made of some of the vocabulary only: output columns that are packed for each sentence.
+// Sentences that choose among a part of the vocabulary (model/decoding/shortlist.py): the output columns of their candidates,
+// packed for each sentence.
 //
-// model/decoding/shortlist.py says which. What every sentence may need is packed once and multiplied with all rows together; the
-// rest of a sentence's candidates are its own, in slices of 64. A logit is the same to the last bit wherever its column
-// stands. Places count the common columns, filled up to whole blocks, then the sentence's own.
+// Candidates that every sentence has (the common ones) are packed once and multiplied with all rows together. A sentence's
+// other candidates are its own, packed in slices of 64. A logit is the same to the last bit in whichever block its column is.
+// A candidate's position counts the common columns, filled up to whole blocks, and then the sentence's own ones.
 
 #pragma once
-
-#include <immintrin.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "memory.h"
 #include "products.h"
+#include "simd.h"
 
-// 16 rows of 16 numbers of four bytes, turned: column i of what went in is row i of what comes out.
-inline void turn(__m512i (&r)[16]) {
+// Transposes a matrix of 16 x 16 numbers of four bytes.
+inline void transpose(__m512i (&r)[16]) {
+  constexpr int kEven = 0x88, kOdd = 0xdd;  // which 128-bit quarters a shuffle takes
   __m512i t[16];
   for (int i = 0; i < 16; i += 2) {
     t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
@@ -30,100 +32,110 @@ inline void turn(__m512i (&r)[16]) {
     r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
   }
   for (int i = 0; i < 4; i++) {
-    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
-    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
-    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
-    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], kEven);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], kOdd);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], kEven);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], kOdd);
   }
   for (int i = 0; i < 8; i++) {
-    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
-    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], kEven);
+    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], kOdd);
   }
 }
 
 class Shortlist {
  public:
-  // rows: the output's weights, [n][k], which must outlive this; offsets, ids: the lists of the source tokens.
-  Shortlist(const Linear& out, const void* rows, std::vector<int32_t> offsets, std::vector<int32_t> ids,
+  // weights: of the output product, [outputs][inputs], which must outlive this object; offsets, ids: the lists of the source
+  // tokens; always: the common candidates.
+  Shortlist(const Linear& output, const void* weights, std::vector<int32_t> offsets, std::vector<int32_t> ids,
             std::vector<int32_t> always)
-      : out_(out),
-        rows_(static_cast<const int32_t*>(rows)),
-        numbers_(out.q ? out.k4 : out.k),
+      : output_(output),
+        weights_(static_cast<const char*>(weights)),
+        num_words_(output.is_int8 ? output.num_groups : output.num_inputs),
         offsets_(std::move(offsets)),
         ids_(std::move(ids)),
         always_(std::move(always)) {
-    slices_.set_size(kHead * 4 + (size_t)numbers_ * 256);
-    std::vector<char> picked((size_t)always_.size() * numbers_ * 4);
+    slices_.set_chunk_size((kHeader + (size_t)num_words_ * kBlockOutputs) * kWord);
+    size_t row_size = (size_t)num_words_ * kWord;
+    AlignedBuffer<char> picked;
+    picked.resize(always_.size() * row_size);
     std::vector<float> bias, scales;
     for (size_t i = 0; i < always_.size(); i++) {
-      std::memcpy(picked.data() + i * numbers_ * 4, row(always_[i]), numbers_ * 4);
-      bias.push_back(out.bias.data()[always_[i]]);
-      if (out.q) scales.push_back(out.scale.data()[always_[i]]);
+      std::memcpy(picked.data() + i * row_size, row(always_[i]), row_size);
+      bias.push_back(output.bias.data()[always_[i]]);
+      if (output.is_int8) scales.push_back(output.scale.data()[always_[i]]);
     }
     int n = (int)always_.size();
-    if (out.q) common_.pack((const int8_t*)picked.data(), scales.data(), bias.data(), n, out.k, -INFINITY);
-    else common_.pack((const float*)picked.data(), bias.data(), n, out.k, -INFINITY);
+    const void* rows = picked.data();
+    if (output.is_int8)
+      common_.pack(static_cast<const int8_t*>(rows), scales.data(), bias.data(), n, output.num_inputs, -INFINITY);
+    else common_.pack(static_cast<const float*>(rows), bias.data(), n, output.num_inputs, -INFINITY);
   }
 
-  // Columns of all sentences.
+  // The columns of all sentences.
   const Linear& common() const { return common_; }
-  Chunks& slices() const { return slices_; }
+  // Memory for the slices of sentences.
+  ChunkPool& slices() const { return slices_; }
 
-  // A sentence's candidates that are not common, in order. marks: scratch.
+  // A sentence's own candidates, in ascending order. marks: a buffer.
   std::vector<int32_t> own(const std::vector<int32_t>& source, std::vector<uint64_t>& marks) const {
-    marks.assign((out_.n + 63) / 64, 0);
+    constexpr int kBits = 64;
+    marks.assign((output_.num_outputs + kBits - 1) / kBits, 0);
     for (int32_t token : source)
-      for (int32_t i = offsets_[token]; i < offsets_[token + 1]; i++) marks[ids_[i] / 64] |= 1ull << ids_[i] % 64;
-    for (int32_t token : always_) marks[token / 64] &= ~(1ull << token % 64);
+      for (int32_t i = offsets_[token]; i < offsets_[token + 1]; i++) marks[ids_[i] / kBits] |= 1ull << ids_[i] % kBits;
+    for (int32_t token : always_) marks[token / kBits] &= ~(1ull << token % kBits);
     std::vector<int32_t> found;
     for (size_t word = 0; word < marks.size(); word++)
       for (uint64_t left = marks[word]; left; left &= left - 1)
-        found.push_back((int32_t)(word * 64 + __builtin_ctzll(left)));
+        found.push_back((int32_t)(word * kBits + __builtin_ctzll(left)));
     return found;
   }
 
-  // The columns of up to 64 tokens, packed as Linear packs them.
+  // Packs the columns of up to 64 tokens as Linear does.
   void fill(void* slice, const int32_t* tokens, int n) const {
-    float *scale = static_cast<float*>(slice), *bias = scale + 64;
-    int32_t *comp = reinterpret_cast<int32_t*>(scale + 128), *weights = comp + 64;
-    std::fill(bias, bias + 64, -INFINITY);
-    std::memset(scale, 0, 64 * 4);
-    std::memset(comp, 0, 64 * 4);
+    float *scale = static_cast<float*>(slice), *bias = scale + kBlockOutputs;
+    int32_t *compensation = static_cast<int32_t*>(slice) + 2 * kBlockOutputs, *words = compensation + kBlockOutputs;
+    std::fill_n(bias, kBlockOutputs, -INFINITY);
+    std::fill_n(scale, kBlockOutputs, 0.f);
+    std::fill_n(compensation, kBlockOutputs, 0);
     for (int j = 0; j < n; j++) {
-      bias[j] = out_.bias.data()[tokens[j]];
-      if (!out_.q) continue;
-      scale[j] = out_.scale.data()[tokens[j]];
-      comp[j] = out_.comp.data()[tokens[j]];
+      bias[j] = output_.bias.data()[tokens[j]];
+      if (!output_.is_int8) continue;
+      scale[j] = output_.scale.data()[tokens[j]];
+      compensation[j] = output_.compensation.data()[tokens[j]];
     }
-    for (int c = 0; c < 64; c += 16)
-      for (int i = 0; i < numbers_; i += 16) {
-        int left = std::min(16, numbers_ - i);
-        __mmask16 mask = (1u << left) - 1;
-        __m512i r[16];
-        for (int j = 0; j < 16; j++)
-          r[j] = c + j < n ? _mm512_maskz_loadu_epi32(mask, row(tokens[c + j]) + i) : _mm512_setzero_si512();
-        turn(r);
-        for (int j = 0; j < left; j++) _mm512_store_si512(weights + (size_t)(i + j) * 64 + c, r[j]);
+    for (int c = 0; c < kBlockOutputs; c += kLanes)
+      for (int i = 0; i < num_words_; i += kLanes) {
+        int num_rows = std::min(kLanes, num_words_ - i);
+        __mmask16 mask = first_lanes(num_rows);
+        __m512i r[kLanes];
+        for (int j = 0; j < kLanes; j++)
+          r[j] = c + j < n ? _mm512_maskz_loadu_epi32(mask, row(tokens[c + j]) + (size_t)i * kWord)
+                           : _mm512_setzero_si512();
+        transpose(r);
+        for (int j = 0; j < num_rows; j++) _mm512_store_si512(words + (size_t)(i + j) * kBlockOutputs + c, r[j]);
       }
   }
   static Columns columns(const void* slice) {
     const float* scale = static_cast<const float*>(slice);
-    return {scale + kHead, scale, scale + 64, reinterpret_cast<const int32_t*>(scale + 128)};
+    const int32_t* compensation = static_cast<const int32_t*>(slice) + 2 * kBlockOutputs;
+    return {compensation + kBlockOutputs, scale, scale + kBlockOutputs, compensation};
   }
 
-  int32_t token(const std::vector<int32_t>& own, int32_t place) const {
-    int32_t beyond = place - common_.nb * 64;
-    return beyond < 0 ? always_[place] : own[beyond];
+  // The token at a position.
+  int32_t token(const std::vector<int32_t>& own, int32_t position) const {
+    int32_t index = position - common_.num_padded_outputs();
+    return index < 0 ? always_[position] : own[index];
   }
-  // Where a token stands, or -1.
+  // The position of a token; -1 if it is not a candidate.
   int32_t place(const std::vector<int32_t>& own, int32_t token) const {
     auto found = std::lower_bound(always_.begin(), always_.end(), token);
     if (found != always_.end() && *found == token) return (int32_t)(found - always_.begin());
     found = std::lower_bound(own.begin(), own.end(), token);
-    if (found != own.end() && *found == token) return common_.nb * 64 + (int32_t)(found - own.begin());
+    if (found != own.end() && *found == token) return common_.num_padded_outputs() + (int32_t)(found - own.begin());
     return -1;
   }
-  // Those of some tokens that are there, in order.
+  // The positions of those tokens that are candidates, in ascending order.
   std::vector<int32_t> places(const std::vector<int32_t>& own, const std::vector<int32_t>& tokens) const {
     std::vector<int32_t> found;
     for (int32_t one : tokens)
@@ -133,14 +145,15 @@ class Shortlist {
   }
 
  private:
-  static constexpr int kHead = 192;  // numbers before a slice's weights: scale, bias, comp
+  static constexpr size_t kWord = 4;                  // bytes of a float32 weight, or of a group of int8 weights
+  static constexpr int kHeader = 3 * kBlockOutputs;   // words before a slice's weights: scale, bias, compensation
 
-  const int32_t* row(int32_t token) const { return rows_ + (size_t)token * numbers_; }
+  const char* row(int32_t token) const { return weights_ + (size_t)token * num_words_ * kWord; }
 
-  const Linear& out_;
-  const int32_t* rows_;
-  int numbers_;  // of four bytes in a row: inputs, or four inputs each
+  const Linear& output_;
+  const char* weights_;
+  int num_words_;  // of one output's weights
   std::vector<int32_t> offsets_, ids_, always_;
   Linear common_;
-  mutable Chunks slices_;
+  mutable ChunkPool slices_;
 };

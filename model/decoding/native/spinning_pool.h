@@ -1,0 +1,67 @@
+// A thread pool for work of microseconds: its helpers spin instead of sleeping.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "simd.h"
+
+// One thread, the leader, cuts its products into pieces; helpers take pieces until the leader dismisses them. The leader
+// never waits for a helper that the system does not run: it takes every piece that no helper has begun.
+class SpinningPool {
+ public:
+  // Runs piece(0) ... piece(n - 1) on the leader's thread and on the helpers'. Only the leader calls it.
+  template <typename Piece>
+  void share(int n, const Piece& piece) {
+    run_ = [](const void* what, int i) { (*static_cast<const Piece*>(what))(i); };
+    piece_ = &piece;
+    num_done_.store(0, std::memory_order_relaxed);
+    num_pieces_.store(n, std::memory_order_relaxed);
+    uint64_t round = (next_.load(std::memory_order_relaxed) >> kPieceBits) + 1;
+    next_.store(round << kPieceBits, std::memory_order_release);
+    while (take(round)) {
+    }
+    while (num_done_.load(std::memory_order_acquire) < n) _mm_pause();
+  }
+
+  // The loop of a helper. It returns when the leader dismisses the helpers.
+  void serve() {
+    for (int idle = 0;;) {
+      uint64_t round = next_.load(std::memory_order_acquire) >> kPieceBits;
+      if (round == kDismissed) return;
+      if (take(round)) {
+        idle = 0;
+      } else if (++idle < kSpinsBeforeYield) {
+        _mm_pause();
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  }
+  void dismiss() { next_.store(kDismissed << kPieceBits, std::memory_order_release); }
+
+ private:
+  // Runs one piece of a round and returns true; returns false if none is left or the round is over. A round does not end
+  // before its pieces are done, so run_ and piece_ stay valid while a piece runs.
+  bool take(uint64_t round) {
+    uint64_t next = next_.load(std::memory_order_acquire);
+    do {
+      if (next >> kPieceBits != round || (int)(next & kPieceMask) >= num_pieces_.load(std::memory_order_relaxed))
+        return false;
+    } while (!next_.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel));
+    run_(piece_, (int)(next & kPieceMask));
+    num_done_.fetch_add(1, std::memory_order_acq_rel);
+    return true;
+  }
+
+  static constexpr int kPieceBits = 32;
+  static constexpr uint64_t kPieceMask = (1ull << kPieceBits) - 1;
+  static constexpr uint64_t kDismissed = 0xffffffff;  // a round number that is never reached
+  static constexpr int kSpinsBeforeYield = 2000;
+  std::atomic<uint64_t> next_{0};  // number of the round (high bits) and index of its next piece (low bits)
+  std::atomic<int> num_pieces_{0}, num_done_{0};
+  void (*run_)(const void*, int) = nullptr;
+  const void* piece_ = nullptr;
+};
