@@ -80,6 +80,17 @@ def load_library() -> ctypes.CDLL | None:
         return None
 
 
+def why_unavailable() -> str | None:
+    """Why the library cannot be used here, in words; None where it can."""
+    if load_library() is not None:
+        return None
+    if not _processor_fits():
+        return "the processor has no AVX-512 VNNI"
+    if _compiler() is None:
+        return "there is no C++ compiler to build it with"
+    return "it could not be built or loaded; the log has the reason"
+
+
 def build_library() -> Path | None:
     """Compile the library unless that was done: beside its source, or where that cannot be written, in the cache.
 
@@ -97,7 +108,7 @@ def build_library() -> Path | None:
     for folder in folders:
         if (folder / name).is_file():
             return folder / name
-    compiler = next((found for command in ("c++", "g++", "clang++") if (found := shutil.which(command))), None)
+    compiler = _compiler()
     if compiler is None:
         logger.info("there is no C++ compiler: torch decodes, more slowly")
         return None
@@ -109,6 +120,10 @@ def build_library() -> Path | None:
 def _processor_fits() -> bool:
     checks = (getattr(torch.cpu, name, None) for name in ("_is_avx512_supported", "_is_vnni_supported"))
     return all(check is not None and check() for check in checks)
+
+
+def _compiler() -> str | None:
+    return next((found for command in ("c++", "g++", "clang++") if (found := shutil.which(command))), None)
 
 
 def _build(compiler: str, path: Path) -> None:
