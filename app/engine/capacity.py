@@ -228,11 +228,11 @@ def _made_up(translator: Translator) -> tuple[list[int], tuple[int, ...]]:
     """The tokens of a sentence of usual length, and how its answer must begin."""
     directions = translator.manifest.directions
     source, target = directions.pairs[0] if directions.pairs else directions.any_to_any[:2]
-    prepared = translator.prepare("a", source, target)
-    first, *rest = prepared.segments[0].token_ids
+    plan = translator.prepare("a", source, target)
+    first, *rest = plan.sentences[0].token_ids
     length = min(_SOURCE_TOKENS, translator.manifest.max_source_tokens)
     filling = [rest[0] if len(rest) > 1 else first] * max(0, length - 1 - len(rest))
-    return [first, *filling, *rest], prepared.forced_ids
+    return [first, *filling, *rest], plan.forced_ids
 
 
 def synchronised(device: str) -> Callable[[], None]:

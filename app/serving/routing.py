@@ -13,7 +13,7 @@ from model.errors import UnsupportedPair
 from model.languages import closest
 
 if TYPE_CHECKING:
-    from model.translator import Translation
+    from model.text_pipeline import Translation
 
 AUTO = "auto"
 """As a source: whichever language the text is in."""
@@ -55,7 +55,7 @@ class Unchanged:
 
     def translation(self, text: str, return_alignment: bool) -> Translation:
         """The text as an answer."""
-        from model.translator import Translation
+        from model.text_pipeline import Translation
 
         return Translation(text, self.source, self.target, "stop", None, (), () if return_alignment else None, 0, 0)
 

@@ -14,28 +14,21 @@ from app.engine.bridge import EngineBridge
 from app.engine.capacity import BudgetFinder
 from app.engine.coalescing import SharedDecoding
 from app.engine.engine import Dropped, Engine
-from app.engine.scheduler import Budget, Scheduler, SourceSentence
+from app.engine.scheduler import Budget, Scheduler
 from app.engine.translation_cache import TranslationCache
-from app.errors import (
-    DeadlineExceeded,
-    DetectedPairNotServed,
-    InferenceFailed,
-    LanguageNotDetected,
-    LimitExceeded,
-    NotReady,
-)
+from app.errors import DeadlineExceeded, DetectedPairNotServed, LanguageNotDetected, NotReady
 from app.models.bundles import BundleSource
 from app.models.in_flight import RunningRequests
 from app.models.registry import LoadedModel, Registry
 from app.models.store import ModelStore
 from app.serving.detection import LanguageDetector
 from app.serving.routing import Route, Router, Unchanged
-from app.serving.text_job import AttentionOutcome, Job, TranslateOutcome, answer_without_model, complete
+from app.serving.text_decoding import TextDecoder
+from app.serving.text_job import AttentionOutcome, TextJob, TranslateOutcome, answer_without_model
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
-from model.decoding.options import DecodingOptions, Hypothesis
-from model.decoding.repetition_guard import guarded
-from model.errors import EmptySource, ModelError
+from model.decoding.options import DecodingOptions
+from model.errors import EmptySource
 from model.process.memory import give_back_freed_memory
 from model.process.threads import usable_threads
 
@@ -83,6 +76,7 @@ class TranslationService:
         cache = TranslationCache(settings.cache_bytes)
         shared = SharedDecoding(self._engine, cache, settings.coalesce == "on", metrics, clock)
         self._bridge = EngineBridge(self._engine, shared)
+        self._decoder = TextDecoder(self._bridge, settings.queue_sentences)
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="verso-prepare")
         self._registry = Registry()
         widths = [width for width in _WARM_UP_WIDTHS if width <= settings.max_beam_size]
@@ -189,30 +183,24 @@ class TranslationService:
                 jobs = await self._off_loop(
                     num_characters,
                     lambda: [
-                        Job.of(text, route)
+                        TextJob.of(text, route, options)
                         for text, route in zip(texts, routes, strict=True)
                         if isinstance(route, Route)
                     ],
                 )
                 submitted = self._clock()
-                outcomes, queue_s = await self._decode(jobs, options, timeout)
+                queue_s = await self._decoder.decode(jobs, timeout)
                 decoded = self._clock()
-                weights = await self._align(jobs, outcomes, timeout) if return_alignment else [None] * len(jobs)
-                completed = await self._off_loop(
-                    num_characters, lambda: [complete(*done) for done in zip(jobs, outcomes, weights, strict=True)]
-                )
-                by_job = iter(completed)
+                if return_alignment:
+                    await self._decoder.align(jobs, timeout)
+                completed = iter(await self._off_loop(num_characters, lambda: [job.complete() for job in jobs]))
                 results = [
-                    next(by_job) if isinstance(route, Route) else answer_without_model(text, route, return_alignment)
+                    next(completed) if isinstance(route, Route) else answer_without_model(text, route, return_alignment)
                     for text, route in zip(texts, routes, strict=True)
                 ]
-        translations = [text.result for text in results if not isinstance(text.result, Exception)]
-        by_models = [text.model for text in results if text.model and not isinstance(text.result, Exception)]
-        return TranslateOutcome(
-            texts=results,
-            model=(by_models or [some_model])[0],
-            num_source_tokens=sum(translation.num_source_tokens for translation in translations),
-            num_target_tokens=sum(translation.num_target_tokens for translation in translations),
+        return TranslateOutcome.of(
+            results,
+            some_model,
             queue_ms=queue_s * 1000,
             decode_ms=max(0.0, decoded - submitted - queue_s) * 1000,
             total_ms=(self._clock() - began) * 1000,
@@ -370,61 +358,3 @@ class TranslationService:
         if num_characters <= _SMALL_CHARACTERS:
             return run()
         return await self._on_pool(run)
-
-    async def _decode(
-        self, jobs: Sequence[Job], options: DecodingOptions, timeout: asyncio.Timeout
-    ) -> tuple[list[list[Hypothesis | Exception]], float]:
-        """The outcome of every sentence, by text, and the seconds until the first one joined its model."""
-        sources = [
-            SourceSentence(job.translator, segment.token_ids, job.text.forced_ids)
-            for job in jobs
-            for segment in job.text.segments
-        ]
-        if not sources:
-            return [[] for _ in jobs], 0.0
-        if len(sources) > self._settings.queue_sentences:
-            # Trying again would never help, so this is no full queue.
-            raise LimitExceeded("text", len(sources), self._settings.queue_sentences, "sentences in one request")
-        outcomes, queue_s = await self._bridge.decode(sources, options, timeout)
-        await self._try_again(jobs, sources, outcomes, options, timeout)
-        by_text = iter(outcomes)
-        return [[next(by_text) for _ in job.text.segments] for job in jobs], queue_s
-
-    async def _try_again(
-        self,
-        jobs: Sequence[Job],
-        sources: Sequence[SourceSentence],
-        outcomes: list[Hypothesis | Exception],
-        options: DecodingOptions,
-        timeout: asyncio.Timeout,
-    ) -> None:
-        """Replace answers that say the same over and over, or nothing, where the model wants that."""
-        sentences = [(job, segment) for job in jobs for segment in job.text.segments]
-        places = [
-            place
-            for place, ((job, segment), outcome) in enumerate(zip(sentences, outcomes, strict=True))
-            if isinstance(outcome, Hypothesis) and job.translator.is_to_retry(job.text, segment, outcome, options)
-        ]
-        if places:
-            second, _ = await self._bridge.decode([sources[place] for place in places], guarded(options), timeout)
-            for place, outcome in zip(places, second, strict=True):
-                outcomes[place] = outcome
-
-    async def _align(
-        self,
-        jobs: Sequence[Job],
-        outcomes: Sequence[Sequence[Hypothesis | Exception]],
-        timeout: asyncio.Timeout,
-    ) -> list[Any]:
-        async def align(job: Job, own: Sequence[Hypothesis | Exception]) -> Any:
-            hypotheses = [outcome for outcome in own if isinstance(outcome, Hypothesis)]
-            if not own:
-                return []  # a blank text: nothing to ask the model
-            if len(hypotheses) < len(own):
-                return None
-            try:
-                return await self._bridge.call(lambda: job.translator.align(job.text, hypotheses), timeout)
-            except (InferenceFailed, ModelError) as failure:
-                return failure
-
-        return [await align(job, own) for job, own in zip(jobs, outcomes, strict=True)]

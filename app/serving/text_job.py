@@ -1,19 +1,22 @@
-"""One text on its way through a model: cut into sentences, and put together again."""
+"""The texts of a request while they are translated, and what became of them."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app.errors import InferenceFailed
 from app.serving.detection import Detection
 from app.serving.routing import Route, Unchanged
-from model.decoding.options import Hypothesis
+from model.decoding.options import DecodingOptions
 
 if TYPE_CHECKING:
-    from model.translator import Attention, PreparedText, Translation, Translator
+    from torch import Tensor
+
+    from model.text_pipeline import TextPlan, Translation
+    from model.translator import Attention, Translator
 
 logger = logging.getLogger("app.jobs")
 
@@ -25,7 +28,7 @@ class TextOutcome:
     Args:
         result: Its translation, or why there is none.
         model: Name of the model that translated it; None where none was needed or none was found.
-        detected: How its language was told, where it was not given.
+        detected: How its language was detected, where it was not given.
     """
 
     result: Translation | Exception
@@ -44,7 +47,7 @@ class TranslateOutcome:
         num_target_tokens: Of all translations.
         queue_ms: How long its first sentence waited for the model, in milliseconds.
         decode_ms: From there to its last sentence's end.
-        total_ms: All told.
+        total_ms: The whole time.
     """
 
     texts: list[TextOutcome]
@@ -54,6 +57,30 @@ class TranslateOutcome:
     queue_ms: float
     decode_ms: float
     total_ms: float
+
+    @classmethod
+    def of(
+        cls, texts: list[TextOutcome], some_model: str, *, queue_ms: float, decode_ms: float, total_ms: float
+    ) -> TranslateOutcome:
+        """The answer made of what became of its texts.
+
+        Args:
+            texts: What became of each text.
+            some_model: The name to give if no text was translated.
+            queue_ms: As above.
+            decode_ms: As above.
+            total_ms: As above.
+        """
+        translated = [(text.result, text.model) for text in texts if not isinstance(text.result, Exception)]
+        return cls(
+            texts,
+            next((model for _, model in translated if model), some_model),
+            sum(translation.num_source_tokens for translation, _ in translated),
+            sum(translation.num_target_tokens for translation, _ in translated),
+            queue_ms,
+            decode_ms,
+            total_ms,
+        )
 
     @property
     def results(self) -> list[Translation | Exception]:
@@ -68,7 +95,7 @@ class AttentionOutcome:
     Args:
         attention: The weights.
         model: Name of the model they are of.
-        detected: How the sentence's language was told, where it was not given.
+        detected: How the sentence's language was detected, where it was not given.
     """
 
     attention: Attention
@@ -76,51 +103,46 @@ class AttentionOutcome:
     detected: Detection | None
 
 
-@dataclass(frozen=True)
-class Job:
-    """A text cut into sentences, and who translates it.
+@dataclass(eq=False)
+class TextJob:
+    """A text cut into sentences, and the model that translates it.
 
     Args:
         route: Which model, from which language to which.
-        text: The text.
+        plan: Its sentences and what became of them.
+        attention: What :meth:`model.translator.Translator.align` gave, if links are wanted.
+        failure: Why there is no such thing.
     """
 
     route: Route
-    text: PreparedText
+    plan: TextPlan
+    attention: Sequence[Tensor] | None = None
+    failure: Exception | None = None
 
     @classmethod
-    def of(cls, text: str, route: Route) -> Job:
+    def of(cls, text: str, route: Route, options: DecodingOptions) -> TextJob:
         """Cut a text. Runs no model."""
-        return cls(route, route.model.translator.prepare(text, route.source, route.target))
+        return cls(route, route.model.translator.prepare(text, route.source, route.target, options))
 
     @property
     def translator(self) -> Translator:
         """The model."""
         return self.route.model.translator
 
+    def complete(self) -> TextOutcome:
+        """The text's translation, or the first failure among its sentences. Runs no model."""
+        return TextOutcome(self._translation(), self.route.model.name, self.route.detected)
 
-def complete(job: Job, outcomes: Sequence[Hypothesis | Exception], weights: Any) -> TextOutcome:
-    """A text's translation, or the first failure among its sentences.
-
-    Args:
-        job: The text.
-        outcomes: Of its sentences.
-        weights: From :meth:`model.translator.Translator.align`, where links are wanted, or why there are none.
-    """
-    return TextOutcome(_joined(job, outcomes, weights), job.route.model.name, job.route.detected)
-
-
-def _joined(job: Job, outcomes: Sequence[Hypothesis | Exception], weights: Any) -> Translation | Exception:
-    for outcome in (*outcomes, weights):
-        if isinstance(outcome, Exception):
-            return outcome
-    hypotheses = [outcome for outcome in outcomes if isinstance(outcome, Hypothesis)]
-    try:
-        return job.translator.complete(job.text, hypotheses, weights)
-    except Exception:
-        # One text must not take the others of its request along.
-        logger.exception("a text could not be put together")
-        return InferenceFailed()
+    def _translation(self) -> Translation | Exception:
+        failure = self.plan.failure or self.failure
+        if failure is not None:
+            return failure
+        try:
+            return self.plan.complete(self.attention)
+        except Exception:
+            # The failure of one text must not fail the others of its request.
+            logger.exception("a text could not be put together")
+            return InferenceFailed()
 
 
 def answer_without_model(text: str, route: Unchanged | Exception, return_alignment: bool) -> TextOutcome:
