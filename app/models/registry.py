@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]
 
-_ROUTES_REMEMBERED = 1000
-"""Spellings of pairs whose model is remembered."""
+_PAIRS_CACHED = 1000
+"""Spellings of pairs whose model is cached."""
 
 
 @dataclass(eq=False)
@@ -56,8 +56,8 @@ class Registry:
         """Empty."""
         self._models: list[LoadedModel] = []
         self._pairs = LanguagePairs()
-        # Telling what codes mean takes a tenth of a short request's time, and callers ask for the same few.
-        self._routes = functools.lru_cache(_ROUTES_REMEMBERED)(self._find_route)
+        # Resolving codes takes a tenth of a short request's time, and callers ask for the same few.
+        self._find_cached = functools.lru_cache(_PAIRS_CACHED)(self._find)
 
     def __iter__(self) -> Iterator[LoadedModel]:
         """The models in order."""
@@ -100,7 +100,7 @@ class Registry:
             self._changed()
         return model
 
-    def route(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
+    def find(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
         """The model that serves a request, and the pair meant, in that model's spelling.
 
         Args:
@@ -110,13 +110,13 @@ class Registry:
         Raises:
             UnsupportedPair: No pair fits, or several do.
         """
-        return self._routes(source, target)
+        return self._find_cached(source, target)
 
     def _changed(self) -> None:
         self._pairs = merge(one.manifest.directions for one in self._models)
-        self._routes.cache_clear()
+        self._find_cached.cache_clear()
 
-    def _find_route(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
+    def _find(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
         if source is None and target is None and len(self._pairs.any_to_any) > 2:
             raise UnsupportedPair(source, target, self._pairs)  # not worth listing some ten thousand pairs for
         found = [(model, pair) for model in self._models for pair in model.manifest.directions.find(source, target)]

@@ -22,9 +22,9 @@ from app.models.in_flight import RunningRequests
 from app.models.registry import LoadedModel, Registry
 from app.models.store import ModelStore
 from app.serving.detection import LanguageDetector
-from app.serving.routing import Route, Router, Unchanged
-from app.serving.text_decoding import TextDecoder
-from app.serving.text_job import AttentionOutcome, TextJob, TranslateOutcome, answer_without_model
+from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
+from app.serving.text_job import AttentionResult, TranslateResult
+from app.serving.text_translation import TextTranslation
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
@@ -37,9 +37,6 @@ logger = logging.getLogger("app.service")
 State = Literal["loading", "ready", "empty", "draining", "failed", "stopped"]
 
 _T = TypeVar("_T")
-
-_SMALL_CHARACTERS = 500
-"""Texts this short are cut into sentences on the event loop: a thread's hand-over takes longer."""
 
 _WARM_UP_WIDTHS = (1, DecodingOptions().beam_size)
 
@@ -76,13 +73,13 @@ class TranslationService:
         cache = TranslationCache(settings.cache_bytes)
         shared = SharedDecoding(self._engine, cache, settings.coalesce == "on", metrics, clock)
         self._bridge = EngineBridge(self._engine, shared)
-        self._decoder = TextDecoder(self._bridge, settings.queue_sentences)
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="verso-prepare")
+        self._texts = TextTranslation(self._bridge, self._pool, settings.queue_sentences, clock)
         self._registry = Registry()
         widths = [width for width in _WARM_UP_WIDTHS if width <= settings.max_beam_size]
         budgets = BudgetFinder(settings.max_batch_rows, settings.max_batch_tokens, settings.max_beam_size)
         self._store = ModelStore(bundles, self._registry, self._bridge, budgets, widths, self._models_changed)
-        self._router = Router(self._registry, detector or LanguageDetector(), self._on_pool)
+        self._chooser = ModelChooser(self._registry, detector or LanguageDetector(), self._on_pool)
         self._tasks: set[asyncio.Task[Any]] = set()  # what goes on whether or not somebody waits for it
         self._tidying: asyncio.Task[None] | None = None
         self._loaded = asyncio.Event()
@@ -156,7 +153,7 @@ class TranslationService:
         target: str | None,
         options: DecodingOptions,
         return_alignment: bool,
-    ) -> TranslateOutcome:
+    ) -> TranslateResult:
         """Translate texts. When the awaiting task is cancelled, their sentences are dropped.
 
         Args:
@@ -174,41 +171,23 @@ class TranslationService:
             DeadlineExceeded: It took too long; the work was stopped.
         """
         began = self._clock()
-        num_characters = sum(map(len, texts))
         with self._counted() as used:
             async with self._deadline() as timeout:
-                routes = await self._router.route(texts, source, target)
-                self._use(used, routes)
+                choices = await self._chooser.choose(texts, source, target)
+                self._use(used, choices)
                 some_model = self._registry.names[0]
-                jobs = await self._off_loop(
-                    num_characters,
-                    lambda: [
-                        TextJob.of(text, route, options)
-                        for text, route in zip(texts, routes, strict=True)
-                        if isinstance(route, Route)
-                    ],
-                )
-                submitted = self._clock()
-                queue_s = await self._decoder.decode(jobs, timeout)
-                decoded = self._clock()
-                if return_alignment:
-                    await self._decoder.align(jobs, timeout)
-                completed = iter(await self._off_loop(num_characters, lambda: [job.complete() for job in jobs]))
-                results = [
-                    next(completed) if isinstance(route, Route) else answer_without_model(text, route, return_alignment)
-                    for text, route in zip(texts, routes, strict=True)
-                ]
-        return TranslateOutcome.of(
+                results, times = await self._texts.translate(texts, choices, options, return_alignment, timeout)
+        return TranslateResult.of(
             results,
             some_model,
-            queue_ms=queue_s * 1000,
-            decode_ms=max(0.0, decoded - submitted - queue_s) * 1000,
+            queue_ms=times.queue_s * 1000,
+            decode_ms=times.decode_s * 1000,
             total_ms=(self._clock() - began) * 1000,
         )
 
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None
-    ) -> AttentionOutcome:
+    ) -> AttentionResult:
         """All attention weights behind one sentence and its translation.
 
         Args:
@@ -227,17 +206,17 @@ class TranslationService:
         """
         with self._counted() as used:
             async with self._deadline() as timeout:
-                routes = await self._router.route([text], source, target)
-                self._use(used, routes)
-                route = routes[0]
-                if not isinstance(route, Route):
-                    raise self._no_attention(text, target, route)
-                pair = (route.source, route.target)
-                translator = route.model.translator
+                choices = await self._chooser.choose([text], source, target)
+                self._use(used, choices)
+                choice = choices[0]
+                if not isinstance(choice, ModelChoice):
+                    raise self._no_attention(text, target, choice)
+                pair = (choice.source, choice.target)
+                translator = choice.model.translator
                 attention = await self._bridge.call(
                     lambda: translator.attention(text, options, *pair, target_text), timeout
                 )
-                return AttentionOutcome(attention, route.model.name, route.detected)
+                return AttentionResult(attention, choice.model.name, choice.detected)
 
     async def drain(self, timeout_s: float) -> bool:
         """Take no new requests and let running ones finish.
@@ -328,19 +307,19 @@ class TranslationService:
                 self._change_state("failed")
             raise self.not_ready() from None
 
-    def _use(self, used: contextlib.ExitStack, routes: Sequence[Route | Unchanged | Exception]) -> None:
+    def _use(self, used: contextlib.ExitStack, choices: Sequence[ModelChoice | Unchanged | Exception]) -> None:
         """Let the models chosen wait for the current request before they are unloaded."""
         self._require("ready")  # telling languages took a while
-        for model in {route.model for route in routes if isinstance(route, Route)}:
+        for model in {choice.model for choice in choices if isinstance(choice, ModelChoice)}:
             used.enter_context(model.requests.entered())
 
-    def _no_attention(self, text: str, target: str | None, route: Unchanged | Exception) -> Exception:
+    def _no_attention(self, text: str, target: str | None, choice: Unchanged | Exception) -> Exception:
         """Why a sentence that needs no translation, or has none, has no attention weights."""
-        if isinstance(route, Exception):
-            return route
-        if route.detected is None:
+        if isinstance(choice, Exception):
+            return choice
+        if choice.detected is None:
             return LanguageNotDetected(self._registry.pairs) if text.strip() else EmptySource()
-        detected = route.detected
+        detected = choice.detected
         return DetectedPairNotServed(detected.language, detected.confidence, target, self._registry.pairs)
 
     @contextlib.asynccontextmanager
@@ -353,8 +332,3 @@ class TranslationService:
 
     async def _on_pool(self, run: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, run)
-
-    async def _off_loop(self, num_characters: int, run: Callable[[], _T]) -> _T:
-        if num_characters <= _SMALL_CHARACTERS:
-            return run()
-        return await self._on_pool(run)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from app.errors import InferenceFailed
 from app.serving.detection import Detection
-from app.serving.routing import Route, Unchanged
+from app.serving.model_choice import ModelChoice, Unchanged
 from model.decoding.options import DecodingOptions
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ logger = logging.getLogger("app.jobs")
 
 
 @dataclass(frozen=True)
-class TextOutcome:
+class TextResult:
     """What became of one text.
 
     Args:
@@ -37,7 +37,7 @@ class TextOutcome:
 
 
 @dataclass(frozen=True)
-class TranslateOutcome:
+class TranslateResult:
     """The answer to a translation request.
 
     Args:
@@ -50,7 +50,7 @@ class TranslateOutcome:
         total_ms: The whole time.
     """
 
-    texts: list[TextOutcome]
+    texts: list[TextResult]
     model: str
     num_source_tokens: int
     num_target_tokens: int
@@ -60,8 +60,8 @@ class TranslateOutcome:
 
     @classmethod
     def of(
-        cls, texts: list[TextOutcome], some_model: str, *, queue_ms: float, decode_ms: float, total_ms: float
-    ) -> TranslateOutcome:
+        cls, texts: list[TextResult], some_model: str, *, queue_ms: float, decode_ms: float, total_ms: float
+    ) -> TranslateResult:
         """The answer made of what became of its texts.
 
         Args:
@@ -89,7 +89,7 @@ class TranslateOutcome:
 
 
 @dataclass(frozen=True)
-class AttentionOutcome:
+class AttentionResult:
     """The answer to an attention request.
 
     Args:
@@ -108,30 +108,30 @@ class TextJob:
     """A text cut into sentences, and the model that translates it.
 
     Args:
-        route: Which model, from which language to which.
+        choice: Which model, from which language to which.
         plan: Its sentences and what became of them.
         attention: What :meth:`model.translator.Translator.align` gave, if links are wanted.
         failure: Why there is no such thing.
     """
 
-    route: Route
+    choice: ModelChoice
     plan: TextPlan
     attention: Sequence[Tensor] | None = None
     failure: Exception | None = None
 
     @classmethod
-    def of(cls, text: str, route: Route, options: DecodingOptions) -> TextJob:
+    def of(cls, text: str, choice: ModelChoice, options: DecodingOptions) -> TextJob:
         """Cut a text. Runs no model."""
-        return cls(route, route.model.translator.prepare(text, route.source, route.target, options))
+        return cls(choice, choice.model.translator.prepare(text, choice.source, choice.target, options))
 
     @property
     def translator(self) -> Translator:
         """The model."""
-        return self.route.model.translator
+        return self.choice.model.translator
 
-    def complete(self) -> TextOutcome:
+    def complete(self) -> TextResult:
         """The text's translation, or the first failure among its sentences. Runs no model."""
-        return TextOutcome(self._translation(), self.route.model.name, self.route.detected)
+        return TextResult(self._translation(), self.choice.model.name, self.choice.detected)
 
     def _translation(self) -> Translation | Exception:
         failure = self.plan.failure or self.failure
@@ -145,14 +145,14 @@ class TextJob:
             return InferenceFailed()
 
 
-def answer_without_model(text: str, route: Unchanged | Exception, return_alignment: bool) -> TextOutcome:
+def answer_without_model(text: str, choice: Unchanged | Exception, return_alignment: bool) -> TextResult:
     """The answer to a text that needs no translation, or has none.
 
     Args:
         text: The text.
-        route: Why.
+        choice: Why.
         return_alignment: Whether translations carry their alignment.
     """
-    if isinstance(route, Exception):
-        return TextOutcome(route, None, None)
-    return TextOutcome(route.translation(text, return_alignment), None, route.detected)
+    if isinstance(choice, Exception):
+        return TextResult(choice, None, None)
+    return TextResult(choice.translation(text, return_alignment), None, choice.detected)

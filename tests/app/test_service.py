@@ -14,7 +14,7 @@ from app.engine.capacity import MIN_ROWS
 from app.errors import DeadlineExceeded, InferenceFailed, LimitExceeded, NotReady, QueueFull
 from app.serving.detection import LanguageDetector
 from app.serving.service import TranslationService
-from app.serving.text_job import TranslateOutcome
+from app.serving.text_job import TranslateResult
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
@@ -59,7 +59,7 @@ async def service_with(
 
 async def ask(
     service: TranslationService, *texts: str, options: DecodingOptions = GREEDY, **fields: Any
-) -> TranslateOutcome:
+) -> TranslateResult:
     told = {"source": None, "target": "de", "return_alignment": False, **fields}
     return await service.translate(texts, options=options, **told)
 
@@ -98,14 +98,14 @@ class Gate:
         assert self.open.wait(PATIENCE_S)
 
 
-async def begin(service: TranslationService, translator: FakeTranslator) -> asyncio.Task[TranslateOutcome]:
+async def begin(service: TranslationService, translator: FakeTranslator) -> asyncio.Task[TranslateResult]:
     """A request whose sentence is in the model."""
     running = asyncio.create_task(ask(service, "running"))
     await until(translator.stepping.is_set)
     return running
 
 
-def texts_of(outcome: TranslateOutcome) -> list[str]:
+def texts_of(outcome: TranslateResult) -> list[str]:
     return [result if isinstance(result, Exception) else result.text for result in outcome.results]  # type: ignore[misc]
 
 
