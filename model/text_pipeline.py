@@ -1,7 +1,7 @@
 """The way of a text through a model, without the model: split, fold case, tokenise; decide what to retry; join.
 
-A :class:`TextPlan` says which sentences are to be decoded and takes their outcomes. Whoever holds it decodes, by
-whatever means::
+A :class:`TextPlan` says which sentences are to be decoded and takes their outcomes. Its holder decodes, by
+any means::
 
     plan = pipeline.prepare(text, "en", "de", options)
     while plan.pending:
@@ -161,7 +161,7 @@ class TextPipeline:
         return TextPlan(self, text, source, target, [sentence], options)
 
     def as_read(self, part: str) -> str:
-        """A sentence as the model gets to see it."""
+        """A sentence as the model reads it."""
         return in_small_letters(part) if self._folds(part) else part
 
     def to_retry(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:

@@ -68,7 +68,7 @@ class Translator:
 
     Args:
         bundle: The loaded bundle.
-        native: Whether the compiled decoder may be used, where there is one for this processor and model.
+        native: Whether the compiled decoder may be used, if there is one for this processor and model.
         slots: Whether sentences decode in slots (:mod:`model.decoding.slots`): None means on GPUs only, where the
             bundle has what they need.
         shortlist: Whether sentences choose their tokens from the bundle's vocabulary shortlist, where it has one. In
@@ -121,7 +121,7 @@ class Translator:
             device: ``cpu`` or ``cuda``.
             num_threads: Processor threads the model may use when called from this thread; None means all there are.
             sha256: The digest the file must have.
-            native: Whether the compiled decoder may be used, where there is one for this processor and model.
+            native: Whether the compiled decoder may be used, if there is one for this processor and model.
             shortlist: Whether sentences choose their tokens from the bundle's vocabulary shortlist.
 
         Raises:
@@ -144,12 +144,12 @@ class Translator:
 
     @property
     def manifest(self) -> Manifest:
-        """What the bundle says about itself."""
+        """The metadata of the bundle."""
         return self._bundle.manifest
 
     @property
     def device(self) -> str:
-        """Where the model lives."""
+        """The device the model is on."""
         return str(self._bundle.device)
 
     @property
@@ -211,7 +211,7 @@ class Translator:
         Args:
             sources: Token ids.
             options: How to decode.
-            target: The language wanted, for models that are told it by the answer's first token.
+            target: The language wanted, for models that get it as the answer's first token.
 
         Raises:
             EmptySource: A source has no ids.

@@ -94,7 +94,7 @@ class Engine:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is left of sentences and calls that are done with."""
+        """Whether it holds no sentence and no call, not even one that was withdrawn."""
         with self._wake:
             left = (self._running, self._suspects, self._decoding, self._withdrawn, self._scheduler.num_waiting)
             return not any(left) and self._calls.is_idle
@@ -123,7 +123,7 @@ class Engine:
             QueuedSentence(
                 replace(request, key=next(self._keys)),
                 model,
-                _deliver_at(index, deliver),
+                partial(deliver, index),
                 max_target_tokens=model.manifest.max_target_tokens,
                 owner=owner,
             )
@@ -288,17 +288,14 @@ class Engine:
             self._hand_out(running, finished)
 
     def _step(self, running: RunningCohort) -> None:
-        if not running.sentences:
-            self._close(running)
-            return
-        began = time.perf_counter()
-        num_rows = running.cohort.num_rows
-        finished = running.step()
-        if finished is None:
-            self._separate(running)
-            return
-        self._metrics.stepped(num_rows, time.perf_counter() - began)
-        self._hand_out(running, finished)
+        if running.sentences:
+            began, num_rows = time.perf_counter(), running.cohort.num_rows
+            finished = running.step()
+            if finished is None:
+                self._separate(running)
+                return
+            self._metrics.stepped(num_rows, time.perf_counter() - began)
+            self._hand_out(running, finished)
         if not running.sentences:
             self._close(running)
 
@@ -398,7 +395,3 @@ def _safely(hand_over: Callable[[], None]) -> None:
         hand_over()
     except Exception:
         logger.exception("an outcome could not be delivered")
-
-
-def _deliver_at(index: int, deliver: Callable[[int, Outcome], None]) -> Callable[[Outcome], None]:
-    return lambda outcome: deliver(index, outcome)

@@ -35,7 +35,7 @@ class LoadedModel:
 
     @property
     def manifest(self) -> Manifest:
-        """What its bundle says about itself."""
+        """The metadata of its bundle."""
         return self.translator.manifest
 
     @property
@@ -45,7 +45,7 @@ class LoadedModel:
 
     @property
     def device(self) -> str:
-        """Where it lives."""
+        """The device it is on."""
         return self.translator.device
 
 
@@ -81,7 +81,7 @@ class Registry:
         """Serve requests with a model from now on.
 
         Returns:
-            Pairs of it that requests never see, because a model loaded before has them.
+            Pairs of it that are never used, because a model loaded before has them.
         """
         shadowed = merge(_in_common(model.manifest.directions, one.manifest.directions) for one in self._models)
         self._models.append(model)
@@ -92,7 +92,7 @@ class Registry:
         """Serve no new requests with a model.
 
         Returns:
-            The model, or None where there is none of this name.
+            The model, or None if there is none of this name.
         """
         model = next((one for one in self._models if one.name == name), None)
         if model is not None:
@@ -118,9 +118,9 @@ class Registry:
 
     def _find(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
         if source is None and target is None and len(self._pairs.any_to_any) > 2:
-            raise UnsupportedPair(source, target, self._pairs)  # not worth listing some ten thousand pairs for
+            raise UnsupportedPair(source, target, self._pairs)  # without listing some ten thousand pairs
         found = [(model, pair) for model in self._models for pair in model.manifest.directions.find(source, target)]
-        # Where codes of two models mean what was asked, such as pt and pt-BR, the nearer one is meant.
+        # If codes of two models match what was asked, such as pt and pt-BR, the closer one is meant.
         for side, asked in enumerate((source, target)):
             if asked is not None and len(_distinct(found)) > 1:
                 nearest = closest(asked, tuple(pair[side] for _, pair in found))

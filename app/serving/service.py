@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from app.engine.bridge import EngineBridge
 from app.engine.capacity import BudgetFinder
@@ -51,10 +51,10 @@ class TranslationService:
 
     Args:
         settings: Limits, deadline, budget.
-        metrics: Told what happens.
-        bundles: Gives translators.
+        metrics: Counts what happens.
+        bundles: Loads translators.
         clock: Seconds that only go forward.
-        detector: Tells languages; lingua does unless given.
+        detector: Detects languages; lingua does unless given.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class TranslationService:
         budgets = BudgetFinder(settings.max_batch_rows, settings.max_batch_tokens, settings.max_beam_size)
         self._store = ModelStore(bundles, self._registry, self._bridge, budgets, widths, self._models_changed)
         self._chooser = ModelChooser(self._registry, detector or LanguageDetector(), self._on_pool)
-        self._tasks: set[asyncio.Task[Any]] = set()  # what goes on whether or not somebody waits for it
+        self._tasks: set[asyncio.Task[object]] = set()  # what goes on even if no caller waits for it
         self._tidying: asyncio.Task[None] | None = None
         self._loaded = asyncio.Event()
         self._requests = RunningRequests()
@@ -90,7 +90,7 @@ class TranslationService:
 
     @property
     def state(self) -> State:
-        """Where the service stands; requests are taken in ``ready`` alone."""
+        """The service's state; requests are accepted only in ``ready``."""
         return self._state
 
     @property
@@ -105,15 +105,15 @@ class TranslationService:
         self._tidying = asyncio.create_task(self._tidy())
 
     async def wait_loaded(self) -> None:
-        """Wait until the models are loaded, or known not to load (``failure``)."""
+        """Wait until the models are loaded, or have failed to load (``failure``)."""
         await self._loaded.wait()
 
     def not_ready(self) -> NotReady:
-        """Why a request is not taken now."""
+        """Why a request is refused now."""
         return NotReady(5.0 if self._state in ("loading", "empty") else 1.0, self._state)
 
     async def load_model(self, file: str, sha256: str | None) -> LoadedModel:
-        """Load one bundle more; it is loaded even if the caller does not wait.
+        """Load one more bundle; it is loaded even if the caller does not wait.
 
         Args:
             file: Its path, relative to a folder of the bundles configured, or ``auto``.
@@ -222,7 +222,7 @@ class TranslationService:
         """Take no new requests and let running ones finish.
 
         Args:
-            timeout_s: How long they may take; those left are given up.
+            timeout_s: How long they may take; those left are cancelled.
 
         Returns:
             Whether all finished.
@@ -232,7 +232,7 @@ class TranslationService:
         return await self._requests.finish(timeout_s, self.not_ready())
 
     async def stop(self) -> None:
-        """End the engine's thread; whoever still waits is refused."""
+        """End the engine's thread; requests that still wait are refused."""
         if self._state != "failed":
             self._change_state("stopped")
         if self._tidying is not None:
@@ -257,13 +257,13 @@ class TranslationService:
         self._loaded.set()
 
     async def _tidy(self) -> None:
-        """Now and then hand back what was freed: under mixed load there is always some, and it adds up."""
+        """Hand freed memory back at intervals: under mixed load some is always freed, and it adds up."""
         while True:
             await asyncio.sleep(_TIDY_S)
             await self._on_pool(give_back_freed_memory)
 
     def _num_threads(self) -> int:
-        """As many threads as were asked for, as far as they may be used."""
+        """As many threads as the settings ask for and the process may use."""
         asked, used = self._settings.threads, usable_threads(self._settings.threads)
         if asked is not None and asked > used:
             logger.warning(
@@ -272,11 +272,11 @@ class TranslationService:
             )
         return used
 
-    async def _finish_anyway(self, work: Coroutine[Any, Any, _T]) -> _T:
+    async def _finish_anyway(self, work: Coroutine[object, None, _T]) -> _T:
         """Wait for something that goes on even if the waiting task is cancelled."""
         return await asyncio.shield(self._keep(work))
 
-    def _keep(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+    def _keep(self, work: Coroutine[object, None, _T]) -> asyncio.Task[_T]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -297,19 +297,19 @@ class TranslationService:
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[contextlib.ExitStack]:
-        """Mark the current task as a running request; gives what holds on to the models it uses."""
+        """Mark the current task as a running request; gives the stack that holds the models it uses."""
         try:
             with self._requests.entered(), contextlib.ExitStack() as used:
                 self._require("ready")
                 yield used
         except Dropped:
-            if self._state == "ready":  # nobody stopped the engine: it died, and /readyz is to say so
+            if self._state == "ready":  # the engine was not stopped: it died, and /readyz has to say so
                 self._change_state("failed")
             raise self.not_ready() from None
 
     def _use(self, used: contextlib.ExitStack, choices: Sequence[ModelChoice | Unchanged | Exception]) -> None:
-        """Let the models chosen wait for the current request before they are unloaded."""
-        self._require("ready")  # telling languages took a while
+        """Make the chosen models wait for the current request before they are unloaded."""
+        self._require("ready")  # detection took a while
         for model in {choice.model for choice in choices if isinstance(choice, ModelChoice)}:
             used.enter_context(model.requests.entered())
 
