@@ -168,47 +168,89 @@ class EagerBackend:
         )
 
 
+@dataclass(frozen=True)
+class BackendChoice:
+    """Which back-end suits a model.
+
+    Args:
+        name: The back-end.
+        reason: Why this one and not a faster one, as a clause that may follow its name.
+    """
+
+    name: BackendName
+    reason: str
+
+
+def preferred_backend(
+    architecture: Mapping[str, Any],
+    precision: str,
+    device: torch.device,
+    *,
+    native: bool = True,
+    slots: bool | None = None,
+    has_slots: bool = True,
+) -> BackendChoice:
+    """The fastest back-end that can decode a model here. The model need not be loaded.
+
+    Args:
+        architecture: The fields of its :class:`model.network.config.ModelConfig`.
+        precision: What its weights and products are kept in.
+        device: Where it is, or would be.
+        native: Whether the compiled library may be used.
+        slots: Whether to decode in slots: None means on GPUs only, True on any device.
+        has_slots: Whether its bundle has what slots need.
+    """
+    why_no_slots = _why_no_slots(device, slots, has_slots)
+    if why_no_slots is None:
+        return BackendChoice("slots", "asked for" if slots else "the fastest on a GPU")
+    why_no_native = "slots were asked for" if slots else _why_no_native(architecture, precision, device, native)
+    if why_no_native is None:
+        return BackendChoice("native", "the fastest on this processor")
+    return BackendChoice("eager", f"not slots, because {why_no_slots}; not native, because {why_no_native}")
+
+
 def choose_backend(model: ModelToDecode, *, native: bool = True, slots: bool | None = None) -> Backend:
-    """The fastest back-end that can decode a model here.
+    """The back-end that :func:`preferred_backend` names, made for a model.
 
     Args:
         model: The model.
         native: Whether the compiled library may be used.
         slots: Whether to decode in slots: None means on GPUs only, True on any device.
     """
-    why_no_slots = _why_no_slots(model, slots)
-    if why_no_slots is None:
+    has_slots = hasattr(model.module, "step_slots")  # a bundle written before there were slots has no such method
+    choice = preferred_backend(
+        model.architecture, model.precision, model.device, native=native, slots=slots, has_slots=has_slots
+    )
+    if choice.name == "slots":
         slot_model = make_slot_model(
             model.module, model.vocabulary, model.longest_target, model.device, model.policy, force=slots is True
         )
         assert slot_model is not None
-        return SlotBackend(slot_model, "asked for" if slots else "the fastest on a GPU")
-    why_no_native = "slots were asked for" if slots else _why_no_native(model, native)
-    if why_no_native is None:
-        config = ModelConfig.from_dict(dict(model.architecture))
-        packed = make_native_model(model.module, config, model.shortlist)
+        return SlotBackend(slot_model, choice.reason)
+    if choice.name == "native":
+        packed = make_native_model(model.module, ModelConfig.from_dict(dict(model.architecture)), model.shortlist)
         assert packed is not None
-        return NativeBackend(model, packed, "the fastest on this processor")
-    return EagerBackend(model, f"not slots, because {why_no_slots}; not native, because {why_no_native}")
+        return NativeBackend(model, packed, choice.reason)
+    return EagerBackend(model, choice.reason)
 
 
-def _why_no_slots(model: ModelToDecode, slots: bool | None) -> str | None:
+def _why_no_slots(device: torch.device, slots: bool | None, has_slots: bool) -> str | None:
     if slots is False:
         return "they are switched off"
-    if slots is None and model.device.type != "cuda":
+    if slots is None and device.type != "cuda":
         return "the model is not on a GPU"
-    if not hasattr(model.module, "step_slots"):
+    if not has_slots:
         return "the bundle was exported before there were slots; export it again"
     return None
 
 
-def _why_no_native(model: ModelToDecode, native: bool) -> str | None:
+def _why_no_native(architecture: Mapping[str, Any], precision: str, device: torch.device, native: bool) -> str | None:
     if not native:
         return "it is switched off"
-    if model.device.type != "cpu":
+    if device.type != "cpu":
         return "the model is not on the CPU"
-    if model.precision not in _NATIVE_PRECISIONS:
-        return f"it computes in {' or '.join(_NATIVE_PRECISIONS)}, and the bundle is in {model.precision}"
-    if not supports(ModelConfig.from_dict(dict(model.architecture))):
+    if precision not in _NATIVE_PRECISIONS:
+        return f"it computes in {' or '.join(_NATIVE_PRECISIONS)}, and the bundle is in {precision}"
+    if not supports(ModelConfig.from_dict(dict(architecture))):
         return "it does not know this architecture"
     return why_unavailable()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from model.decoding import backend
-from model.decoding.backend import Backend, ModelToDecode, choose_backend
+from model.decoding.backend import Backend, ModelToDecode, choose_backend, preferred_backend
 from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest
@@ -66,6 +66,14 @@ def test_a_bundle_from_before_there_were_slots_is_decoded_eagerly(model: ModelTo
     chosen = choose_backend(replace(model, module=torch.nn.Identity()), slots=True)
     assert chosen.name == "eager"
     assert "export it again" in chosen.reason and "slots were asked for" in chosen.reason
+
+
+def test_what_would_be_used_on_a_gpu_can_be_told_without_one(model: ModelToDecode) -> None:
+    gpu = torch.device("cuda")
+    found = preferred_backend(model.architecture, "float16", gpu)
+    assert (found.name, found.reason) == ("slots", "the fastest on a GPU")
+    old = preferred_backend(model.architecture, "float16", gpu, has_slots=False)
+    assert old.name == "eager" and "export it again" in old.reason and "not on the CPU" in old.reason
 
 
 def test_every_backend_knows_its_largest_batch_and_what_to_warm_up(model: ModelToDecode) -> None:
