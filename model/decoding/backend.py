@@ -251,6 +251,7 @@ def _why_no_native(architecture: Mapping[str, Any], precision: str, device: torc
         return "the model is not on the CPU"
     if precision not in _NATIVE_PRECISIONS:
         return f"it computes in {' or '.join(_NATIVE_PRECISIONS)}, and the bundle is in {precision}"
-    if not supports(ModelConfig.from_dict(dict(architecture))):
-        return "it does not know this architecture"
-    return why_unavailable()
+    unavailable = why_unavailable()
+    if unavailable is None and not supports(ModelConfig.from_dict(dict(architecture))):
+        return "it does not support this architecture"
+    return unavailable

@@ -43,18 +43,22 @@ def test_slots_and_eager_give_the_same_answer_and_say_why_they_were_chosen(model
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("changes", "unavailable", "reason"),
     [
-        ({"precision": "bfloat16"}, "it computes in float32 or int8, and the bundle is in bfloat16"),
-        ({"architecture": {"num_heads": 16}}, "it does not know this architecture"),
-        ({}, "there is no C++ compiler to build it with"),
+        ({"precision": "bfloat16"}, None, "it computes in float32 or int8, and the bundle is in bfloat16"),
+        ({"architecture": {"num_heads": 16}}, None, "it does not support this architecture"),
+        ({}, "there is no compiler", "there is no compiler"),
     ],
     ids=["precision", "architecture", "library"],
 )
 def test_what_keeps_the_compiled_library_from_being_used_is_named(
-    model: ModelToDecode, changes: dict[str, object], reason: str, monkeypatch: pytest.MonkeyPatch
+    model: ModelToDecode,
+    changes: dict[str, object],
+    unavailable: str | None,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(backend, "why_unavailable", lambda: "there is no C++ compiler to build it with")
+    monkeypatch.setattr(backend, "why_unavailable", lambda: unavailable)
     if "architecture" in changes:
         changes = {"architecture": {**model.architecture, **changes["architecture"]}}  # type: ignore[dict-item]
     chosen = choose_backend(replace(model, **changes), slots=False)  # type: ignore[arg-type]
