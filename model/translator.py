@@ -2,138 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from model.alignment import answer_rows
 from model.artifacts.bundle import Bundle, Manifest, load_bundle
-from model.decoding.batch import Progress, decode_in_order
+from model.decoding.backend import Backend, ModelToDecode, choose_backend
+from model.decoding.batch import Progress, decode_all
 from model.decoding.cohort import Cohort
-from model.decoding.eager.state import TorchState
-from model.decoding.eager.torch_cohort import TorchCohort
-from model.decoding.native.cohort import NativeCohort
-from model.decoding.native.packed import make_native_model
-from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
-from model.decoding.repetition_guard import guarded, is_empty, is_suspect, loops
-from model.decoding.slots.cohort import SlotCohort
-from model.decoding.slots.model import make_slot_model
-from model.errors import (
-    ArtifactError,
-    DecodingError,
-    EmptySource,
-    SeveralSentences,
-    SourceTooLong,
-    TargetTooLong,
-    UnsupportedPair,
-)
-from model.languages import closest, plain_code
-from model.network.config import ModelConfig
+from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.sentence import DecodingRequest, Finished
+from model.errors import ArtifactError, DecodingError, EmptySource, SourceTooLong, TargetTooLong, UnsupportedPair
+from model.languages import closest
 from model.network.padding import pad
 from model.process.threads import available_threads
-from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
-from model.text.segmentation import Segment, join_text, split_text
-from model.text.tokenizer import Span
+from model.text.case_folding import in_capitals
+from model.text_pipeline import TextPipeline, TextPlan, Translation, settle_all
 
 _ALIGN_BATCH = 16
 """Sentences whose attention is computed at once for alignments."""
 
 
-@dataclass(frozen=True)
-class PreparedSegment:
-    """One unit of a text: a sentence, or a part of a long one.
-
-    Args:
-        start: Where it begins in the text, in characters.
-        end: Where it ends.
-        token_ids: Its tokens, language marker and end token included, ready for a cohort.
-        in_capitals: Whether it stood in capitals, was read in small letters, and its answer is to be in capitals.
-    """
-
-    start: int
-    end: int
-    token_ids: list[int]
-    in_capitals: bool = False
-
-
-@dataclass(frozen=True)
-class PreparedText:
-    """A text cut into units the model takes.
-
-    Args:
-        text: The text.
-        source: Its language.
-        target: The language wanted.
-        segments: Its units in order; none for a blank text.
-        num_markers: Tokens of each unit that stand for no text: language and end.
-        forced_ids: Tokens each unit's answer is made to begin with.
-    """
-
-    text: str
-    source: str
-    target: str
-    segments: tuple[PreparedSegment, ...]
-    num_markers: int = 0
-    forced_ids: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class AlignmentLink:
-    """A piece of the translation and the piece of the source the model looked at most while choosing it.
-
-    Args:
-        source: Characters ``text[start:end]`` of the source text.
-        target: Characters of the translation.
-        weight: The attention weight, 0 to 1: mean over the heads of the last decoder layer.
-    """
-
-    source: Span
-    target: Span
-    weight: float
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """Another hypothesis for the same text.
-
-    Args:
-        text: The translation.
-        score: Its score, where scores were asked for.
-        finish_reason: As in :class:`Translation`.
-    """
-
-    text: str
-    score: float | None
-    finish_reason: FinishReason
-
-
-@dataclass(frozen=True)
-class Translation:
-    """A translated text.
-
-    Args:
-        text: The translation, with the line breaks, indentation and blank lines of the source.
-        source: Language of the source.
-        target: Language of the translation.
-        finish_reason: ``length`` if any sentence was cut at ``max_new_tokens``, else ``stop``.
-        score: Mean of the sentences' scores weighted by their tokens; None unless asked for.
-        alternatives: Hypothesis k joins the sentences' k-th.
-        alignment: Links in the order of the translation; None unless asked for.
-        num_source_tokens: Tokens of all sentences, markers not counted.
-        num_target_tokens: Tokens of the best hypotheses.
-    """
-
-    text: str
-    source: str
-    target: str
-    finish_reason: FinishReason
-    score: float | None
-    alternatives: tuple[Alternative, ...]
-    alignment: tuple[AlignmentLink, ...] | None
-    num_source_tokens: int
-    num_target_tokens: int
+def _unseen(finished: Iterable[Finished], total: int) -> Iterable[Finished]:
+    """A progress that shows nothing."""
+    return finished
 
 
 @dataclass(frozen=True)
@@ -172,37 +68,39 @@ class Translator:
 
     Args:
         bundle: The loaded bundle.
-        native: Whether the compiled decoder may be used, where there is one for this processor and model.
+        native: Whether the compiled decoder may be used, if there is one for this processor and model.
         slots: Whether sentences decode in slots (:mod:`model.decoding.slots`): None means on GPUs only, where the
             bundle has what they need.
         shortlist: Whether sentences choose their tokens from the bundle's vocabulary shortlist, where it has one. In
             slots they do not.
+
+    Attributes:
+        backend: What decodes its sentences, and why.
+        pipeline: What texts go through before and after.
     """
 
     def __init__(
         self, bundle: Bundle, *, native: bool = True, slots: bool | None = None, shortlist: bool = False
     ) -> None:
+        manifest = bundle.manifest
         self._bundle = bundle
-        self._shortlist = bundle.shortlist if shortlist else None
         self._tokenizer = bundle.tokenizer
-        self._policy = bundle.manifest.policy
-        on_cpu = bundle.device.type == "cpu" and bundle.manifest.precision in ("float32", "int8")
-        self._native = (
-            make_native_model(bundle.module, ModelConfig.from_dict(bundle.manifest.architecture), self._shortlist)
-            if native and on_cpu and not slots
-            else None
+        model = ModelToDecode(
+            bundle.module,
+            bundle.tokenizer,
+            manifest.policy,
+            manifest.architecture,
+            manifest.precision,
+            manifest.max_target_tokens,
+            bundle.device,
+            bundle.shortlist if shortlist else None,
         )
-        self._slots = (
-            None
-            if slots is False
-            else make_slot_model(
-                bundle.module,
-                bundle.tokenizer,
-                bundle.manifest.max_target_tokens,
-                bundle.device,
-                self._policy,
-                force=slots is True,
-            )
+        self.backend: Backend = choose_backend(model, native=native, slots=slots)
+        self.pipeline = TextPipeline(
+            bundle.tokenizer,
+            manifest.max_source_tokens,
+            fold_capitals=manifest.fold_capitals,
+            retry_loops=manifest.retry_loops,
         )
 
     @classmethod
@@ -223,7 +121,7 @@ class Translator:
             device: ``cpu`` or ``cuda``.
             num_threads: Processor threads the model may use when called from this thread; None means all there are.
             sha256: The digest the file must have.
-            native: Whether the compiled decoder may be used, where there is one for this processor and model.
+            native: Whether the compiled decoder may be used, if there is one for this processor and model.
             shortlist: Whether sentences choose their tokens from the bundle's vocabulary shortlist.
 
         Raises:
@@ -240,13 +138,18 @@ class Translator:
         return cls(bundle, native=native, shortlist=shortlist)
 
     @property
+    def bundle(self) -> Bundle:
+        """What was loaded: the network, its tokenizer and its manifest."""
+        return self._bundle
+
+    @property
     def manifest(self) -> Manifest:
-        """What the bundle says about itself."""
+        """The metadata of the bundle."""
         return self._bundle.manifest
 
     @property
     def device(self) -> str:
-        """Where the model lives."""
+        """The device the model is on."""
         return str(self._bundle.device)
 
     @property
@@ -273,7 +176,7 @@ class Translator:
         target: str | None = None,
         *,
         return_alignment: bool = False,
-        progress: Progress = lambda outcomes, total: outcomes,
+        progress: Progress = _unseen,
     ) -> list[Translation]:
         """Translate texts of any length; sentences of all of them share batches.
 
@@ -293,27 +196,9 @@ class Translator:
             DecodingError: The model failed on a sentence.
         """
         pair = self.resolve_pair(source, target)
-        prepared = [self.prepare(text, *pair) for text in texts]
-        sentences = [(text, segment) for text in prepared for segment in text.segments]
-
-        def decode(
-            chosen: Sequence[tuple[PreparedText, PreparedSegment]], options: DecodingOptions, progress: Progress
-        ) -> list[Hypothesis]:
-            sources = [segment.token_ids for _, segment in chosen]
-            return self._decode(sources, [text.forced_ids for text, _ in chosen], options, progress)
-
-        hypotheses = decode(sentences, options, progress)
-        bad = [place for place, one in enumerate(sentences) if self.is_to_retry(*one, hypotheses[place], options)]
-        second = decode([sentences[place] for place in bad], guarded(options), lambda outcomes, total: outcomes)
-        for place, hypothesis in zip(bad, second, strict=True):
-            hypotheses[place] = hypothesis
-        by_sentence = iter(hypotheses)
-        translations: list[Translation] = []
-        for text in prepared:
-            own = [next(by_sentence) for _ in text.segments]
-            weights = self.align(text, own) if return_alignment else None
-            translations.append(self.complete(text, own, weights))
-        return translations
+        plans = [self.prepare(text, *pair, options) for text in texts]
+        self._decode_plans(plans, progress)
+        return [plan.complete(self.align(plan) if return_alignment else None) for plan in plans]
 
     def translate_tokens(
         self,
@@ -326,7 +211,7 @@ class Translator:
         Args:
             sources: Token ids.
             options: How to decode.
-            target: The language wanted, for models that are told it by the answer's first token.
+            target: The language wanted, for models that get it as the answer's first token.
 
         Raises:
             EmptySource: A source has no ids.
@@ -344,119 +229,51 @@ class Translator:
             if code is None:
                 raise UnsupportedPair(None, target, self.manifest.directions)
             forced_ids = self._tokenizer.forced_ids(code)
-        return self._decode(
-            [list(source) for source in sources],
-            [forced_ids] * len(sources),
-            options,
-            lambda outcomes, total: outcomes,
-        )
+        return self._decode([DecodingRequest(0, list(source), options, forced_ids) for source in sources])
 
-    def prepare(self, text: str, source: str, target: str) -> PreparedText:
+    def prepare(
+        self,
+        text: str,
+        source: str,
+        target: str,
+        options: DecodingOptions = DecodingOptions(),  # noqa: B008
+    ) -> TextPlan:
         """Cut a text into sentences the model takes. Runs no model: it may be called from any thread.
 
         Args:
             text: Any text.
             source: Its language, as :meth:`resolve_pair` gave it.
             target: The language wanted.
+            options: How to decode it.
         """
-        encoded: dict[str, list[int]] = {}
-
-        def fits(part: str) -> bool:
-            ids = self._tokenizer.encode(self._as_read(part), target, source)
-            if len(ids) > self.manifest.max_source_tokens:
-                return False
-            encoded[part] = ids  # what fits is what will be decoded, mostly
-            return True
-
-        segments: list[PreparedSegment] = []
-        for segment in split_text(text, plain_code(source), fits):
-            part = text[segment.start : segment.end]
-            # Numbers, rules and emoji on their own say the same in every language.
-            if any(character.isalpha() for character in part):
-                if part not in encoded:
-                    encoded[part] = self._tokenizer.encode(self._as_read(part), target, source)
-                segments.append(PreparedSegment(segment.start, segment.end, encoded[part], self._folds(part)))
-        num_markers = len(self._tokenizer.encode("", target, source))
-        forced_ids = self._tokenizer.forced_ids(target)
-        return PreparedText(text, source, target, tuple(segments), num_markers, forced_ids)
-
-    def is_to_retry(
-        self, prepared: PreparedText, segment: PreparedSegment, hypothesis: Hypothesis, options: DecodingOptions
-    ) -> bool:
-        """Whether a sentence is to be decoded once more with a guard: its answer loops or is empty. Runs no model.
-
-        Args:
-            prepared: The text.
-            segment: The sentence.
-            hypothesis: Its answer.
-            options: How it was decoded.
-        """
-        return self._is_bad(prepared.text[segment.start : segment.end], hypothesis, options)
-
-    def complete(
-        self, prepared: PreparedText, hypotheses: Sequence[Hypothesis], weights: Sequence[Tensor] | None = None
-    ) -> Translation:
-        """Join the sentences' answers to one. Runs no model.
-
-        Args:
-            prepared: The text.
-            hypotheses: One answer for each of its segments.
-            weights: From :meth:`align`, where links are wanted.
-        """
-        segments = [Segment(segment.start, segment.end) for segment in prepared.segments]
-
-        def join(chosen: Sequence[Hypothesis]) -> Alternative:
-            answers = [self._tokenizer.decode(hypothesis.token_ids) for hypothesis in chosen]
-            text = join_text(
-                prepared.text,
-                segments,
-                [
-                    in_capitals(answer) if segment.in_capitals else answer
-                    for segment, answer in zip(prepared.segments, answers, strict=True)
-                ],
-            )
-            cut = any(hypothesis.finish_reason == "length" for hypothesis in chosen)
-            return Alternative(text, _mean_score(chosen), "length" if cut else "stop")
-
-        best = join(hypotheses)
-        num_alternatives = min((len(hypothesis.alternatives) for hypothesis in hypotheses), default=0)
-        return Translation(
-            text=best.text,
-            source=prepared.source,
-            target=prepared.target,
-            finish_reason=best.finish_reason,
-            score=best.score,
-            alternatives=tuple(
-                join([hypothesis.alternatives[rank] for hypothesis in hypotheses]) for rank in range(num_alternatives)
-            ),
-            alignment=None if weights is None else self._links(prepared, hypotheses, weights),
-            num_source_tokens=sum(len(segment.token_ids) - prepared.num_markers for segment in prepared.segments),
-            num_target_tokens=sum(len(hypothesis.token_ids) for hypothesis in hypotheses),
-        )
+        return self.pipeline.prepare(text, source, target, options)
 
     def cohort(self, width: int) -> Cohort:
         """An empty cohort for sentences of this beam width."""
-        longest = self.manifest.max_target_tokens
-        if self._slots is not None:
-            return SlotCohort(self._slots, width)
-        if self._native is not None:
-            return NativeCohort(self._native, self._tokenizer, width, longest, self._policy)
-        state = TorchState(self._bundle.module, width, self._tokenizer.pad_id, self._bundle.device)
-        return TorchCohort(state, self._tokenizer, width, longest, self._bundle.device, self._policy, self._shortlist)
+        return self.backend.cohort(width)
 
-    def align(self, prepared: PreparedText, hypotheses: Sequence[Hypothesis]) -> list[Tensor]:
-        """Attention between each segment and its answer: rows are answer tokens, columns source tokens, (T, S)."""
-        weights: list[Tensor] = []
+    def align(self, plan: TextPlan) -> list[Tensor]:
+        """Attention between each sentence of a text and its answer.
+
+        Args:
+            plan: The text; all its sentences have answers.
+
+        Returns:
+            For each sentence its rows of :func:`model.alignment.answer_rows`, for :meth:`TextPlan.complete`.
+        """
+        rows: list[Tensor] = []
+        hypotheses = plan.hypotheses
         for begin in range(0, len(hypotheses), _ALIGN_BATCH):
-            sources = [segment.token_ids for segment in prepared.segments[begin : begin + _ALIGN_BATCH]]
+            sources = [sentence.token_ids for sentence in plan.sentences[begin : begin + _ALIGN_BATCH]]
             answers = [hypothesis.token_ids for hypothesis in hypotheses[begin : begin + _ALIGN_BATCH]]
             # Row t chooses token t from the tokens before it: the last one need not be read.
-            beginning = [self._tokenizer.start_id, *prepared.forced_ids]
+            beginning = [self._tokenizer.start_id, *plan.forced_ids]
             _, _, cross = self._attend(sources, [[*beginning, *ids[:-1]] for ids in answers])
-            for row, source, answer in zip(cross, sources, answers, strict=True):
-                first = len(beginning) - 1
-                weights.append(row[-1].mean(dim=0)[first : first + len(answer), : len(source)])
-        return weights
+            rows += [
+                answer_rows(weights, len(plan.forced_ids), len(answer), len(source))
+                for weights, source, answer in zip(cross, sources, answers, strict=True)
+            ]
+        return rows
 
     def attention(
         self,
@@ -484,35 +301,28 @@ class Translator:
             DecodingError: The model failed.
         """
         pair = self.resolve_pair(source, target)
-        stripped = text.strip()
-        if not stripped:
-            raise EmptySource
-        sentences = split_text(stripped, plain_code(pair[0]), lambda part: True)
-        if len(sentences) > 1:
-            raise SeveralSentences(len(sentences))
-        source_ids = self._tokenizer.encode(self._as_read(stripped), pair[1], pair[0])
-        forced_ids = self._tokenizer.forced_ids(pair[1])
-        if len(source_ids) > self.manifest.max_source_tokens:
-            raise SourceTooLong(len(source_ids), self.manifest.max_source_tokens)
+        plan = self.pipeline.prepare_sentence(text, *pair, replace(options, num_hypotheses=1))
+        (sentence,) = plan.sentences
         if target_text is None:
-            options = replace(options, num_hypotheses=1)
-            (hypothesis,) = self.translate_tokens([source_ids], options, pair[1])
-            if self._is_bad(stripped, hypothesis, options):
-                (hypothesis,) = self.translate_tokens([source_ids], guarded(options), pair[1])
+            self._decode_plans([plan])
+            (hypothesis,) = plan.hypotheses
             closing = [self._tokenizer.end_id] if hypothesis.finish_reason == "stop" else []
-            target_ids = [*forced_ids, *hypothesis.token_ids, *closing]
+            target_ids = [*plan.forced_ids, *hypothesis.token_ids, *closing]
         else:
-            target_ids = [*forced_ids, *self._tokenizer.encode_target(self._as_read(target_text.strip()))]
+            target_text = target_text.strip()
+            target_ids = [*plan.forced_ids, *self._tokenizer.encode_target(self.pipeline.as_read(target_text))]
         if len(target_ids) > self.manifest.max_target_tokens:
             raise TargetTooLong(len(target_ids), self.manifest.max_target_tokens)
         inputs = [self._tokenizer.start_id, *target_ids[:-1]]
-        encoder, decoder, cross = self._attend([source_ids], [inputs])
-        translation = self._tokenizer.decode(target_ids) if target_text is None else target_text.strip()
+        encoder, decoder, cross = self._attend([sentence.token_ids], [inputs])
+        if target_text is None:
+            translation = self._tokenizer.decode(target_ids)
+            target_text = in_capitals(translation) if sentence.in_capitals else translation
         return Attention(
-            source_tokens=self._tokenizer.pieces(source_ids),
+            source_tokens=self._tokenizer.pieces(sentence.token_ids),
             target_tokens=self._tokenizer.target_pieces(target_ids),
             decoder_input_tokens=self._tokenizer.target_pieces(inputs),
-            translation=in_capitals(translation) if self._folds(stripped) and target_text is None else translation,
+            translation=target_text,
             encoder=encoder[0],
             decoder=decoder[0],
             cross=cross[0],
@@ -526,53 +336,41 @@ class Translator:
         """
         directions = self.manifest.directions
         source, target = directions.pairs[0] if directions.pairs else directions.any_to_any[:2]
-        prepared = self.prepare("a", source, target)
-        ids, forced_ids = prepared.segments[0].token_ids, prepared.forced_ids
+        plan = self.prepare("a", source, target)
+        (request,) = plan.pending
         for width in sorted(set(widths)):
             options = DecodingOptions(
                 decoding="greedy" if width == 1 else "beam",
                 beam_size=width,
                 return_scores=True,
-                # In slots, every size and length that is common has a graph of its own to be captured.
-                max_new_tokens=4 if self._slots is None else None,
+                max_new_tokens=self.backend.warm_up_tokens,
             )
-            for number in (1, 2, 8) if self._slots is None else (1, 2, 4, 8, 16, 32):
-                self._decode([ids] * number, [forced_ids] * number, options, lambda outcomes, total: outcomes)
+            for number in self.backend.warm_up_batches:
+                self._decode([replace(request, options=options)] * number)
         for _ in range(2):
-            self._attend([ids], [[self._tokenizer.start_id, *forced_ids]])
+            self._attend([request.source_ids], [[self._tokenizer.start_id, *plan.forced_ids]])
 
-    def _is_bad(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
-        if not self.manifest.retry_loops or options.no_repeat_ngram_size or not is_suspect(hypothesis.token_ids):
-            return False
-        answer = self._tokenizer.decode(hypothesis.token_ids)
-        return loops(answer, part) or is_empty(answer, part)
+    def _decode_plans(self, plans: Sequence[TextPlan], progress: Progress = _unseen) -> None:
+        """Decode what texts have pending until nothing is; progress is shown for the first round alone."""
+        requests = [request for plan in plans for request in plan.pending]
+        settle_all(plans, self._decode(requests, progress))
+        while retries := [request for plan in plans for request in plan.pending]:
+            settle_all(plans, self._decode(retries))
 
-    def _folds(self, part: str) -> bool:
-        """Whether a sentence is read in small letters and answered in capitals."""
-        return self.manifest.fold_capitals and is_in_capitals(part)
+    def _decode(self, requests: Sequence[DecodingRequest], progress: Progress = _unseen) -> list[Hypothesis]:
+        """The answers to requests of one width, in order.
 
-    def _as_read(self, part: str) -> str:
-        """A sentence as the model gets to see it."""
-        return in_small_letters(part) if self._folds(part) else part
-
-    def _decode(
-        self,
-        sources: list[list[int]],
-        forced_ids: list[tuple[int, ...]],
-        options: DecodingOptions,
-        progress: Progress,
-    ) -> list[Hypothesis]:
+        Raises:
+            DecodingError: The model failed on a sentence.
+        """
+        numbered = [replace(request, key=number) for number, request in enumerate(requests)]
+        max_rows = self.backend.max_rows(numbered[0].options.width) if numbered else 1
+        finished = progress(decode_all(self.cohort, numbered, max_rows=max_rows), len(numbered))
         answers: list[Hypothesis] = []
-        # Weights are read once for all rows. With the compiled decoder, more sentences would drive each other's keys
-        # and values out of the caches; the rows of a beam share them.
-        max_rows = 96 if self._native is not None and options.width == 1 else 256
-        outcomes = decode_in_order(
-            self.cohort, sources, options, forced_ids=forced_ids, progress=progress, max_rows=max_rows
-        )
-        for outcome in outcomes:
-            if outcome.hypothesis is None:
-                raise outcome.error or DecodingError("The model gave no hypothesis.")
-            answers.append(outcome.hypothesis)
+        for one in sorted(finished, key=lambda one: one.key):
+            if one.hypothesis is None:
+                raise one.error or DecodingError("The model gave no hypothesis.")
+            answers.append(one.hypothesis)
         return answers
 
     def _attend(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> tuple[Tensor, Tensor, Tensor]:
@@ -584,43 +382,3 @@ class Translator:
             )
             encoder, decoder, cross = (part.float().cpu() for part in weights)
         return encoder, decoder, cross
-
-    def _links(
-        self, prepared: PreparedText, hypotheses: Sequence[Hypothesis], weights: Sequence[Tensor]
-    ) -> tuple[AlignmentLink, ...]:
-        links: list[AlignmentLink] = []
-        target_at = source_at = 0  # where in translation and source the text before this segment ends
-        for segment, hypothesis, rows in zip(prepared.segments, hypotheses, weights, strict=True):
-            target_at += segment.start - source_at
-            _, source_spans = self._tokenizer.encode_with_offsets(
-                self._as_read(prepared.text[segment.start : segment.end]), prepared.target, prepared.source
-            )
-            answer, target_spans = self._tokenizer.decode_with_offsets(hypothesis.token_ids)
-            if segment.in_capitals:
-                answer, target_spans = in_capitals(answer), spans_in_capitals(answer, target_spans)
-            visible = [column for column, (start, end) in enumerate(source_spans) if end > start]
-            for row, (start, end) in zip(rows, target_spans, strict=True):
-                if end == start or not visible:
-                    continue
-                weight, place = row[visible].max(dim=0)
-                span = source_spans[visible[int(place)]]
-                links.append(
-                    AlignmentLink(
-                        (segment.start + span[0], segment.start + span[1]),
-                        (target_at + start, target_at + end),
-                        round(float(weight), 4),
-                    )
-                )
-            target_at += len(answer)
-            source_at = segment.end
-        return tuple(links)
-
-
-def _mean_score(hypotheses: Sequence[Hypothesis]) -> float | None:
-    """Scores weighted by tokens; the closing token counts, so that an empty answer weighs something."""
-    weighted = [
-        (hypothesis.score, len(hypothesis.token_ids) + 1) for hypothesis in hypotheses if hypothesis.score is not None
-    ]
-    if not weighted:
-        return None
-    return sum(score * weight for score, weight in weighted) / sum(weight for _, weight in weighted)

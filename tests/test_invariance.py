@@ -85,8 +85,8 @@ def sources(model: Translator, number: int) -> list[list[int]]:
     found: list[list[int]] = []
     for seed, (source, target) in enumerate(PAIRS):
         for text in sentences(source, number // 2, seed):
-            (segment,) = model.prepare(text, source, target).segments
-            found.append(segment.token_ids)
+            (sentence,) = model.prepare(text, source, target).sentences
+            found.append(sentence.token_ids)
     random.Random(7).shuffle(found)
     return found
 
@@ -190,14 +190,14 @@ def is_tie(model: Translator, source: list[int], one: Hypothesis, other: Hypothe
     """Whether two answers to a sentence were equally good but for rounding: by score, or where they part."""
     if abs((one.score or 0.0) - (other.score or 0.0)) < TIE_MARGIN:
         return True
-    end = model._tokenizer.end_id
+    end = model.bundle.tokenizer.end_id
     left, right = [*one.token_ids, end], [*other.token_ids, end]
     place = next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
     if place is None:
         return False
-    state = TorchState(model._bundle.module, 1, model._tokenizer.pad_id, torch.device("cpu"))
+    state = TorchState(model.bundle.module, 1, model.bundle.tokenizer.pad_id, torch.device("cpu"))
     with torch.inference_mode():
-        logits = state.join([source], torch.tensor([[model._tokenizer.start_id]]))
+        logits = state.join([source], torch.tensor([[model.bundle.tokenizer.start_id]]))
         for token in left[:place]:
             logits = state.step(torch.tensor([[token]]))
     logits = logits[0, 0]

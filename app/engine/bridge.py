@@ -1,4 +1,4 @@
-"""The event loop's side of the engine: hand in work, wait for it, and take it back when nobody waits any more."""
+"""The event loop's side of the engine: hand in work, wait for it, and withdraw it when its caller leaves."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from app.engine.coalescing import SharedDecoding
 from app.engine.engine import Dropped, Engine
-from app.engine.scheduler import Budget, SourceSentence
-from model.decoding.options import DecodingOptions, Hypothesis
+from app.engine.scheduler import Budget, ModelRequest
+from model.decoding.options import Outcome
 
 logger = logging.getLogger("app.bridge")
 
@@ -24,50 +24,47 @@ class EngineBridge:
 
     Args:
         engine: The engine; started and stopped by others.
-        shared: Stands before it where sentences are concerned.
+        shared: What sentences go through on their way to it.
     """
 
     def __init__(self, engine: Engine, shared: SharedDecoding) -> None:
         self._engine = engine
         self._shared = shared
 
-    async def decode(
-        self, sources: Sequence[SourceSentence], options: DecodingOptions, timeout: asyncio.Timeout
-    ) -> tuple[list[Hypothesis | Exception], float]:
-        """Decode sentences, or remember what they were decoded to.
+    async def decode(self, requests: Sequence[ModelRequest], timeout: asyncio.Timeout) -> tuple[list[Outcome], float]:
+        """Decode sentences, or take their outcomes from the cache.
 
         Args:
-            sources: The sentences; at least one.
-            options: How.
-            timeout: The request's deadline.
+            requests: What to decode, with which model; at least one.
+            timeout: The caller's deadline.
 
         Returns:
             The outcome of each, and the seconds until the first one joined its model.
 
         Raises:
             Dropped: The engine has stopped.
-            QueueFull: They do not fit into the line.
+            QueueFull: They do not fit into the queue.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        waiting = self._shared.submit(sources, options, lambda: _tell(loop, done))
+        pending = self._shared.submit(requests, lambda: _wake(loop, done))
         try:
             await done
         except asyncio.CancelledError:
-            self._shared.leave(waiting, expired=timeout.expired())
+            self._shared.leave(pending, expired=timeout.expired())
             raise
-        outcomes: list[Any] = waiting.outcomes
+        outcomes = pending.outcomes
         for outcome in outcomes:
             if isinstance(outcome, Dropped):
                 raise outcome
-        return outcomes, waiting.waited_s
+        return outcomes, pending.waited_s
 
     async def call(self, run: Callable[[], _T], timeout: asyncio.Timeout | None = None) -> _T:
         """Have something done on the engine's thread, between two steps.
 
         Args:
             run: What to do.
-            timeout: The request's deadline, where there is one.
+            timeout: The caller's deadline, if there is one.
 
         Raises:
             Dropped: The engine has stopped.
@@ -77,11 +74,11 @@ class EngineBridge:
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        result: list[Any] = []
+        results: list[_T | Exception] = []
 
-        def deliver(outcome: object) -> None:  # on the engine's thread
-            result.append(outcome)
-            _tell(loop, done)
+        def deliver(result: _T | Exception) -> None:  # on the engine's thread
+            results.append(result)
+            _wake(loop, done)
 
         key = self._engine.call(run, deliver)
         try:
@@ -89,13 +86,13 @@ class EngineBridge:
         except asyncio.CancelledError:
             self._engine.withdraw({key}, expired=timeout is not None and timeout.expired())
             raise
-        if isinstance(result[0], Exception):
-            raise result[0]
-        found: _T = result[0]
-        return found
+        (result,) = results
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     def forget(self, sha256: str) -> None:
-        """Drop what is known of one bundle, which is no longer loaded.
+        """Drop what the cache holds of one bundle, which is no longer loaded.
 
         Args:
             sha256: Its digest.
@@ -113,7 +110,7 @@ class EngineBridge:
 
 
 async def on_own_thread(run: Callable[[], _T], name: str) -> _T:
-    """Run something that takes long on a thread that lives for it alone, and does not hold the process at its end.
+    """Run something that takes long on a daemon thread of its own, which does not keep the process from ending.
 
     Args:
         run: What to do.
@@ -130,7 +127,7 @@ async def on_own_thread(run: Callable[[], _T], name: str) -> _T:
         except BaseException as error:
             logger.debug("a thread's work failed", exc_info=True)
             failure.append(error)
-        _tell(loop, done)
+        _wake(loop, done)
 
     threading.Thread(target=work, name=name, daemon=True).start()
     await done
@@ -139,8 +136,8 @@ async def on_own_thread(run: Callable[[], _T], name: str) -> _T:
     return result.pop()
 
 
-def _tell(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
-    """Wake the waiting task; it may have left, and at the very end the loop may have, too."""
+def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
+    """Wake the waiting task, unless it has left or the loop is closed."""
 
     def finish() -> None:
         if not done.done():

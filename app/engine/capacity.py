@@ -1,11 +1,11 @@
-"""How much may decode at once: found at the start by trying it out, and by counting the memory there is.
+"""How much may decode at once: measured at the start, and bounded by the memory there is.
 
-A cohort of growing size decodes made-up sentences, with the beam that requests have by default, until a step takes
-``MAX_STEP_S`` or the time for it is over. More rows make the model faster up to a point; past it each further row takes
-the same time again. So there may be as many rows as a model at its best throughput does in a step of ``MAX_STEP_S``:
-more would not be faster, fewer would make short sentences wait for long ones to end. The best figure counts because a
-machine that is busy with other things makes steps slower and never quicker. What is found differs a little between two
-starts; answers never depend on it.
+A cohort of growing size decodes synthetic sentences, with the beam that requests have by default, until a step takes
+``MAX_STEP_S`` or the probe's time is over. More rows make the model faster up to a point; past it each further row
+takes the same time again. So there may be as many rows as a model at its best throughput does in a step of
+``MAX_STEP_S``: more would not be faster, fewer would make short sentences wait for long ones to end. The best figure
+counts because a machine that is busy with other things makes steps slower and never faster. The result differs a
+little between two starts; answers never depend on it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("app.capacity")
 
 MAX_STEP_S = 0.025
-"""Longest step, and longest encoding of newcomers, that is planned for: whoever comes waits for the one that runs."""
+"""Longest step, and longest encoding of joining sentences, that is planned for: new requests wait for it."""
 
 PROBE_S = 1.5
-"""When no larger size is begun any more, all models together; the size begun last may take as long again."""
+"""Seconds after which no larger size is begun, all models together; the last one may take as long again."""
 
 MEMORY_SHARE = 0.25
-"""Share of the memory free at the start that what decodes may take."""
+"""Share of the memory free at the start that decoding may take."""
 
 MIN_ROWS = 16
 """Rows that may decode together however slow a step is."""
@@ -54,7 +54,7 @@ _MIN_TOKENS = 1_024
 
 @dataclass(frozen=True)
 class Speed:
-    """What a model was measured to do.
+    """The measured speed of a model.
 
     Args:
         token_s: Seconds for one token of one row, in a step of as many rows as suit it best.
@@ -66,14 +66,14 @@ class Speed:
 
 
 class BudgetFinder:
-    """Finds the budget at the start, unless the operator said it.
+    """Finds the budget at the start, unless the operator set it.
 
     Args:
-        max_rows: Rows, where they were said.
-        max_tokens: Tokens, where they were said.
+        max_rows: Rows, if set.
+        max_tokens: Tokens, if set.
         max_beam_size: The widest beam a request may ask for.
         clock: Seconds that only go forward.
-        memory_bytes: Tells the free memory of a device.
+        memory_bytes: Gives the free memory of a device.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class BudgetFinder:
     def find(self, translators: Sequence[Translator]) -> Budget:
         """The budget for models that share the processors: the one that suits the slowest of them.
 
-        Runs the models, unless rows were said: on the thread that will own them.
+        Runs the models, unless rows are set: call it on the thread that will own them.
 
         Args:
             translators: The models, loaded and warm; at least one.
@@ -131,7 +131,7 @@ class BudgetFinder:
 
         Args:
             budget: That of the models loaded before.
-            translator: The model that comes.
+            translator: The model to add.
         """
         if self._max_tokens is not None:
             return budget
@@ -160,7 +160,7 @@ def measure_speed(
     max_tokens: int = _MAX_TOKENS,
     finish: Callable[[], None] = lambda: None,
 ) -> Speed:
-    """Let a model decode made-up sentences, more and more of them, and see how fast it is.
+    """Measure how fast a model decodes synthetic sentences, more and more of them at once.
 
     Args:
         translator: The model, warm.
@@ -192,7 +192,7 @@ def _measure_once(
     join_token_s: list[float],
 ) -> None:
     """One pass over the sizes; adds what it measures."""
-    source, forced_ids = _made_up(translator)
+    source, forced_ids = _synthetic(translator)
     length = min(translator.manifest.max_target_tokens - len(forced_ids), _TARGET_TOKENS)
     decoding: Decoding = "greedy" if width == 1 else "beam"
     options = DecodingOptions(decoding, beam_size=width, min_new_tokens=length, max_new_tokens=length)
@@ -203,13 +203,13 @@ def _measure_once(
         num_sentences = max(1, size // width)
         cohort = translator.cohort(width)
         cohort.join([DecodingRequest(key, source, options, forced_ids) for key in range(num_sentences)])
-        cohort.step()  # some cohorts read newcomers only now
+        cohort.step()  # some cohorts encode joining sentences only now
         finish()
         joined_s = clock() - began
         step_s = math.inf
         for _ in range(_STEPS):
             if cohort.num_sentences < num_sentences:
-                break  # a step of a quick model is several tokens, and the answers are at their end
+                break  # a step of a fast model is several tokens, and the answers are complete
             step_began = clock()
             cohort.step()
             finish()
@@ -224,19 +224,19 @@ def _measure_once(
             return
 
 
-def _made_up(translator: Translator) -> tuple[list[int], tuple[int, ...]]:
-    """The tokens of a sentence of usual length, and how its answer must begin."""
+def _synthetic(translator: Translator) -> tuple[list[int], tuple[int, ...]]:
+    """The tokens of a sentence of usual length, and the forced tokens of its answer."""
     directions = translator.manifest.directions
     source, target = directions.pairs[0] if directions.pairs else directions.any_to_any[:2]
-    prepared = translator.prepare("a", source, target)
-    first, *rest = prepared.segments[0].token_ids
+    plan = translator.prepare("a", source, target)
+    first, *rest = plan.sentences[0].token_ids
     length = min(_SOURCE_TOKENS, translator.manifest.max_source_tokens)
     filling = [rest[0] if len(rest) > 1 else first] * max(0, length - 1 - len(rest))
-    return [first, *filling, *rest], prepared.forced_ids
+    return [first, *filling, *rest], plan.forced_ids
 
 
 def synchronised(device: str) -> Callable[[], None]:
-    """What waits for a device to have done what it was told.
+    """A function that waits until a device has finished its work.
 
     Args:
         device: As torch names it.

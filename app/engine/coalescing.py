@@ -1,7 +1,7 @@
-"""Between requests and the engine: sentences that are known are answered, equal ones on their way are shared.
+"""Between requests and the engine: known sentences are answered from the cache, equal ones in the engine are shared.
 
-What is left goes to the engine. An answer is handed to everybody who waits for it; a sentence is withdrawn from the
-engine when the last of them has left.
+What is left goes to the engine. An outcome is handed to every request that waits for it; a sentence is withdrawn from
+the engine when the last of them has left.
 """
 
 from __future__ import annotations
@@ -12,55 +12,65 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from app.engine.engine import Engine
-from app.engine.scheduler import SourceSentence, WaitingSentence
+from app.engine.scheduler import ModelRequest, QueuedSentence
 from app.engine.translation_cache import SentenceKey, TranslationCache
 from app.telemetry.metrics import Metrics
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import Hypothesis, Outcome
 
 
 @dataclass(eq=False)
-class Waiting:
-    """A request's sentences and what became of them.
+class PendingRequest:
+    """What a caller asked for at once, and the outcomes so far.
 
     Args:
-        outcomes: For each its hypothesis or exception, once there is one.
-        asked_at: Clock time of the request.
-        num_left: Sentences without an outcome.
-        all_done: Told when every sentence has an outcome, on any thread.
+        num_sentences: Sentences it has.
+        asked_at: Clock time it came.
+        all_done: Called when every sentence has an outcome, on any thread.
+        settled: Outcomes by the sentence's index.
         sentences: Those the engine has for it, shared ones included.
     """
 
-    outcomes: list[Hypothesis | Exception | None]
+    num_sentences: int
     asked_at: float
-    num_left: int
     all_done: Callable[[], None]
-    sentences: list[WaitingSentence] = field(default_factory=list)
+    settled: dict[int, Outcome] = field(default_factory=dict)
+    sentences: list[QueuedSentence] = field(default_factory=list)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every sentence has an outcome."""
+        return len(self.settled) == self.num_sentences
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """The outcomes in order; only once :attr:`is_done`."""
+        return [self.settled[index] for index in range(self.num_sentences)]
 
     @property
     def waited_s(self) -> float:
-        """Seconds until the first of its sentences joined its model; 0 where none had to or one was there already."""
-        if len(self.sentences) < len(self.outcomes):
+        """Seconds until the first of its sentences joined its model; 0 if one was cached or had joined already."""
+        if len(self.sentences) < self.num_sentences:
             return 0.0
         return max(0.0, min(sentence.started_at for sentence in self.sentences) - self.asked_at)
 
 
 @dataclass(eq=False)
 class _Shared:
-    """A sentence in the engine, and everybody who waits for it: requests, each with the place of its answer."""
+    """A sentence in the engine, and the requests that wait for it, each with the index of its sentence."""
 
     key: SentenceKey | None
-    waiting: list[tuple[Waiting, int]]
-    sentence: WaitingSentence | None = None
+    waiting: list[tuple[PendingRequest, int]]
+    sentence: QueuedSentence | None = None
 
 
 class SharedDecoding:
-    """Hands sentences to the engine, each but once. Its methods may be called from any thread.
+    """Hands sentences to the engine, equal ones once. Its methods may be called from any thread.
 
     Args:
         engine: Decodes.
-        cache: Knows what was decoded before; guarded by this object's lock from here on.
+        cache: Holds what was decoded before; guarded by this object's lock from here on.
         coalesce: Whether equal sentences are shared.
-        metrics: Told what happens.
+        metrics: Counts what happens.
         clock: Seconds that only go forward.
     """
 
@@ -78,87 +88,80 @@ class SharedDecoding:
         self._metrics = metrics
         self._clock = clock
         self._lock = threading.Lock()  # the engine's is taken inside it, never the other way round
-        self._on_their_way: dict[Hashable, _Shared] = {}
-        self._of_request: dict[Waiting, list[Hashable]] = {}
+        self._in_engine: dict[Hashable, _Shared] = {}
+        self._of_request: dict[PendingRequest, list[Hashable]] = {}
 
-    def submit(
-        self, sources: Sequence[SourceSentence], options: DecodingOptions, all_done: Callable[[], None]
-    ) -> Waiting:
-        """Have a request's sentences decoded.
+    def submit(self, requests: Sequence[ModelRequest], all_done: Callable[[], None]) -> PendingRequest:
+        """Have sentences decoded for a caller.
 
         Args:
-            sources: The sentences.
-            options: How to decode them.
-            all_done: Told when every sentence has an outcome; on the engine's thread, or on this one.
+            requests: What to decode, with which model.
+            all_done: Called when every sentence has an outcome; on the engine's thread, or on this one.
 
         Returns:
             What takes the outcomes.
 
         Raises:
             Dropped: The engine has stopped.
-            QueueFull: Those that are new do not fit into the line.
+            QueueFull: Those that are new do not fit into the queue.
         """
-        waiting = Waiting([None] * len(sources), self._clock(), len(sources), all_done)
+        pending = PendingRequest(len(requests), self._clock(), all_done)
         with self._lock:
-            new: list[tuple[Hashable, _Shared, SourceSentence]] = []
+            new: list[tuple[Hashable, _Shared, ModelRequest]] = []
             mine: dict[Hashable, _Shared] = {}
             joined: list[tuple[_Shared, int]] = []
-            num_hits = 0
-            for place, source in enumerate(sources):
-                key = SentenceKey.of(source, options) if self._cache.is_on or self._coalesce else None
+            for index, (model, request) in enumerate(requests):
+                key = SentenceKey.of(model, request) if self._cache.is_on or self._coalesce else None
                 known = self._cache.get(key) if key is not None else None
                 if known is not None:
-                    waiting.outcomes[place] = known
-                    num_hits += 1
+                    pending.settled[index] = known
                     continue
                 name: Hashable = key if self._coalesce else object()
-                shared = mine.get(name) or self._on_their_way.get(name)
+                shared = mine.get(name) or self._in_engine.get(name)
                 if shared is None:
-                    shared = mine[name] = _Shared(key, [])
-                    new.append((name, shared, source))
-                else:
-                    mine[name] = shared
-                joined.append((shared, place))
-            on_their_way = [one.sentence for one in mine.values() if one.sentence is not None]
+                    shared = _Shared(key, [])
+                    new.append((name, shared, (model, request)))
+                mine[name] = shared
+                joined.append((shared, index))
+            in_engine = [one.sentence for one in mine.values() if one.sentence is not None]
             if new:
-                self._hand_in(new, options)
-            if on_their_way:
-                self._engine.hasten(on_their_way)  # the other request may be a document with a long way to go
-            for shared, place in joined:
-                shared.waiting.append((waiting, place))
-            waiting.num_left = len(joined)
-            waiting.sentences = [shared.sentence for shared, _ in joined if shared.sentence is not None]
+                self._hand_in(new)
+            if in_engine:
+                self._engine.hasten(in_engine)  # the other request may be a document with a long way to go
+            for shared, index in joined:
+                shared.waiting.append((pending, index))
+            pending.sentences = [shared.sentence for shared, _ in joined if shared.sentence is not None]
             if mine:
-                self._of_request[waiting] = list(mine)
+                self._of_request[pending] = list(mine)
             if self._cache.is_on:
-                self._metrics.cache_asked(num_hits, len(joined))
+                self._metrics.cache_asked(len(requests) - len(joined), len(joined))
             self._metrics.coalesced(len(joined) - len(new))
         if not joined:
             all_done()
-        return waiting
+        return pending
 
-    def leave(self, waiting: Waiting, expired: bool) -> None:
-        """Stop waiting; sentences that nobody else waits for are given up.
+    def leave(self, pending: PendingRequest, expired: bool) -> None:
+        """Stop waiting; sentences that no other request waits for are given up.
 
         Args:
-            waiting: What :meth:`submit` gave.
-            expired: Whether the request's time was up, rather than its caller gone.
+            pending: What :meth:`submit` gave.
+            expired: Whether the request's deadline passed, rather than its caller left.
         """
         with self._lock:
             alone: set[int] = set()
-            for name in self._of_request.pop(waiting, []):
-                shared = self._on_their_way.get(name)
+            for name in self._of_request.pop(pending, []):
+                shared = self._in_engine.get(name)
                 if shared is None:
                     continue  # it is done
-                shared.waiting = [one for one in shared.waiting if one[0] is not waiting]
+                shared.waiting = [one for one in shared.waiting if one[0] is not pending]
                 if not shared.waiting and shared.sentence is not None:
                     alone.add(shared.sentence.key)
-                    del self._on_their_way[name]
+                    del self._in_engine[name]
             if alone:
                 self._engine.withdraw(alone, expired)
 
     def forget(self, sha256: str) -> None:
-        """Drop what is known of one bundle.
+        """Drop what the cache holds of one bundle.
 
         Args:
             sha256: Its digest.
@@ -167,31 +170,30 @@ class SharedDecoding:
             self._cache.forget(sha256)
             self._metrics.cache_changed(len(self._cache), self._cache.num_bytes)
 
-    def _hand_in(self, new: Sequence[tuple[Hashable, _Shared, SourceSentence]], options: DecodingOptions) -> None:
-        """Give the engine sentences; it waits with its answers for the lock. All or none are on their way then."""
+    def _hand_in(self, new: Sequence[tuple[Hashable, _Shared, ModelRequest]]) -> None:
+        """Give the engine sentences, all or none; its outcomes wait for the lock."""
 
-        def deliver(place: int, outcome: object) -> None:  # on the engine's thread
-            name, shared, _ = new[place]
+        def deliver(index: int, outcome: Outcome) -> None:  # on the engine's thread
+            name, shared, _ = new[index]
             self._deliver(name, shared, outcome)
 
-        sentences = self._engine.submit([source for _, _, source in new], options, deliver)
+        sentences = self._engine.submit([request for _, _, request in new], deliver)
         for (name, shared, _), sentence in zip(new, sentences, strict=True):
             shared.sentence = sentence
-            self._on_their_way[name] = shared
+            self._in_engine[name] = shared
 
-    def _deliver(self, name: Hashable, shared: _Shared, outcome: object) -> None:
-        done: list[Waiting] = []
+    def _deliver(self, name: Hashable, shared: _Shared, outcome: Outcome) -> None:
+        done: list[PendingRequest] = []
         with self._lock:
-            if self._on_their_way.get(name) is shared:
-                del self._on_their_way[name]
+            if self._in_engine.get(name) is shared:
+                del self._in_engine[name]
             if isinstance(outcome, Hypothesis) and shared.key is not None and self._cache.is_on:
                 self._cache.put(shared.key, outcome)
                 self._metrics.cache_changed(len(self._cache), self._cache.num_bytes)
-            for waiting, place in shared.waiting:
-                waiting.outcomes[place] = outcome if isinstance(outcome, (Hypothesis, Exception)) else None
-                waiting.num_left -= 1
-                if waiting.num_left == 0:
-                    self._of_request.pop(waiting, None)
-                    done.append(waiting)
-        for waiting in done:
-            waiting.all_done()
+            for pending, index in shared.waiting:
+                pending.settled[index] = outcome
+                if pending.is_done:
+                    self._of_request.pop(pending, None)
+                    done.append(pending)
+        for pending in done:
+            pending.all_done()

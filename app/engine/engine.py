@@ -1,8 +1,8 @@
 """The one thread that runs all models, so that they share the processors: it drives their cohorts in turn.
 
-Everybody else hands in sentences, or calls to be made on this thread, and gets outcomes back through callbacks.
-Between two decoding steps the thread drops sentences nobody waits for any more and lets waiting ones join; it sleeps
-when there is nothing to do, and starts at once when there is. Exceptions of torch end here.
+Other threads hand in sentences, or calls to be made on this thread, and get outcomes back through callbacks. Between
+two decoding steps the thread drops cancelled sentences and lets waiting ones join; it sleeps when there is nothing to
+do, and starts at once when there is.
 """
 
 from __future__ import annotations
@@ -13,80 +13,49 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
-from app.engine.scheduler import BatchKey, Budget, Load, Scheduler, SourceSentence, WaitingSentence
+from app.engine.calls import MAX_CALLS, Call, CallQueue
+from app.engine.running import RunningCohort
+from app.engine.scheduler import BatchKey, Budget, Load, ModelRequest, QueuedSentence, Scheduler
 from app.errors import InferenceFailed, QueueFull
 from app.telemetry.metrics import Metrics
-from model.decoding.options import DecodingOptions
-from model.decoding.sentence import DecodingRequest, Finished
-from model.errors import ModelError
+from model.decoding.options import Outcome
 
 if TYPE_CHECKING:
-    from model.decoding.cohort import Cohort
-    from model.translator import Translator
+    from model.decoding.sentence import Finished
 
 logger = logging.getLogger("app.engine")
 
-MAX_CALLS = 256
-"""Calls, such as attention, that may wait for the thread."""
+_T = TypeVar("_T")
 
 
 class Dropped(Exception):
     """The sentence or call was given up: its caller left, or the engine stops."""
 
 
-@dataclass(eq=False)
-class _Call:
-    key: int
-    run: Callable[[], Any]
-    deliver: Callable[[object], None]
-
-
-@dataclass(eq=False)
-class _Running:
-    """A cohort of a model and the sentences in it."""
-
-    model: Translator
-    cohort: Cohort
-    sentences: dict[int, WaitingSentence] = field(default_factory=dict)
-    may_join: bool = True
-
-    @property
-    def batch(self) -> BatchKey:
-        return self.model, self.cohort.width
-
-    def load(self) -> Load:
-        return Load(
-            self.cohort.num_sentences,
-            self.cohort.num_rows,
-            self.cohort.longest_source,
-            max((sentence.longest_target for sentence in self.sentences.values()), default=0),
-        )
-
-
 class Engine:
     """Runs the models on a thread of its own.
 
     Args:
-        scheduler: The line; guarded by this engine's lock from here on.
-        metrics: Told what happens.
+        scheduler: The queue; guarded by this engine's lock from here on.
+        metrics: Counts what happens.
     """
 
     def __init__(self, scheduler: Scheduler, metrics: Metrics) -> None:
         self._scheduler = scheduler
         self._metrics = metrics
         self._wake = threading.Condition()
-        self._calls: deque[_Call] = deque()
-        # Guarded by the lock. Whoever takes a sentence out of _decoding settles it, so that it is settled once.
-        self._decoding: dict[int, WaitingSentence] = {}  # left the line, and somebody waits for them
-        self._calling: _Call | None = None  # is being run, and somebody waits for it
-        self._withdrawn: set[int] = set()  # nobody waits for them, but a cohort may still hold them
+        # Guarded by the lock. Whatever takes a sentence out of _decoding settles it, so that it is settled once.
+        self._calls = CallQueue()
+        self._decoding: dict[int, QueuedSentence] = {}  # left the queue, and a caller waits for them
+        self._withdrawn: set[int] = set()  # no caller waits for them, but a cohort may still hold them
         self._stopping = False
         self._keys = itertools.count()
-        self._running: list[_Running] = []
-        self._suspects: deque[WaitingSentence] = deque()  # of a cohort that failed; each starts again alone
+        self._running: list[RunningCohort] = []
+        self._suspects: deque[QueuedSentence] = deque()  # of a cohort that failed; each starts again alone
         # A daemon, so that a step that never ends does not hold the process.
         self._thread = threading.Thread(target=self._run, name="verso-engine", daemon=True)
 
@@ -95,7 +64,7 @@ class Engine:
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """End the thread; whoever still waits gets :class:`Dropped`."""
+        """End the thread; callers that still wait get :class:`Dropped`."""
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
@@ -119,46 +88,46 @@ class Engine:
 
     @property
     def num_waiting(self) -> int:
-        """Sentences in the line."""
+        """Sentences in the queue."""
         with self._wake:
             return self._scheduler.num_waiting
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it holds no sentence and no call, not even one that was withdrawn."""
+        with self._wake:
+            left = (self._running, self._suspects, self._decoding, self._withdrawn, self._scheduler.num_waiting)
+            return not any(left) and self._calls.is_idle
+
     def retry_after_s(self) -> float:
-        """When trying again may help."""
+        """Seconds after which trying again may help."""
         with self._wake:
             return self._scheduler.retry_after_s()
 
-    def submit(
-        self,
-        sources: Sequence[SourceSentence],
-        options: DecodingOptions,
-        deliver: Callable[[int, object], None],
-    ) -> list[WaitingSentence]:
-        """Hand in a request's sentences.
+    def submit(self, requests: Sequence[ModelRequest], deliver: Callable[[int, Outcome], None]) -> list[QueuedSentence]:
+        """Hand in a caller's sentences.
 
         Args:
-            sources: What they are.
-            options: How to decode them.
-            deliver: Takes a sentence's place and its Hypothesis or exception, on the engine's thread.
+            requests: What to decode, with which model.
+            deliver: Takes a sentence's index and its outcome, on the engine's thread.
 
         Returns:
             The sentences; their keys are for :meth:`withdraw`.
 
         Raises:
             Dropped: The engine has stopped.
-            QueueFull: They do not fit into the line.
+            QueueFull: They do not fit into the queue.
         """
-        request = object()
+        owner = object()
         sentences = [
-            WaitingSentence(
-                next(self._keys),
-                source,
-                options,
-                _deliver_at(place, deliver),
-                max_target_tokens=source.model.manifest.max_target_tokens,
-                request=request,
+            QueuedSentence(
+                replace(request, key=next(self._keys)),
+                model,
+                partial(deliver, index),
+                max_target_tokens=model.manifest.max_target_tokens,
+                owner=owner,
             )
-            for place, source in enumerate(sources)
+            for index, (model, request) in enumerate(requests)
         ]
         with self._wake:
             self._refuse_if_stopping()
@@ -166,16 +135,16 @@ class Engine:
             self._wake.notify_all()
         return sentences
 
-    def hasten(self, sentences: Sequence[WaitingSentence]) -> None:
-        """Let sentences stand in the line where they would if they came now, if that is further ahead.
+    def hasten(self, sentences: Sequence[QueuedSentence]) -> None:
+        """Move sentences in the queue to where they would be if they arrived now, if that is further ahead.
 
         Args:
-            sentences: What :meth:`submit` gave; those that wait no more are ignored.
+            sentences: What :meth:`submit` gave; those no longer in the queue are ignored.
         """
         with self._wake:
             self._scheduler.hasten(sentences)
 
-    def call(self, run: Callable[[], Any], deliver: Callable[[object], None]) -> int:
+    def call(self, run: Callable[[], _T], deliver: Callable[[_T | Exception], None]) -> int:
         """Have something done on the thread, between two steps.
 
         Args:
@@ -189,12 +158,12 @@ class Engine:
             Dropped: The engine has stopped.
             QueueFull: Too many calls wait.
         """
-        call = _Call(next(self._keys), run, deliver)
+        call = Call.of(next(self._keys), run, deliver)
         with self._wake:
             self._refuse_if_stopping()
-            if len(self._calls) >= MAX_CALLS:
+            if self._calls.is_full:
                 raise QueueFull(self._scheduler.retry_after_s(), 1, len(self._calls), MAX_CALLS)
-            self._calls.append(call)
+            self._calls.add(call)
             self._wake.notify_all()
         return call.key
 
@@ -203,13 +172,11 @@ class Engine:
 
         Args:
             keys: Their keys; those that are done already are ignored.
-            expired: Whether their time was up, rather than their caller gone.
+            expired: Whether their deadline passed, rather than their caller left.
         """
         with self._wake:
             waiting = self._scheduler.withdraw(keys)
-            self._calls = deque(call for call in self._calls if call.key not in keys)
-            if self._calling is not None and self._calling.key in keys:
-                self._calling = None
+            self._calls.withdraw(keys)
             decoding = [sentence for key in keys if (sentence := self._decoding.pop(key, None)) is not None]
             self._withdrawn.update(sentence.key for sentence in decoding)
             for sentence in (*waiting, *decoding):
@@ -248,7 +215,7 @@ class Engine:
         self._retry_alone()
         with self._wake:
             waiting = self._scheduler.num_waiting > 0
-            joining = self._scheduler.take(self._loads(), self._rows_of_requests()) if waiting else []
+            joining = self._scheduler.take(self._loads(), self._rows_of_owners()) if waiting else []
             self._decoding.update((sentence.key, sentence) for sentence in joining)
         if joining:
             self._join(joining)
@@ -262,49 +229,41 @@ class Engine:
         return True
 
     def _loads(self) -> dict[BatchKey, Load]:
-        """What decodes, by model and width; under those of nobody, the sentences that decode alone."""
+        """What decodes, by model and width; sentences that decode alone are counted under the key (None, 0)."""
         loads = {running.batch: running.load() for running in self._running if running.may_join}
         alone = [running.cohort.num_rows for running in self._running if not running.may_join]
         return {**loads, (None, 0): Load(len(alone), sum(alone))} if alone else loads
 
-    def _rows_of_requests(self) -> Counter[object]:
+    def _rows_of_owners(self) -> Counter[object]:
+        """Rows of the sentences that decode, by the request they are a part of."""
         rows: Counter[object] = Counter()
         for running in self._running:
             for sentence in running.sentences.values():
-                rows[sentence.request] += sentence.width
+                rows[sentence.owner] += sentence.width
         return rows
 
     def _make_call(self) -> None:
         with self._wake:
-            call = self._calling = self._calls.popleft() if self._calls else None
+            call = self._calls.begin()
         if call is None:
             return
-        outcome = self._guarded(call.run)
+        hand_over = call.perform()
         with self._wake:
-            wanted, self._calling = self._calling is call, None
+            wanted = self._calls.end(call)
         if wanted:
-            _deliver(call, outcome)
+            _safely(hand_over)
 
     def _leave(self, keys: set[int]) -> None:
         for running in list(self._running):
             leaving = keys & running.sentences.keys()
             if not leaving:
                 continue
-            intact = True
-            try:
-                running.cohort.leave(leaving)
-            except Exception:
-                logger.exception("leaving failed", extra={"fields": {"sentences": len(leaving)}})
-                intact = False
-            if not intact:
+            if not running.leave(leaving):
                 self._separate(running)
-                continue
-            for key in leaving:
-                del running.sentences[key]
-            if not running.sentences:
+            elif not running.sentences:
                 self._close(running)
 
-    def _join(self, joining: list[WaitingSentence]) -> None:
+    def _join(self, joining: list[QueuedSentence]) -> None:
         batch = joining[0].batch
         running = next((one for one in self._running if one.may_join and one.batch == batch), None)
         if running is None:
@@ -318,56 +277,35 @@ class Engine:
         )
         self._admit(running, joining)
 
-    def _admit(self, running: _Running, joining: list[WaitingSentence]) -> None:
+    def _admit(self, running: RunningCohort, joining: list[QueuedSentence]) -> None:
         joining = self._wanted(joining)
         if not joining:
             return
-        running.sentences.update((sentence.key, sentence) for sentence in joining)
-        requests = [
-            DecodingRequest(sentence.key, sentence.source.token_ids, sentence.options, sentence.source.forced_ids)
-            for sentence in joining
-        ]
-        finished: list[Finished] | None = None
-        try:
-            finished = running.cohort.join(requests)
-        except Exception:
-            logger.exception("joining failed", extra={"fields": {"sentences": len(joining)}})
-        # Out here, so that no exception holds on to tensors whose memory is needed.
+        finished = running.join(joining)
         if finished is None:
             self._separate(running)
         else:
             self._hand_out(running, finished)
 
-    def _step(self, running: _Running) -> None:
-        if not running.sentences:
-            self._close(running)
-            return
-        began = time.perf_counter()
-        num_rows = running.cohort.num_rows
-        finished: list[Finished] | None = None
-        try:
-            finished = running.cohort.step()
-        except Exception:
-            logger.exception("a step failed", extra={"fields": {"rows": num_rows}})
-        if finished is None:
-            self._separate(running)
-            return
-        self._metrics.stepped(num_rows, time.perf_counter() - began)
-        self._hand_out(running, finished)
+    def _step(self, running: RunningCohort) -> None:
+        if running.sentences:
+            began, num_rows = time.perf_counter(), running.cohort.num_rows
+            finished = running.step()
+            if finished is None:
+                self._separate(running)
+                return
+            self._metrics.stepped(num_rows, time.perf_counter() - began)
+            self._hand_out(running, finished)
         if not running.sentences:
             self._close(running)
 
-    def _separate(self, running: _Running) -> None:
-        """After a failure: give each sentence a cohort of its own, so that the one at fault fails alone.
-
-        The failed cohort's tensors cannot be trusted any more: its sentences start again.
-        """
+    def _separate(self, running: RunningCohort) -> None:
+        """After a failure: start each sentence again in a cohort of its own, so that the one at fault fails alone."""
         sentences = self._wanted(running.sentences.values())
         alone = not running.may_join
         num_held = len(running.sentences)
         self._close(running)
-        running.sentences = {}
-        del running.cohort  # frames below still hold `running`; its tensors' memory is needed now
+        running.release()
         if alone or num_held == 1:
             self._fail(sentences)
         else:
@@ -387,89 +325,73 @@ class Engine:
                 if not own.sentences and own in self._running:
                     self._close(own)
 
-    def _wanted(self, sentences: Iterable[WaitingSentence]) -> list[WaitingSentence]:
-        """Those somebody still waits for."""
+    def _wanted(self, sentences: Iterable[QueuedSentence]) -> list[QueuedSentence]:
+        """Those whose caller still waits."""
         with self._wake:
             return [sentence for sentence in sentences if sentence.key in self._decoding]
 
-    def _fail(self, sentences: Sequence[WaitingSentence]) -> None:
+    def _fail(self, sentences: Sequence[QueuedSentence]) -> None:
         with self._wake:
             failed = [sentence for sentence in sentences if self._decoding.pop(sentence.key, None) is not None]
         for sentence in failed:
             self._metrics.sentence_left(sentence.model_name, "failed")
             _deliver(sentence, InferenceFailed())
 
-    def _hand_out(self, running: _Running, finished: Sequence[Finished]) -> None:
+    def _hand_out(self, running: RunningCohort, finished: Sequence[Finished]) -> None:
         if not finished:
             return
-        done: list[tuple[WaitingSentence, Finished]] = []
+        done: list[tuple[QueuedSentence, Finished]] = []
         with self._wake:
-            for outcome in finished:
-                running.sentences.pop(outcome.key, None)
-                self._withdrawn.discard(outcome.key)
-                sentence = self._decoding.pop(outcome.key, None)
+            for one in finished:
+                running.sentences.pop(one.key, None)
+                self._withdrawn.discard(one.key)
+                sentence = self._decoding.pop(one.key, None)
                 if sentence is not None:
-                    done.append((sentence, outcome))
+                    done.append((sentence, one))
             self._scheduler.finished(len(finished))
-        for sentence, outcome in done:
+        for sentence, one in done:
             name = sentence.model_name
-            if outcome.hypothesis is not None:
-                self._metrics.sentence_left(name, "finished", len(outcome.hypothesis.token_ids))
-                _deliver(sentence, outcome.hypothesis)
+            if one.hypothesis is not None:
+                self._metrics.sentence_left(name, "finished", len(one.hypothesis.token_ids))
+                _deliver(sentence, one.hypothesis)
             else:
-                logger.error("a sentence failed", extra={"fields": {"error": str(outcome.error)}})
+                logger.error("a sentence failed", extra={"fields": {"error": str(one.error)}})
                 self._metrics.sentence_left(name, "failed")
-                _deliver(sentence, outcome.error or InferenceFailed())
+                _deliver(sentence, one.error or InferenceFailed())
 
-    def _open(self, first: WaitingSentence, *, may_join: bool) -> _Running | None:
-        """A cohort for a sentence to join, or None where its model cannot make one, for want of memory perhaps."""
-        model = first.source.model
-        try:
-            running = _Running(model, model.cohort(first.width), may_join=may_join)
-        except Exception:
-            logger.exception("a cohort could not be made", extra={"fields": {"width": first.width}})
-            return None
-        with self._wake:
-            self._running.append(running)
+    def _open(self, first: QueuedSentence, *, may_join: bool) -> RunningCohort | None:
+        running = RunningCohort.open(first, may_join=may_join)
+        if running is not None:
+            with self._wake:
+                self._running.append(running)
         return running
 
-    def _close(self, running: _Running) -> None:
+    def _close(self, running: RunningCohort) -> None:
         with self._wake:
             self._running.remove(running)
-
-    def _guarded(self, run: Callable[[], Any]) -> object:
-        """The result, or the exception as clients may see it."""
-        try:
-            return run()
-        except ModelError as error:
-            return error
-        except Exception:
-            logger.exception("a call failed")
-            return InferenceFailed()
 
     def _abandon(self) -> None:
         with self._wake:
             self._stopping = True
             sentences = [*self._scheduler.clear(), *self._decoding.values()]
-            calls = [*self._calls] if self._calling is None else [self._calling, *self._calls]
-            self._decoding, self._calls, self._calling = {}, deque(), None
-            self._withdrawn = set()
+            calls = self._calls.clear()
+            self._decoding, self._withdrawn = {}, set()
             self._running = []
             self._metrics.load_changed(0, 0)
         for sentence in sentences:
             self._metrics.sentence_left(sentence.model_name, "cancelled")
             _deliver(sentence, Dropped())
         for call in calls:
-            _deliver(call, Dropped())
+            _safely(partial(call.fail, Dropped()))
 
 
-def _deliver(to: WaitingSentence | _Call, outcome: object) -> None:
-    """Hand over an outcome; a callback that raises harms nobody else."""
+def _deliver(sentence: QueuedSentence, outcome: Outcome) -> None:
+    _safely(partial(sentence.deliver, outcome))
+
+
+def _safely(hand_over: Callable[[], None]) -> None:
+    """Hand over an outcome; a callback that raises harms no other caller."""
     try:
-        to.deliver(outcome)
+        hand_over()
     except Exception:
         logger.exception("an outcome could not be delivered")
-
-
-def _deliver_at(place: int, deliver: Callable[[int, object], None]) -> Callable[[object], None]:
-    return lambda outcome: deliver(place, outcome)

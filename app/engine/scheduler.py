@@ -1,11 +1,12 @@
-"""Who waits, who is let in, and who joins a model next. No asyncio, no torch, and the clock is passed in.
+"""The queue: which sentences wait, which are admitted, and which join a model next.
 
-Sentences are ordered by when they came. What takes the model long counts as having come later, by a multiple of the
-seconds it takes, so that short sentences go first; but never by more than ``MAX_HANDICAP_S``: waiting outweighs size,
-and nobody starves. Each further sentence of one request counts as having come later by a multiple of what those before
-it take, and one request never has all rows, so that a long document does not keep everybody else waiting. The first of
-the line always goes next; when it does not fit beside those that decode, smaller ones may overtake it until it has
-waited ``OVERTAKE_S``, and after that nobody does.
+No asyncio, no torch, and the clock is passed in.
+
+A sentence's position in the queue is its arrival time plus a penalty: a multiple of the seconds it takes, so that short
+sentences go first, but at most ``MAX_HANDICAP_S``, so that none starves. Each further sentence of one request has the
+penalties of those before it added, and one request never has all rows, so that a long document does not keep others
+waiting. The first of the queue always goes next; if it does not fit beside the sentences that decode, smaller ones may
+overtake it until it has waited ``OVERTAKE_S``, and then none does.
 """
 
 from __future__ import annotations
@@ -15,96 +16,88 @@ import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from app.errors import QueueFull
-from model.decoding.options import DecodingOptions
+from model.decoding.options import Outcome
 
 if TYPE_CHECKING:
+    from model.decoding.sentence import DecodingRequest
     from model.translator import Translator
+
+ModelRequest: TypeAlias = "tuple[Translator, DecodingRequest]"
+"""A sentence to decode and the model it is for; the request's key means something to the caller alone."""
 
 BatchKey = tuple[object, int]
 """What can decode together: sentences of one model and one beam width."""
 
 TURN_S = 0.01
-"""How much later each further sentence of one request counts as having come, at least."""
+"""Least penalty of each further sentence of one request, in seconds."""
 
 REQUEST_SHARE = 0.75
-"""Share of the rows that one request may have: whoever comes finds some free, and the rest are enough to be fast."""
+"""Share of the rows that one request may have: the others stay free for other requests."""
 
 OVERTAKE_S = 0.5
-"""How long smaller sentences may overtake the first of the line."""
+"""How long smaller sentences may overtake the first of the queue."""
 
 HANDICAP = 4.0
-"""How much later a sentence, and the next of its request, count as having come, in multiples of the time it takes."""
+"""Penalty of a sentence, and of the next of its request, in multiples of the time it takes."""
 
 MAX_HANDICAP_S = 0.5
-"""How much later it counts as having come at most: whoever comes that long after another stands behind it."""
-
-
-@dataclass(frozen=True)
-class SourceSentence:
-    """A sentence somebody wants to have translated.
-
-    Args:
-        model: The model it is for.
-        token_ids: Its tokens.
-        forced_ids: Tokens its answer is made to begin with.
-    """
-
-    model: Translator
-    token_ids: list[int]
-    forced_ids: tuple[int, ...] = ()
+"""Largest penalty: a sentence that arrives this long after another is always behind it."""
 
 
 @dataclass(eq=False)
-class WaitingSentence:
-    """A sentence on its way to the model.
+class QueuedSentence:
+    """A sentence in the engine: in the queue, then in a cohort of its model.
 
     Args:
-        key: Unique number.
-        source: What it is.
-        options: How to decode it.
+        request: What to decode; its key is unique in the engine.
+        model: The model it is for.
         deliver: Takes the outcome, on the engine's thread.
         arrived_at: Clock time it was admitted.
         started_at: Clock time it joined the model; NaN while it waits.
         max_target_tokens: Tokens the model can produce at all, whatever the options allow.
-        request: What it is a part of; equal to no other request.
+        owner: The caller's request it is a part of; equal to no other.
     """
 
-    key: int
-    source: SourceSentence
-    options: DecodingOptions
-    deliver: Callable[[object], None]
+    request: DecodingRequest
+    model: Translator
+    deliver: Callable[[Outcome], None]
     arrived_at: float = 0.0
     started_at: float = math.nan
     max_target_tokens: int = sys.maxsize
-    request: object = field(default_factory=object)
+    owner: object = field(default_factory=object)
+
+    @property
+    def key(self) -> int:
+        """Its number."""
+        return self.request.key
 
     @property
     def width(self) -> int:
         """Rows it takes."""
-        return self.options.width
+        return self.request.options.width
 
     @property
     def batch(self) -> BatchKey:
         """What it can decode together with."""
-        return self.source.model, self.width
+        return self.model, self.width
 
     @property
     def model_name(self) -> str:
         """Name of the model it is for."""
-        return self.source.model.manifest.name
+        return self.model.manifest.name
 
     @property
     def num_source_tokens(self) -> int:
         """Tokens the model reads."""
-        return len(self.source.token_ids)
+        return len(self.request.source_ids)
 
     @property
     def longest_target(self) -> int:
         """Tokens its answer may have."""
-        return self.options.longest_answer(self.num_source_tokens, self.max_target_tokens)
+        return self.request.options.longest_answer(self.num_source_tokens, self.max_target_tokens)
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,7 @@ class Budget:
         max_rows: Bound of rows.
         max_join_tokens: Bound of the source tokens encoded in one turn, with their padding; decoding stands still
             meanwhile. One sentence may exceed it alone.
-        token_s: Seconds the model needs for one token of one row when it is busy; 0 where nobody knows.
+        token_s: Seconds the model needs for one token of one row when it is busy; 0 if unknown.
     """
 
     max_tokens: int
@@ -151,7 +144,7 @@ class Load:
         """Rows times longest target."""
         return self.num_rows * self.longest_target
 
-    def with_one_more(self, sentence: WaitingSentence) -> Load:
+    def with_one_more(self, sentence: QueuedSentence) -> Load:
         """The load if this sentence joined."""
         return Load(
             self.num_sentences + 1,
@@ -178,7 +171,7 @@ def fits(loads: Iterable[Load], budget: Budget) -> bool:
 
 @dataclass
 class Scheduler:
-    """The line before the model. Not thread-safe: whoever shares it holds a lock.
+    """The queue before the models. Not thread-safe: callers that share it hold a lock.
 
     Args:
         budget: Of all that decodes; may be replaced.
@@ -189,70 +182,72 @@ class Scheduler:
     budget: Budget
     max_waiting: int
     clock: Callable[[], float]
-    _line: list[tuple[float, int, WaitingSentence]] = field(default_factory=list)
+    _queue: list[tuple[float, int, QueuedSentence]] = field(default_factory=list)
     _rate: float = 20.0  # sentences finished a second, lately
     _last_finish: float | None = None
 
     @property
     def num_waiting(self) -> int:
-        """Sentences in the line."""
-        return len(self._line)
+        """Sentences in the queue."""
+        return len(self._queue)
 
-    def admit(self, sentences: Sequence[WaitingSentence]) -> None:
-        """Let a request's sentences into the line, all or none.
+    def admit(self, sentences: Sequence[QueuedSentence]) -> None:
+        """Admit a request's sentences to the queue, all or none.
 
         Raises:
             QueueFull: They do not fit beside those that wait.
         """
-        if len(self._line) + len(sentences) > self.max_waiting:
-            raise QueueFull(self.retry_after_s(), len(sentences), len(self._line), self.max_waiting)
+        if len(self._queue) + len(sentences) > self.max_waiting:
+            raise QueueFull(self.retry_after_s(), len(sentences), len(self._queue), self.max_waiting)
         now = self.clock()
-        for place, sentence in zip(self._places(sentences), sentences, strict=True):
+        for position, sentence in zip(self._positions(sentences), sentences, strict=True):
             sentence.arrived_at = now
-            bisect.insort(self._line, (place, sentence.key, sentence))
+            bisect.insort(self._queue, (position, sentence.key, sentence))
 
-    def hasten(self, sentences: Sequence[WaitingSentence]) -> None:
-        """Let sentences stand where they would if they came now, if that is further ahead; others are left alone."""
-        places = dict(zip((sentence.key for sentence in sentences), self._places(sentences), strict=True))
-        if any(places.get(key, place) < place for place, key, _ in self._line):
-            self._line = sorted((min(place, places.get(key, place)), key, one) for place, key, one in self._line)
+    def hasten(self, sentences: Sequence[QueuedSentence]) -> None:
+        """Move sentences to where they would be if they arrived now, if that is further ahead."""
+        positions = dict(zip((sentence.key for sentence in sentences), self._positions(sentences), strict=True))
+        if any(positions.get(key, position) < position for position, key, _ in self._queue):
+            self._queue = sorted(
+                (min(position, positions.get(key, position)), key, one) for position, key, one in self._queue
+            )
 
-    def withdraw(self, keys: Collection[int]) -> list[WaitingSentence]:
-        """Take sentences out of the line because nobody waits for them any more.
+    def withdraw(self, keys: Collection[int]) -> list[QueuedSentence]:
+        """Take cancelled sentences out of the queue.
 
         Returns:
             Those that were still in it.
         """
-        withdrawn = [sentence for _, key, sentence in self._line if key in keys]
+        withdrawn = [sentence for _, key, sentence in self._queue if key in keys]
         if withdrawn:
-            self._line = [entry for entry in self._line if entry[1] not in keys]
+            self._queue = [entry for entry in self._queue if entry[1] not in keys]
         return withdrawn
 
     def take(
-        self, loads: Mapping[BatchKey, Load], rows_of_requests: Mapping[object, int] | None = None
-    ) -> list[WaitingSentence]:
-        """The sentences that join now, all of one model and width; they leave the line.
+        self, loads: Mapping[BatchKey, Load], rows_of_owners: Mapping[object, int] | None = None
+    ) -> list[QueuedSentence]:
+        """The sentences that join now, all of one model and width; they leave the queue.
 
         Args:
             loads: What decodes at present, by model and beam width.
-            rows_of_requests: The rows each request has of that.
+            rows_of_owners: The rows each caller's request has of that.
         """
-        chosen: list[WaitingSentence] = []
+        chosen: list[QueuedSentence] = []
         share = math.ceil(REQUEST_SHARE * self.budget.max_rows)
-        rows_of = dict(rows_of_requests or {})
+        rows_of = dict(rows_of_owners or {})
         now = self.clock()
         after = dict(loads)  # the loads once those chosen are in them
         num_rows = sum(load.num_rows for load in loads.values())
         longest_joining = 0
         passed_over = False
-        for _, _, sentence in self._line:
+        for _, _, sentence in self._queue:
             if num_rows >= self.budget.max_rows:
-                break  # nobody fits any more; a long line is not searched in vain
+                break  # nothing fits any more; the rest of a long queue is not searched
             if chosen and (len(chosen) + 1) * longest_joining > self.budget.max_join_tokens:
                 break
             if chosen and sentence.batch != chosen[0].batch:
                 continue
-            own_rows = rows_of.get(sentence.request, 0) + sentence.width
+            own_rows = rows_of.get(sentence.owner, 0) + sentence.width
             if own_rows > max(share, sentence.width):
                 continue  # when others of its request are done
             longest = max(longest_joining, sentence.num_source_tokens)
@@ -263,7 +258,7 @@ class Scheduler:
                 chosen.append(sentence)
                 after, longest_joining = grown, longest
                 num_rows += sentence.width
-                rows_of[sentence.request] = own_rows
+                rows_of[sentence.owner] = own_rows
             elif not passed_over and now - sentence.arrived_at > OVERTAKE_S:
                 break
             else:
@@ -272,13 +267,13 @@ class Scheduler:
             if not any(load.num_rows for load in loads.values()):
                 self._last_finish = now  # the model was idle, which does not make it slow
             taken = {sentence.key for sentence in chosen}
-            self._line = [entry for entry in self._line if entry[1] not in taken]
+            self._queue = [entry for entry in self._queue if entry[1] not in taken]
             for sentence in chosen:
                 sentence.started_at = now
         return chosen
 
     def finished(self, num_sentences: int) -> None:
-        """Sentences were finished: what the advice of :meth:`retry_after_s` rests on."""
+        """Count finished sentences, which :meth:`retry_after_s` is computed from."""
         now = self.clock()
         if self._last_finish is not None and now > self._last_finish:
             seconds = now - self._last_finish
@@ -287,11 +282,11 @@ class Scheduler:
         self._last_finish = now
 
     def retry_after_s(self) -> float:
-        """Seconds in which half of the line is likely done, 1 to 60."""
-        return min(60.0, max(1.0, math.ceil(len(self._line) / 2 / max(self._rate, 1e-3))))
+        """Seconds in which half of the queue is probably done, 1 to 60."""
+        return min(60.0, max(1.0, math.ceil(len(self._queue) / 2 / max(self._rate, 1e-3))))
 
-    def _places(self, sentences: Sequence[WaitingSentence]) -> Iterator[float]:
-        """Where a request's sentences stand if they come now; answers are taken to be as long as their source."""
+    def _positions(self, sentences: Sequence[QueuedSentence]) -> Iterator[float]:
+        """Positions of a request's sentences that arrive now; answers are assumed to be as long as their source."""
         turn = self.clock()
         for sentence in sentences:
             num_target_tokens = min(sentence.num_source_tokens, sentence.longest_target)
@@ -299,8 +294,8 @@ class Scheduler:
             yield turn + min(MAX_HANDICAP_S, HANDICAP * busy_s)
             turn += max(TURN_S, HANDICAP * busy_s)
 
-    def clear(self) -> list[WaitingSentence]:
-        """Empty the line; returns who stood in it."""
-        left = [sentence for _, _, sentence in self._line]
-        self._line = []
+    def clear(self) -> list[QueuedSentence]:
+        """Empty the queue; returns what was in it."""
+        left = [sentence for _, _, sentence in self._queue]
+        self._queue = []
         return left

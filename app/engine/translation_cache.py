@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
 
 if TYPE_CHECKING:
-    from app.engine.scheduler import SourceSentence
+    from model.decoding.sentence import DecodingRequest
+    from model.translator import Translator
 
 _ENTRY_BYTES = 448
 """What an entry takes besides its tokens: the objects it is made of and its place in the table, measured."""
@@ -40,9 +41,9 @@ class SentenceKey(NamedTuple):
     source: bytes
 
     @classmethod
-    def of(cls, sentence: SourceSentence, options: DecodingOptions) -> SentenceKey:
-        """The key of a sentence."""
-        return cls(sentence.model.sha256, options, sentence.forced_ids, _packed(sentence.token_ids))
+    def of(cls, model: Translator, request: DecodingRequest) -> SentenceKey:
+        """The key of a sentence for a model."""
+        return cls(model.sha256, request.options, request.forced_ids, _packed(request.source_ids))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Where bundles come from: the files the settings name, and those an operator may have loaded while it runs."""
+"""Where bundles come from: the files the settings name, and those an operator may load while the service runs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SUFFIX = ".pt"
 
 
 class BundleSource(Protocol):
-    """Gives translators. Its methods take seconds and are called on a thread of their own, one at a time."""
+    """Loads translators. Its methods take seconds and are called on a thread of their own, one at a time."""
 
     def load_configured(self) -> Sequence[Translator]:
-        """Those to start with, in the order they serve."""
+        """The translators to start with, in the order they serve."""
         ...
 
     def name_of(self, file: str) -> str:
@@ -32,7 +32,7 @@ class BundleSource(Protocol):
         ...
 
     def load(self, file: str, sha256: str | None) -> Translator:
-        """One bundle more, on one processor thread, so that the models that run keep theirs."""
+        """One more bundle, on one processor thread, so that the running models keep theirs."""
         ...
 
 
@@ -40,7 +40,7 @@ class BundleFiles:
     """Bundles as files, named by the settings.
 
     Args:
-        settings: Names bundles or their folder, device, threads and, where wanted, a checksum.
+        settings: Names bundles or their folder, device, threads and, optionally, a checksum.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -50,7 +50,7 @@ class BundleFiles:
         """Load every bundle the settings name, on all processor threads of the service.
 
         Raises:
-            SettingsError: A folder is empty, two bundles have one name, or shortlists are wanted and none has one.
+            SettingsError: A folder is empty, two bundles have one name, or shortlists are on and no bundle has one.
             ArtifactError: A bundle is missing, damaged, foreign, or has another checksum.
             DeviceError: The device is not there or cannot run a bundle's precision.
         """
@@ -59,7 +59,7 @@ class BundleFiles:
         return [self._load(path, usable_threads(self._settings.threads), self._settings.model_sha256) for path in paths]
 
     def configured(self) -> list[str]:
-        """What the settings name: paths, and ``auto`` for the translator that ships.
+        """What the settings name: paths, and ``auto`` for the shipped translator.
 
         Raises:
             SettingsError: The folder is empty, or the list names no bundle.
@@ -84,7 +84,7 @@ class BundleFiles:
             paths: Every bundle to be served.
 
         Raises:
-            SettingsError: Two bundles have one name, or shortlists are wanted and none has one.
+            SettingsError: Two bundles have one name, or shortlists are on and no bundle has one.
             ArtifactError: A bundle is missing, damaged or foreign.
         """
         from model.artifacts.bundle import read_manifest
@@ -109,7 +109,7 @@ class BundleFiles:
 
         Raises:
             BundleNotFound: It is not there.
-            BundleOutside: It lies elsewhere.
+            BundleOutside: It is in another folder.
             ArtifactError: It is damaged or foreign.
         """
         from model.artifacts.bundle import read_manifest
@@ -125,14 +125,14 @@ class BundleFiles:
 
         Raises:
             BundleNotFound: It is not there.
-            BundleOutside: It lies elsewhere.
+            BundleOutside: It is in another folder.
             ArtifactError: It is damaged, foreign, or has another checksum.
             DeviceError: The device cannot run its precision.
         """
         return self._load(self._allowed(file), 1, sha256)
 
     def _path(self, name: str) -> Path:
-        """The file of a bundle named by the settings; that of the translator that ships may be built here."""
+        """The file of a bundle named by the settings; that of the shipped translator may be built here."""
         if name != AUTO:
             return Path(name)
         if self._settings.auto_bundle is not None:
@@ -143,10 +143,10 @@ class BundleFiles:
         return build_pretrained(resolve_device(self._settings.device), self._settings.cache_dir, report=logger.info)
 
     def _expect_shortlists(self, paths: Sequence[Path]) -> None:
-        """Refuse to start where shortlists are wanted and no bundle has one.
+        """Refuse to start if shortlists are on and no bundle has one.
 
         Raises:
-            SettingsError: That is so.
+            SettingsError: No bundle has one.
             ArtifactError: A bundle is missing, damaged or foreign.
         """
         from model.artifacts.bundle import read_manifest
@@ -166,7 +166,7 @@ class BundleFiles:
         return list(dict.fromkeys(parents))
 
     def _allowed(self, file: str) -> Path:
-        """The file an operator names, if it lies where bundles may lie; links are followed before that is judged."""
+        """The file an operator names, if it is in an allowed folder once links are followed."""
         if file == AUTO:
             return self._path(AUTO)
         folders = self._folders()

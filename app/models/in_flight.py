@@ -1,20 +1,19 @@
-"""Requests that are being answered: waited for before something ends, and given up when that takes too long."""
+"""Requests that are being answered: waited for before something ends, and cancelled when that takes too long."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 
 class RunningRequests:
     """Tasks that use something which may end: the service, or one of its models. Belongs to the event loop."""
 
     def __init__(self) -> None:
-        """Nobody yet."""
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._given_up: dict[asyncio.Task[Any], Exception] = {}
+        """No tasks yet."""
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._given_up: dict[asyncio.Task[object], Exception] = {}
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -27,7 +26,7 @@ class RunningRequests:
         """Count the current task in, until the block ends.
 
         Raises:
-            Exception: The reason it was given up for.
+            Exception: The reason it was cancelled for.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -39,7 +38,7 @@ class RunningRequests:
             reason = self._given_up.pop(task, None)
             if reason is None:
                 raise
-            # Not the client's doing: it is owed an answer.
+            # The client did not cancel: it gets an answer.
             task.uncancel()
             raise reason from None
         finally:
@@ -56,7 +55,7 @@ class RunningRequests:
         """Wait until all are done.
 
         Args:
-            timeout_s: How long they may take; those left are given up.
+            timeout_s: How long they may take; those left are cancelled.
             reason: What they fail with then.
 
         Returns:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]
 
-_ROUTES_REMEMBERED = 1000
-"""Spellings of pairs whose model is remembered."""
+_PAIRS_CACHED = 1000
+"""Spellings of pairs whose model is cached."""
 
 
 @dataclass(eq=False)
@@ -35,7 +35,7 @@ class LoadedModel:
 
     @property
     def manifest(self) -> Manifest:
-        """What its bundle says about itself."""
+        """The metadata of its bundle."""
         return self.translator.manifest
 
     @property
@@ -45,7 +45,7 @@ class LoadedModel:
 
     @property
     def device(self) -> str:
-        """Where it lives."""
+        """The device it is on."""
         return self.translator.device
 
 
@@ -56,8 +56,8 @@ class Registry:
         """Empty."""
         self._models: list[LoadedModel] = []
         self._pairs = LanguagePairs()
-        # Telling what codes mean takes a tenth of a short request's time, and callers ask for the same few.
-        self._routes = functools.lru_cache(_ROUTES_REMEMBERED)(self._find_route)
+        # Resolving codes takes a tenth of a short request's time, and callers ask for the same few.
+        self._find_cached = functools.lru_cache(_PAIRS_CACHED)(self._find)
 
     def __iter__(self) -> Iterator[LoadedModel]:
         """The models in order."""
@@ -81,7 +81,7 @@ class Registry:
         """Serve requests with a model from now on.
 
         Returns:
-            Pairs of it that requests never see, because a model loaded before has them.
+            Pairs of it that are never used, because a model loaded before has them.
         """
         shadowed = merge(_in_common(model.manifest.directions, one.manifest.directions) for one in self._models)
         self._models.append(model)
@@ -92,7 +92,7 @@ class Registry:
         """Serve no new requests with a model.
 
         Returns:
-            The model, or None where there is none of this name.
+            The model, or None if there is none of this name.
         """
         model = next((one for one in self._models if one.name == name), None)
         if model is not None:
@@ -100,7 +100,7 @@ class Registry:
             self._changed()
         return model
 
-    def route(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
+    def find(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
         """The model that serves a request, and the pair meant, in that model's spelling.
 
         Args:
@@ -110,17 +110,17 @@ class Registry:
         Raises:
             UnsupportedPair: No pair fits, or several do.
         """
-        return self._routes(source, target)
+        return self._find_cached(source, target)
 
     def _changed(self) -> None:
         self._pairs = merge(one.manifest.directions for one in self._models)
-        self._routes.cache_clear()
+        self._find_cached.cache_clear()
 
-    def _find_route(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
+    def _find(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
         if source is None and target is None and len(self._pairs.any_to_any) > 2:
-            raise UnsupportedPair(source, target, self._pairs)  # not worth listing some ten thousand pairs for
+            raise UnsupportedPair(source, target, self._pairs)  # without listing some ten thousand pairs
         found = [(model, pair) for model in self._models for pair in model.manifest.directions.find(source, target)]
-        # Where codes of two models mean what was asked, such as pt and pt-BR, the nearer one is meant.
+        # If codes of two models match what was asked, such as pt and pt-BR, the closer one is meant.
         for side, asked in enumerate((source, target)):
             if asked is not None and len(_distinct(found)) > 1:
                 nearest = closest(asked, tuple(pair[side] for _, pair in found))

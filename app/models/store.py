@@ -29,12 +29,12 @@ class ModelStore:
     """Brings models into the registry and out of it. Belongs to the event loop; the work is done on other threads.
 
     Args:
-        bundles: Gives translators.
+        bundles: Loads translators.
         registry: Of the loaded models.
         bridge: To the engine that runs them.
         budgets: Finds how much may decode at once.
         warm_up_widths: Beam widths to prepare a model for, before it serves.
-        changed: Told when a model has come or begins to go.
+        changed: Called when a model has been loaded or begins to be unloaded.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ModelStore:
                 self._add(LoadedModel(translator))
 
     async def load(self, file: str, sha256: str | None) -> LoadedModel:
-        """Load one bundle more, and serve it once it is warm. Two at a time are loaded one after the other.
+        """Load one more bundle, and serve it once it is warm. Concurrent loads run one after the other.
 
         Args:
             file: As for :meth:`app.models.bundles.BundleSource.load`.
@@ -89,7 +89,7 @@ class ModelStore:
 
         Raises:
             BundleNotFound: It is not there.
-            BundleOutside: It lies where no bundle may be loaded from.
+            BundleOutside: It is where no bundle may be loaded from.
             BundleRefused: It cannot be served.
             ModelAlreadyLoaded: A model of its name is.
         """
@@ -119,7 +119,7 @@ class ModelStore:
         return model
 
     async def unload(self, name: str, timeout_s: float) -> float:
-        """Let a model go: requests no longer find it, those that use it finish first.
+        """Unload a model: new requests no longer find it, those that use it finish first.
 
         Args:
             name: Its name.
@@ -141,7 +141,7 @@ class ModelStore:
         await model.requests.ended()
         self._bridge.forget(model.translator.sha256)
         device = model.device
-        del model  # nobody holds it any more, once the engine has taken its next turn
+        del model  # nothing refers to it any more once the engine has taken its next turn
         await self._bridge.call(lambda: None)
         await on_own_thread(lambda: give_back_freed_memory(device), _THREAD)
         duration_s = time.perf_counter() - began
@@ -162,7 +162,7 @@ class ModelStore:
 
 
 def _use_threads(num_threads: int) -> None:
-    """Fix the engine thread's share of the processors, which loading a bundle on another thread leaves as it is."""
+    """Set the engine thread's number of threads, which loading a bundle on another thread does not change."""
     import torch
 
     torch.set_num_threads(num_threads)

@@ -1,6 +1,7 @@
 """Which language a text is in, among those that are loaded; by lingua, offline.
 
-Short texts are told wrongly now and then: a word such as *Hallo* says little. Who knows the language should name it.
+Short texts are sometimes detected wrongly: a single word such as *Hallo* is little evidence. Callers that know the
+language should name it.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("app.detection")
 
 MAX_CHARACTERS = 3_000
-"""Of a text that are looked at, from its first letter on: more changes nothing and takes milliseconds."""
+"""Characters of a text that are used, from its first letter on: more changes nothing and takes milliseconds."""
 
 HIGH_ACCURACY_LANGUAGES = 8
-"""Most languages told apart with lingua's high accuracy.
+"""Most languages detected with lingua's high accuracy.
 
-Two languages take 60 MB and 0.4 s to load, eight 240 MB and 1 s, all 75 that lingua knows 1.2 GB. In low accuracy,
-which errs more on texts of a few words, all 75 take 80 MB and 0.5 s.
+Two languages take 60 MB and 0.4 s to load, eight 240 MB and 1 s, all 75 of lingua 1.2 GB. In low accuracy,
+which has more errors on texts of a few words, all 75 take 80 MB and 0.5 s.
 """
 
 
@@ -36,8 +37,8 @@ class Detection:
 
     Args:
         language: Its code, spelled as a loaded model does.
-        confidence: How sure that is among the languages loaded, 0 to 1.
-        alike: All loaded codes the detector cannot tell from it (``zh-Hans`` and ``zh-Hant``), itself the first.
+        confidence: Its probability among the languages loaded, 0 to 1.
+        alike: All loaded codes the detector cannot distinguish from it (``zh-Hans`` and ``zh-Hant``), itself first.
     """
 
     language: str
@@ -46,18 +47,18 @@ class Detection:
 
 
 def has_letters(text: str) -> bool:
-    """Whether there is anything to tell a language by: numbers, rules and emoji say the same in every one."""
+    """Whether there is anything to detect: numbers, rules and emoji are the same in every language."""
     return any(character.isalpha() for character in text)
 
 
 class LanguageDetector:
-    """Tells languages. What it knows of them is loaded when first needed, and anew when other languages are loaded.
+    """Detects languages. Its data are loaded when first needed, and again when the loaded languages change.
 
-    May be used from any thread; one text after the other is looked at.
+    May be used from any thread; texts are processed one after the other.
     """
 
     def __init__(self) -> None:
-        """Nothing is loaded yet."""
+        """Load nothing yet."""
         self._lock = threading.Lock()
         self._languages: tuple[str, ...] = ()
         self._codes: dict[lingua.Language, tuple[str, ...]] = {}
@@ -68,10 +69,10 @@ class LanguageDetector:
 
         Args:
             texts: The texts.
-            languages: Codes they may be in; those lingua does not know are never found.
+            languages: Codes of the languages to consider; those lingua does not support are never found.
 
         Returns:
-            For each text its language, or None where none of them uses its letters.
+            For each text its language, or None if none of them uses its letters.
         """
         with self._lock:
             if languages != self._languages:
@@ -79,7 +80,7 @@ class LanguageDetector:
             return [self._detect(text) for text in texts]
 
     def _detect(self, text: str) -> Detection | None:
-        first_letter = next((place for place, character in enumerate(text) if character.isalpha()), None)
+        first_letter = next((index for index, character in enumerate(text) if character.isalpha()), None)
         if self._detector is None or first_letter is None:
             return None
         values = self._detector.compute_language_confidence_values(text[first_letter : first_letter + MAX_CHARACTERS])
@@ -99,7 +100,7 @@ class LanguageDetector:
         self._codes = known_languages(languages)
         high_accuracy = len(self._codes) <= HIGH_ACCURACY_LANGUAGES
         # lingua holds the interpreter's lock while it loads a language. One at a time, for 0.1 to 0.3 s each, lets the
-        # event loop have its turn in between.
+        # event loop run in between.
         for number in range(1, len(self._codes) + 1):
             builder = lingua.LanguageDetectorBuilder.from_languages(*list(self._codes)[:number])
             if not high_accuracy:
@@ -115,13 +116,13 @@ class LanguageDetector:
 
 
 def known_languages(languages: Sequence[str]) -> dict[lingua.Language, tuple[str, ...]]:
-    """The languages lingua knows among those given.
+    """The languages lingua supports among those given.
 
     Args:
         languages: Codes in any spelling.
 
     Returns:
-        For each its codes as they were given, the plainest first: ``zh-Hans`` and ``zh-Hant`` are both Chinese.
+        For each its codes as given, the plainest first: ``zh-Hans`` and ``zh-Hant`` are both Chinese.
     """
     import lingua
 

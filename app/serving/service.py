@@ -8,34 +8,27 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from app.engine.bridge import EngineBridge
 from app.engine.capacity import BudgetFinder
 from app.engine.coalescing import SharedDecoding
 from app.engine.engine import Dropped, Engine
-from app.engine.scheduler import Budget, Scheduler, SourceSentence
+from app.engine.scheduler import Budget, Scheduler
 from app.engine.translation_cache import TranslationCache
-from app.errors import (
-    DeadlineExceeded,
-    DetectedPairNotServed,
-    InferenceFailed,
-    LanguageNotDetected,
-    LimitExceeded,
-    NotReady,
-)
+from app.errors import DeadlineExceeded, DetectedPairNotServed, LanguageNotDetected, NotReady
 from app.models.bundles import BundleSource
 from app.models.in_flight import RunningRequests
 from app.models.registry import LoadedModel, Registry
 from app.models.store import ModelStore
 from app.serving.detection import LanguageDetector
-from app.serving.routing import Route, Router, Unchanged
-from app.serving.text_job import AttentionOutcome, Job, TranslateOutcome, answer_without_model, complete
+from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
+from app.serving.text_job import AttentionResult, TranslateResult
+from app.serving.text_translation import TextTranslation
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
-from model.decoding.options import DecodingOptions, Hypothesis
-from model.decoding.repetition_guard import guarded
-from model.errors import EmptySource, ModelError
+from model.decoding.options import DecodingOptions
+from model.errors import EmptySource
 from model.process.memory import give_back_freed_memory
 from model.process.threads import usable_threads
 
@@ -44,9 +37,6 @@ logger = logging.getLogger("app.service")
 State = Literal["loading", "ready", "empty", "draining", "failed", "stopped"]
 
 _T = TypeVar("_T")
-
-_SMALL_CHARACTERS = 500
-"""Texts this short are cut into sentences on the event loop: a thread's hand-over takes longer."""
 
 _WARM_UP_WIDTHS = (1, DecodingOptions().beam_size)
 
@@ -61,10 +51,10 @@ class TranslationService:
 
     Args:
         settings: Limits, deadline, budget.
-        metrics: Told what happens.
-        bundles: Gives translators.
+        metrics: Counts what happens.
+        bundles: Loads translators.
         clock: Seconds that only go forward.
-        detector: Tells languages; lingua does unless given.
+        detector: Detects languages; lingua does unless given.
     """
 
     def __init__(
@@ -84,12 +74,13 @@ class TranslationService:
         shared = SharedDecoding(self._engine, cache, settings.coalesce == "on", metrics, clock)
         self._bridge = EngineBridge(self._engine, shared)
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="verso-prepare")
+        self._texts = TextTranslation(self._bridge, self._pool, settings.queue_sentences, clock)
         self._registry = Registry()
         widths = [width for width in _WARM_UP_WIDTHS if width <= settings.max_beam_size]
         budgets = BudgetFinder(settings.max_batch_rows, settings.max_batch_tokens, settings.max_beam_size)
         self._store = ModelStore(bundles, self._registry, self._bridge, budgets, widths, self._models_changed)
-        self._router = Router(self._registry, detector or LanguageDetector(), self._on_pool)
-        self._tasks: set[asyncio.Task[Any]] = set()  # what goes on whether or not somebody waits for it
+        self._chooser = ModelChooser(self._registry, detector or LanguageDetector(), self._on_pool)
+        self._tasks: set[asyncio.Task[object]] = set()  # what goes on even if no caller waits for it
         self._tidying: asyncio.Task[None] | None = None
         self._loaded = asyncio.Event()
         self._requests = RunningRequests()
@@ -99,7 +90,7 @@ class TranslationService:
 
     @property
     def state(self) -> State:
-        """Where the service stands; requests are taken in ``ready`` alone."""
+        """The service's state; requests are accepted only in ``ready``."""
         return self._state
 
     @property
@@ -114,15 +105,15 @@ class TranslationService:
         self._tidying = asyncio.create_task(self._tidy())
 
     async def wait_loaded(self) -> None:
-        """Wait until the models are loaded, or known not to load (``failure``)."""
+        """Wait until the models are loaded, or have failed to load (``failure``)."""
         await self._loaded.wait()
 
     def not_ready(self) -> NotReady:
-        """Why a request is not taken now."""
+        """Why a request is refused now."""
         return NotReady(5.0 if self._state in ("loading", "empty") else 1.0, self._state)
 
     async def load_model(self, file: str, sha256: str | None) -> LoadedModel:
-        """Load one bundle more; it is loaded even if the caller does not wait.
+        """Load one more bundle; it is loaded even if the caller does not wait.
 
         Args:
             file: Its path, relative to a folder of the bundles configured, or ``auto``.
@@ -162,7 +153,7 @@ class TranslationService:
         target: str | None,
         options: DecodingOptions,
         return_alignment: bool,
-    ) -> TranslateOutcome:
+    ) -> TranslateResult:
         """Translate texts. When the awaiting task is cancelled, their sentences are dropped.
 
         Args:
@@ -180,47 +171,23 @@ class TranslationService:
             DeadlineExceeded: It took too long; the work was stopped.
         """
         began = self._clock()
-        num_characters = sum(map(len, texts))
         with self._counted() as used:
             async with self._deadline() as timeout:
-                routes = await self._router.route(texts, source, target)
-                self._use(used, routes)
+                choices = await self._chooser.choose(texts, source, target)
+                self._use(used, choices)
                 some_model = self._registry.names[0]
-                jobs = await self._off_loop(
-                    num_characters,
-                    lambda: [
-                        Job.of(text, route)
-                        for text, route in zip(texts, routes, strict=True)
-                        if isinstance(route, Route)
-                    ],
-                )
-                submitted = self._clock()
-                outcomes, queue_s = await self._decode(jobs, options, timeout)
-                decoded = self._clock()
-                weights = await self._align(jobs, outcomes, timeout) if return_alignment else [None] * len(jobs)
-                completed = await self._off_loop(
-                    num_characters, lambda: [complete(*done) for done in zip(jobs, outcomes, weights, strict=True)]
-                )
-                by_job = iter(completed)
-                results = [
-                    next(by_job) if isinstance(route, Route) else answer_without_model(text, route, return_alignment)
-                    for text, route in zip(texts, routes, strict=True)
-                ]
-        translations = [text.result for text in results if not isinstance(text.result, Exception)]
-        by_models = [text.model for text in results if text.model and not isinstance(text.result, Exception)]
-        return TranslateOutcome(
-            texts=results,
-            model=(by_models or [some_model])[0],
-            num_source_tokens=sum(translation.num_source_tokens for translation in translations),
-            num_target_tokens=sum(translation.num_target_tokens for translation in translations),
-            queue_ms=queue_s * 1000,
-            decode_ms=max(0.0, decoded - submitted - queue_s) * 1000,
+                results, times = await self._texts.translate(texts, choices, options, return_alignment, timeout)
+        return TranslateResult.of(
+            results,
+            some_model,
+            queue_ms=times.queue_s * 1000,
+            decode_ms=times.decode_s * 1000,
             total_ms=(self._clock() - began) * 1000,
         )
 
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None
-    ) -> AttentionOutcome:
+    ) -> AttentionResult:
         """All attention weights behind one sentence and its translation.
 
         Args:
@@ -239,23 +206,23 @@ class TranslationService:
         """
         with self._counted() as used:
             async with self._deadline() as timeout:
-                routes = await self._router.route([text], source, target)
-                self._use(used, routes)
-                route = routes[0]
-                if not isinstance(route, Route):
-                    raise self._no_attention(text, target, route)
-                pair = (route.source, route.target)
-                translator = route.model.translator
+                choices = await self._chooser.choose([text], source, target)
+                self._use(used, choices)
+                choice = choices[0]
+                if not isinstance(choice, ModelChoice):
+                    raise self._no_attention(text, target, choice)
+                pair = (choice.source, choice.target)
+                translator = choice.model.translator
                 attention = await self._bridge.call(
                     lambda: translator.attention(text, options, *pair, target_text), timeout
                 )
-                return AttentionOutcome(attention, route.model.name, route.detected)
+                return AttentionResult(attention, choice.model.name, choice.detected)
 
     async def drain(self, timeout_s: float) -> bool:
         """Take no new requests and let running ones finish.
 
         Args:
-            timeout_s: How long they may take; those left are given up.
+            timeout_s: How long they may take; those left are cancelled.
 
         Returns:
             Whether all finished.
@@ -265,7 +232,7 @@ class TranslationService:
         return await self._requests.finish(timeout_s, self.not_ready())
 
     async def stop(self) -> None:
-        """End the engine's thread; whoever still waits is refused."""
+        """End the engine's thread; requests that still wait are refused."""
         if self._state != "failed":
             self._change_state("stopped")
         if self._tidying is not None:
@@ -290,13 +257,13 @@ class TranslationService:
         self._loaded.set()
 
     async def _tidy(self) -> None:
-        """Now and then hand back what was freed: under mixed load there is always some, and it adds up."""
+        """Hand freed memory back at intervals: under mixed load some is always freed, and it adds up."""
         while True:
             await asyncio.sleep(_TIDY_S)
             await self._on_pool(give_back_freed_memory)
 
     def _num_threads(self) -> int:
-        """As many threads as were asked for, as far as they may be used."""
+        """As many threads as the settings ask for and the process may use."""
         asked, used = self._settings.threads, usable_threads(self._settings.threads)
         if asked is not None and asked > used:
             logger.warning(
@@ -305,11 +272,11 @@ class TranslationService:
             )
         return used
 
-    async def _finish_anyway(self, work: Coroutine[Any, Any, _T]) -> _T:
+    async def _finish_anyway(self, work: Coroutine[object, None, _T]) -> _T:
         """Wait for something that goes on even if the waiting task is cancelled."""
         return await asyncio.shield(self._keep(work))
 
-    def _keep(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+    def _keep(self, work: Coroutine[object, None, _T]) -> asyncio.Task[_T]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -330,29 +297,29 @@ class TranslationService:
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[contextlib.ExitStack]:
-        """Mark the current task as a running request; gives what holds on to the models it uses."""
+        """Mark the current task as a running request; gives the stack that holds the models it uses."""
         try:
             with self._requests.entered(), contextlib.ExitStack() as used:
                 self._require("ready")
                 yield used
         except Dropped:
-            if self._state == "ready":  # nobody stopped the engine: it died, and /readyz is to say so
+            if self._state == "ready":  # the engine was not stopped: it died, and /readyz has to say so
                 self._change_state("failed")
             raise self.not_ready() from None
 
-    def _use(self, used: contextlib.ExitStack, routes: Sequence[Route | Unchanged | Exception]) -> None:
-        """Let the models chosen wait for the current request before they are unloaded."""
-        self._require("ready")  # telling languages took a while
-        for model in {route.model for route in routes if isinstance(route, Route)}:
+    def _use(self, used: contextlib.ExitStack, choices: Sequence[ModelChoice | Unchanged | Exception]) -> None:
+        """Make the chosen models wait for the current request before they are unloaded."""
+        self._require("ready")  # detection took a while
+        for model in {choice.model for choice in choices if isinstance(choice, ModelChoice)}:
             used.enter_context(model.requests.entered())
 
-    def _no_attention(self, text: str, target: str | None, route: Unchanged | Exception) -> Exception:
+    def _no_attention(self, text: str, target: str | None, choice: Unchanged | Exception) -> Exception:
         """Why a sentence that needs no translation, or has none, has no attention weights."""
-        if isinstance(route, Exception):
-            return route
-        if route.detected is None:
+        if isinstance(choice, Exception):
+            return choice
+        if choice.detected is None:
             return LanguageNotDetected(self._registry.pairs) if text.strip() else EmptySource()
-        detected = route.detected
+        detected = choice.detected
         return DetectedPairNotServed(detected.language, detected.confidence, target, self._registry.pairs)
 
     @contextlib.asynccontextmanager
@@ -365,66 +332,3 @@ class TranslationService:
 
     async def _on_pool(self, run: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, run)
-
-    async def _off_loop(self, num_characters: int, run: Callable[[], _T]) -> _T:
-        if num_characters <= _SMALL_CHARACTERS:
-            return run()
-        return await self._on_pool(run)
-
-    async def _decode(
-        self, jobs: Sequence[Job], options: DecodingOptions, timeout: asyncio.Timeout
-    ) -> tuple[list[list[Hypothesis | Exception]], float]:
-        """The outcome of every sentence, by text, and the seconds until the first one joined its model."""
-        sources = [
-            SourceSentence(job.translator, segment.token_ids, job.text.forced_ids)
-            for job in jobs
-            for segment in job.text.segments
-        ]
-        if not sources:
-            return [[] for _ in jobs], 0.0
-        if len(sources) > self._settings.queue_sentences:
-            # Trying again would never help, so this is no full queue.
-            raise LimitExceeded("text", len(sources), self._settings.queue_sentences, "sentences in one request")
-        outcomes, queue_s = await self._bridge.decode(sources, options, timeout)
-        await self._try_again(jobs, sources, outcomes, options, timeout)
-        by_text = iter(outcomes)
-        return [[next(by_text) for _ in job.text.segments] for job in jobs], queue_s
-
-    async def _try_again(
-        self,
-        jobs: Sequence[Job],
-        sources: Sequence[SourceSentence],
-        outcomes: list[Hypothesis | Exception],
-        options: DecodingOptions,
-        timeout: asyncio.Timeout,
-    ) -> None:
-        """Replace answers that say the same over and over, or nothing, where the model wants that."""
-        sentences = [(job, segment) for job in jobs for segment in job.text.segments]
-        places = [
-            place
-            for place, ((job, segment), outcome) in enumerate(zip(sentences, outcomes, strict=True))
-            if isinstance(outcome, Hypothesis) and job.translator.is_to_retry(job.text, segment, outcome, options)
-        ]
-        if places:
-            second, _ = await self._bridge.decode([sources[place] for place in places], guarded(options), timeout)
-            for place, outcome in zip(places, second, strict=True):
-                outcomes[place] = outcome
-
-    async def _align(
-        self,
-        jobs: Sequence[Job],
-        outcomes: Sequence[Sequence[Hypothesis | Exception]],
-        timeout: asyncio.Timeout,
-    ) -> list[Any]:
-        async def align(job: Job, own: Sequence[Hypothesis | Exception]) -> Any:
-            hypotheses = [outcome for outcome in own if isinstance(outcome, Hypothesis)]
-            if not own:
-                return []  # a blank text: nothing to ask the model
-            if len(hypotheses) < len(own):
-                return None
-            try:
-                return await self._bridge.call(lambda: job.translator.align(job.text, hypotheses), timeout)
-            except (InferenceFailed, ModelError) as failure:
-                return failure
-
-        return [await align(job, own) for job, own in zip(jobs, outcomes, strict=True)]

@@ -1,31 +1,34 @@
-"""One text on its way through a model: cut into sentences, and put together again."""
+"""The texts of a request while they are translated, and what became of them."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app.errors import InferenceFailed
 from app.serving.detection import Detection
-from app.serving.routing import Route, Unchanged
-from model.decoding.options import Hypothesis
+from app.serving.model_choice import ModelChoice, Unchanged
+from model.decoding.options import DecodingOptions
 
 if TYPE_CHECKING:
-    from model.translator import Attention, PreparedText, Translation, Translator
+    from torch import Tensor
+
+    from model.text_pipeline import TextPlan, Translation
+    from model.translator import Attention, Translator
 
 logger = logging.getLogger("app.jobs")
 
 
 @dataclass(frozen=True)
-class TextOutcome:
+class TextResult:
     """What became of one text.
 
     Args:
         result: Its translation, or why there is none.
         model: Name of the model that translated it; None where none was needed or none was found.
-        detected: How its language was told, where it was not given.
+        detected: How its language was detected, where it was not given.
     """
 
     result: Translation | Exception
@@ -34,7 +37,7 @@ class TextOutcome:
 
 
 @dataclass(frozen=True)
-class TranslateOutcome:
+class TranslateResult:
     """The answer to a translation request.
 
     Args:
@@ -44,16 +47,40 @@ class TranslateOutcome:
         num_target_tokens: Of all translations.
         queue_ms: How long its first sentence waited for the model, in milliseconds.
         decode_ms: From there to its last sentence's end.
-        total_ms: All told.
+        total_ms: The whole time.
     """
 
-    texts: list[TextOutcome]
+    texts: list[TextResult]
     model: str
     num_source_tokens: int
     num_target_tokens: int
     queue_ms: float
     decode_ms: float
     total_ms: float
+
+    @classmethod
+    def of(
+        cls, texts: list[TextResult], some_model: str, *, queue_ms: float, decode_ms: float, total_ms: float
+    ) -> TranslateResult:
+        """The answer made of what became of its texts.
+
+        Args:
+            texts: What became of each text.
+            some_model: The name to give if no text was translated.
+            queue_ms: As above.
+            decode_ms: As above.
+            total_ms: As above.
+        """
+        translated = [(text.result, text.model) for text in texts if not isinstance(text.result, Exception)]
+        return cls(
+            texts,
+            next((model for _, model in translated if model), some_model),
+            sum(translation.num_source_tokens for translation, _ in translated),
+            sum(translation.num_target_tokens for translation, _ in translated),
+            queue_ms,
+            decode_ms,
+            total_ms,
+        )
 
     @property
     def results(self) -> list[Translation | Exception]:
@@ -62,13 +89,13 @@ class TranslateOutcome:
 
 
 @dataclass(frozen=True)
-class AttentionOutcome:
+class AttentionResult:
     """The answer to an attention request.
 
     Args:
         attention: The weights.
         model: Name of the model they are of.
-        detected: How the sentence's language was told, where it was not given.
+        detected: How the sentence's language was detected, where it was not given.
     """
 
     attention: Attention
@@ -76,61 +103,56 @@ class AttentionOutcome:
     detected: Detection | None
 
 
-@dataclass(frozen=True)
-class Job:
-    """A text cut into sentences, and who translates it.
+@dataclass(eq=False)
+class TextJob:
+    """A text cut into sentences, and the model that translates it.
 
     Args:
-        route: Which model, from which language to which.
-        text: The text.
+        choice: Which model, from which language to which.
+        plan: Its sentences and what became of them.
+        attention: What :meth:`model.translator.Translator.align` gave, if links are wanted.
+        failure: Why there is no such thing.
     """
 
-    route: Route
-    text: PreparedText
+    choice: ModelChoice
+    plan: TextPlan
+    attention: Sequence[Tensor] | None = None
+    failure: Exception | None = None
 
     @classmethod
-    def of(cls, text: str, route: Route) -> Job:
+    def of(cls, text: str, choice: ModelChoice, options: DecodingOptions) -> TextJob:
         """Cut a text. Runs no model."""
-        return cls(route, route.model.translator.prepare(text, route.source, route.target))
+        return cls(choice, choice.model.translator.prepare(text, choice.source, choice.target, options))
 
     @property
     def translator(self) -> Translator:
         """The model."""
-        return self.route.model.translator
+        return self.choice.model.translator
+
+    def complete(self) -> TextResult:
+        """The text's translation, or the first failure among its sentences. Runs no model."""
+        return TextResult(self._translation(), self.choice.model.name, self.choice.detected)
+
+    def _translation(self) -> Translation | Exception:
+        failure = self.plan.failure or self.failure
+        if failure is not None:
+            return failure
+        try:
+            return self.plan.complete(self.attention)
+        except Exception:
+            # The failure of one text must not fail the others of its request.
+            logger.exception("a text could not be put together")
+            return InferenceFailed()
 
 
-def complete(job: Job, outcomes: Sequence[Hypothesis | Exception], weights: Any) -> TextOutcome:
-    """A text's translation, or the first failure among its sentences.
-
-    Args:
-        job: The text.
-        outcomes: Of its sentences.
-        weights: From :meth:`model.translator.Translator.align`, where links are wanted, or why there are none.
-    """
-    return TextOutcome(_joined(job, outcomes, weights), job.route.model.name, job.route.detected)
-
-
-def _joined(job: Job, outcomes: Sequence[Hypothesis | Exception], weights: Any) -> Translation | Exception:
-    for outcome in (*outcomes, weights):
-        if isinstance(outcome, Exception):
-            return outcome
-    hypotheses = [outcome for outcome in outcomes if isinstance(outcome, Hypothesis)]
-    try:
-        return job.translator.complete(job.text, hypotheses, weights)
-    except Exception:
-        # One text must not take the others of its request along.
-        logger.exception("a text could not be put together")
-        return InferenceFailed()
-
-
-def answer_without_model(text: str, route: Unchanged | Exception, return_alignment: bool) -> TextOutcome:
+def answer_without_model(text: str, choice: Unchanged | Exception, return_alignment: bool) -> TextResult:
     """The answer to a text that needs no translation, or has none.
 
     Args:
         text: The text.
-        route: Why.
+        choice: Why.
         return_alignment: Whether translations carry their alignment.
     """
-    if isinstance(route, Exception):
-        return TextOutcome(route, None, None)
-    return TextOutcome(route.translation(text, return_alignment), None, route.detected)
+    if isinstance(choice, Exception):
+        return TextResult(choice, None, None)
+    return TextResult(choice.translation(text, return_alignment), None, choice.detected)

@@ -6,7 +6,8 @@ from typing import Literal
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-Outcome = Literal["finished", "cancelled", "expired", "failed"]
+Ending = Literal["finished", "cancelled", "expired", "failed"]
+"""How a sentence left the engine; the metric's label is called ``outcome``."""
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _STEP_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
@@ -129,9 +130,9 @@ class Metrics:
         self._rows.observe(num_rows)
         self._step_seconds.observe(duration_s)
 
-    def sentence_left(self, model: str, outcome: Outcome, num_target_tokens: int = 0) -> None:
+    def sentence_left(self, model: str, ending: Ending, num_target_tokens: int = 0) -> None:
         """A sentence that was for this model is done with."""
-        self._sentences.labels(model, outcome).inc()
+        self._sentences.labels(model, ending).inc()
         self._target_tokens.inc(num_target_tokens)
 
     def render(self) -> bytes:

@@ -20,7 +20,7 @@ from model.commands.models import (
 from model.decoding.repetition_guard import is_empty, loops
 from model.errors import ConfigError
 from model.perturbations import ODDITIES, OddInput, make_odd_inputs, share_kept
-from model.translator import Translation
+from model.text_pipeline import Translation
 
 EPILOG = """\
 example:

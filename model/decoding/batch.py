@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest, Finished
 
-Progress = Callable[[Iterable[Any], int], Iterable[Any]]
+Progress = Callable[[Iterable[Finished], int], Iterable[Finished]]
 """Wraps outcomes, given their number, in a progress bar."""
 
 

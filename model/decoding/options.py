@@ -133,3 +133,7 @@ class Hypothesis:
         """
         best, *others = answers
         return cls(best.token_ids, best.score, best.finish_reason, tuple(others))
+
+
+Outcome = Hypothesis | Exception
+"""What became of a sentence: its best hypothesis, or why it has none."""

@@ -1,9 +1,9 @@
-"""Answers that say the same over and over, or nothing: how they are told, and how they are decoded a second time.
+"""Repetition loops and empty outputs: how they are detected, and how such sentences are decoded a second time.
 
 Autoregressive models fall into loops on input unlike their training text (Holtzman et al. 2020 describe it), and end
-at once where a fragment means little on its own. Models that ask for it with ``retry_loops`` decode such a sentence
-once more with a guard. The guard is not on from the start: it forbids good answers too, where a phrase stands twice
-by right.
+at once on fragments that mean little on their own. Models that ask for it with ``retry_loops`` have such a sentence
+decoded once more with a guard. The guard is not on from the start: it also forbids good answers in which a phrase
+rightly occurs twice.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import replace
 from model.decoding.options import DecodingOptions
 
 LOOP_REPEATS = 4
-"""So often a stretch of words stands in a row before it is called a loop."""
+"""Consecutive occurrences of a sequence of words that count as a loop."""
 
-_LONGEST_STRETCH = 6
+_LONGEST_SEQUENCE = 6
 _GUARD_NGRAM_SIZE = 2
 """With 3, "Drei drei drei drei" passes: its first word is another token."""
 
@@ -28,7 +28,7 @@ _WORD = re.compile(r"\w+")
 
 
 def loops(text: str, source: str = "") -> bool:
-    """Whether a stretch of up to six words stands in a row :data:`LOOP_REPEATS` times, and not in the source too.
+    """Whether up to six words occur :data:`LOOP_REPEATS` times in a row in a translation and not in its source.
 
     Args:
         text: A translation.
@@ -38,7 +38,7 @@ def loops(text: str, source: str = "") -> bool:
 
 
 def is_empty(text: str, source: str) -> bool:
-    """Whether nothing became of a source that has letters or digits.
+    """Whether a translation has no word although its source has letters or digits.
 
     Args:
         text: A translation.
@@ -48,15 +48,15 @@ def is_empty(text: str, source: str) -> bool:
 
 
 def is_suspect(token_ids: Sequence[int]) -> bool:
-    """Whether an answer could be empty or a loop, by its tokens; most could not, and need not be looked at as text.
+    """Whether an answer could be empty or a loop, by its tokens; most could not, and need not be decoded to text.
 
-    The first word of a loop may be other tokens than the rest of them, so one repeat less counts.
+    The first word of a loop may have other tokens than the others, so one repeat less counts.
     """
     return len(token_ids) < _GUARD_MIN_TOKENS or len(token_ids) - len(set(token_ids)) >= LOOP_REPEATS - 2
 
 
 def guarded(options: DecodingOptions) -> DecodingOptions:
-    """The same with a guard against loops, where there is none yet, and against answers of no word."""
+    """The same options with a guard against loops, unless they have one, and against empty outputs."""
     fewest = max(options.min_new_tokens, _GUARD_MIN_TOKENS)
     return replace(
         options,
@@ -67,10 +67,10 @@ def guarded(options: DecodingOptions) -> DecodingOptions:
 
 def _has_loop(text: str) -> bool:
     words = _WORD.findall(text.lower()) or text.split()
-    for size in range(1, _LONGEST_STRETCH + 1):
+    for size in range(1, _LONGEST_SEQUENCE + 1):
         in_a_row = 0
-        for place in range(size, len(words)):
-            in_a_row = in_a_row + 1 if words[place] == words[place - size] else 0
+        for index in range(size, len(words)):
+            in_a_row = in_a_row + 1 if words[index] == words[index - size] else 0
             if in_a_row == size * (LOOP_REPEATS - 1):
                 return True
     return False

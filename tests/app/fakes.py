@@ -23,7 +23,8 @@ from model.decoding.repetition_guard import LOOP_REPEATS
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import DecodingError
 from model.text.tokenizer import Span
-from model.translator import Attention, PreparedText, Translator
+from model.text_pipeline import TextPlan
+from model.translator import Attention, Translator
 
 GATE_S = 30.0
 """Longest a step waits for its gate, so that a test that forgets it fails instead of hanging."""
@@ -145,11 +146,12 @@ class FakeTranslator(Translator):
     Args:
         step_s: Seconds each step takes.
         manifest: What it says about itself.
+        sha256: Digest of its bundle.
     """
 
-    def __init__(self, step_s: float = 0.0, manifest: Manifest = MANIFEST) -> None:
+    def __init__(self, step_s: float = 0.0, manifest: Manifest = MANIFEST, sha256: str = "0" * 64) -> None:
         tokenizer: Any = FakeTokenizer()
-        super().__init__(Bundle(None, tokenizer, manifest, torch.device("cpu"), "0" * 64), native=False)
+        super().__init__(Bundle(None, tokenizer, manifest, torch.device("cpu"), sha256), native=False)
         self.step_s = step_s
         self.step_gate = threading.Event()
         self.step_gate.set()
@@ -166,11 +168,11 @@ class FakeTranslator(Translator):
     def warm_up(self, widths: Sequence[int]) -> None:
         self.warmed_up = list(widths)
 
-    def align(self, prepared: PreparedText, hypotheses: Sequence[Hypothesis]) -> list[Tensor]:
+    def align(self, plan: TextPlan) -> list[Tensor]:
         """Each character looks at the one it was made of, past the language marker."""
         return [
-            torch.eye(len(segment.token_ids))[1 : len(hypothesis.token_ids) + 1]
-            for segment, hypothesis in zip(prepared.segments, hypotheses, strict=True)
+            torch.eye(len(sentence.token_ids))[1 : len(hypothesis.token_ids) + 1]
+            for sentence, hypothesis in zip(plan.sentences, plan.hypotheses, strict=True)
         ]
 
     def attention(

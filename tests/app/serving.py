@@ -16,7 +16,7 @@ from torch import Tensor
 from app.errors import NotReady
 from app.main import create_app
 from app.serving.detection import Detection
-from app.serving.text_job import AttentionOutcome
+from app.serving.text_job import AttentionResult
 from app.settings import Settings
 from model.artifacts.bundle import Manifest
 from model.decoding.options import DecodingOptions
@@ -70,7 +70,7 @@ class RoteText:
 
 
 @dataclass(frozen=True)
-class RoteOutcome:
+class RoteResult:
     texts: list[RoteText]
     model: str = "rote"
     num_source_tokens: int = 5
@@ -127,7 +127,7 @@ class RoteService:
         target: str | None,
         options: DecodingOptions,
         return_alignment: bool,
-    ) -> RoteOutcome:
+    ) -> RoteResult:
         self.calls.append({"texts": list(texts), "source": source, "target": target, "options": options})
         self.started.set()
         if self.request_error is not None:
@@ -138,7 +138,7 @@ class RoteService:
             finally:
                 self.cancelled.set()
         found = [self._translation(text, options, return_alignment) for text in texts]
-        return RoteOutcome(
+        return RoteResult(
             [RoteText(one, None if isinstance(one, Exception) else "rote", self.detected) for one in found]
         )
 
@@ -152,7 +152,7 @@ class RoteService:
 
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None
-    ) -> AttentionOutcome:
+    ) -> AttentionResult:
         self.calls.append({"text": text, "target_text": target_text, "options": options})
         if self.request_error is not None:
             raise self.request_error
@@ -168,7 +168,7 @@ class RoteService:
             decoder=random_weights(2, 4, length, length),
             cross=random_weights(2, 4, length, size),
         )
-        return AttentionOutcome(attention, "rote", self.detected)
+        return AttentionResult(attention, "rote", self.detected)
 
     async def load_model(self, file: str, sha256: str | None) -> RoteModel:
         self.calls.append({"file": file, "sha256": sha256})

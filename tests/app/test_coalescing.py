@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from app.engine.coalescing import SharedDecoding, Waiting
+from app.engine.coalescing import PendingRequest, SharedDecoding
 from app.engine.engine import Dropped, Engine
-from app.engine.scheduler import Budget, Scheduler, SourceSentence
+from app.engine.scheduler import Budget, Scheduler
 from app.engine.translation_cache import TranslationCache
 from app.errors import InferenceFailed, QueueFull
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.sentence import DecodingRequest
 from model.errors import DecodingError
 from tests.app.fakes import FakeTranslator, held_translator, manifest_of
 
@@ -36,10 +37,11 @@ class Desk(SharedDecoding):
 
     def ask(
         self, *texts: str, options: DecodingOptions = GREEDY, translator: FakeTranslator | None = None
-    ) -> tuple[Waiting, threading.Event]:
+    ) -> tuple[PendingRequest, threading.Event]:
         done = threading.Event()
-        sources = [SourceSentence(translator or self.translator, [2, *map(ord, text), 3], (9,)) for text in texts]
-        return self.submit(sources, options, done.set), done
+        model = translator or self.translator
+        requests = [(model, DecodingRequest(0, [2, *map(ord, text), 3], options, (9,))) for text in texts]
+        return self.submit(requests, done.set), done
 
     def texts(self, *texts: str, **told: Any) -> list[str]:
         waiting, done = self.ask(*texts, **told)
@@ -51,10 +53,10 @@ class Desk(SharedDecoding):
 
     @property
     def holds_nothing(self) -> bool:
-        return not self._on_their_way and not self._of_request
+        return not self._in_engine and not self._of_request
 
 
-def texts_of(waiting: Waiting) -> list[str]:
+def texts_of(waiting: PendingRequest) -> list[str]:
     return [
         "".join(map(chr, one.token_ids)) if isinstance(one, Hypothesis) else type(one).__name__
         for one in waiting.outcomes
@@ -190,8 +192,8 @@ def test_a_failure_reaches_everybody_and_is_not_remembered() -> None:
 
 
 def test_sentences_that_differ_in_options_or_model_are_not_shared() -> None:
-    translator, other = held_translator(), FakeTranslator(manifest=manifest_of("other", "fr-en"))
-    other._bundle = type(other._bundle)(None, other._tokenizer, other.manifest, other._bundle.device, "1" * 64)
+    translator = held_translator()
+    other = FakeTranslator(manifest=manifest_of("other", "fr-en"), sha256="1" * 64)
     with desk_of(translator) as desk:
         asked = [
             desk.ask("x"),
@@ -215,7 +217,7 @@ def test_a_refused_request_leaves_nothing_behind() -> None:
         assert translator.stepping.wait(PATIENCE_S)
         with pytest.raises(QueueFull):
             desk.ask("kept", *(f"new {number}" for number in range(51)))
-        assert len(desk._on_their_way) == 1 and len(desk._of_request) == 1
+        assert len(desk._in_engine) == 1 and len(desk._of_request) == 1
         waiting, both_done = desk.ask("kept", "new 1")
         translator.step_gate.set()
         assert done.wait(PATIENCE_S) and both_done.wait(PATIENCE_S)
@@ -231,7 +233,7 @@ def test_a_short_request_does_not_wait_for_the_place_of_an_equal_sentence_in_a_d
         short, short_done = desk.ask("sentence 35")
         translator.step_gate.set()
         assert short_done.wait(PATIENCE_S)
-        assert sum(outcome is not None for outcome in document.outcomes) < 20
+        assert len(document.settled) < 20
         assert texts_of(short) == ["sentence 35"]
         assert document_done.wait(PATIENCE_S) and running_done.is_set()
 

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from app.engine.engine import Dropped, Engine
-from app.engine.scheduler import Budget, Scheduler, SourceSentence, WaitingSentence
+from app.engine.scheduler import Budget, QueuedSentence, Scheduler
 from app.errors import InferenceFailed, QueueFull
 from app.telemetry.metrics import Metrics
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import DecodingOptions, Hypothesis, Outcome
+from model.decoding.sentence import DecodingRequest
 from model.errors import DecodingError, EmptySource
 from tests.app.fakes import FakeCohort, FakeTranslator, held_translator, manifest_of
 
@@ -59,11 +60,11 @@ class FakeEngine(Engine):
         self,
         sources: list[list[int]],
         options: DecodingOptions,
-        deliver: Callable[[int, object], None],
+        deliver: Callable[[int, Outcome], None],
         translator: FakeTranslator | None = None,
-    ) -> list[WaitingSentence]:
+    ) -> list[QueuedSentence]:
         model = translator or self.translator
-        return self.submit([SourceSentence(model, token_ids, (9,)) for token_ids in sources], options, deliver)
+        return self.submit([(model, DecodingRequest(0, token_ids, options, (9,))) for token_ids in sources], deliver)
 
 
 @contextmanager
@@ -102,8 +103,7 @@ def counted(engine: Engine, outcome: str, model: str = "fake") -> float:
 
 def holds_nothing(engine: Engine) -> bool:
     """Whether nothing is left behind of sentences and calls that are done with."""
-    with engine._wake:
-        return not (engine._running or engine._decoding or engine._withdrawn or engine._calls or engine._calling)
+    return engine.is_idle
 
 
 def test_sentences_of_several_callers_decode_together() -> None:
@@ -536,7 +536,7 @@ def test_nothing_is_delivered_for_a_call_given_up_while_it_is_made() -> None:
 
 
 def test_more_calls_than_may_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.engine.engine.MAX_CALLS", 2)
+    monkeypatch.setattr("app.engine.calls.MAX_CALLS", 2)
     calls, gate = Inbox(), Gate()
     with engine_of(FakeTranslator()) as engine:
         engine.call(lambda: gate.pass_through(), lambda outcome: calls.deliver(0, outcome))

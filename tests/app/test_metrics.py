@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.telemetry.metrics import Metrics, Outcome
+from app.telemetry.metrics import Ending, Metrics
 
 
 def values(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -68,14 +68,14 @@ def test_gauges_follow_what_is_now() -> None:
     assert [found[f"verso_{name}", ()] for name in ("ready", "queue_sentences", "running_sentences")] == [0, 1, 0]
 
 
-@pytest.mark.parametrize("outcome", get_args(Outcome))
-def test_every_outcome_is_counted_by_its_name(outcome: Outcome) -> None:
+@pytest.mark.parametrize("ending", get_args(Ending))
+def test_every_ending_is_counted_by_its_name(ending: Ending) -> None:
     metrics = Metrics()
     for model in ("one", "one", "two"):
-        metrics.sentence_left(model, outcome)
+        metrics.sentence_left(model, ending)
     found = values(metrics)
-    assert found["verso_sentences_total", (("model", "one"), ("outcome", outcome))] == 2
-    assert found["verso_sentences_total", (("model", "two"), ("outcome", outcome))] == 1
+    assert found["verso_sentences_total", (("model", "one"), ("outcome", ending))] == 2
+    assert found["verso_sentences_total", (("model", "two"), ("outcome", ending))] == 1
     assert found["verso_target_tokens_total", ()] == 0
 
 

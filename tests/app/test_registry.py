@@ -22,7 +22,7 @@ def registry(*models: LoadedModel) -> Registry:
 
 
 def route(found: Registry, source: str | None, target: str | None) -> tuple[str, str]:
-    chosen, pair = found.route(source, target)
+    chosen, pair = found.find(source, target)
     return chosen.name, "-".join(pair)
 
 
@@ -46,9 +46,9 @@ def test_one_language_is_enough_where_it_leaves_a_single_pair() -> None:
     assert route(found, "fr", None) == ("b", "fr-en")
     assert route(found, None, "de") == ("a", "en-de")
     with pytest.raises(UnsupportedPair):
-        found.route(None, "en")
+        found.find(None, "en")
     with pytest.raises(UnsupportedPair):
-        found.route(None, None)
+        found.find(None, None)
 
 
 def test_nothing_needs_to_be_said_where_there_is_one_pair_though_two_models_have_it() -> None:
@@ -58,9 +58,9 @@ def test_nothing_needs_to_be_said_where_there_is_one_pair_though_two_models_have
 def test_a_pair_nobody_has_is_refused_with_those_there_are() -> None:
     found = registry(model("a", "en-de"), model("b", languages=("fr", "es", "it")))
     with pytest.raises(UnsupportedPair, match=r"name one of: en-de, any of fr, es, it to any other of them"):
-        found.route("en", "fr")
+        found.find("en", "fr")
     with pytest.raises(UnsupportedPair):
-        found.route(None, None)
+        found.find(None, None)
 
 
 def test_a_pair_of_a_model_of_many_languages_is_found() -> None:
@@ -68,7 +68,7 @@ def test_a_pair_of_a_model_of_many_languages_is_found() -> None:
     assert route(found, "FR", "en-US") == ("b", "fra_Latn-eng_Latn")
     assert route(found, "en", "de") == ("a", "en-de")
     with pytest.raises(UnsupportedPair):
-        found.route("fr", "fr")
+        found.find("fr", "fr")
 
 
 def test_a_language_means_the_nearest_of_all_models() -> None:

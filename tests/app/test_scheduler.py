@@ -17,13 +17,13 @@ from app.engine.scheduler import (
     BatchKey,
     Budget,
     Load,
+    QueuedSentence,
     Scheduler,
-    SourceSentence,
-    WaitingSentence,
     fits,
 )
 from app.errors import QueueFull
 from model.decoding.options import DecodingOptions
+from model.decoding.sentence import DecodingRequest
 
 
 class Clock:
@@ -45,11 +45,11 @@ MODEL: Any = "a model"
 OTHER: Any = "another model"
 
 
-def sentence(length: int = 5, width: int = 1, longest_target: int = 10, model: Any = MODEL) -> WaitingSentence:
+def sentence(length: int = 5, width: int = 1, longest_target: int = 10, model: Any = MODEL) -> QueuedSentence:
     options = DecodingOptions(
         decoding="greedy" if width == 1 else "beam", beam_size=max(width, 1), max_new_tokens=longest_target
     )
-    return WaitingSentence(next(KEYS), SourceSentence(model, [1] * length), options, nobody)
+    return QueuedSentence(DecodingRequest(next(KEYS), [1] * length, options), model, nobody)
 
 
 def scheduler(
@@ -58,7 +58,7 @@ def scheduler(
     return Scheduler(Budget(max_tokens, max_rows, **budget), max_waiting, clock)
 
 
-def take_all(line: Scheduler) -> list[WaitingSentence]:
+def take_all(line: Scheduler) -> list[QueuedSentence]:
     return line.take({})
 
 
@@ -191,16 +191,16 @@ def test_a_stream_of_short_sentences_cannot_keep_a_long_one_waiting(long: tuple[
     """Short ones fill whatever gets free, for ever; each decodes for 0.05 s."""
     clock = Clock()
     line = scheduler(clock, max_tokens=240, max_rows=8, token_s=0.001)
-    decoding: list[tuple[float, WaitingSentence]] = []
+    decoding: list[tuple[float, QueuedSentence]] = []
     slow = sentence(long[0], long[1], longest_target=30)
     came_at = math.inf
-    overtook: list[WaitingSentence] = []
+    overtook: list[QueuedSentence] = []
     for turn in range(600):
         clock.now += 0.01
         decoding = [(end, one) for end, one in decoding if end > clock.now]
         line.admit([sentence(5) for _ in range(4)])  # twice what there is room for
         if turn == 100:
-            line.withdraw({one.key for _, _, one in line._line[8:]})
+            line.withdraw({one.key for _, _, one in line._queue[8:]})
             line.admit([slow])
             came_at = clock.now
         loads: dict[BatchKey, Load] = {}
@@ -414,13 +414,13 @@ def test_clearing_gives_back_everybody_in_order() -> None:
 
 
 def test_an_answer_is_never_longer_than_the_model_can_make_it() -> None:
-    asks = WaitingSentence(
-        0, SourceSentence(MODEL, [1] * 5), DecodingOptions(max_new_tokens=90_000), nobody, max_target_tokens=200
+    asks = QueuedSentence(
+        DecodingRequest(0, [1] * 5, DecodingOptions(max_new_tokens=90_000)), MODEL, nobody, max_target_tokens=200
     )
     assert asks.longest_target == 200
-    silent = WaitingSentence(1, SourceSentence(MODEL, [1] * 150), DecodingOptions(), nobody, max_target_tokens=200)
+    silent = QueuedSentence(DecodingRequest(1, [1] * 150, DecodingOptions()), MODEL, nobody, max_target_tokens=200)
     assert silent.longest_target == 200
-    short = WaitingSentence(2, SourceSentence(MODEL, [1] * 5), DecodingOptions(), nobody, max_target_tokens=200)
+    short = QueuedSentence(DecodingRequest(2, [1] * 5, DecodingOptions()), MODEL, nobody, max_target_tokens=200)
     assert short.longest_target == 30
 
 
@@ -438,8 +438,8 @@ def test_whoever_is_admitted_is_taken_withdrawn_or_still_waiting(
     line = scheduler(clock, max_tokens=300, max_rows=8, max_waiting=12)
     coming = iter(requests)
     admitted: set[int] = set()
-    taken: list[WaitingSentence] = []
-    decoding: list[WaitingSentence] = []
+    taken: list[QueuedSentence] = []
+    decoding: list[QueuedSentence] = []
     withdrawn: list[int] = []
     for event, number in events:
         clock.now += number / 10
@@ -504,7 +504,7 @@ def test_one_request_never_has_all_rows_and_its_sentences_follow_each_other() ->
     line = scheduler(Clock(), max_rows=8)
     document = [sentence(width=2) for _ in range(10)]
     for one in document:
-        one.request = "a document"
+        one.owner = "a document"
     line.admit(document)
     assert line.take({}) == document[:3]
     decoding = {(MODEL, 2): Load(3, 6, 5, 10)}
@@ -519,7 +519,7 @@ def test_a_request_of_one_wide_sentence_may_have_all_rows() -> None:
     line = scheduler(Clock(), max_rows=4)
     wide = [sentence(width=4) for _ in range(2)]
     for one in wide:
-        one.request = "a request"
+        one.owner = "a request"
     line.admit(wide)
     assert line.take({}) == wide[:1]
     assert line.take({}) == wide[1:]

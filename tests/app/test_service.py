@@ -14,12 +14,13 @@ from app.engine.capacity import MIN_ROWS
 from app.errors import DeadlineExceeded, InferenceFailed, LimitExceeded, NotReady, QueueFull
 from app.serving.detection import LanguageDetector
 from app.serving.service import TranslationService
-from app.serving.text_job import TranslateOutcome
+from app.serving.text_job import TranslateResult
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, SeveralSentences, UnsupportedPair
-from model.translator import Attention, PreparedText
+from model.text_pipeline import TextPlan
+from model.translator import Attention
 from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, held_translator
 
 PATIENCE_S = 30.0
@@ -58,7 +59,7 @@ async def service_with(
 
 async def ask(
     service: TranslationService, *texts: str, options: DecodingOptions = GREEDY, **fields: Any
-) -> TranslateOutcome:
+) -> TranslateResult:
     told = {"source": None, "target": "de", "return_alignment": False, **fields}
     return await service.translate(texts, options=options, **told)
 
@@ -82,10 +83,7 @@ def counted(service: TranslationService, outcome: str) -> float:
 
 def is_idle(service: TranslationService) -> bool:
     """Whether the engine holds nothing any more."""
-    engine = service._engine
-    with engine._wake:
-        left = [engine._running, engine._decoding, engine._withdrawn, engine._calls, engine._calling]
-        return not any(left) and not engine.num_waiting
+    return service._engine.is_idle
 
 
 class Gate:
@@ -100,14 +98,14 @@ class Gate:
         assert self.open.wait(PATIENCE_S)
 
 
-async def begin(service: TranslationService, translator: FakeTranslator) -> asyncio.Task[TranslateOutcome]:
+async def begin(service: TranslationService, translator: FakeTranslator) -> asyncio.Task[TranslateResult]:
     """A request whose sentence is in the model."""
     running = asyncio.create_task(ask(service, "running"))
     await until(translator.stepping.is_set)
     return running
 
 
-def texts_of(outcome: TranslateOutcome) -> list[str]:
+def texts_of(outcome: TranslateResult) -> list[str]:
     return [result if isinstance(result, Exception) else result.text for result in outcome.results]  # type: ignore[misc]
 
 
@@ -340,8 +338,8 @@ def test_an_alignment_that_fails_costs_its_text_only(monkeypatch: pytest.MonkeyP
     async def test() -> None:
         translator = FakeTranslator()
 
-        def align(prepared: Any, hypotheses: Any) -> Any:
-            if "bad" in prepared.text:
+        def align(plan: TextPlan) -> Any:
+            if "bad" in plan.text:
                 raise RuntimeError("secret")
             return None
 
@@ -395,9 +393,9 @@ def test_alignments_come_from_the_engine_thread_and_reach_the_answer(monkeypatch
         threads: list[str] = []
         align = translator.align
 
-        def noting(prepared: PreparedText, hypotheses: Any) -> Any:
+        def noting(plan: TextPlan) -> Any:
             threads.append(threading.current_thread().name)
-            return align(prepared, hypotheses)
+            return align(plan)
 
         monkeypatch.setattr(translator, "align", noting)
         async with service_of(translator) as service:
@@ -417,10 +415,10 @@ def test_a_known_error_of_an_alignment_costs_its_text_only(monkeypatch: pytest.M
         translator = FakeTranslator()
         align = translator.align
 
-        def refuse(prepared: PreparedText, hypotheses: Any) -> Any:
-            if "bad" in prepared.text:
+        def refuse(plan: TextPlan) -> Any:
+            if "bad" in plan.text:
                 raise DecodingError("NaN")
-            return align(prepared, hypotheses)
+            return align(plan)
 
         monkeypatch.setattr(translator, "align", refuse)
         async with service_of(translator) as service:
@@ -435,14 +433,14 @@ def test_a_known_error_of_an_alignment_costs_its_text_only(monkeypatch: pytest.M
 def test_a_text_that_cannot_be_put_together_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
-        complete = translator.complete
+        complete = TextPlan.complete
 
-        def broken(prepared: PreparedText, hypotheses: Any, weights: Any = None) -> Any:
-            if "bad" in prepared.text:
+        def broken(plan: TextPlan, attention: Any = None) -> Any:
+            if "bad" in plan.text:
                 raise RuntimeError("secret")
-            return complete(prepared, hypotheses, weights)
+            return complete(plan, attention)
 
-        monkeypatch.setattr(translator, "complete", broken)
+        monkeypatch.setattr(TextPlan, "complete", broken)
         async with service_of(translator) as service:
             outcome = await ask(service, "bad", "good")
             assert isinstance(outcome.results[0], InferenceFailed)
@@ -472,9 +470,9 @@ def test_times_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
         now = [100.0]
         prepare = translator.prepare
 
-        def slow(text: str, source: str, target: str) -> PreparedText:
+        def slow(text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
             now[0] += 5.0
-            return prepare(text, source, target)
+            return prepare(text, source, target, options)
 
         monkeypatch.setattr(translator, "prepare", slow)
         service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(translator), clock=lambda: now[0])
@@ -496,9 +494,9 @@ def test_only_long_texts_are_cut_on_another_thread(length: int, thread: str, mon
         threads: list[str] = []
         prepare = translator.prepare
 
-        def noting(text: str, source: str, target: str) -> PreparedText:
+        def noting(text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
             threads.append(threading.current_thread().name)
-            return prepare(text, source, target)
+            return prepare(text, source, target, options)
 
         monkeypatch.setattr(translator, "prepare", noting)
         async with service_of(translator) as service:
@@ -514,9 +512,9 @@ def test_a_client_that_leaves_before_the_model_is_asked_never_asks_it(monkeypatc
         gate = Gate()
         prepare = translator.prepare
 
-        def slow(text: str, source: str, target: str) -> PreparedText:
+        def slow(text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
             gate.pass_through()
-            return prepare(text, source, target)
+            return prepare(text, source, target, options)
 
         monkeypatch.setattr(translator, "prepare", slow)
         async with service_of(translator) as service:

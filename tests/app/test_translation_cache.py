@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.engine.scheduler import SourceSentence
 from app.engine.translation_cache import SentenceKey, TranslationCache
 from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.sentence import DecodingRequest
 
 OPTIONS = DecodingOptions()
 ANSWER = Hypothesis([7, 8, 70_000], -0.25, "stop", (Hypothesis([7], -0.5, "length"), Hypothesis([], None, "stop")))
@@ -26,7 +26,7 @@ class Other:
 
 
 def key(*ids: int, options: DecodingOptions = OPTIONS, prefix: tuple[int, ...] = (), model: Any = Model) -> SentenceKey:
-    return SentenceKey.of(SourceSentence(model, list(ids), prefix), options)
+    return SentenceKey.of(model, DecodingRequest(0, list(ids), options, prefix))
 
 
 def test_an_answer_comes_back_as_it_was() -> None:

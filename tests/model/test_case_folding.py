@@ -54,9 +54,9 @@ def test_a_sentence_in_capitals_is_answered_in_capitals_and_its_neighbour_is_not
 
 def test_models_that_do_not_ask_for_it_get_capitals_as_they_are(toy_bundle: Path) -> None:
     plain = Translator(load_bundle(toy_bundle, "cpu"))
-    (segment,) = plain.prepare("CAT SEES DOG.", "en", "de").segments
-    assert not segment.in_capitals
-    assert segment.token_ids != plain.prepare("Cat sees dog.", "en", "de").segments[0].token_ids
+    (sentence,) = plain.prepare("CAT SEES DOG.", "en", "de").sentences
+    assert not sentence.in_capitals
+    assert sentence.token_ids != plain.prepare("Cat sees dog.", "en", "de").sentences[0].token_ids
 
 
 def test_alternatives_and_alignment_are_in_capitals_too(translator: Translator) -> None:

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from model import DecodingOptions, Translator
-from model.artifacts.bundle import load_bundle
+from model.artifacts.bundle import Bundle, load_bundle
 from model.decoding.options import Hypothesis
 from model.decoding.repetition_guard import guarded, is_empty, is_suspect, loops
+from model.text_pipeline import TextPipeline
 
 
 @pytest.mark.parametrize(
@@ -67,18 +67,24 @@ SOURCE = "cat cat cat cat cat cat cat."
 """The toy answers it word by word: what loops in the source is no loop, unless the source is made out to be another."""
 
 
-class Forgetful(Translator):
+class Forgetful(TextPipeline):
     """Takes every answer for one to a source without loops, as if the model had made its loop up."""
 
-    def _is_bad(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
-        return super()._is_bad("cat.", hypothesis, options)
+    def to_retry(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
+        return super().to_retry("cat.", hypothesis, options)
+
+
+def forgetful(bundle: Bundle, *, retry_loops: bool, native: bool = True) -> Translator:
+    translator = Translator(bundle, native=native)
+    limit = bundle.manifest.max_source_tokens
+    translator.pipeline = Forgetful(bundle.tokenizer, limit, fold_capitals=False, retry_loops=retry_loops)
+    return translator
 
 
 @pytest.fixture(scope="module", params=["compiled", "torch"])
 def translator(toy_bundle: Path, request: pytest.FixtureRequest) -> Translator:
     bundle = load_bundle(toy_bundle, "cpu")
-    asking = replace(bundle, manifest=replace(bundle.manifest, retry_loops=True))
-    return Forgetful(asking, native=request.param == "compiled")
+    return forgetful(bundle, retry_loops=True, native=request.param == "compiled")
 
 
 def test_an_answer_that_loops_is_decoded_again_and_its_neighbours_are_not(translator: Translator) -> None:
@@ -96,5 +102,5 @@ def test_attention_is_that_of_the_second_answer(translator: Translator) -> None:
 
 
 def test_models_that_do_not_ask_for_it_may_loop(toy_bundle: Path) -> None:
-    plain = Forgetful(load_bundle(toy_bundle, "cpu"))
+    plain = forgetful(load_bundle(toy_bundle, "cpu"), retry_loops=False)
     assert loops(plain.translate([SOURCE], target="de")[0].text)

@@ -44,13 +44,13 @@ def test_what_has_no_letter_is_copied(text: str, translator: Translator) -> None
 
 def test_a_sentence_over_the_limit_is_split_and_nothing_is_lost(translator: Translator) -> None:
     text = "cat sees, dog likes house " * 20 + "x" * 200
-    prepared = translator.prepare(text, "en", "de")
+    plan = translator.prepare(text, "en", "de")
     limit = translator.manifest.max_source_tokens
-    assert all(len(segment.token_ids) <= limit for segment in prepared.segments)
-    kept = "".join(text[segment.start : segment.end] for segment in prepared.segments)
+    assert all(len(sentence.token_ids) <= limit for sentence in plan.sentences)
+    kept = "".join(text[sentence.start : sentence.end] for sentence in plan.sentences)
     assert kept.replace(" ", "") == text.replace(" ", "")
     (found,) = translator.translate([text], target="de")
-    assert len(found.text.split()) >= len(prepared.segments)
+    assert len(found.text.split()) >= len(plan.sentences)
 
 
 def test_a_text_of_n_sentences_scores_the_mean_weighted_by_tokens(translator: Translator) -> None:
@@ -100,9 +100,9 @@ def test_a_pair_that_is_not_there_is_refused_with_those_that_are(
 
 
 def test_tokens_in_tokens_out(translator: Translator) -> None:
-    prepared = translator.prepare("red cat.", "en", "de")
-    (found,) = translator.translate_tokens([prepared.segments[0].token_ids])
-    assert translator.complete(prepared, [found]).text == "rot Katze."
+    plan = translator.prepare("red cat.", "en", "de")
+    plan.settle(translator.translate_tokens([plan.sentences[0].token_ids]))
+    assert plan.complete().text == "rot Katze."
     with pytest.raises(EmptySource):
         translator.translate_tokens([[]])
     with pytest.raises(SourceTooLong, match="25 tokens and this model accepts 24"):

@@ -21,7 +21,7 @@ from app.http.openapi import ATTENTION_ERRORS, ATTENTION_EXAMPLE, ATTENTION_REQU
 from app.http.request_body import read_request
 from app.http.schemas import AttentionKind, AttentionRequest, AttentionResponse, detected_body
 from app.serving.service import TranslationService
-from app.serving.text_job import AttentionOutcome
+from app.serving.text_job import AttentionResult
 from app.settings import Settings
 from app.telemetry.logs import log_fields
 
@@ -166,7 +166,7 @@ def _out_of_range(field: str, numbers: Sequence[int], count: int, what: str) -> 
     ]
 
 
-def as_json(outcome: AttentionOutcome, selections: Sequence[Selection]) -> bytes:
+def as_json(outcome: AttentionResult, selections: Sequence[Selection]) -> bytes:
     """The answer as JSON, weights rounded to seven decimals.
 
     It is written row by row: one call for all of a large answer would hold the interpreter's lock, and with it
@@ -202,7 +202,7 @@ def _nested(weights: npt.NDArray[np.float64]) -> str:
     return "[" + ", ".join(_nested(part) for part in weights) + "]"
 
 
-def as_npz(outcome: AttentionOutcome, selections: Sequence[Selection]) -> bytes:
+def as_npz(outcome: AttentionResult, selections: Sequence[Selection]) -> bytes:
     """The answer as NumPy's archive of arrays; it holds no pickled object.
 
     Args:

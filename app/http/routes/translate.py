@@ -23,7 +23,7 @@ from app.http.schemas import (
     detected_body,
 )
 from app.serving.service import TranslationService
-from app.serving.text_job import TextOutcome
+from app.serving.text_job import TextResult
 from app.settings import Settings
 from app.telemetry.logs import log_fields
 
@@ -89,7 +89,7 @@ async def translate(request: Request) -> Response:
     return Response(answer.model_dump_json(), media_type="application/json")
 
 
-def _entry(text: TextOutcome) -> TranslationBody | FailedTranslationBody:
+def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
     """One text's place in the answer."""
     result = text.result
     if isinstance(result, Exception):

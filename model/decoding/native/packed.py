@@ -43,7 +43,7 @@ class NativeModel:
     """
 
     def __init__(
-        self, library: ctypes.CDLL, module: nn.Module, config: ModelConfig, shortlist: Shortlist | None = None
+        self, library: ctypes.CDLL, module: object, config: ModelConfig, shortlist: Shortlist | None = None
     ) -> None:
         self.library = library
         self.vocab_size = config.target_vocab_size
@@ -98,7 +98,7 @@ def reason_not_supported(config: ModelConfig) -> str | None:
     return None
 
 
-def reason_not_native(config: ModelConfig, module: nn.Module | None = None) -> str | None:
+def reason_not_native(config: ModelConfig, module: object | None = None) -> str | None:
     """Why a model cannot be decoded by the library on this machine; None if it can be.
 
     The library is built if that was not done.
@@ -116,7 +116,7 @@ def reason_not_native(config: ModelConfig, module: nn.Module | None = None) -> s
     return reason
 
 
-def make_native_model(module: nn.Module, config: ModelConfig, shortlist: Shortlist | None = None) -> NativeModel | None:
+def make_native_model(module: object, config: ModelConfig, shortlist: Shortlist | None = None) -> NativeModel | None:
     """A model packed for the library; None if it cannot be (:func:`reason_not_native` tells why)."""
     library = find_library().library
     if library is None or reason_not_supported(config) is not None:
@@ -139,7 +139,7 @@ class _Weights:
         UnknownModule: The module is not a Transformer of ``config`` in float32 or int8 on the CPU.
     """
 
-    def __init__(self, module: nn.Module, config: ModelConfig) -> None:
+    def __init__(self, module: object, config: ModelConfig) -> None:
         self.linears: list[LinearSource] = []
         self.norms: list[int] = []
         self._alive: list[Tensor] = []

@@ -94,7 +94,7 @@ def probe() -> tuple[Tensor, Tensor]:
 
 def logits(model: Translator) -> Tensor:
     with torch.inference_mode():
-        found: Tensor = model._bundle.module.forward(*probe()).float()
+        found: Tensor = model.bundle.module.forward(*probe()).float()
     return found
 
 
@@ -124,7 +124,7 @@ def edit(path: Path, **changes: Any) -> None:
 
 def num_parameters(model: Translator) -> int:
     """Numbers in memory, those of a shared table once."""
-    tables = {parameter.data_ptr(): parameter.numel() for parameter in model._bundle.module.parameters()}
+    tables = {parameter.data_ptr(): parameter.numel() for parameter in model.bundle.module.parameters()}
     return sum(tables.values())
 
 

@@ -9,7 +9,7 @@ import pytest
 from app.errors import DetectedPairNotServed, LanguageNotDetected
 from app.models.registry import LoadedModel, Registry
 from app.serving.detection import Detection, LanguageDetector
-from app.serving.routing import Route, Router, Unchanged
+from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
 from model.errors import UnsupportedPair
 from tests.app.fakes import FakeTranslator, WordDetector, manifest_of
 
@@ -37,22 +37,22 @@ async def route(
     source: str | None = "auto",
     target: str | None = "en",
     detector: LanguageDetector | None = None,
-) -> Sequence[Route | Unchanged | Exception]:
-    return await Router(found, detector or WordDetector(), at_once).route(texts, source, target)
+) -> Sequence[ModelChoice | Unchanged | Exception]:
+    return await ModelChooser(found, detector or WordDetector(), at_once).choose(texts, source, target)
 
 
 async def test_a_pair_that_is_named_needs_no_detection() -> None:
     found = registry(a="de-en", b="fr-en")
-    routes = await Router(found, WordDetector(), never).route(["der", "le"], "fr", None)
-    assert all(isinstance(one, Route) and one.model.name == "b" and one.detected is None for one in routes)
+    choices = await ModelChooser(found, WordDetector(), never).choose(["der", "le"], "fr", None)
+    assert all(isinstance(one, ModelChoice) and one.model.name == "b" and one.detected is None for one in choices)
     with pytest.raises(UnsupportedPair):
-        await Router(found, WordDetector(), never).route(["der"], "it", None)
+        await ModelChooser(found, WordDetector(), never).choose(["der"], "it", None)
 
 
 @pytest.mark.parametrize("auto", ["auto", "AUTO", "Auto"])
 async def test_each_text_goes_to_the_model_of_its_language(auto: str) -> None:
     german, french = await route(registry(a="de-en", b="fr-en"), "der", "le", source=auto)
-    assert isinstance(german, Route) and isinstance(french, Route)
+    assert isinstance(german, ModelChoice) and isinstance(french, ModelChoice)
     assert (german.model.name, german.source, german.target) == ("a", "de", "en")
     assert (french.model.name, french.source, french.target) == ("b", "fr", "en")
     assert french.detected is not None
@@ -60,9 +60,9 @@ async def test_each_text_goes_to_the_model_of_its_language(auto: str) -> None:
 
 
 async def test_texts_without_letters_answer_themselves_and_are_not_looked_at() -> None:
-    routes = await Router(registry(a="de-en"), WordDetector(), never).route(["", " \n", "12 — 7"], "auto", "EN")
-    assert routes == [Unchanged("zxx", "en", None)] * 3
-    (alone,) = await Router(registry(a="de-en"), WordDetector(), never).route([""], "auto", None)
+    choices = await ModelChooser(registry(a="de-en"), WordDetector(), never).choose(["", " \n", "12 — 7"], "auto", "EN")
+    assert choices == [Unchanged("zxx", "en", None)] * 3
+    (alone,) = await ModelChooser(registry(a="de-en"), WordDetector(), never).choose([""], "auto", None)
     assert alone == Unchanged("zxx", "zxx", None)
 
 
@@ -75,14 +75,14 @@ async def test_a_text_in_the_target_language_answers_itself() -> None:
 
 async def test_a_text_of_no_loaded_language_fails_alone() -> None:
     good, bad = await route(registry(a="de-en"), "der", "слово")
-    assert isinstance(good, Route)
+    assert isinstance(good, ModelChoice)
     assert isinstance(bad, LanguageNotDetected)
     assert "de-en" in str(bad)
 
 
 async def test_a_text_whose_pair_is_not_loaded_fails_alone_and_says_what_was_found() -> None:
     good, bad = await route(registry(a="de-en", b="en-fr"), "der", "le")
-    assert isinstance(good, Route)
+    assert isinstance(good, ModelChoice)
     assert isinstance(bad, DetectedPairNotServed)
     assert all(part in str(bad) for part in ("'fr'", "0.90", "'en'", "de-en, en-fr"))
 
@@ -90,14 +90,14 @@ async def test_a_text_whose_pair_is_not_loaded_fails_alone_and_says_what_was_fou
 async def test_the_target_may_be_left_out_where_the_language_leaves_one_pair() -> None:
     found = registry(a="de-en", b="en-de en-fr")
     german, english = await route(found, "der", "the", target=None)
-    assert isinstance(german, Route) and (german.source, german.target) == ("de", "en")
+    assert isinstance(german, ModelChoice) and (german.source, german.target) == ("de", "en")
     assert isinstance(english, DetectedPairNotServed)
     assert "no target is named" in str(english)
 
 
 async def test_a_target_nobody_has_is_refused_before_languages_are_told() -> None:
     with pytest.raises(UnsupportedPair, match="target 'it'"):
-        await Router(registry(a="de-en"), WordDetector(), never).route(["der"], "auto", "it")
+        await ModelChooser(registry(a="de-en"), WordDetector(), never).choose(["der"], "auto", "it")
 
 
 async def test_of_varieties_told_as_one_the_one_with_a_pair_is_taken() -> None:
@@ -106,7 +106,7 @@ async def test_of_varieties_told_as_one_the_one_with_a_pair_is_taken() -> None:
     to_german, to_english, unchanged = [
         (await route(found, "字", target=target, detector=detector))[0] for target in ("de", "en", "zh-TW")
     ]
-    assert isinstance(to_german, Route) and isinstance(to_english, Route)
+    assert isinstance(to_german, ModelChoice) and isinstance(to_english, ModelChoice)
     assert (to_german.model.name, to_german.source) == ("b", "zho_Hant")
     assert to_german.detected is not None and to_german.detected.language == "zho_Hant"
     assert (to_english.model.name, to_english.source) == ("a", "zho_Hans")

@@ -1,4 +1,4 @@
-"""From a request's languages to what is done with each of its texts, telling languages where ``source`` is ``auto``."""
+"""Which model translates each text of a request; languages are detected where ``source`` is ``auto``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from model.errors import UnsupportedPair
 from model.languages import closest
 
 if TYPE_CHECKING:
-    from model.translator import Translation
+    from model.text_pipeline import Translation
 
-AUTO = "auto"
+DETECT = "auto"
 """As a source: whichever language the text is in."""
 
 NO_LANGUAGE = "zxx"
@@ -23,14 +23,14 @@ NO_LANGUAGE = "zxx"
 
 
 @dataclass(frozen=True)
-class Route:
-    """A text to translate.
+class ModelChoice:
+    """What a text is translated by.
 
     Args:
-        model: By this model.
+        model: The model.
         source: Its language, as the model spells it.
         target: The language wanted, likewise.
-        detected: How its language was told, where it was not given.
+        detected: How its language was detected, where it was not given.
     """
 
     model: LoadedModel
@@ -46,7 +46,7 @@ class Unchanged:
     Args:
         source: Its language.
         target: The language wanted.
-        detected: How its language was told; None where it has none.
+        detected: How its language was detected; None where it has none.
     """
 
     source: str
@@ -55,17 +55,17 @@ class Unchanged:
 
     def translation(self, text: str, return_alignment: bool) -> Translation:
         """The text as an answer."""
-        from model.translator import Translation
+        from model.text_pipeline import Translation
 
         return Translation(text, self.source, self.target, "stop", None, (), () if return_alignment else None, 0, 0)
 
 
-class Router:
+class ModelChooser:
     """Decides for each text which model translates it.
 
     Args:
         registry: What is loaded.
-        detector: Tells languages.
+        detector: Detects languages.
         off_loop: Runs something that takes long on another thread.
     """
 
@@ -79,16 +79,16 @@ class Router:
         self._detector = detector
         self._off_loop = off_loop
 
-    async def route(
+    async def choose(
         self, texts: Sequence[str], source: str | None, target: str | None
-    ) -> list[Route | Unchanged | Exception]:
-        """What is to be done with each text; a text that cannot be translated has an exception at its place.
+    ) -> list[ModelChoice | Unchanged | Exception]:
+        """The choice for each text; a text that cannot be translated has an exception at its index.
 
-        Where ``source`` is ``auto``, the language of each text is told by itself, among the languages loaded:
+        Where ``source`` is ``auto``, the language of each text is detected on its own, among the languages loaded:
 
         - a text without letters, a blank one for instance, is answered as it is;
         - so is one that is in the target language already;
-        - one whose language cannot be told, or has no pair with the target, is refused, and the others are not;
+        - one whose language cannot be detected, or has no pair with the target, is refused, and the others are not;
         - ``target`` may be left out where the language leaves a single pair.
 
         Args:
@@ -99,17 +99,17 @@ class Router:
         Raises:
             UnsupportedPair: No loaded pair fits, whatever the texts are.
         """
-        if source is None or source.lower() != AUTO:
-            model, pair = self._registry.route(source, target)
-            return [Route(model, *pair)] * len(texts)
+        if source is None or source.lower() != DETECT:
+            model, pair = self._registry.find(source, target)
+            return [ModelChoice(model, *pair)] * len(texts)
         if target is not None and closest(target, self._registry.pairs.targets) is None:
             raise UnsupportedPair(source, target, self._registry.pairs)
         languages = self._registry.pairs.languages
         spoken = [text for text in texts if has_letters(text)]
         found = iter(await self._off_loop(lambda: self._detector.detect(spoken, languages)) if spoken else ())
-        # From here on nothing is awaited: models may have come and gone, and those chosen now are there.
+        # From here on nothing is awaited: models may have been loaded or unloaded, and those chosen now are loaded.
         return [
-            self._route_detected(next(found), target) if has_letters(text) else self._without_language(target)
+            self._choose_detected(next(found), target) if has_letters(text) else self._without_language(target)
             for text in texts
         ]
 
@@ -117,7 +117,7 @@ class Router:
         code = None if target is None else closest(target, self._registry.pairs.targets)
         return Unchanged(NO_LANGUAGE, code or NO_LANGUAGE, None)
 
-    def _route_detected(self, detected: Detection | None, target: str | None) -> Route | Unchanged | Exception:
+    def _choose_detected(self, detected: Detection | None, target: str | None) -> ModelChoice | Unchanged | Exception:
         pairs = self._registry.pairs
         if detected is None:
             return LanguageNotDetected(pairs)
@@ -126,8 +126,8 @@ class Router:
             return Unchanged(wanted, wanted, replace(detected, language=wanted))
         for code in detected.alike:
             try:
-                model, pair = self._registry.route(code, target)
+                model, pair = self._registry.find(code, target)
             except UnsupportedPair:
                 continue
-            return Route(model, *pair, replace(detected, language=pair[0]))
+            return ModelChoice(model, *pair, replace(detected, language=pair[0]))
         return DetectedPairNotServed(detected.language, detected.confidence, target, pairs)

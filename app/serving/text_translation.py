@@ -1,0 +1,131 @@
+"""The texts of a request, from the models chosen for them to their results: cut, decode, align, join."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from app.engine.bridge import EngineBridge
+from app.errors import InferenceFailed, LimitExceeded
+from app.serving.model_choice import ModelChoice, Unchanged
+from app.serving.text_job import TextJob, TextResult, answer_without_model
+from model.decoding.options import DecodingOptions
+from model.errors import ModelError
+from model.text_pipeline import settle_all
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_T = TypeVar("_T")
+
+_SMALL_CHARACTERS = 500
+"""Texts this short are cut into sentences on the event loop: handing them to a thread takes longer."""
+
+
+class Times(NamedTuple):
+    """How long a request's texts took.
+
+    Args:
+        queue_s: Seconds until the first sentence joined its model.
+        decode_s: Seconds from there to the last sentence's end.
+    """
+
+    queue_s: float
+    decode_s: float
+
+
+class TextTranslation:
+    """Has texts translated by the models chosen for them. Belongs to the event loop.
+
+    Args:
+        bridge: To the engine.
+        pool: Threads that cut and join long texts.
+        max_sentences: Sentences that may wait at all.
+        clock: Seconds that only go forward.
+    """
+
+    def __init__(
+        self, bridge: EngineBridge, pool: ThreadPoolExecutor, max_sentences: int, clock: Callable[[], float]
+    ) -> None:
+        self._bridge = bridge
+        self._pool = pool
+        self._max_sentences = max_sentences
+        self._clock = clock
+
+    async def translate(
+        self,
+        texts: Sequence[str],
+        choices: Sequence[ModelChoice | Unchanged | Exception],
+        options: DecodingOptions,
+        return_alignment: bool,
+        timeout: asyncio.Timeout,
+    ) -> tuple[list[TextResult], Times]:
+        """Translate texts; one that fails leaves the others alone.
+
+        Args:
+            texts: The texts.
+            choices: For each its model, or why it needs or has none.
+            options: How to decode.
+            return_alignment: Whether to align.
+            timeout: The request's deadline.
+
+        Raises:
+            LimitExceeded: The texts have more sentences than may wait at all.
+            QueueFull: Too many sentences wait.
+            Dropped: The engine has stopped.
+        """
+        num_characters = sum(map(len, texts))
+        to_translate = [(text, one) for text, one in zip(texts, choices, strict=True) if isinstance(one, ModelChoice)]
+        jobs = await self._off_loop(
+            num_characters, lambda: [TextJob.of(text, choice, options) for text, choice in to_translate]
+        )
+        submitted = self._clock()
+        queue_s = await self._decode(jobs, timeout)
+        decode_s = max(0.0, self._clock() - submitted - queue_s)
+        if return_alignment:
+            await self._align(jobs, timeout)
+        completed = iter(await self._off_loop(num_characters, lambda: [job.complete() for job in jobs]))
+        results = [
+            next(completed) if isinstance(choice, ModelChoice) else answer_without_model(text, choice, return_alignment)
+            for text, choice in zip(texts, choices, strict=True)
+        ]
+        return results, Times(queue_s, decode_s)
+
+    async def _decode(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> float:
+        """Decode what texts have pending, until nothing is; gives the seconds until the first sentence joined."""
+        num_sentences = sum(len(job.plan.pending) for job in jobs)
+        if not num_sentences:
+            return 0.0
+        if num_sentences > self._max_sentences:
+            # Trying again would never help, so this is no full queue.
+            raise LimitExceeded("text", num_sentences, self._max_sentences, "sentences in one request")
+        queue_s = await self._decode_once(jobs, timeout)
+        while any(job.plan.pending for job in jobs):
+            await self._decode_once(jobs, timeout)
+        return queue_s
+
+    async def _decode_once(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> float:
+        requests = [(job.translator, request) for job in jobs for request in job.plan.pending]
+        outcomes, queue_s = await self._bridge.decode(requests, timeout)
+        settle_all([job.plan for job in jobs], outcomes)
+        return queue_s
+
+    async def _align(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> None:
+        """Compute each text's attention; a model that fails leaves its error in the job."""
+        for job in jobs:
+            if job.plan.failure is not None:
+                continue
+            try:
+                job.attention = await self._attention(job, timeout) if job.plan.sentences else []
+            except (InferenceFailed, ModelError) as failure:
+                job.failure = failure
+
+    async def _attention(self, job: TextJob, timeout: asyncio.Timeout) -> list[Tensor]:
+        return await self._bridge.call(lambda: job.translator.align(job.plan), timeout)
+
+    async def _off_loop(self, num_characters: int, run: Callable[[], _T]) -> _T:
+        if num_characters <= _SMALL_CHARACTERS:
+            return run()
+        return await asyncio.get_running_loop().run_in_executor(self._pool, run)

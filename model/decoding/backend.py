@@ -1,0 +1,259 @@
+"""The back-ends that decode, and the one place where the back-end of a model is chosen.
+
+There are three, and all give the same answers but for rounding:
+
+- ``slots``: CUDA graphs over a fixed number of slots, on GPUs;
+- ``native``: the compiled C++ library, on processors that have AVX-512 VNNI;
+- ``eager``: torch, step by step, everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+
+from model.decoding.cohort import Cohort, Vocabulary
+from model.decoding.eager.state import TorchState
+from model.decoding.eager.torch_cohort import TorchCohort
+from model.decoding.native.cohort import NativeCohort
+from model.decoding.native.packed import NativeModel, make_native_model, reason_not_native
+from model.decoding.policy import DecodingPolicy
+from model.decoding.search import StepModel
+from model.decoding.shortlist import Shortlist
+from model.decoding.slots.choice import has_slot_step
+from model.decoding.slots.cohort import SlotCohort
+from model.decoding.slots.model import SlotModel, make_slot_model
+from model.network.config import ModelConfig
+
+BackendName = Literal["native", "slots", "eager"]
+
+_MAX_ROWS = 256
+_MAX_NATIVE_GREEDY_ROWS = 96
+"""More sentences would drive each other's keys and values out of the processor's caches; the rows of a beam share
+those of the source."""
+
+_NATIVE_PRECISIONS = ("float32", "int8")
+
+
+class Backend(Protocol):
+    """What decodes the sentences of one model."""
+
+    @property
+    def name(self) -> BackendName:
+        """Its short name."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Why it was chosen and not a faster one, as a clause that may follow its name."""
+        ...
+
+    @property
+    def warm_up_batches(self) -> tuple[int, ...]:
+        """Numbers of sentences to decode together before the first request comes."""
+        ...
+
+    @property
+    def warm_up_tokens(self) -> int | None:
+        """``max_new_tokens`` of these sentences; None means as many as they may have."""
+        ...
+
+    def max_rows(self, width: int) -> int:
+        """Rows beyond which a larger batch of this beam width is no faster.
+
+        Args:
+            width: Rows of each sentence.
+        """
+        ...
+
+    def cohort(self, width: int) -> Cohort:
+        """An empty cohort.
+
+        Args:
+            width: Rows of each sentence.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ModelToDecode:
+    """What every back-end needs to know of a model.
+
+    Args:
+        module: The network, scripted or not.
+        vocabulary: Special tokens.
+        policy: The model's way of decoding.
+        architecture: The fields of :class:`model.network.config.ModelConfig`.
+        precision: What its weights and products are kept in.
+        longest_target: Tokens the model can produce at all, forced ones included.
+        device: Where it lives.
+        shortlist: What sentences choose their tokens from, if that is not the whole vocabulary.
+    """
+
+    module: StepModel
+    vocabulary: Vocabulary
+    policy: DecodingPolicy
+    architecture: Mapping[str, Any]
+    precision: str
+    longest_target: int
+    device: torch.device
+    shortlist: Shortlist | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class NativeBackend:
+    """The compiled library; see :class:`Backend`."""
+
+    model: ModelToDecode
+    packed: NativeModel
+    reason: str
+    name: BackendName = "native"
+    warm_up_batches: tuple[int, ...] = (1, 2, 8)
+    warm_up_tokens: int | None = 4
+
+    def max_rows(self, width: int) -> int:
+        """Rows beyond which a larger batch is no faster."""
+        return _MAX_NATIVE_GREEDY_ROWS if width == 1 else _MAX_ROWS
+
+    def cohort(self, width: int) -> Cohort:
+        """An empty cohort."""
+        model = self.model
+        return NativeCohort(self.packed, model.vocabulary, width, model.longest_target, model.policy)
+
+
+@dataclass(frozen=True, eq=False)
+class SlotBackend:
+    """Slots and CUDA graphs; see :class:`Backend`."""
+
+    slots: SlotModel
+    reason: str
+    name: BackendName = "slots"
+    # Every size and length that is common has a graph of its own to be captured.
+    warm_up_batches: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    warm_up_tokens: int | None = None
+
+    def max_rows(self, width: int) -> int:
+        """Rows beyond which a larger batch is no faster."""
+        return _MAX_ROWS
+
+    def cohort(self, width: int) -> Cohort:
+        """An empty cohort."""
+        return SlotCohort(self.slots, width)
+
+
+@dataclass(frozen=True, eq=False)
+class EagerBackend:
+    """Torch, one step after the other; see :class:`Backend`."""
+
+    model: ModelToDecode
+    reason: str
+    name: BackendName = "eager"
+    warm_up_batches: tuple[int, ...] = (1, 2, 8)
+    warm_up_tokens: int | None = 4
+
+    def max_rows(self, width: int) -> int:
+        """Rows beyond which a larger batch is no faster."""
+        return _MAX_ROWS
+
+    def cohort(self, width: int) -> Cohort:
+        """An empty cohort."""
+        model = self.model
+        state = TorchState(model.module, width, model.vocabulary.pad_id, model.device)
+        return TorchCohort(
+            state, model.vocabulary, width, model.longest_target, model.device, model.policy, model.shortlist
+        )
+
+
+@dataclass(frozen=True)
+class BackendChoice:
+    """Which back-end suits a model.
+
+    Args:
+        name: The back-end.
+        reason: Why this one and not a faster one, as a clause that may follow its name.
+    """
+
+    name: BackendName
+    reason: str
+
+
+def preferred_backend(
+    architecture: Mapping[str, Any],
+    precision: str,
+    device: torch.device,
+    *,
+    native: bool = True,
+    slots: bool | None = None,
+    has_slots: bool = True,
+) -> BackendChoice:
+    """The fastest back-end that can decode a model here. The model need not be loaded.
+
+    Args:
+        architecture: The fields of its :class:`model.network.config.ModelConfig`.
+        precision: What its weights and products are kept in.
+        device: Where it is, or would be.
+        native: Whether the compiled library may be used.
+        slots: Whether to decode in slots: None means on GPUs only, True on any device.
+        has_slots: Whether its bundle has what slots need.
+    """
+    why_no_slots = _why_no_slots(device, slots, has_slots)
+    if why_no_slots is None:
+        return BackendChoice("slots", "asked for" if slots else "the fastest on a GPU")
+    why_no_native = "slots were asked for" if slots else _why_no_native(architecture, precision, device, native)
+    if why_no_native is None:
+        return BackendChoice("native", "the fastest on this processor")
+    return BackendChoice("eager", f"not slots, because {why_no_slots}; not native, because {why_no_native}")
+
+
+def choose_backend(model: ModelToDecode, *, native: bool = True, slots: bool | None = None) -> Backend:
+    """The back-end that :func:`preferred_backend` names, made for a model.
+
+    Args:
+        model: The model.
+        native: Whether the compiled library may be used.
+        slots: Whether to decode in slots: None means on GPUs only, True on any device.
+    """
+    choice = preferred_backend(
+        model.architecture,
+        model.precision,
+        model.device,
+        native=native,
+        slots=slots,
+        has_slots=has_slot_step(model.module),
+    )
+    if choice.name == "slots":
+        slot_model = make_slot_model(
+            model.module, model.vocabulary, model.longest_target, model.device, model.policy, force=slots is True
+        )
+        assert slot_model is not None
+        return SlotBackend(slot_model, choice.reason)
+    if choice.name == "native":
+        config = ModelConfig.from_dict(dict(model.architecture))
+        packed = make_native_model(model.module, config, model.shortlist)
+        if packed is not None:
+            return NativeBackend(model, packed, choice.reason)
+        return EagerBackend(model, f"not native, because {reason_not_native(config, model.module)}")
+    return EagerBackend(model, choice.reason)
+
+
+def _why_no_slots(device: torch.device, slots: bool | None, has_slots: bool) -> str | None:
+    if slots is False:
+        return "they are switched off"
+    if slots is None and device.type != "cuda":
+        return "the model is not on a GPU"
+    if not has_slots:
+        return "the bundle was exported before there were slots; export it again"
+    return None
+
+
+def _why_no_native(architecture: Mapping[str, Any], precision: str, device: torch.device, native: bool) -> str | None:
+    if not native:
+        return "it is switched off"
+    if device.type != "cpu":
+        return "the model is not on the CPU"
+    if precision not in _NATIVE_PRECISIONS:
+        return f"it computes in {' or '.join(_NATIVE_PRECISIONS)}, and the bundle is in {precision}"
+    return reason_not_native(ModelConfig.from_dict(dict(architecture)))

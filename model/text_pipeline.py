@@ -1,0 +1,342 @@
+"""The way of a text through a model, without the model: split, fold case, tokenise; decide what to retry; join.
+
+A :class:`TextPlan` says which sentences are to be decoded and takes their outcomes. Its holder decodes, by
+any means::
+
+    plan = pipeline.prepare(text, "en", "de", options)
+    while plan.pending:
+        plan.settle(decode(plan.pending))
+    translation = plan.complete()
+
+There may be several rounds: models that ask for it have an answer that loops or is empty decoded once more with a
+guard. Nothing here runs a model, so everything may be called from any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from torch import Tensor
+
+from model.alignment import AlignmentLink, sentence_links
+from model.decoding.options import DecodingOptions, FinishReason, Hypothesis, Outcome
+from model.decoding.repetition_guard import guarded, is_empty, is_suspect, loops
+from model.decoding.sentence import DecodingRequest
+from model.errors import EmptySource, SeveralSentences, SourceTooLong
+from model.languages import plain_code
+from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
+from model.text.segmentation import Segment, join_text, split_text
+from model.text.tokenizer import TextTokenizer
+
+
+@dataclass(frozen=True)
+class SourceSentence(Segment):
+    """A segment of a text as the model reads it: a sentence, or a part of a long one.
+
+    Args:
+        token_ids: Its tokens, language marker and end token included.
+        in_capitals: Whether it is in capitals, is read in small letters, and its answer is to be in capitals.
+    """
+
+    token_ids: list[int]
+    in_capitals: bool = False
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another hypothesis for the same text.
+
+    Args:
+        text: The translation.
+        score: Its score, if scores were asked for.
+        finish_reason: As in :class:`Translation`.
+    """
+
+    text: str
+    score: float | None
+    finish_reason: FinishReason
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translated text.
+
+    Args:
+        text: The translation, with the line breaks, indentation and blank lines of the source.
+        source: Language of the source.
+        target: Language of the translation.
+        finish_reason: ``length`` if any sentence was cut at ``max_new_tokens``, else ``stop``.
+        score: Mean of the sentences' scores weighted by their tokens; None unless asked for.
+        alternatives: Hypothesis k joins the sentences' k-th.
+        alignment: Links in the order of the translation; None unless asked for.
+        num_source_tokens: Tokens of all sentences, markers not counted.
+        num_target_tokens: Tokens of the best hypotheses.
+    """
+
+    text: str
+    source: str
+    target: str
+    finish_reason: FinishReason
+    score: float | None
+    alternatives: tuple[Alternative, ...]
+    alignment: tuple[AlignmentLink, ...] | None
+    num_source_tokens: int
+    num_target_tokens: int
+
+
+class TextPipeline:
+    """How texts are prepared for one model, and its answers put together again.
+
+    Args:
+        tokenizer: The model's.
+        max_source_tokens: Tokens of the longest sentence it accepts, markers included.
+        fold_capitals: Whether sentences in capitals are read in small letters and answered in capitals
+            (:mod:`model.text.case_folding`).
+        retry_loops: Whether an answer that loops or is empty is decoded once more
+            (:mod:`model.decoding.repetition_guard`).
+    """
+
+    def __init__(
+        self, tokenizer: TextTokenizer, max_source_tokens: int, *, fold_capitals: bool, retry_loops: bool
+    ) -> None:
+        self.tokenizer = tokenizer
+        self._max_source_tokens = max_source_tokens
+        self._fold_capitals = fold_capitals
+        self._retry_loops = retry_loops
+
+    def prepare(self, text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
+        """Cut a text into sentences the model takes.
+
+        Args:
+            text: Any text.
+            source: Its language, as the model spells it.
+            target: The language wanted, likewise.
+            options: How to decode it.
+        """
+        encoded: dict[str, list[int]] = {}
+
+        def fits(part: str) -> bool:
+            ids = self.tokenizer.encode(self.as_read(part), target, source)
+            if len(ids) > self._max_source_tokens:
+                return False
+            encoded[part] = ids  # most of what fits is what will be decoded
+            return True
+
+        sentences: list[SourceSentence] = []
+        for segment in split_text(text, plain_code(source), fits):
+            part = text[segment.start : segment.end]
+            # Numbers, rules and emoji on their own are the same in every language.
+            if any(character.isalpha() for character in part):
+                if part not in encoded:
+                    encoded[part] = self.tokenizer.encode(self.as_read(part), target, source)
+                sentences.append(SourceSentence(segment.start, segment.end, encoded[part], self._folds(part)))
+        return TextPlan(self, text, source, target, sentences, options)
+
+    def prepare_sentence(self, text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
+        """Prepare one sentence as a whole, white space around it taken off.
+
+        Args:
+            text: The sentence.
+            source: Its language, as the model spells it.
+            target: The language wanted, likewise.
+            options: How to decode it.
+
+        Raises:
+            EmptySource: The text is blank.
+            SeveralSentences: It holds more than one sentence.
+            SourceTooLong: The sentence is longer than the model accepts.
+        """
+        text = text.strip()
+        if not text:
+            raise EmptySource
+        sentences = split_text(text, plain_code(source), lambda part: True)
+        if len(sentences) > 1:
+            raise SeveralSentences(len(sentences))
+        token_ids = self.tokenizer.encode(self.as_read(text), target, source)
+        if len(token_ids) > self._max_source_tokens:
+            raise SourceTooLong(len(token_ids), self._max_source_tokens)
+        sentence = SourceSentence(0, len(text), token_ids, self._folds(text))
+        return TextPlan(self, text, source, target, [sentence], options)
+
+    def as_read(self, part: str) -> str:
+        """A sentence as the model reads it."""
+        return in_small_letters(part) if self._folds(part) else part
+
+    def to_retry(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
+        """Whether an answer loops or is empty, and its sentence is to be decoded once more with a guard.
+
+        Args:
+            part: The sentence.
+            hypothesis: Its answer.
+            options: How it was decoded; an answer that came with a guard stands.
+        """
+        if not self._retry_loops or options.no_repeat_ngram_size or not is_suspect(hypothesis.token_ids):
+            return False
+        answer = self.tokenizer.decode(hypothesis.token_ids)
+        return loops(answer, part) or is_empty(answer, part)
+
+    def _folds(self, part: str) -> bool:
+        """Whether a sentence is read in small letters and answered in capitals."""
+        return self._fold_capitals and is_in_capitals(part)
+
+
+class TextPlan:
+    """A text cut into sentences, what is to be decoded next, and what became of it. Not thread-safe.
+
+    Args:
+        pipeline: Of the model that translates it.
+        text: The text.
+        source: Its language.
+        target: The language wanted.
+        sentences: Its sentences in order; none for a blank text.
+        options: How to decode them.
+    """
+
+    def __init__(
+        self,
+        pipeline: TextPipeline,
+        text: str,
+        source: str,
+        target: str,
+        sentences: Sequence[SourceSentence],
+        options: DecodingOptions,
+    ) -> None:
+        self.text = text
+        self.source = source
+        self.target = target
+        self.sentences = sentences
+        self.forced_ids = pipeline.tokenizer.forced_ids(target)
+        self._pipeline = pipeline
+        self._outcomes: dict[int, Outcome] = {}  # by sentence
+        self._pending = [
+            DecodingRequest(index, sentence.token_ids, options, self.forced_ids)
+            for index, sentence in enumerate(sentences)
+        ]
+
+    @property
+    def pending(self) -> Sequence[DecodingRequest]:
+        """What is to be decoded now; nothing once all is settled. Each request's key is its sentence's index."""
+        return self._pending
+
+    def settle(self, outcomes: Iterable[Outcome]) -> None:
+        """Take the outcomes of what was pending; what has to be decoded once more is pending then.
+
+        Args:
+            outcomes: One for each pending request, in order.
+        """
+        settled = list(zip(self._pending, outcomes, strict=True))
+        self._outcomes.update((request.key, outcome) for request, outcome in settled)
+        self._pending = [
+            replace(request, options=guarded(request.options))
+            for request, outcome in settled
+            if isinstance(outcome, Hypothesis) and self._is_to_retry(request, outcome)
+        ]
+
+    @property
+    def failure(self) -> Exception | None:
+        """The error of the first sentence that has one."""
+        outcomes = (self._outcomes[index] for index in range(len(self.sentences)))
+        return next((outcome for outcome in outcomes if isinstance(outcome, Exception)), None)
+
+    @property
+    def hypotheses(self) -> list[Hypothesis]:
+        """The answers to the sentences, in order.
+
+        Raises:
+            Exception: The error of the first sentence that has none.
+        """
+        found: list[Hypothesis] = []
+        for index in range(len(self.sentences)):
+            outcome = self._outcomes[index]
+            if isinstance(outcome, Exception):
+                raise outcome
+            found.append(outcome)
+        return found
+
+    def complete(self, attention: Sequence[Tensor] | None = None) -> Translation:
+        """The translation, from the answers to all sentences.
+
+        Args:
+            attention: For each sentence its rows of :func:`model.alignment.answer_rows`, if links are wanted.
+
+        Raises:
+            Exception: The error of the first sentence that has no answer.
+        """
+        hypotheses = self.hypotheses
+        best = self._join(hypotheses)
+        num_alternatives = min((len(hypothesis.alternatives) for hypothesis in hypotheses), default=0)
+        num_markers = len(self._pipeline.tokenizer.encode("", self.target, self.source))
+        return Translation(
+            text=best.text,
+            source=self.source,
+            target=self.target,
+            finish_reason=best.finish_reason,
+            score=best.score,
+            alternatives=tuple(
+                self._join([hypothesis.alternatives[rank] for hypothesis in hypotheses])
+                for rank in range(num_alternatives)
+            ),
+            alignment=None if attention is None else self._links(hypotheses, attention),
+            num_source_tokens=sum(len(sentence.token_ids) - num_markers for sentence in self.sentences),
+            num_target_tokens=sum(len(hypothesis.token_ids) for hypothesis in hypotheses),
+        )
+
+    def _is_to_retry(self, request: DecodingRequest, hypothesis: Hypothesis) -> bool:
+        return self._pipeline.to_retry(self._part(self.sentences[request.key]), hypothesis, request.options)
+
+    def _part(self, sentence: SourceSentence) -> str:
+        return self.text[sentence.start : sentence.end]
+
+    def _join(self, chosen: Sequence[Hypothesis]) -> Alternative:
+        """The text with each sentence replaced by one of its hypotheses."""
+        answers = [self._pipeline.tokenizer.decode(hypothesis.token_ids) for hypothesis in chosen]
+        text = join_text(
+            self.text,
+            self.sentences,
+            [
+                in_capitals(answer) if sentence.in_capitals else answer
+                for sentence, answer in zip(self.sentences, answers, strict=True)
+            ],
+        )
+        cut = any(hypothesis.finish_reason == "length" for hypothesis in chosen)
+        return Alternative(text, _mean_score(chosen), "length" if cut else "stop")
+
+    def _links(self, hypotheses: Sequence[Hypothesis], attention: Sequence[Tensor]) -> tuple[AlignmentLink, ...]:
+        tokenizer = self._pipeline.tokenizer
+        links: list[AlignmentLink] = []
+        target_at = source_at = 0  # where in translation and source the text before this sentence ends
+        for sentence, hypothesis, rows in zip(self.sentences, hypotheses, attention, strict=True):
+            target_at += sentence.start - source_at
+            part = self._pipeline.as_read(self._part(sentence))
+            _, source_spans = tokenizer.encode_with_offsets(part, self.target, self.source)
+            answer, target_spans = tokenizer.decode_with_offsets(hypothesis.token_ids)
+            if sentence.in_capitals:
+                answer, target_spans = in_capitals(answer), spans_in_capitals(answer, target_spans)
+            links += sentence_links(rows, source_spans, target_spans, sentence.start, target_at)
+            target_at += len(answer)
+            source_at = sentence.end
+        return tuple(links)
+
+
+def settle_all(plans: Iterable[TextPlan], outcomes: Iterable[Outcome]) -> None:
+    """Hand each plan the outcomes of what it had pending.
+
+    Args:
+        plans: The plans.
+        outcomes: Of all that was pending, plan by plan.
+    """
+    remaining = iter(outcomes)
+    for plan in plans:
+        plan.settle(list(islice(remaining, len(plan.pending))))
+
+
+def _mean_score(hypotheses: Sequence[Hypothesis]) -> float | None:
+    """Scores weighted by tokens; the closing token counts, so that an empty answer weighs something."""
+    weighted = [
+        (hypothesis.score, len(hypothesis.token_ids) + 1) for hypothesis in hypotheses if hypothesis.score is not None
+    ]
+    if not weighted:
+        return None
+    return sum(score * weight for score, weight in weighted) / sum(weight for _, weight in weighted)

@@ -1,0 +1,93 @@
+"""Which back-end a model gets, and what is said about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from model.decoding.backend import Backend, ModelToDecode, choose_backend, preferred_backend
+from model.decoding.native import library, packed
+from model.decoding.options import DecodingOptions
+from model.decoding.policy import DecodingPolicy
+from model.decoding.sentence import DecodingRequest
+from model.network.config import ModelConfig
+from tests.model.tiny import VOCABULARY, tiny_transformer
+
+
+@pytest.fixture
+def model() -> ModelToDecode:
+    # The library wants heads of 16, 32 or so; nothing here runs it.
+    config = ModelConfig(source_vocab_size=12, target_vocab_size=12, d_model=32, num_heads=2)
+    return ModelToDecode(
+        tiny_transformer(), VOCABULARY, DecodingPolicy(), config.to_dict(), "float32", 60, torch.device("cpu")
+    )
+
+
+def greedy_answer(chosen: Backend) -> list[int]:
+    cohort = chosen.cohort(1)
+    finished = cohort.join([DecodingRequest(0, [3, 4, 5, 2], DecodingOptions(decoding="greedy"))])
+    while not finished:
+        finished = cohort.step()
+    assert finished[0].hypothesis is not None
+    return finished[0].hypothesis.token_ids
+
+
+def test_slots_and_eager_give_the_same_answer_and_say_why_they_were_chosen(model: ModelToDecode) -> None:
+    slots, eager = choose_backend(model, slots=True), choose_backend(model, native=False)
+    assert (slots.name, eager.name) == ("slots", "eager")
+    assert slots.reason == "asked for"
+    assert eager.reason == "not slots, because the model is not on a GPU; not native, because it is switched off"
+    assert greedy_answer(slots) == greedy_answer(eager)
+
+
+@pytest.mark.parametrize(
+    ("changes", "unavailable", "reason"),
+    [
+        ({"precision": "bfloat16"}, None, "it computes in float32 or int8, and the bundle is in bfloat16"),
+        (
+            {"architecture": {"num_heads": 16}},
+            None,
+            "a head of the encoder is 2 wide, and the compiled decoder needs a multiple of 16",
+        ),
+        ({}, "there is no compiler", "there is no compiler"),
+    ],
+    ids=["precision", "architecture", "library"],
+)
+def test_what_keeps_the_compiled_library_from_being_used_is_named(
+    model: ModelToDecode,
+    changes: dict[str, object],
+    unavailable: str | None,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(packed, "find_library", lambda: library.Availability(reason=unavailable))
+    if "architecture" in changes:
+        changes = {"architecture": {**model.architecture, **changes["architecture"]}}  # type: ignore[dict-item]
+    chosen = choose_backend(replace(model, **changes), slots=False)  # type: ignore[arg-type]
+    assert chosen.name == "eager"
+    assert chosen.reason == f"not slots, because they are switched off; not native, because {reason}"
+
+
+def test_a_bundle_from_before_there_were_slots_is_decoded_eagerly(model: ModelToDecode) -> None:
+    old: Any = torch.nn.Identity()
+    chosen = choose_backend(replace(model, module=old), slots=True)
+    assert chosen.name == "eager"
+    assert "export it again" in chosen.reason and "slots were asked for" in chosen.reason
+
+
+def test_what_would_be_used_on_a_gpu_can_be_told_without_one(model: ModelToDecode) -> None:
+    gpu = torch.device("cuda")
+    found = preferred_backend(model.architecture, "float16", gpu)
+    assert (found.name, found.reason) == ("slots", "the fastest on a GPU")
+    old = preferred_backend(model.architecture, "float16", gpu, has_slots=False)
+    assert old.name == "eager" and "export it again" in old.reason and "not on the CPU" in old.reason
+
+
+def test_every_backend_knows_its_largest_batch_and_what_to_warm_up(model: ModelToDecode) -> None:
+    slots, eager = choose_backend(model, slots=True), choose_backend(model, native=False)
+    assert [slots.max_rows(4), eager.max_rows(1)] == [256, 256]
+    assert max(slots.warm_up_batches) > max(eager.warm_up_batches)
+    assert (slots.warm_up_tokens, eager.warm_up_tokens) == (None, 4)

@@ -1,0 +1,130 @@
+"""A text's way around the model: what is to be decoded, in which rounds, and how answers are put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from model.alignment import AlignmentLink, answer_rows, sentence_links
+from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.repetition_guard import guarded
+from model.errors import DecodingError, EmptySource, SeveralSentences, SourceTooLong
+from model.text_pipeline import TextPipeline, TextPlan, settle_all
+from tests.app.fakes import FakeTokenizer
+
+OPTIONS = DecodingOptions(decoding="greedy")
+
+
+def pipeline(max_source_tokens: int = 50, *, fold_capitals: bool = False, retry_loops: bool = True) -> TextPipeline:
+    tokenizer: Any = FakeTokenizer()
+    return TextPipeline(tokenizer, max_source_tokens, fold_capitals=fold_capitals, retry_loops=retry_loops)
+
+
+def prepare(text: str, **settings: Any) -> TextPlan:
+    return pipeline(**settings).prepare(text, "en", "de", OPTIONS)
+
+
+def answer(text: str, score: float | None = None) -> Hypothesis:
+    return Hypothesis(list(map(ord, text)), score, "stop")
+
+
+def test_a_plan_has_a_request_for_each_sentence_with_a_letter() -> None:
+    plan = prepare("One. 42. Two.")
+    assert [request.key for request in plan.pending] == [0, 1]
+    assert [request.source_ids for request in plan.pending] == [[2, *map(ord, text), 3] for text in ("One.", "Two.")]
+    assert {(request.options, request.forced_ids) for request in plan.pending} == {(OPTIONS, (ord("d"),))}
+
+
+def test_a_blank_text_has_nothing_pending_and_is_complete() -> None:
+    plan = prepare(" \n ")
+    assert (list(plan.pending), plan.failure, plan.hypotheses) == ([], None, [])
+    assert plan.complete([]).text == " \n "
+
+
+def test_answers_take_the_place_of_their_sentences() -> None:
+    plan = prepare("One.\n\n  Two.")
+    plan.settle([answer("eins.", -1.0), answer("zwei!", -0.5)])
+    found = plan.complete()
+    assert found.text == "EINS.\n\n  ZWEI!"
+    assert found.score == pytest.approx(-0.75)
+    assert (found.num_source_tokens, found.num_target_tokens) == (8, 10)
+
+
+def test_what_loops_is_pending_once_more_with_a_guard_and_only_once() -> None:
+    plan = prepare("One. Two.")
+    loop = answer("no no no no")
+    plan.settle([answer("eins."), loop])
+    (retry,) = plan.pending
+    assert (retry.key, retry.options) == (1, guarded(OPTIONS))
+    plan.settle([loop])
+    assert not plan.pending
+    assert plan.complete().text == "EINS. NO NO NO NO"
+
+
+def test_models_that_do_not_want_it_retry_nothing() -> None:
+    plan = prepare("One.", retry_loops=False)
+    plan.settle([answer("no no no no")])
+    assert not plan.pending
+
+
+def test_a_retry_that_fails_fails_its_text() -> None:
+    plan = prepare("One.")
+    plan.settle([answer("no no no no")])
+    plan.settle([DecodingError("NaN")])
+    assert isinstance(plan.failure, DecodingError)
+
+
+def test_the_first_failure_of_a_text_is_its_failure() -> None:
+    plan = prepare("One. Two. Three.")
+    first, second = DecodingError("first"), DecodingError("second")
+    plan.settle([answer("eins."), first, second])
+    assert plan.failure is first
+    with pytest.raises(DecodingError, match="first"):
+        plan.complete()
+
+
+def test_there_is_one_outcome_for_each_pending_request() -> None:
+    plan = prepare("One. Two.")
+    with pytest.raises(ValueError, match="shorter"):
+        plan.settle([answer("eins.")])
+
+
+def test_outcomes_of_several_texts_are_dealt_out_in_order() -> None:
+    plans = [prepare("One. Two."), prepare(""), prepare("Three.")]
+    settle_all(plans, [answer("1a"), answer("2b"), answer("3c")])
+    assert [plan.complete().text for plan in plans] == ["1A 2B", "", "3C"]
+
+
+def test_capitals_are_folded_for_the_model_and_restored_in_the_answer() -> None:
+    plan = prepare("RED CAT SEES DOG.", fold_capitals=True)
+    (sentence,) = plan.sentences
+    assert sentence.in_capitals
+    assert "".join(map(chr, sentence.token_ids[1:-1])).lower() == "red cat sees dog."
+    assert not "".join(map(chr, sentence.token_ids[1:-1])).isupper()
+
+
+def test_a_sentence_as_a_whole_is_refused_when_it_is_none() -> None:
+    one = pipeline(max_source_tokens=10)
+    with pytest.raises(EmptySource):
+        one.prepare_sentence(" \n", "en", "de", OPTIONS)
+    with pytest.raises(SeveralSentences):
+        one.prepare_sentence("One. Two.", "en", "de", OPTIONS)
+    with pytest.raises(SourceTooLong):
+        one.prepare_sentence("One that is long.", "en", "de", OPTIONS)
+    assert one.prepare_sentence(" 42 ", "en", "de", OPTIONS).pending, "it need not have a letter"
+
+
+def test_links_point_at_the_largest_weight_among_tokens_that_cover_characters() -> None:
+    rows = torch.tensor([[0.7, 0.1, 0.2], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
+    links = sentence_links(rows, [(0, 0), (0, 3), (3, 5)], [(0, 2), (2, 2), (2, 4)], 10, 20)
+    assert list(links) == [
+        AlignmentLink((13, 15), (20, 22), 0.2),
+        AlignmentLink((13, 15), (22, 24), 0.8),
+    ]
+
+
+def test_answer_rows_are_the_last_layer_without_forced_tokens_and_padding() -> None:
+    cross = torch.rand(2, 4, 6, 5)
+    assert torch.equal(answer_rows(cross, 1, 3, 4), cross[1].mean(dim=0)[1:4, :4])
