@@ -17,7 +17,7 @@ from torch import Tensor
 
 from model.errors import ConfigError, DataError
 from model.text.tokenizer import PAD_ID, TextTokenizer, Tokenizer
-from model.training.augmentation import Augmentation, string_together
+from model.training.augmentation import Augmentation, join_sentences
 from model.training.corpus import LoadedCorpus
 
 Ids = npt.NDArray[np.int32]
@@ -224,7 +224,7 @@ class BatchMaker:
             for begin in range(0, len(order), number):
                 some = order[begin : begin + number]
                 texts = [bent.get(index, self._texts[index][:2]) for index in some]
-                pair = self._encoded(*string_together(texts, rng), context)
+                pair = self._encoded(*join_sentences(texts, rng), context)
                 if max(map(len, pair)) <= self._max_tokens:
                     pairs.append(pair)
                 else:  # punctuation can cost a token more
@@ -274,11 +274,11 @@ class BatchMaker:
 
     def _bent(self, rng: np.random.Generator) -> dict[int, tuple[str, str]]:
         """The pairs that are bent in this epoch, by their index."""
-        if not self._augmentation.bends_sentences:
+        if not self._augmentation.changes_sentences:
             return {}
         found: dict[int, tuple[str, str]] = {}
         for index, (source, target, _) in enumerate(self._texts):
-            bent = self._augmentation.bend(source, target, rng)
+            bent = self._augmentation.apply(source, target, rng)
             if bent != (source, target):
                 found[index] = bent
         return found
