@@ -110,16 +110,16 @@ def _figures(
 
 
 def _table(pair: str, rows: Sequence[dict[str, Any]]) -> str:
-    lines = [
-        f"| {pair} | inputs | nothing comes out | loops | cut at max_new_tokens | names, digits kept | BLEU |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
+    from tabulate import tabulate
+
+    header = [pair, "inputs", "nothing comes out", "loops", "cut at max_new_tokens", "names, digits kept", "BLEU"]
+    lines = []
     for row in rows:
         kept = f"{row['kept']} of {row['put_in']}" if row["put_in"] else ""
         bleu = "" if row["bleu"] is None else f"{row['bleu']:.1f}"
-        cells = [row["kind"], row["inputs"], row["empty"], row["loops"], row["cut"], kept, bleu]
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines)
+        lines.append([row["kind"], row["inputs"], row["empty"], row["loops"], row["cut"], kept, bleu])
+    alignment = ["left", *["right"] * (len(header) - 1)]
+    return tabulate(lines, header, tablefmt="pipe", colalign=alignment, disable_numparse=True)
 
 
 def _show(odd: Sequence[PerturbedInput], translations: Sequence[Translation], number: int) -> None:
