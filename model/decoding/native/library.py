@@ -15,6 +15,8 @@ from pathlib import Path
 
 import torch
 
+from model.process.folders import cache_folder
+
 logger = logging.getLogger("model.native")
 
 _SOURCE = Path(__file__).with_name("decoder.cpp")
@@ -92,7 +94,7 @@ def build_library() -> Path | None:
     """
     sources = [path.read_bytes() for path in (_SOURCE, *sorted(_SOURCE.parent.glob("*.h")))]
     name = f"decoder-{hashlib.sha256(b''.join(sources) + ' '.join(_FLAGS).encode()).hexdigest()[:16]}.so"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "verso"
+    cache = cache_folder()
     folders = (_SOURCE.parent, cache)
     for folder in folders:
         if (folder / name).is_file():
