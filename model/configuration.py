@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin
 
 import pydantic.dataclasses
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import ConfigDict, Field, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
@@ -100,6 +100,9 @@ def _explain(kind: type[Any], error: ValidationError) -> str:
 def _sentence(kind: type[Any], detail: ErrorDetails) -> str:
     """One fault as a sentence."""
     location = detail["loc"]
+    if detail["type"] == "missing" and isinstance(location[-1], int):  # the list is too short
+        location = location[:-1]
+        detail = {**detail, "type": "too_short"}
     if detail["type"] in (*_UNKNOWN_KEY, "missing"):
         path, owner = _resolve(kind, location[:-1])
         subject = path or kind.__configuration_label__
@@ -168,7 +171,9 @@ def _requirement(annotation: Any) -> str:
     if get_origin(base) is Literal:
         *first, last = map(repr, get_args(base))
         return f"{', '.join(first)} or {last}" if first else last
-    names = {bool: "true or false", int: "a whole number", float: "a number", str: "text", tuple: "a list"}
+    if base is str:
+        return "text that is not empty" if any(isinstance(one, MinLen) for one in metadata) else "text"
+    names = {bool: "true or false", int: "a whole number", float: "a number", tuple: "a list"}
     return names.get(get_origin(base) or base, "a mapping of keys to values") + _bounds(metadata)
 
 
@@ -177,15 +182,16 @@ def _bounds(metadata: Sequence[Any]) -> str:
     high = next((one for one in metadata if isinstance(one, (Le, Lt))), None)
     if isinstance(low, Ge) and isinstance(high, Le):
         return f" from {low.ge} to {high.le}"
-    ends = []
+    text = ""
     if low is not None:
-        ends.append(f"of at least {low.ge}" if isinstance(low, Ge) else f"above {low.gt}")
+        text += f" of at least {low.ge}" if isinstance(low, Ge) else f" above {low.gt}"
     if high is not None:
-        ends.append(f"of at most {high.le}" if isinstance(high, Le) else f"below {high.lt}")
-    return "".join(f" {'and ' if place else ''}{end}" for place, end in enumerate(ends))
+        text += " and" if low is not None else " of" if isinstance(high, Le) else ""
+        text += f" at most {high.le}" if isinstance(high, Le) else f" below {high.lt}"
+    return text
 
 
 def _hint(annotation: Any, value: Any) -> str:
     if isinstance(value, str) and _unwrap(annotation)[0] in (int, float):
-        return " (a number, not text; YAML takes 1e-3 for text, so write 1.0e-3)"
+        return " (not text; YAML takes 1e-3 for text, so write 1.0e-3)"
     return ""
