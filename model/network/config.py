@@ -1,4 +1,4 @@
-"""What a model is made of: the numbers that travel with its weights."""
+"""The architecture of a model: the numbers stored with its weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PositionTable = Literal["interleaved", "halves", "tensor2tensor", "learned"]
 
 @configuration("The architecture")
 class ModelConfig:
-    """Architecture of one Transformer; everything its weights need to make sense.
+    """Architecture of one Transformer; everything needed to use its weights.
 
     Args:
         source_vocab_size: Rows of the source embedding, V.
@@ -26,7 +26,7 @@ class ModelConfig:
         num_heads: Attention heads, H; divides ``d_model``.
         d_ff: Width inside the feed-forward sub-layer.
         encoder_layers: Layers of the encoder.
-        decoder_layers: Layers of the decoder; each is paid for at every generated token.
+        decoder_layers: Layers of the decoder; each runs for every generated token.
         dropout: Probability of zeroing a value, in training only.
         activation: Between the two feed-forward projections.
         norm: ``pre`` normalises what enters a sub-layer (Xiong et al. 2020, arXiv:2002.04745) and once more
@@ -35,15 +35,15 @@ class ModelConfig:
         share_embeddings: Source and target read one embedding table; needs equal vocabularies.
         tie_output: The output projection is the target embedding, transposed (Press & Wolf 2017).
         max_positions: Longest source or target, in tokens, that positions are prepared for.
-        positions: How positions become vectors (:func:`model.network.embeddings.position_table`); ``learned`` rows are
+        positions: How position vectors are made (:func:`model.network.embeddings.position_table`); ``learned`` rows are
             weights.
         position_offset: Row of the table that the first token reads; families that number padding start later.
         scale_embedding: Whether token vectors are multiplied by ``sqrt(d_model)``.
         embedding_norm: Whether the sum of token and position is normalised (BART's layernorm_embedding).
         attention_bias: Whether the projections of attention have biases.
         output_bias: Whether the output projection has one.
-        decoder_num_heads: Heads of the decoder, where they are not ``num_heads``.
-        decoder_d_ff: Feed-forward width of the decoder, where it is not ``d_ff``.
+        decoder_num_heads: Heads of the decoder; ``num_heads`` if None.
+        decoder_d_ff: Feed-forward width of the decoder; ``d_ff`` if None.
         layer_norm_eps: Added to the variance inside layer normalisation.
         layer_norm_gain: Whether normalisation has a gain and a bias for each column, or one of each for all.
 
@@ -94,7 +94,7 @@ class ModelConfig:
 
     @property
     def decoder_stack(self) -> ModelConfig:
-        """The same architecture as the decoder's layers see it: with their own heads and width."""
+        """The architecture of the decoder's layers: with their own heads and feed-forward width."""
         return replace(self, num_heads=self.decoder_num_heads or self.num_heads, d_ff=self.decoder_d_ff or self.d_ff)
 
     def to_dict(self) -> dict[str, Any]:
