@@ -168,9 +168,7 @@ class Verso:
         self._slots: SlotModel | None = None
         if way != "cohort":
             module = cast(SlotStepModel, bundle.module)  # made by this release, which has step_slots
-            self._slots = SlotModel(
-                module, bundle.tokenizer, longest, bundle.device, policy, graphs=way == "graphs"
-            )
+            self._slots = SlotModel(module, bundle.tokenizer, longest, bundle.device, policy, graphs=way == "graphs")
 
     def cohort(self, width: int) -> Any:
         """An empty one."""

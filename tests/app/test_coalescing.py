@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -191,7 +192,7 @@ def test_a_failure_reaches_everybody_and_is_not_remembered() -> None:
 
 def test_sentences_that_differ_in_options_or_model_are_not_shared() -> None:
     translator, other = held_translator(), FakeTranslator(manifest=manifest_of("other", "fr-en"))
-    other._bundle = type(other._bundle)(None, other._tokenizer, other.manifest, other._bundle.device, "1" * 64)
+    other._bundle = replace(other._bundle, sha256="1" * 64)
     with desk_of(translator) as desk:
         asked = [
             desk.ask("x"),
