@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from app.errors import SettingsError
+from model.digests import is_digest
 
 ENV_PREFIX = "VERSO_"
 
@@ -30,7 +31,7 @@ MIN_TOKEN_CHARACTERS = 16
 
 
 def _digest(value: str | None) -> str | None:
-    if value is not None and (len(value) != 64 or not set(value.lower()) <= set("0123456789abcdef")):
+    if value is not None and not is_digest(value):
         raise ValueError("must be 64 hexadecimal digits")
     return value
 

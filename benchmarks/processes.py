@@ -13,9 +13,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 
 def peak_memory_bytes() -> int:
-    """Of this process; not ru_maxrss, which starts with the parent's."""
+    """Largest resident memory of this process so far.
+
+    Neither ``ru_maxrss``, which starts with the parent's, nor psutil, which does not report a peak on Linux.
+    """
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return 1024 * int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
 
@@ -86,12 +91,11 @@ class OtherPrograms:
         return max(0.0, foreign / elapsed / (os.cpu_count() or 1))
 
     def _read(self) -> tuple[float, float]:
-        """Seconds: the time, and processor time of all but our own."""
-        tick = os.sysconf("SC_CLK_TCK")
-        # user, nice, system, (idle, iowait), irq, softirq, steal
-        fields = [int(field) for field in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
-        own = sum(map(cpu_seconds, self._own))
-        return time.perf_counter(), (sum(fields) - fields[3] - fields[4]) / tick - own
+        """Seconds: the time, and processor time of all processes but our own."""
+        times = psutil.cpu_times()
+        # Not guest time, which user time contains already.
+        busy = times.user + times.nice + times.system + times.irq + times.softirq + times.steal
+        return time.perf_counter(), busy - sum(map(cpu_seconds, self._own))
 
 
 @contextmanager
@@ -106,8 +110,8 @@ def started(name: str, target: Callable[..., None], *arguments: object) -> Itera
 
 def cpu_seconds(pid: int) -> float:
     """Processor time a process has used so far, its own and the kernel's for it."""
-    after_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
 
 
 def describe_machine(num_threads: int) -> dict[str, Any]:

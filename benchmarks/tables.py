@@ -1,4 +1,4 @@
-"""Figures as people read them, and the arithmetic behind them."""
+"""Figures rounded, as percentiles, and as tables and files."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tabulate import tabulate
+
 RESULTS = Path(__file__).parent / "results"
-"""Where figures and plots are written unless told otherwise."""
+"""Where figures and plots are written by default."""
+
+
+_SIGNIFICANT_DIGITS = 4
 
 
 def rounded(value: float) -> float:
-    """To four digits."""
-    return float(f"{value:.4g}")
+    """A number with four significant digits."""
+    return float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -29,26 +34,17 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table with its columns under each other, the first to the left and the others to the right.
+    """A Markdown table with aligned columns, the first to the left and the others to the right.
 
     Args:
         header: Names of the columns.
-        rows: The lines below, each of as many cells.
+        rows: The lines below, each of as many cells; cells are printed as they are, numbers included.
     """
-    widths = [max(len(row[place]) for row in (header, *rows)) for place in range(len(header))]
-
-    def line(cells: Sequence[str]) -> str:
-        aligned = [
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ]
-        return "| " + " | ".join(aligned) + " |"
-
-    rule = ["-" * width if not place else "-" * (width - 1) + ":" for place, width in enumerate(widths)]
-    return "\n".join([line(header), line(rule), *map(line, rows)])
+    alignment = ["left", *["right"] * (len(header) - 1)]
+    return tabulate(rows, header, tablefmt="pipe", colalign=alignment, disable_numparse=True)
 
 
 def write_json(figures: dict[str, Any], path: Path) -> None:
-    """Write figures to a file, its folder made if need be."""
+    """Write figures to a file, and create its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")

@@ -1,9 +1,12 @@
-"""Odd inputs: what people really send, made from a test set, and what must not happen to it.
+"""Perturbed inputs: text as people really send it, made from tidy sentences.
 
-Test sets are tidy: whole sentences, cased and punctuated, about people with a handful of names. Each oddity here
-bends their sentences another way. Where the translation is known all the same, BLEU tells what that costs; where it
-is not, one can still count what is wrong with any answer: nothing where there was something, or the same words over
-and over.
+Test sets are tidy: whole sentences, cased and punctuated, with few different names. Each :class:`Perturbation` changes
+their sentences in one way. Where the reference translation stays valid, BLEU measures the loss; elsewhere one counts
+what is wrong with any translation: empty output, a repetition loop, lost names or digits.
+
+The functions on one sentence pair (:func:`without_punctuation`, :func:`misspell`, :func:`replace_names`,
+:func:`joined_by_commas`) also serve the augmentation of training data (:mod:`model.training.augmentation`). They draw
+nothing at random; what is drawn, and in which order, is the caller's.
 """
 
 from __future__ import annotations
@@ -11,11 +14,30 @@ from __future__ import annotations
 import random
 import re
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 Pair = tuple[str, str]
 """A sentence and its translation."""
+
+TYPO_KINDS = 4
+"""Ways :func:`misspell` knows."""
+
+MIN_LETTERS_FOR_TYPOS = 4
+"""A text with fewer letters to change gets no typos."""
+
+LETTERS = string.ascii_lowercase
+"""Letters a wrong letter is drawn from."""
+
+_PUNCTUATION = str.maketrans("", "", '.,!?;:"()„“”«»')
+_SENTENCE_ENDS = ".!?"
+
+_LETTERS_PER_TYPO = 30
+_ATTEMPTS_PER_INPUT = 20
+"""Sentences tried for each input wanted, because not every sentence can be perturbed in every way."""
+
+_EXTRA_SENTENCES = (2, 5)
+"""Fewest and most sentences joined to another."""
 
 _NAMES = (
     "Ayşe",
@@ -31,89 +53,145 @@ _NAMES = (
     "Svetlana",
 )
 _NUMBERS = ("7", "23", "1,984", "3.5", "42 %", "10:30", "2026-11-21", "0171 555 0199")
-_NOISE = ("🙂", "https://example.org/a?b=c", "user@example.org", "#2", "C++", "…", "„“", "→", "½", "日本")
+_SIGNS = ("🙂", "https://example.org/a?b=c", "user@example.org", "#2", "C++", "…", "„“", "→", "½", "日本")
 _COMMON_NAMES = re.compile(r"\b(Tom|Mary|Maria)\b")
-_WORD = re.compile(r"\w+")
+
+
+def without_punctuation(text: str) -> str:
+    """A text without its punctuation marks."""
+    return text.translate(_PUNCTUATION)
+
+
+def misspell(letters: list[str], index: int, kind: int, draw_letter: Callable[[], str]) -> None:
+    """Change one letter in place.
+
+    Args:
+        letters: The text, letter by letter.
+        index: Which letter; at least 1.
+        kind: 0 swaps it with the letter before, 1 removes it, 2 doubles it, 3 replaces it.
+        draw_letter: Gives the letter to replace it with; called for that kind only.
+    """
+    if kind == 0:
+        letters[index - 1], letters[index] = letters[index], letters[index - 1]
+    elif kind == 1:
+        del letters[index]
+    elif kind == 2:
+        letters.insert(index, letters[index])
+    else:
+        letters[index] = draw_letter()
+
+
+def replace_names(
+    pair: Pair,
+    names: re.Pattern[str],
+    draw_names: Callable[[list[str]], Mapping[str, str]],
+    key: Callable[[str], str] = str,
+) -> Pair | None:
+    """Replace the names on both sides, each name by the same one.
+
+    Args:
+        pair: A sentence and its translation.
+        names: Matches the names to replace.
+        draw_names: Gives the new names by the old ones, which are in the order of the source, each once.
+        key: Maps spellings of one name to one of them.
+
+    Returns:
+        The pair with other names, or None where the sides do not have the same names equally often, or none.
+    """
+    found = [[key(name) for name in names.findall(side)] for side in pair]
+    if not found[0] or sorted(found[0]) != sorted(found[1]):
+        return None
+    new_names = draw_names(list(dict.fromkeys(found[0])))
+    source, target = (names.sub(lambda match: new_names[key(match[0])], side) for side in pair)
+    return source, target
+
+
+def joined_by_commas(pairs: Sequence[Pair]) -> Pair:
+    """Sentences in a row as one, with commas instead of full stops, which no segmentation cuts."""
+    source, target = (
+        ", ".join(side.rstrip(_SENTENCE_ENDS) for side in sentences) + "." for sentences in zip(*pairs, strict=True)
+    )
+    return source, target
 
 
 @dataclass(frozen=True)
-class Oddity:
-    """One way to bend a sentence.
+class Perturbation:
+    """One way to perturb a sentence.
 
     Args:
         name: For tables.
         what: What it stands for.
-        bend: Makes, with a source of chance, one odd pair of the test set's pairs and a place among them; the
-            translation is None where it is no longer known, the pair None where this sentence cannot be bent so.
+        apply: Makes, with a random number generator, a perturbed pair of the pair at an index of a test set. The
+            translation is None where it is no longer known, the pair None where this sentence cannot be perturbed so.
         ignore_case: Whether case is no part of the score, because the source has none left.
     """
 
     name: str
     what: str
-    bend: Callable[[Sequence[Pair], int, random.Random], tuple[str, str | None] | None]
+    apply: Callable[[Sequence[Pair], int, random.Random], tuple[str, str | None] | None]
     ignore_case: bool = False
 
 
 @dataclass(frozen=True)
-class OddInput:
-    """A bent sentence.
+class PerturbedInput:
+    """A perturbed sentence.
 
     Args:
-        oddity: How it was bent.
+        perturbation: How it was perturbed.
         text: The sentence.
         reference: Its translation, where it is known.
-        kept: What any translation has to hold, letter for letter: names and numbers put in.
+        kept: Names and numbers put in, which any translation has to contain unchanged.
     """
 
-    oddity: Oddity
+    perturbation: Perturbation
     text: str
     reference: str | None
     kept: tuple[str, ...] = ()
 
 
-def make_odd_inputs(pairs: Sequence[Pair], number: int, seed: int = 1) -> list[OddInput]:
-    """Bend sentences of a test set, as many of each kind.
+def make_perturbed_inputs(pairs: Sequence[Pair], number: int, seed: int = 1) -> list[PerturbedInput]:
+    """Perturb sentences of a test set, equally many in each way.
 
     Args:
         pairs: The test set.
-        number: Odd inputs to make.
+        number: Inputs to make.
         seed: The same inputs for the same seed.
 
     Returns:
-        The inputs, kind by kind.
+        The inputs, one kind after the other.
 
     Raises:
-        ValueError: There is no pair to bend.
+        ValueError: There are no pairs.
     """
     if not pairs:
-        raise ValueError("There are no sentences to bend.")
-    found: list[OddInput] = []
-    for kind, oddity in enumerate(ODDITIES):
-        wanted = number * (kind + 1) // len(ODDITIES) - number * kind // len(ODDITIES)
-        chance = random.Random(f"{seed} {oddity.name}")
+        raise ValueError("There are no sentences to perturb.")
+    found: list[PerturbedInput] = []
+    for kind, perturbation in enumerate(PERTURBATIONS):
+        wanted = number * (kind + 1) // len(PERTURBATIONS) - number * kind // len(PERTURBATIONS)
+        rng = random.Random(f"{seed} {perturbation.name}")
         order = list(range(len(pairs)))
-        chance.shuffle(order)
+        rng.shuffle(order)
         made = 0
-        # Around again where a kind fits few sentences: chance makes something else of them.
-        for attempt in range(max(20 * wanted, 2 * len(pairs))):
+        # Few sentences fit some kinds: those that do are taken again, with other random draws.
+        for attempt in range(max(_ATTEMPTS_PER_INPUT * wanted, 2 * len(pairs))):
             if made == wanted:
                 break
-            bent = oddity.bend(pairs, order[attempt % len(order)], chance)
-            if bent is not None and bent[0].strip():
-                found.append(OddInput(oddity, *bent, kept=_put_in(oddity, bent[0])))
+            perturbed = perturbation.apply(pairs, order[attempt % len(order)], rng)
+            if perturbed is not None and perturbed[0].strip():
+                found.append(PerturbedInput(perturbation, *perturbed, kept=_put_in(perturbation, perturbed[0])))
                 made += 1
     return found
 
 
-def share_kept(odd: OddInput, translation: str) -> tuple[int, int]:
-    """How much of what was put in is still there: (found, put in)."""
-    return sum(part in translation for part in odd.kept), len(odd.kept)
+def count_kept(one: PerturbedInput, translation: str) -> tuple[int, int]:
+    """How many of the names and numbers put in a translation contains: (found, put in)."""
+    return sum(part in translation for part in one.kept), len(one.kept)
 
 
-def _put_in(oddity: Oddity, text: str) -> tuple[str, ...]:
-    if oddity.bend is _new_names:
+def _put_in(perturbation: Perturbation, text: str) -> tuple[str, ...]:
+    if perturbation.apply is _new_names:
         return tuple(name for name in _NAMES if name in text)
-    if oddity.bend is _numbers:
+    if perturbation.apply is _numbers:
         return tuple(re.findall(r"\d+", text))
     return ()
 
@@ -128,95 +206,82 @@ def _lower(pairs: Sequence[Pair], at: int, _: random.Random) -> tuple[str, str] 
 
 
 def _unpunctuated(pairs: Sequence[Pair], at: int, _: random.Random) -> tuple[str, str] | None:
-    source, target = (side.translate(_NO_PUNCTUATION) for side in pairs[at])
+    source, target = (without_punctuation(side) for side in pairs[at])
     return None if source == pairs[at][0] else (source, target)
 
 
-_NO_PUNCTUATION = str.maketrans("", "", '.,!?;:"()„“”«»')
-
-
-def _typos(pairs: Sequence[Pair], at: int, chance: random.Random) -> tuple[str, str] | None:
-    """One letter in about thirty is swapped with its neighbour, left out, doubled or another."""
+def _typos(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str, str] | None:
+    """About one letter in thirty is swapped with the one before, left out, doubled or replaced."""
     source, target = pairs[at]
     letters = list(source)
-    places = [place for place in range(1, len(letters) - 1) if letters[place].isalpha()]
-    if len(places) < 4:
+    indices = [index for index in range(1, len(letters) - 1) if letters[index].isalpha()]
+    if len(indices) < MIN_LETTERS_FOR_TYPOS:
         return None
-    for place in sorted(chance.sample(places, max(1, len(places) // 30)), reverse=True):
-        slip = chance.randrange(4)
-        if slip == 0:
-            letters[place], letters[place - 1] = letters[place - 1], letters[place]
-        elif slip == 1:
-            del letters[place]
-        elif slip == 2:
-            letters.insert(place, letters[place])
-        else:
-            letters[place] = chance.choice(string.ascii_lowercase)
+    # From the end, so that a letter removed or doubled moves none of those still to change.
+    for index in sorted(rng.sample(indices, max(1, len(indices) // _LETTERS_PER_TYPO)), reverse=True):
+        misspell(letters, index, rng.randrange(TYPO_KINDS), lambda: rng.choice(LETTERS))
     return "".join(letters), target
 
 
-def _new_names(pairs: Sequence[Pair], at: int, chance: random.Random) -> tuple[str, str] | None:
-    """Names that are none of the training data's favourites; both sides must have the same ones as often."""
-    source, target = pairs[at]
-    found = [sorted(_COMMON_NAMES.findall(side)) for side in (source, target)]
-    names = set(found[0])
-    if not names or found[0] != found[1]:
-        return None
-    others = dict(zip(sorted(names), chance.sample(_NAMES, len(names)), strict=True))
-    swapped = [_COMMON_NAMES.sub(lambda name: others[name[0]], side) for side in (source, target)]
-    return swapped[0], swapped[1]
+def _new_names(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str, str] | None:
+    """Names that are not the most frequent ones of the training data."""
+    return replace_names(
+        pairs[at],
+        _COMMON_NAMES,
+        lambda names: dict(zip(sorted(names), rng.sample(_NAMES, len(names)), strict=True)),
+    )
 
 
-def _numbers(pairs: Sequence[Pair], at: int, chance: random.Random) -> tuple[str, None]:
-    """A number after some word; what the translation would be nobody knows, but the digits must be in it."""
+def _numbers(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str, None]:
+    """A number after some word; the translation is not known, but it must contain the digits."""
     words = pairs[at][0].split()
-    words.insert(chance.randint(1, len(words)) if words else 0, chance.choice(_NUMBERS))
+    words.insert(rng.randint(1, len(words)) if words else 0, rng.choice(_NUMBERS))
     return " ".join(words), None
 
 
-def _concatenated(pairs: Sequence[Pair], at: int, chance: random.Random) -> tuple[str, str]:
-    """Three to six sentences strung together by commas: long, and no sentence splitter will cut it."""
-    chosen = [at, *(chance.randrange(len(pairs)) for _ in range(chance.randint(2, 5)))]
-    sides = [[pairs[place][side].rstrip(".!?") for place in chosen] for side in (0, 1)]
-    return ", ".join(sides[0]) + ".", ", ".join(sides[1]) + "."
+def _concatenated(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str, str]:
+    """Three to six sentences joined by commas: long, and no segmentation cuts them."""
+    return joined_by_commas(
+        [pairs[at], *(pairs[rng.randrange(len(pairs))] for _ in range(rng.randint(*_EXTRA_SENTENCES)))]
+    )
 
 
-def _fragments(pairs: Sequence[Pair], at: int, chance: random.Random) -> tuple[str, None] | None:
+def _fragments(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str, None] | None:
     words = pairs[at][0].split()
     if len(words) < 3:
         return None
-    length = chance.randint(1, len(words) - 1)
-    begin = chance.randint(0, len(words) - length)
-    return " ".join(words[begin : begin + length]), None
+    length = rng.randint(1, len(words) - 1)
+    start = rng.randint(0, len(words) - length)
+    return " ".join(words[start : start + length]), None
 
 
-def _noisy(pairs: Sequence[Pair], at: int, chance: random.Random) -> tuple[str, None]:
-    """Signs no training data has: emoji, addresses, arrows, other scripts."""
+def _noisy(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str, None]:
+    """Signs the training data does not contain: emoji, addresses, arrows, other scripts."""
     words = pairs[at][0].split()
-    for _ in range(chance.randint(1, 2)):
-        words.insert(chance.randint(0, len(words)), chance.choice(_NOISE))
+    for _ in range(rng.randint(1, 2)):
+        words.insert(rng.randint(0, len(words)), rng.choice(_SIGNS))
     return " ".join(words), None
 
 
-def _stuttering(pairs: Sequence[Pair], at: int, chance: random.Random) -> tuple[str, None] | None:
-    """A word said three times, which tempts a model to say it for ever."""
+def _stuttering(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str, None] | None:
+    """A word three times in a row, which may start a repetition loop."""
     words = pairs[at][0].split()
     if len(words) < 2:
         return None
-    place = chance.randrange(len(words))
-    return " ".join([*words[:place], *[words[place]] * 3, *words[place + 1 :]]), None
+    index = rng.randrange(len(words))
+    return " ".join([*words[:index], *[words[index]] * 3, *words[index + 1 :]]), None
 
 
-ODDITIES: tuple[Oddity, ...] = (
-    Oddity("upper case", "ALL CAPITALS", _upper, ignore_case=True),
-    Oddity("lower case", "no capitals", _lower, ignore_case=True),
-    Oddity("no punctuation", "as typed on a telephone", _unpunctuated),
-    Oddity("typos", "a letter in thirty is wrong", _typos),
-    Oddity("other names", "than Tom and Mary", _new_names),
-    Oddity("numbers", "somewhere in the sentence", _numbers),
-    Oddity("long", "three to six sentences with commas between", _concatenated),
-    Oddity("fragments", "some words of a sentence", _fragments),
-    Oddity("odd signs", "emoji, addresses, arrows, other scripts", _noisy),
-    Oddity("stutter", "a word three times", _stuttering),
+PERTURBATIONS: tuple[Perturbation, ...] = (
+    Perturbation("upper case", "ALL CAPITALS", _upper, ignore_case=True),
+    Perturbation("lower case", "no capitals", _lower, ignore_case=True),
+    Perturbation("no punctuation", "as typed on a telephone", _unpunctuated),
+    Perturbation("typos", "a letter in thirty is wrong", _typos),
+    Perturbation("other names", "than Tom and Mary", _new_names),
+    Perturbation("numbers", "somewhere in the sentence", _numbers),
+    Perturbation("long", "three to six sentences with commas between", _concatenated),
+    Perturbation("fragments", "some words of a sentence", _fragments),
+    Perturbation("odd signs", "emoji, addresses, arrows, other scripts", _noisy),
+    Perturbation("stutter", "a word three times", _stuttering),
 )
-"""All kinds, in the order of tables."""
+"""All ways, in the order of tables; their names seed the random draws."""

@@ -1,7 +1,7 @@
-"""Install the pinned torch into the interpreter that runs this, in the build that fits the machine.
+"""Install the pinned torch into the interpreter that runs this, in the build for this machine.
 
-Plain ``pip install torch`` on Linux brings gigabytes of CUDA libraries along. Unless an NVIDIA GPU is here, this
-takes the CPU build: from PyTorch's own CPU index, or from wherever pip is configured to find one.
+``pip install torch`` on Linux also installs gigabytes of CUDA libraries. Without an NVIDIA GPU, this script installs
+the CPU build: from PyTorch's own CPU index, or from where pip is configured to look.
 
 usage: python scripts/install_torch.py [auto|cpu|cuda]
 """
@@ -20,7 +20,7 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
 def pinned_version() -> str:
-    """The version pyproject.toml pins, so that it stands in one place."""
+    """The version pinned in pyproject.toml, the only place that names it."""
     text = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
     found = re.search(r'"torch==([0-9.]+)"', text)
     if found is None:
@@ -29,13 +29,13 @@ def pinned_version() -> str:
 
 
 def gpu_is_here() -> bool:
-    """Whether the NVIDIA driver answers."""
+    """Whether the NVIDIA driver responds."""
     tool = shutil.which("nvidia-smi")
     return tool is not None and subprocess.run([tool, "-L"], capture_output=True, check=False).returncode == 0
 
 
 def installed() -> tuple[str, str] | None:
-    """Version and build (``cpu`` or ``cuda``) of the torch that is installed; None where there is none."""
+    """Version and build (``cpu`` or ``cuda``) of the torch that is installed; None if it is not installed."""
     importlib.invalidate_caches()
     try:
         version, _, local = importlib.metadata.version("torch").partition("+")
@@ -52,7 +52,7 @@ def pip_install(*arguments: str) -> bool:
 
 
 def install(version: str, build: str) -> bool:
-    """Fetch the build from where it is to be had; whether that succeeded.
+    """Install the build from where it is available; whether that succeeded.
 
     Args:
         version: The version, without a build label.
@@ -61,10 +61,10 @@ def install(version: str, build: str) -> bool:
     if platform.system() != "Linux":
         return pip_install(f"torch=={version}")
     if build == "cuda":
-        # A CPU build that is there already would satisfy the pin, and pip would keep it.
+        # An installed CPU build would satisfy the pin, and pip would keep it.
         return pip_install(*(["--force-reinstall"] if installed() else []), f"torch=={version}")
-    # The label keeps the CUDA build out, whatever else pip is configured to look at. What torch itself needs comes
-    # later, with the other packages: here an index that does not answer would cost its seconds for each of them.
+    # The label excludes the CUDA build, wherever pip is configured to look. The dependencies of torch are installed
+    # later, with the other packages: here an index that does not respond would cost its timeout for each of them.
     labelled = ["--no-deps", f"torch=={version}+cpu"]
     return pip_install("--index-url", CPU_INDEX, "--timeout", "10", "--retries", "1", *labelled) or pip_install(
         *labelled
@@ -72,7 +72,7 @@ def install(version: str, build: str) -> bool:
 
 
 def main() -> int:
-    """Install, unless the right build is there already; 0, or 1 after saying what to do."""
+    """Install, unless the right build is installed already; 0, or 1 with a message that says what to do."""
     wanted = sys.argv[1] if len(sys.argv) > 1 else "auto"
     if wanted not in ("auto", "cpu", "cuda"):
         sys.exit(f"the build is {wanted!r}; it must be auto, cpu or cuda")

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Trains the translator that ships, stage after stage (docs/training.md says why there are any):
+# Trains the shipped translator, stage after stage (docs/training.md explains the stages):
 #   scripts/train_shipped.sh DATA [CONFIGS [RUNS]]
-# Started again, it goes on where it stopped. PYTHON names the interpreter; the corpora must be packed with xz.
+# Started again, it resumes where it stopped. PYTHON names the interpreter; the corpora must be packed with xz.
 set -eu
 
 data=${1:?"usage: $0 DATA [CONFIGS [RUNS]]"}
@@ -17,7 +17,7 @@ train() {
     [ -e "$runs/$name/averaged.pt" ] || "$python" -m model train --run "$runs/$name" "$@"
 }
 
-# One side of Tatoeba beside its translation by the sibling.
+# Translates one side of Tatoeba with the sibling.
 translate() {
     source=$1 target=$2 made=$runs/data/made/$3
     [ -e "$made.$target" ] && return
@@ -29,14 +29,14 @@ translate() {
 
 train stem --config "$stages/stem.yaml" --data "$data"
 
-# The sibling goes on from the end of the stem, with settings of its own.
+# The sibling resumes at the end of the stem, with its own settings.
 mkdir -p "$runs/sibling"
 [ -e "$runs/sibling/last.pt" ] || cp "$runs/stem/last.pt" "$runs/sibling/last.pt"
 train sibling --config "$stages/sibling.yaml" --data "$data"
 [ -e "$runs/sibling/int8.pt" ] ||
     "$python" -m model export --checkpoint "$runs/sibling/averaged.pt" --precision int8 --out "$runs/sibling/int8.pt"
 
-# The corpora given may lie where nothing can be written: what is made stands beside links to them.
+# The folder of the corpora may be read-only: generated corpora are beside links to it.
 mkdir -p "$runs/data/made"
 for part in train eval; do
     ln -sfn "$(cd "$data/$part" && pwd)" "$runs/data/$part"

@@ -209,7 +209,7 @@ def test_figures_are_rounded_to_four_digits() -> None:
 def test_a_table_has_its_columns_under_each_other() -> None:
     assert markdown(["a", "b"], [["long name", "1"], ["x", "12,345"]]).splitlines() == [
         "| a         |      b |",
-        "| --------- | -----: |",
+        "|:----------|-------:|",
         "| long name |      1 |",
         "| x         | 12,345 |",
     ]

@@ -1,17 +1,18 @@
-"""Answers to sentences that were translated before: a bounded memory of which the longest unused go first.
+"""A cache of translated sentences, bounded by memory; the least recently used entries are dropped first.
 
-A sentence is known again when everything is equal that its answer depends on: its tokens, the tokens its answer begins
-with, every option, and the digest of the bundle that translates it. Texts are compared as the model reads them, which
-is what text and pair come to. Failures are not kept.
+An entry is found when everything is equal that the translation depends on: the source tokens, the forced tokens, every
+option, and the digest of the bundle. Texts are compared as tokens, because these are what the model reads. Failures are
+not cached.
 """
 
 from __future__ import annotations
 
 import weakref
 from array import array
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from cachetools import LRUCache
 
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
 
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     from model.translator import Translator
 
 _ENTRY_BYTES = 448
-"""What an entry takes besides its tokens: the objects it is made of and its place in the table, measured."""
+"""What an entry takes besides its tokens: its objects and its share of the tables, measured."""
 
 _ALTERNATIVE_BYTES = 176
+"""What an alternative takes besides its tokens, measured."""
 
 
 class SentenceKey(NamedTuple):
@@ -47,90 +49,72 @@ class SentenceKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    """A hypothesis with its tokens packed."""
+class _PackedHypothesis:
+    """A hypothesis with its tokens as bytes, and the memory it takes as an entry, estimated."""
 
     tokens: bytes
     score: float | None
     finish_reason: FinishReason
-    alternatives: tuple[_Answer, ...]
+    alternatives: tuple[_PackedHypothesis, ...]
+    num_bytes: int
 
     @classmethod
-    def of(cls, hypothesis: Hypothesis) -> _Answer:
-        return cls(
-            _packed(hypothesis.token_ids),
-            hypothesis.score,
-            hypothesis.finish_reason,
-            tuple(cls.of(one) for one in hypothesis.alternatives),
-        )
+    def of(cls, hypothesis: Hypothesis, other_bytes: int) -> _PackedHypothesis:
+        tokens = _packed(hypothesis.token_ids)
+        alternatives = tuple(cls.of(one, _ALTERNATIVE_BYTES) for one in hypothesis.alternatives)
+        num_bytes = other_bytes + len(tokens) + sum(one.num_bytes for one in alternatives)
+        return cls(tokens, hypothesis.score, hypothesis.finish_reason, alternatives, num_bytes)
 
-    def hypothesis(self) -> Hypothesis:
+    def unpack(self) -> Hypothesis:
         tokens = array("I")
         tokens.frombytes(self.tokens)
-        others = tuple(one.hypothesis() for one in self.alternatives)
-        return Hypothesis(tokens.tolist(), self.score, self.finish_reason, others)
-
-    @property
-    def num_bytes(self) -> int:
-        return len(self.tokens) + sum(_ALTERNATIVE_BYTES + one.num_bytes for one in self.alternatives)
+        alternatives = tuple(one.unpack() for one in self.alternatives)
+        return Hypothesis(tokens.tolist(), self.score, self.finish_reason, alternatives)
 
 
 class TranslationCache:
-    """Answers by sentence, within a bound of memory. Not thread-safe: whoever shares it holds a lock.
+    """Hypotheses by sentence, bounded by memory. Not thread-safe: the caller holds a lock.
 
     Args:
-        max_bytes: Memory it may take, estimated; 0 keeps nothing.
+        max_bytes: Memory it may take, estimated; 0 caches nothing.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._num_bytes = 0
-        self._answers: OrderedDict[SentenceKey, _Answer] = OrderedDict()
+        self._entries: LRUCache[SentenceKey, _PackedHypothesis] = LRUCache(
+            max_bytes, getsizeof=lambda entry: entry.num_bytes
+        )
         # Equal options of different requests are kept once.
         self._options: weakref.WeakValueDictionary[int, DecodingOptions] = weakref.WeakValueDictionary()
 
     def __len__(self) -> int:
-        """Sentences it knows."""
-        return len(self._answers)
+        """Number of cached sentences."""
+        return len(self._entries)
 
     @property
     def is_on(self) -> bool:
-        """Whether it keeps anything."""
-        return self._max_bytes > 0
+        """Whether it caches anything."""
+        return self._entries.maxsize > 0
 
     @property
     def num_bytes(self) -> int:
         """Memory it takes, estimated."""
-        return self._num_bytes
+        return int(self._entries.currsize)
 
     def get(self, key: SentenceKey) -> Hypothesis | None:
-        """The answer to a sentence, or None where it is not known."""
-        answer = self._answers.get(key)
-        if answer is None:
-            return None
-        self._answers.move_to_end(key)
-        return answer.hypothesis()
+        """The hypothesis cached for a sentence, or None."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.unpack()
 
     def put(self, key: SentenceKey, hypothesis: Hypothesis) -> None:
-        """Keep an answer; those unused for longest make room. One larger than the whole cache is not kept."""
-        answer = _Answer.of(hypothesis)
-        if _bytes_of(key, answer) > self._max_bytes:
-            return
-        self._drop(key)
-        self._answers[key._replace(options=self._shared(key.options))] = answer
-        self._num_bytes += _bytes_of(key, answer)
-        while self._num_bytes > self._max_bytes:
-            self._drop(next(iter(self._answers)))
+        """Cache a hypothesis; the least recently used make room. One larger than the whole cache is not cached."""
+        entry = _PackedHypothesis.of(hypothesis, _ENTRY_BYTES + len(key.source))
+        if entry.num_bytes <= self._entries.maxsize:
+            self._entries[key._replace(options=self._shared(key.options))] = entry
 
     def forget(self, sha256: str) -> None:
-        """Drop every answer of one bundle."""
-        for key in [key for key in self._answers if key.sha256 == sha256]:
-            self._drop(key)
-
-    def _drop(self, key: SentenceKey) -> None:
-        answer = self._answers.pop(key, None)
-        if answer is not None:
-            self._num_bytes -= _bytes_of(key, answer)
+        """Drop every entry of one bundle."""
+        for key in [key for key in self._entries if key.sha256 == sha256]:
+            del self._entries[key]
 
     def _shared(self, options: DecodingOptions) -> DecodingOptions:
         known = self._options.get(hash(options))
@@ -138,10 +122,6 @@ class TranslationCache:
             return known
         self._options[hash(options)] = options
         return options
-
-
-def _bytes_of(key: SentenceKey, answer: _Answer) -> int:
-    return _ENTRY_BYTES + len(key.source) + answer.num_bytes
 
 
 def _packed(token_ids: list[int]) -> bytes:

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from app.serving.detection import Detection
 from model.decoding.options import MAX_BEAM_SIZE, DecodingOptions, Scoring
+from model.digests import is_digest
 
 AttentionKind = Literal["encoder", "decoder", "cross"]
 
@@ -26,7 +27,7 @@ def _without_nul(text: str) -> str:
 
 
 def _digest(value: str) -> str:
-    if len(value) != 64 or not set(value.lower()) <= set("0123456789abcdef"):
+    if not is_digest(value):
         raise PydanticCustomError("digest", "must be 64 hexadecimal digits")
     return value
 

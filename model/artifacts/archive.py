@@ -1,4 +1,4 @@
-"""A bundle as a file: written whole or not at all, without the paths of the machine that made it.
+"""Writing bundles: whole or not at all, and without the paths of the machine that made them.
 
 Everything that touches ``torch.jit`` is deprecated by torch and kept because TorchScript is what a bundle is; see
 docs/decisions/0002.
@@ -15,20 +15,25 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from model.artifacts.bundle import MANIFEST, Manifest, read_tokenizer
+from model.artifacts.scripted import ScriptedModel, int8_layers
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError
 from model.network.config import ModelConfig
 
 _CODE_BYTES = 2_000_000
-"""What a bundle's code and manifest take at most."""
+"""Largest size of a bundle's code and manifest."""
+
+_COPY_BYTES = 2**20
+"""Piece in which members are copied."""
+
+_READABLE_BY_ALL = 0o644
 
 
-def write_bundle(module: Any, manifest: Manifest, files: Mapping[str, bytes], out: Path) -> None:
+def write_bundle(module: ScriptedModel, manifest: Manifest, files: Mapping[str, bytes], out: Path) -> None:
     """Write a bundle, without the paths of the machine that made it; ``out`` is replaced whole or not at all.
 
     Args:
@@ -58,7 +63,7 @@ def add_shortlist(bundle: Path, shortlist: Shortlist, out: Path) -> None:
     """Write a copy of a bundle that carries a vocabulary shortlist; ``out`` is replaced whole or not at all.
 
     Args:
-        bundle: The bundle; one it carries already is replaced.
+        bundle: The bundle; a shortlist it carries already is replaced.
         shortlist: For this bundle's model.
         out: The file to write, which may be the bundle itself.
 
@@ -82,15 +87,15 @@ def add_shortlist(bundle: Path, shortlist: Shortlist, out: Path) -> None:
         raise ArtifactError(f"The bundle {out} could not be written: {error}.") from error
 
 
-def _num_bytes(module: Any) -> int:
-    """What the weights of a scripted model take in a file."""
+def _num_bytes(module: ScriptedModel) -> int:
+    """Size of the weights of a scripted model in a file."""
     tables = {tensor.data_ptr(): tensor.nbytes for tensor in [*module.parameters(), *module.buffers()]}
-    packed = (part.packed for part in module.modules() if hasattr(part, "packed"))
-    return sum(tables.values()) + sum(torch.ops.quantized.linear_unpack(one)[0].numel() for one in packed)
+    packed = (torch.ops.quantized.linear_unpack(layer.packed)[0] for layer in int8_layers(module))
+    return sum(tables.values()) + sum(weight.numel() for weight in packed)
 
 
 def _reserve(path: Path, num_bytes: int) -> None:
-    """See that a file of this size can be written: torch ends the whole process where its writer finds a disk full.
+    """Check that a file of this size can be written: torch ends the whole process if its writer finds the disk full.
 
     Raises:
         OSError: There is no room.
@@ -103,12 +108,12 @@ def _reserve(path: Path, num_bytes: int) -> None:
 
 @contextlib.contextmanager
 def _temporary_beside(path: Path) -> Iterator[Path]:
-    """A name in the same folder, so that the finished file can be moved in one step; gone in the end."""
+    """A file in the same folder, so that it can replace ``path`` in one step when finished; removed at the end."""
     handle, name = tempfile.mkstemp(prefix=path.name + ".", suffix=".unfinished", dir=path.parent)
     os.close(handle)
     temporary = Path(name)
-    # mkstemp makes files only their owner reads; a bundle is read by the service's user too.
-    temporary.chmod(0o644)
+    # mkstemp makes files that only their owner can read; the service may run as another user.
+    temporary.chmod(_READABLE_BY_ALL)
     try:
         yield temporary
     finally:
@@ -126,8 +131,8 @@ def _copy_archive(source: Path, target: Path, extra: Mapping[str, bytes], withou
     Args:
         source: The archive.
         target: The file to write.
-        extra: Extra files it is to hold, in place of its own of that name.
-        without: Members whose names end so are left out.
+        extra: Extra files by name; they replace those of the archive.
+        without: Members whose names end with this are left out.
     """
     with zipfile.ZipFile(source) as archive, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy_:
         folder = archive.namelist()[0].split("/")[0]
@@ -141,4 +146,4 @@ def _copy_archive(source: Path, target: Path, extra: Mapping[str, bytes], withou
             # Piece by piece: an embedding may be as large as the memory that is left.
             plain = zipfile.ZipInfo(member.filename)
             with archive.open(member) as content, copy_.open(plain, "w", force_zip64=member.file_size >= 2**31) as sink:
-                shutil.copyfileobj(content, sink, 2**20)
+                shutil.copyfileobj(content, sink, _COPY_BYTES)

@@ -1,12 +1,11 @@
-"""The one served file: a TorchScript archive with its manifest and tokenizer inside.
+"""Bundles, the files that are served: a TorchScript archive with its manifest and tokenizer inside.
 
 A TorchScript archive is code: loading one runs what its author wrote. The manifest is therefore read, and a
-configured SHA-256 compared, before torch sees the file; bundles are to be trusted like programs.
+configured SHA-256 compared, before torch sees the file; load only bundles from sources you would run a program from.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
 import zipfile
@@ -16,8 +15,10 @@ from typing import Any, Literal
 
 import torch
 
+from model.artifacts.scripted import ScriptedModel, as_scripted_model, int8_layers
 from model.decoding.policy import DecodingPolicy
 from model.decoding.shortlist import SHORTLIST, Shortlist
+from model.digests import file_digest
 from model.errors import ArtifactError, DeviceError
 from model.languages import LanguagePairs
 from model.network.config import ModelConfig
@@ -29,7 +30,7 @@ Precision = Literal["float32", "float16", "bfloat16", "int8"]
 
 FORMAT = "verso-bundle"
 FORMAT_VERSION = 2
-"""Version 2 added other families' tokenizers and their rules of decoding."""
+"""Version 2 added the tokenizers and decoding rules of other model families."""
 
 READABLE_VERSIONS = (1, 2)
 MANIFEST = "manifest.json"
@@ -37,28 +38,28 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a bundle says about itself.
+    """The metadata of a bundle.
 
     Args:
-        name: The model's name, as answers give it.
+        name: The model's name, as responses give it.
         pairs: (source, target) languages it translates, one by one.
         architecture: The fields of :class:`model.network.config.ModelConfig`.
-        precision: What its weights and products are kept in.
+        precision: Of its weights and products.
         max_source_tokens: Longest sentence it accepts, markers included.
-        max_target_tokens: Longest answer it gives.
+        max_target_tokens: Longest translation it gives.
         licence: Of the weights.
         languages: Languages each of which it translates into each other, besides ``pairs``.
-        tokenizer: Which tokenizer the vocabulary files belong to, and how it is told languages.
+        tokenizer: Which tokenizer the vocabulary files belong to, and how languages are given to it.
         decoding: The fields of :class:`model.decoding.policy.DecodingPolicy`.
-        attribution: Sources the licence asks to be named.
-        training: The settings it was trained with.
+        attribution: Sources that the licence requires to be named.
+        training: The settings of its training.
         scores: Corpus scores with their signatures, by test set and direction.
-        precision_report: How far this precision is from float32, measured at export.
+        precision_report: Differences of this precision from float32, measured at export.
         shortlist: How its vocabulary shortlist was learned; empty where it has none.
         fold_capitals: Whether sentences in capitals are translated in small letters (:mod:`model.text.case_folding`).
-        retry_loops: Whether answers that loop or are empty are decoded a second time
+        retry_loops: Whether repetition loops and empty outputs are decoded a second time
             (:mod:`model.decoding.repetition_guard`).
-        format: Marks our bundles among TorchScript archives.
+        format: Marks bundles among TorchScript archives.
         format_version: Of this layout.
     """
 
@@ -84,7 +85,7 @@ class Manifest:
 
     @classmethod
     def of_checkpoint(cls, facts: dict[str, Any], config: ModelConfig, precision: Precision) -> Manifest:
-        """What a bundle made from a checkpoint says.
+        """The manifest of a bundle made from a checkpoint.
 
         Args:
             facts: The checkpoint's.
@@ -97,7 +98,7 @@ class Manifest:
             pairs=tuple((source, target) for source, target in facts["pairs"]),
             architecture=config.to_dict(),
             precision=precision,
-            # A longer sentence than any seen in training is split instead.
+            # Sentences longer than those of training are split instead.
             max_source_tokens=min(settings.get("max_tokens_per_sentence", config.max_positions), config.max_positions),
             max_target_tokens=config.max_positions,
             licence=facts.get("licence", "unstated"),
@@ -117,15 +118,15 @@ class Manifest:
 
     @property
     def policy(self) -> DecodingPolicy:
-        """How it wants to be decoded.
+        """The rules it is decoded by.
 
         Raises:
-            ArtifactError: ``decoding`` holds something this release does not know.
+            ArtifactError: ``decoding`` holds something that this release does not know.
         """
         return DecodingPolicy.from_dict(self.decoding)
 
     def to_json(self) -> str:
-        """The manifest as it stands in the bundle."""
+        """The manifest as it is stored in the bundle."""
         return json.dumps(asdict(self), ensure_ascii=False, indent=1, sort_keys=True)
 
     @classmethod
@@ -133,7 +134,7 @@ class Manifest:
         """Read a manifest.
 
         Raises:
-            ArtifactError: It is none of ours, of a newer format, or incomplete.
+            ArtifactError: It is foreign, of a newer format, or incomplete.
         """
         try:
             values = json.loads(text)
@@ -163,15 +164,15 @@ class Bundle:
     """A loaded bundle.
 
     Args:
-        module: The scripted model with ``encode``, ``project_memory``, ``step`` and ``attend``.
+        module: The scripted model.
         tokenizer: Its vocabulary.
-        manifest: What it says about itself.
-        device: Where it lives.
+        manifest: Its metadata.
+        device: Where its weights are.
         sha256: Digest of the file.
         shortlist: Its vocabulary shortlist, where it has one.
     """
 
-    module: Any
+    module: ScriptedModel
     tokenizer: TextTokenizer
     manifest: Manifest
     device: torch.device
@@ -180,7 +181,7 @@ class Bundle:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest of a bundle; nothing else of it is looked at, and no code of it runs.
+    """The manifest of a bundle; nothing else is read, and no code of the bundle runs.
 
     Raises:
         ArtifactError: There is no such file, or it is damaged, foreign or newer.
@@ -189,7 +190,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def read_tokenizer(path: Path) -> tuple[Manifest, TextTokenizer]:
-    """The manifest of a bundle and its vocabulary, without the model; no code of it runs.
+    """The manifest of a bundle and its vocabulary, without the model; no code of the bundle runs.
 
     Raises:
         ArtifactError: There is no such file, or it is damaged, foreign or newer.
@@ -199,7 +200,7 @@ def read_tokenizer(path: Path) -> tuple[Manifest, TextTokenizer]:
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether a file is an archive of weights rather than of a scripted model; nothing of it is run.
+    """Whether a file is an archive of weights rather than of a scripted model; no code of it runs.
 
     Raises:
         ArtifactError: There is no such file, or it is damaged.
@@ -226,8 +227,7 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
     """
     if not path.is_file():
         raise ArtifactError(f"There is no bundle at {path}; make one with 'python -m model export --out {path}'.")
-    with path.open("rb") as source:
-        digest = hashlib.file_digest(source, "sha256").hexdigest()
+    digest = file_digest(path)
     if sha256 is not None and digest != sha256.lower():
         raise ArtifactError(
             f"{path} has SHA-256 {digest} and {sha256.lower()} is required: it is another file, or was changed. "
@@ -252,15 +252,14 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
             f"{path} cannot be loaded by torch {torch.__version__} ({first_line}); export it again with this release."
         ) from error
     module.eval()
-    if manifest.precision == "int8":
-        for part in module.modules():
-            if hasattr(part, "levels"):
-                part.levels = activation_levels()
-    return Bundle(module, tokenizer, manifest, where, digest, shortlist)
+    model = as_scripted_model(module, str(path))
+    for layer in int8_layers(model):
+        layer.levels = activation_levels()
+    return Bundle(model, tokenizer, manifest, where, digest, shortlist)
 
 
 def _read_shortlist(manifest: Manifest, tokenizer: TextTokenizer, content: bytes | None) -> Shortlist | None:
-    """The vocabulary shortlist among a bundle's files, where there is one.
+    """The vocabulary shortlist among a bundle's files, or None.
 
     Raises:
         ArtifactError: It is damaged, or another model's.
@@ -274,17 +273,17 @@ def _read_shortlist(manifest: Manifest, tokenizer: TextTokenizer, content: bytes
 
 
 def resolve_device(device: str) -> str:
-    """The device a name stands for: ``auto`` is a GPU if there is one, everything else is itself."""
+    """The device that a name stands for: ``auto`` is a GPU if there is one."""
     if device != "auto":
         return device
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def check_device(device: str, precision: Precision) -> torch.device:
-    """Whether a device is there and runs a precision.
+    """The device of a name, if it exists and supports a precision.
 
     Raises:
-        DeviceError: It is not, or does not; the message names the way out.
+        DeviceError: It does not exist or does not support the precision; the message names the remedy.
     """
     try:
         where = torch.device(device)

@@ -1,4 +1,4 @@
-"""Checkpoints: everything a run needs to go on as if nothing had happened, or a model needs to be exported."""
+"""Checkpoints: everything needed to resume a training run exactly, or to export a model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Checkpoint:
         tokenizer: The vocabulary the ids belong to.
         facts: What is known about it: name, directions, licence, settings, step, scores; ready for JSON. Of a model
             that began as an imported one also ``tokenizer`` and ``decoding``, as a bundle's manifest has them.
-        progress: State of the optimiser and of chance, to resume from; empty in an exported average.
+        progress: State of the optimiser and of the random number generators, to resume from; empty in an exported
+            average.
         files: Vocabulary files of an imported model's tokenizer by name; None of our own.
     """
 
@@ -45,12 +46,12 @@ class Checkpoint:
 
     @property
     def vocabulary_files(self) -> dict[str, bytes]:
-        """What the tokenizer can be made of again, by name (:func:`model.text.hf_tokenizers.restore_tokenizer`)."""
+        """Files to restore the tokenizer from, by name (:func:`model.text.hf_tokenizers.restore_tokenizer`)."""
         return own_files(self.own_tokenizer) if self.files is None else self.files
 
     @property
     def own_tokenizer(self) -> Tokenizer:
-        """The tokenizer, where it is one that a run learned.
+        """The tokenizer, if a training run learned it.
 
         Raises:
             ArtifactError: It is an imported model's.
@@ -71,12 +72,12 @@ class Checkpoint:
 
 
 def untied_weights(transformer: Transformer) -> dict[str, Tensor]:
-    """Parameters by name, each storage once: of tied ones the first name stays."""
+    """Parameters by name; of tied ones the first name only."""
     return {name: parameter.detach() for name, parameter in transformer.named_parameters()}
 
 
 def load_weights(transformer: Transformer, weights: Mapping[str, Tensor]) -> None:
-    """Copy weights into a model, refusing what does not fit.
+    """Copy weights into a model.
 
     Raises:
         ArtifactError: A parameter is missing, surplus, of another shape, or not finite.
@@ -99,10 +100,10 @@ def load_weights(transformer: Transformer, weights: Mapping[str, Tensor]) -> Non
 
 
 def save_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
-    """Write a checkpoint so that ``path`` holds either the old one or the new one, whole, at any moment.
+    """Write a checkpoint; at any moment ``path`` holds either the old or the new one, complete.
 
     Raises:
-        ArtifactError: The disk is full or the folder cannot be written; what stood at ``path`` is intact.
+        ArtifactError: The disk is full or the folder cannot be written; the old file is intact.
     """
     content = {
         "format_version": FORMAT_VERSION,
@@ -126,7 +127,7 @@ def save_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
             os.fsync(sink.fileno())
         unfinished.replace(path)
     except (OSError, RuntimeError) as error:
-        # A full disk reaches us as OSError or, from inside torch's writer, as RuntimeError.
+        # A full disk raises OSError or, inside torch's writer, RuntimeError.
         with contextlib.suppress(OSError):
             unfinished.unlink(missing_ok=True)
         raise ArtifactError(
@@ -135,7 +136,7 @@ def save_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint; code in it is never run.
+    """Read a checkpoint without running any code in it.
 
     Raises:
         ArtifactError: The file is missing, damaged, or of another or newer format.
@@ -146,11 +147,11 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise ArtifactError(f"{path} is no checkpoint, or was cut short; restore it from a copy.")
     try:
         with zipfile.ZipFile(path) as archive:
-            # torch does not compare the checksums.
+            # torch does not check the checksums.
             if damaged := archive.testzip():
                 raise zipfile.BadZipFile(f"{damaged} inside it is damaged; restore it from a copy.")
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch.load lets anything from zlib's to pickle's errors through
+    except Exception as error:  # torch.load raises errors of many kinds, from zlib's to pickle's
         raise ArtifactError(f"{path} cannot be read as a checkpoint: {error}") from error
     if not isinstance(content, dict) or "format_version" not in content:
         raise ArtifactError(f"{path} is no checkpoint of this project: it has no format_version.")
@@ -193,7 +194,7 @@ def average_weights(checkpoints: Sequence[Mapping[str, Tensor]]) -> dict[str, Te
     shapes = {name: weight.shape for name, weight in checkpoints[0].items()}
     if any({name: weight.shape for name, weight in weights.items()} != shapes for weights in checkpoints):
         raise ArtifactError("The checkpoints to average are of different architectures.")
-    # In float64, so that the mean of n equal tensors is that tensor.
+    # In float64, so that the mean of equal tensors is that tensor.
     return {
         name: torch.stack([weights[name].double() for weights in checkpoints]).mean(dim=0).float() for name in shapes
     }

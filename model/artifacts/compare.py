@@ -1,14 +1,17 @@
-"""How far a scripted model strays from the eager one, and how far it may."""
+"""How far a scripted model differs from the eager one, and how far it may."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from model.artifacts.bundle import Manifest, Precision
+from model.artifacts.scripted import ScriptedModel
 from model.decoding.batch import decode_in_order
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort
@@ -23,10 +26,15 @@ LOGIT_BOUNDS: dict[str, float] = {"float32": 1e-4, "float16": 0.02, "bfloat16": 
 """Largest root-mean-square (float32: largest) difference of logits from the eager float32 model."""
 
 BLEU_BOUND = 1.5
-"""Most BLEU a lower precision may lose on the held-out sample."""
+"""Largest loss of BLEU on the held-out sample, for a precision below float32."""
 
 TIE_MARGIN = 1e-4
-"""Two tokens whose logits are closer than this may change places between implementations."""
+"""Two tokens whose logits are closer than this may be ranked differently by two implementations."""
+
+_BATCH_ROWS = 50
+
+Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]
+"""Wraps an iterable, with a label and a length, in a progress bar."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +46,8 @@ class Comparison:
         rms_logit_error: Root mean square of the differences.
         num_sentences: Sentences decoded, all directions.
         num_identical: Of these, with identical greedy tokens.
-        num_ties: Of the others, those whose first different token was a tie (:data:`TIE_MARGIN`).
-        bleu: By direction: float32 eager and this model, greedy.
+        num_ties: Of the others, those whose first different token is a tie (:data:`TIE_MARGIN`).
+        bleu: By direction: of the eager float32 model and of this one, greedy.
     """
 
     max_logit_error: float
@@ -63,12 +71,12 @@ class Comparison:
 
 def compare(
     eager: Transformer,
-    module: Any,
+    module: ScriptedModel,
     tokenizer: TextTokenizer,
     manifest: Manifest,
     sample: Sequence[tuple[str, str]],
     languages: Sequence[str],
-    progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
+    progress: Progress,
 ) -> Comparison:
     """Run the eager and the scripted model over the same sentences.
 
@@ -76,15 +84,14 @@ def compare(
         eager: The float32 model.
         module: The scripted one, on the same device.
         tokenizer: Of both.
-        manifest: Of the bundle to be.
+        manifest: Of the future bundle.
         sample: Sentences in the order of ``languages``.
         languages: The two languages.
         progress: Wraps an iterable in a progress bar.
     """
     from model.scores import bleu_units, score  # sacrebleu is needed here only
 
-    device = eager.output.weight.device
-    squares, count, largest = 0.0, 0, 0.0
+    errors = _LogitErrors()
     identical, ties, total = 0, 0, 0
     bleu: dict[str, tuple[float, float]] = {}
     for source_language, target_language in manifest.pairs:
@@ -98,29 +105,57 @@ def compare(
             [tokenizer.start_id, *forced_ids, *tokenizer.encode_target(target)][: manifest.max_target_tokens]
             for _, target in ordered
         ]
-        with torch.inference_mode():
-            for start in range(0, len(sources), 50):
-                source = pad(sources[start : start + 50], tokenizer.pad_id).to(device)
-                target = pad(targets[start : start + 50], tokenizer.pad_id).to(device)
-                counts = target != tokenizer.pad_id
-                difference = (module.forward(source, target).float() - eager(source, target))[counts]
-                squares += float(difference.square().sum())
-                count += difference.numel()
-                largest = max(largest, float(difference.abs().max()))
-        decoded: list[list[list[int]]] = []
-        for model, label in ((eager, "float32 eager"), (module, manifest.precision)):
-            label = f"{source_language}-{target_language} {label}"
-            decoded.append(_decode(model, tokenizer, sources, forced_ids, manifest, device, label, progress))
-        for source_ids, expected, found in zip(sources, *decoded, strict=True):
-            total += 1
-            identical += expected == found
-            ties += expected != found and _is_tie(eager, source_ids, forced_ids, expected, found, tokenizer, device)
-        references = [target for _, target in ordered]
-        bleu[f"{source_language}-{target_language}"] = tuple(  # type: ignore[assignment]
-            score([tokenizer.decode(ids) for ids in answers], references, tokenize=bleu_units(tokenizer)).bleu
-            for answers in decoded
+        _compare_logits(eager, module, sources, targets, tokenizer.pad_id, errors)
+        label = f"{source_language}-{target_language}"
+        expected, found = (
+            _decode(model, tokenizer, sources, forced_ids, manifest, _device(eager), f"{label} {name}", progress)
+            for model, name in ((eager, "float32 eager"), (module, manifest.precision))
         )
-    return Comparison(largest, (squares / max(count, 1)) ** 0.5, total, identical, ties, bleu)
+        for source_ids, one, other in zip(sources, expected, found, strict=True):
+            total += 1
+            identical += one == other
+            ties += one != other and _is_tie(eager, source_ids, forced_ids, one, other, tokenizer)
+        references = [target for _, target in ordered]
+        full, this = (
+            score([tokenizer.decode(ids) for ids in answers], references, tokenize=bleu_units(tokenizer)).bleu
+            for answers in (expected, found)
+        )
+        bleu[label] = (full, this)
+    return Comparison(errors.largest, errors.root_mean_square, total, identical, ties, bleu)
+
+
+@dataclass
+class _LogitErrors:
+    """Differences of logits, summed up over batches."""
+
+    sum_of_squares: float = 0.0
+    count: int = 0
+    largest: float = 0.0
+
+    def add(self, difference: Tensor) -> None:
+        self.sum_of_squares += float(difference.square().sum())
+        self.count += difference.numel()
+        self.largest = max(self.largest, float(difference.abs().max()))
+
+    @property
+    def root_mean_square(self) -> float:
+        return math.sqrt(self.sum_of_squares / max(self.count, 1))
+
+
+@torch.inference_mode()
+def _compare_logits(
+    eager: Transformer,
+    module: ScriptedModel,
+    sources: Sequence[list[int]],
+    targets: Sequence[list[int]],
+    pad_id: int,
+    errors: _LogitErrors,
+) -> None:
+    """Add the differences of the logits at all target positions that are not padding."""
+    for start in range(0, len(sources), _BATCH_ROWS):
+        source = pad(sources[start : start + _BATCH_ROWS], pad_id).to(_device(eager))
+        target = pad(targets[start : start + _BATCH_ROWS], pad_id).to(_device(eager))
+        errors.add((module.forward(source, target).float() - eager(source, target))[target != pad_id])
 
 
 def _decode(
@@ -131,8 +166,9 @@ def _decode(
     manifest: Manifest,
     device: torch.device,
     label: str,
-    progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
+    progress: Progress,
 ) -> list[list[int]]:
+    """Tokens of the greedy translations."""
     outcomes = decode_in_order(
         lambda width: TorchCohort(
             TorchState(model, width, tokenizer.pad_id, device),
@@ -155,6 +191,10 @@ def _decode(
     return answers
 
 
+def _device(eager: Transformer) -> torch.device:
+    return eager.output.weight.device
+
+
 @torch.inference_mode()
 def _is_tie(
     eager: Transformer,
@@ -163,16 +203,15 @@ def _is_tie(
     expected: list[int],
     found: list[int],
     tokenizer: TextTokenizer,
-    device: torch.device,
 ) -> bool:
     """Whether the first token that differs was decided by less than :data:`TIE_MARGIN`."""
     expected, found = [*expected, tokenizer.end_id], [*found, tokenizer.end_id]
-    place = next((i for i, (a, b) in enumerate(zip(expected, found, strict=False)) if a != b), None)
-    if place is None:
+    index = next((i for i, (a, b) in enumerate(zip(expected, found, strict=False)) if a != b), None)
+    if index is None:
         return False
-    before = torch.tensor([[tokenizer.start_id, *forced_ids, *expected[:place]]], device=device)
-    logits = eager(torch.tensor([source_ids], device=device), before)[0, -1]
-    return bool((logits[expected[place]] - logits[found[place]]).abs() < TIE_MARGIN)
+    before = torch.tensor([[tokenizer.start_id, *forced_ids, *expected[:index]]], device=_device(eager))
+    logits = eager(torch.tensor([source_ids], device=_device(eager)), before)[0, -1]
+    return bool((logits[expected[index]] - logits[found[index]]).abs() < TIE_MARGIN)
 
 
 def refuse_strays(comparison: Comparison, precision: Precision) -> None:

@@ -1,16 +1,15 @@
-"""Checkpoint to bundle: scripted, brought to its precision, compared with the eager model, then written."""
+"""Checkpoint to bundle: scripted, converted to its precision, compared with the eager model, then written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from model.artifacts.archive import write_bundle
 from model.artifacts.bundle import Manifest, Precision, check_device
 from model.artifacts.checkpoint import Checkpoint
-from model.artifacts.compare import compare, refuse_strays
+from model.artifacts.compare import Progress, compare, refuse_strays
 from model.artifacts.script import script
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.network.quantised import activation_levels
@@ -24,9 +23,9 @@ def export_bundle(
     device: str = "cpu",
     shortlist: Shortlist | None = None,
     report: Callable[[str], None] = print,
-    progress: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda items, label, total: items,
+    progress: Progress = lambda items, label, total: items,
 ) -> Manifest:
-    """Make a bundle, after it has been compared with the eager model.
+    """Write a bundle, after comparing it with the eager model.
 
     Args:
         checkpoint: The trained model; its facts name a held-out sample to compare on.
@@ -34,11 +33,11 @@ def export_bundle(
         out: The file to write; replaced whole or not at all.
         device: Where to compare: float16 is compared faster on a GPU.
         shortlist: A vocabulary shortlist for the bundle to carry.
-        report: Takes a line of news.
+        report: Takes a progress message.
         progress: Wraps an iterable with a label and a length in a progress bar.
 
     Raises:
-        ArtifactError: The scripted model strays too far from the eager one, or the file cannot be written.
+        ArtifactError: The scripted model differs too much from the eager one, or the file cannot be written.
         DeviceError: The device is missing or cannot run this precision.
     """
     where = check_device(device, precision)
@@ -67,6 +66,6 @@ def export_bundle(
         shortlist.check(config.source_vocab_size, config.target_vocab_size, checkpoint.tokenizer.end_id)
         manifest = replace(manifest, shortlist=shortlist.facts)
         files[SHORTLIST] = shortlist.to_bytes()
-    write_bundle(module.cpu(), manifest, files, out)
+    write_bundle(module.to("cpu"), manifest, files, out)
     report(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
     return manifest

@@ -1,25 +1,29 @@
-"""The translator that ships: where its weights are, and its bundle, built on first use and kept."""
+"""The shipped translator: where its weights are, and its bundle, built on first use and kept."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from model.artifacts.bundle import FORMAT_VERSION, Precision, check_device
 from model.artifacts.checkpoint import load_checkpoint
+from model.artifacts.compare import Progress
 from model.artifacts.export import export_bundle
 from model.artifacts.script import EXPORTED
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError
 from model.network.quantised import activation_levels, int8_is_supported
+from model.process.folders import cache_folder
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "verso-en-de.pt"
-"""The translator that ships, as a checkpoint; :func:`pretrained_shortlist` lies beside it."""
+"""The shipped translator, as a checkpoint; :func:`pretrained_shortlist` lies beside it."""
+
+
+_DIGITS = 12
+"""Digits of the digest in a bundle's name."""
 
 
 def preferred_precision(device: str) -> Precision:
@@ -29,26 +33,21 @@ def preferred_precision(device: str) -> Precision:
     return "int8" if int8_is_supported() else "float32"
 
 
-def default_cache_dir() -> Path:
-    """Where bundles built at start are kept: ``$XDG_CACHE_HOME/verso`` or ``~/.cache/verso``."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "verso"
-
-
 def build_pretrained(
     device: str,
     cache_dir: Path | None = None,
     *,
     precision: Precision | None = None,
     report: Callable[[str], None] = print,
-    progress: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda items, label, total: items,
+    progress: Progress = lambda items, label, total: items,
 ) -> Path:
-    """The bundle of the translator that ships, built on first use and kept.
+    """The bundle of the shipped translator, built on first use and kept.
 
     Args:
         device: ``cpu`` or ``cuda``.
-        cache_dir: Where bundles are kept; :func:`default_cache_dir` by default.
-        precision: Other than the preferred one.
-        report: Takes a line of news.
+        cache_dir: Where bundles are kept; :func:`model.process.folders.cache_folder` by default.
+        precision: Precision of the bundle; :func:`preferred_precision` by default.
+        report: Takes a progress message.
         progress: Wraps an iterable in a progress bar.
 
     Returns:
@@ -56,7 +55,7 @@ def build_pretrained(
 
     Raises:
         ArtifactError: The weights are missing or damaged, or the folder cannot be written.
-        DeviceError: The device is not there.
+        DeviceError: The device is missing.
     """
     chosen = precision or preferred_precision(device)
     check_device(device, chosen)
@@ -76,12 +75,12 @@ def build_pretrained(
 
 
 def pretrained_path(device: str, cache_dir: Path | None = None, *, precision: Precision | None = None) -> Path:
-    """Where the bundle of the translator that ships is, or will be once it is built.
+    """The path of the shipped translator's bundle, built or not.
 
     Args:
         device: ``cpu`` or ``cuda``.
-        cache_dir: Where bundles are kept; :func:`default_cache_dir` by default.
-        precision: Other than the preferred one.
+        cache_dir: Where bundles are kept; :func:`model.process.folders.cache_folder` by default.
+        precision: Precision of the bundle; :func:`preferred_precision` by default.
 
     Returns:
         The path. Its name holds a digest of the weights, so that an upgrade builds anew.
@@ -100,11 +99,11 @@ def pretrained_path(device: str, cache_dir: Path | None = None, *, precision: Pr
         digest.update(shortlist.to_bytes())
     methods = " ".join(method.__name__ for method in EXPORTED)
     digest.update(f"{FORMAT_VERSION} {torch.__version__} {activation_levels()} {methods}".encode())
-    return (cache_dir or default_cache_dir()) / f"{PRETRAINED.stem}-{chosen}-{digest.hexdigest()[:12]}.pt"
+    return (cache_dir or cache_folder()) / f"{PRETRAINED.stem}-{chosen}-{digest.hexdigest()[:_DIGITS]}.pt"
 
 
 def pretrained_shortlist() -> Shortlist | None:
-    """The vocabulary shortlist of the translator that ships, which lies beside its weights; None where there is none.
+    """The vocabulary shortlist of the shipped translator, which lies beside its weights; None if there is none.
 
     Raises:
         ArtifactError: It is damaged.

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any
 
 import torch
 from torch import nn
 
 from model.artifacts.bundle import Precision
+from model.artifacts.scripted import ScriptedModel, as_scripted_model
 from model.network.layers import Dropout
 from model.network.quantised import Int8Linear
 from model.network.transformer import Transformer
@@ -28,7 +28,7 @@ EXPORTED = (
 """Methods of the model that a bundle has."""
 
 for _method in EXPORTED:
-    # Marked here and not where they are written, so that the model knows nothing of TorchScript.
+    # Marked here and not where they are written, so that the network does not depend on TorchScript.
     torch.jit.export(_method)
 
 _DTYPES: dict[str, torch.dtype] = {
@@ -39,7 +39,7 @@ _DTYPES: dict[str, torch.dtype] = {
 }
 
 
-def script(transformer: Transformer, precision: Precision) -> Any:
+def script(transformer: Transformer, precision: Precision) -> ScriptedModel:
     """A scripted copy of a model in a precision, on the CPU.
 
     Raises:
@@ -48,8 +48,8 @@ def script(transformer: Transformer, precision: Precision) -> Any:
     return script_in_place(copy.deepcopy(transformer), precision)
 
 
-def script_in_place(transformer: Transformer, precision: Precision) -> Any:
-    """As :func:`script`, of the model itself, which is of no use afterwards: no second copy is held in memory.
+def script_in_place(transformer: Transformer, precision: Precision) -> ScriptedModel:
+    """As :func:`script`, but of the model itself, which cannot be used afterwards: memory holds no second copy.
 
     Raises:
         DeviceError: int8 on a processor without int8 kernels.
@@ -60,13 +60,13 @@ def script_in_place(transformer: Transformer, precision: Precision) -> Any:
     served.to(_DTYPES[precision])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
-        return torch.jit.script(served)
+        return as_scripted_model(torch.jit.script(served), "The scripted model")
 
 
 def _replace_modules(module: nn.Module, precision: Precision) -> None:
     for name, child in module.named_children():
         if isinstance(child, Dropout):
-            # It only trains; TorchScript need not understand its dice.
+            # It acts in training only, and TorchScript cannot compile its random numbers.
             setattr(module, name, nn.Identity())
         elif isinstance(child, nn.Linear) and precision == "int8":
             setattr(module, name, Int8Linear(child))

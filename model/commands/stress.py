@@ -19,7 +19,7 @@ from model.commands.models import (
 )
 from model.decoding.repetition_guard import is_empty, loops
 from model.errors import ConfigError
-from model.perturbations import ODDITIES, OddInput, make_odd_inputs, share_kept
+from model.perturbations import PERTURBATIONS, PerturbedInput, count_kept, make_perturbed_inputs
 from model.text_pipeline import Translation
 
 EPILOG = """\
@@ -47,14 +47,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Translate, count and print."""
     from model.training.corpus import read_parallel
 
-    if arguments.number < len(ODDITIES):
-        raise ConfigError(f"--number is {arguments.number}; there are {len(ODDITIES)} kinds, so at least as many.")
+    if arguments.number < len(PERTURBATIONS):
+        raise ConfigError(f"--number is {arguments.number}; there are {len(PERTURBATIONS)} kinds, so at least as many.")
     options = decoding_options(arguments)
     translator = load_translator(arguments)
     results: dict[str, Any] = {}
     for source, target in chosen_pairs(arguments.pair, translator.manifest.directions):
         lines = read_parallel(arguments.test, (source, target))
-        odd = make_odd_inputs(lines, arguments.number, arguments.seed)
+        odd = make_perturbed_inputs(lines, arguments.number, arguments.seed)
         translations = translator.translate(
             [one.text for one in odd],
             options,
@@ -65,7 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
             ),
         )
         pair = f"{source}-{target}"
-        results[pair] = [_figures(name, *_of_kind(name, odd, translations)) for name in (one.name for one in ODDITIES)]
+        results[pair] = [
+            _figures(name, *_of_kind(name, odd, translations)) for name in (one.name for one in PERTURBATIONS)
+        ]
         results[pair].append(_figures("all", odd, translations, with_bleu=False))
         print(_table(pair, results[pair]), flush=True)
         if arguments.show:
@@ -76,25 +78,25 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _of_kind(
-    name: str, odd: Sequence[OddInput], translations: Sequence[Translation]
-) -> tuple[list[OddInput], list[Translation]]:
-    places = [place for place, one in enumerate(odd) if one.oddity.name == name]
+    name: str, odd: Sequence[PerturbedInput], translations: Sequence[Translation]
+) -> tuple[list[PerturbedInput], list[Translation]]:
+    places = [place for place, one in enumerate(odd) if one.perturbation.name == name]
     return [odd[place] for place in places], [translations[place] for place in places]
 
 
 def _figures(
-    name: str, odd: Sequence[OddInput], translations: Sequence[Translation], with_bleu: bool = True
+    name: str, odd: Sequence[PerturbedInput], translations: Sequence[Translation], with_bleu: bool = True
 ) -> dict[str, Any]:
     """What became of some inputs."""
     from model.scores import score
 
     both = list(zip(odd, translations, strict=True))
-    kept = [share_kept(one, translation.text) for one, translation in both]
+    kept = [count_kept(one, translation.text) for one, translation in both]
     known = [(translation.text, one.reference) for one, translation in both if one.reference is not None]
     bleu = None
     if with_bleu and known:
         texts, references = zip(*known, strict=True)
-        bleu = round(score(texts, references, lowercase=odd[0].oddity.ignore_case).bleu, 1)
+        bleu = round(score(texts, references, lowercase=odd[0].perturbation.ignore_case).bleu, 1)
     return {
         "kind": name,
         "inputs": len(odd),
@@ -108,24 +110,24 @@ def _figures(
 
 
 def _table(pair: str, rows: Sequence[dict[str, Any]]) -> str:
-    lines = [
-        f"| {pair} | inputs | nothing comes out | loops | cut at max_new_tokens | names, digits kept | BLEU |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
+    from tabulate import tabulate
+
+    header = [pair, "inputs", "nothing comes out", "loops", "cut at max_new_tokens", "names, digits kept", "BLEU"]
+    lines = []
     for row in rows:
         kept = f"{row['kept']} of {row['put_in']}" if row["put_in"] else ""
         bleu = "" if row["bleu"] is None else f"{row['bleu']:.1f}"
-        cells = [row["kind"], row["inputs"], row["empty"], row["loops"], row["cut"], kept, bleu]
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines)
+        lines.append([row["kind"], row["inputs"], row["empty"], row["loops"], row["cut"], kept, bleu])
+    alignment = ["left", *["right"] * (len(header) - 1)]
+    return tabulate(lines, header, tablefmt="pipe", colalign=alignment, disable_numparse=True)
 
 
-def _show(odd: Sequence[OddInput], translations: Sequence[Translation], number: int) -> None:
+def _show(odd: Sequence[PerturbedInput], translations: Sequence[Translation], number: int) -> None:
     """Bad answers, for a look."""
-    for kind in ODDITIES:
+    for kind in PERTURBATIONS:
         shown = 0
         for one, translation in zip(*_of_kind(kind.name, odd, translations), strict=True):
-            found, put_in = share_kept(one, translation.text)
+            found, put_in = count_kept(one, translation.text)
             bad = is_empty(translation.text, one.text) or loops(translation.text, one.text) or found < put_in
             if bad and shown < number:
                 print(f"{kind.name}: {one.text!r} -> {translation.text!r}")

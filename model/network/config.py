@@ -1,11 +1,13 @@
-"""What a model is made of: the numbers that travel with its weights."""
+"""The architecture of a model: the numbers stored with its weights."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, get_args
+from dataclasses import asdict, replace
+from typing import Annotated, Any, Literal, Self
 
-from model.errors import ConfigError
+from pydantic import Field, model_validator
+
+from model.configuration import Count, Flag, NonNegative, configuration, from_mapping
 
 Activation = Literal["relu", "silu", "gelu"]
 NormPosition = Literal["pre", "post", "residual-post"]
@@ -13,9 +15,9 @@ NormGain = Literal["vector", "scalar"]
 PositionTable = Literal["interleaved", "halves", "tensor2tensor", "learned"]
 
 
-@dataclass(frozen=True)
+@configuration("The architecture")
 class ModelConfig:
-    """Architecture of one Transformer; everything its weights need to make sense.
+    """Architecture of one Transformer; everything needed to use its weights.
 
     Args:
         source_vocab_size: Rows of the source embedding, V.
@@ -24,7 +26,7 @@ class ModelConfig:
         num_heads: Attention heads, H; divides ``d_model``.
         d_ff: Width inside the feed-forward sub-layer.
         encoder_layers: Layers of the encoder.
-        decoder_layers: Layers of the decoder; each is paid for at every generated token.
+        decoder_layers: Layers of the decoder; each runs for every generated token.
         dropout: Probability of zeroing a value, in training only.
         activation: Between the two feed-forward projections.
         norm: ``pre`` normalises what enters a sub-layer (Xiong et al. 2020, arXiv:2002.04745) and once more
@@ -33,15 +35,15 @@ class ModelConfig:
         share_embeddings: Source and target read one embedding table; needs equal vocabularies.
         tie_output: The output projection is the target embedding, transposed (Press & Wolf 2017).
         max_positions: Longest source or target, in tokens, that positions are prepared for.
-        positions: How places become vectors (:func:`model.network.embeddings.position_table`); ``learned`` rows are
+        positions: How position vectors are made (:func:`model.network.embeddings.position_table`); ``learned`` rows are
             weights.
         position_offset: Row of the table that the first token reads; families that number padding start later.
         scale_embedding: Whether token vectors are multiplied by ``sqrt(d_model)``.
         embedding_norm: Whether the sum of token and position is normalised (BART's layernorm_embedding).
         attention_bias: Whether the projections of attention have biases.
         output_bias: Whether the output projection has one.
-        decoder_num_heads: Heads of the decoder, where they are not ``num_heads``.
-        decoder_d_ff: Feed-forward width of the decoder, where it is not ``d_ff``.
+        decoder_num_heads: Heads of the decoder; ``num_heads`` if None.
+        decoder_d_ff: Feed-forward width of the decoder; ``d_ff`` if None.
         layer_norm_eps: Added to the variance inside layer normalisation.
         layer_norm_gain: Whether normalisation has a gain and a bias for each column, or one of each for all.
 
@@ -49,99 +51,50 @@ class ModelConfig:
         ConfigError: The numbers describe no possible model.
     """
 
-    source_vocab_size: int
-    target_vocab_size: int
-    d_model: int = 256
-    num_heads: int = 4
-    d_ff: int = 1024
-    encoder_layers: int = 6
-    decoder_layers: int = 2
-    dropout: float = 0.1
+    source_vocab_size: Count
+    target_vocab_size: Count
+    d_model: Count = 256
+    num_heads: Count = 4
+    d_ff: Count = 1024
+    encoder_layers: Count = 6
+    decoder_layers: Count = 2
+    dropout: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.1
     activation: Activation = "relu"
     norm: NormPosition = "pre"
-    share_embeddings: bool = True
-    tie_output: bool = True
-    max_positions: int = 256
-    layer_norm_eps: float = 1e-5
+    share_embeddings: Flag = True
+    tie_output: Flag = True
+    max_positions: Count = 256
+    layer_norm_eps: Annotated[float, Field(strict=True, gt=0, lt=1)] = 1e-5
     positions: PositionTable = "interleaved"
-    position_offset: int = 0
-    scale_embedding: bool = True
-    embedding_norm: bool = False
-    attention_bias: bool = True
-    output_bias: bool = True
-    decoder_num_heads: int | None = None
-    decoder_d_ff: int | None = None
+    position_offset: NonNegative = 0
+    scale_embedding: Flag = True
+    embedding_norm: Flag = False
+    attention_bias: Flag = True
+    output_bias: Flag = True
+    decoder_num_heads: Count | None = None
+    decoder_d_ff: Count | None = None
     layer_norm_gain: NormGain = "vector"
 
-    def __post_init__(self) -> None:
-        for name in (
-            "source_vocab_size",
-            "target_vocab_size",
-            "d_model",
-            "num_heads",
-            "d_ff",
-            "encoder_layers",
-            "decoder_layers",
-            "max_positions",
-            "decoder_num_heads",
-            "decoder_d_ff",
-        ):
-            value = getattr(self, name)
-            if value is None and name.startswith("decoder_") and name != "decoder_layers":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(f"{name} is {value!r}; it must be a whole number of at least 1.")
-        for name in ("dropout", "layer_norm_eps"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise ConfigError(f"{name} is {value!r}; it must be a number.")
-        if (
-            isinstance(self.position_offset, bool)
-            or not isinstance(self.position_offset, int)
-            or self.position_offset < 0
-        ):
-            raise ConfigError(f"position_offset is {self.position_offset!r}; it must be a whole number of at least 0.")
-        for name in (
-            "share_embeddings",
-            "tie_output",
-            "scale_embedding",
-            "embedding_norm",
-            "attention_bias",
-            "output_bias",
-        ):
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be true or false.")
+    @model_validator(mode="after")
+    def _check_relations(self) -> Self:
         for name, heads in (("num_heads", self.num_heads), ("decoder_num_heads", self.decoder_num_heads)):
             if heads is not None and self.d_model % heads:
-                raise ConfigError(
+                raise ValueError(
                     f"{name} is {heads}, which does not divide d_model {self.d_model}; "
                     "each head takes an equal share of the width."
                 )
         if self.d_model % 2:
-            raise ConfigError(f"d_model is {self.d_model}; sines and cosines come in pairs, so it must be even.")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ConfigError(f"dropout is {self.dropout}; it must be at least 0 and below 1.")
-        if not 0.0 < self.layer_norm_eps < 1.0:
-            raise ConfigError(f"layer_norm_eps is {self.layer_norm_eps}; it must be above 0 and below 1.")
-        if self.activation not in ("relu", "silu", "gelu"):
-            raise ConfigError(f"activation is {self.activation!r}; it must be 'relu', 'silu' or 'gelu'.")
-        if self.positions not in get_args(PositionTable):
-            raise ConfigError(
-                f"positions is {self.positions!r}; it must be one of {', '.join(get_args(PositionTable))}."
-            )
-        if self.norm not in get_args(NormPosition):
-            raise ConfigError(f"norm is {self.norm!r}; it must be 'pre', 'post' or 'residual-post'.")
-        if self.layer_norm_gain not in get_args(NormGain):
-            raise ConfigError(f"layer_norm_gain is {self.layer_norm_gain!r}; it must be 'vector' or 'scalar'.")
+            raise ValueError(f"d_model is {self.d_model}; sines and cosines come in pairs, so it must be even.")
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
-            raise ConfigError(
+            raise ValueError(
                 f"share_embeddings needs one vocabulary, but the source has {self.source_vocab_size} tokens and "
                 f"the target {self.target_vocab_size}; set share_embeddings to false."
             )
+        return self
 
     @property
     def decoder_stack(self) -> ModelConfig:
-        """The same architecture as the decoder's layers see it: with their own heads and width."""
+        """The architecture of the decoder's layers: with their own heads and feed-forward width."""
         return replace(self, num_heads=self.decoder_num_heads or self.num_heads, d_ff=self.decoder_d_ff or self.d_ff)
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,11 +108,4 @@ class ModelConfig:
         Raises:
             ConfigError: A field is unknown or missing, or the numbers describe no possible model.
         """
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(values) - known)
-        if unknown:
-            raise ConfigError(f"Unknown model field {unknown[0]!r}; the fields are {', '.join(sorted(known))}.")
-        try:
-            return cls(**values)
-        except TypeError as error:
-            raise ConfigError(f"The model is not fully described: {error}.") from error
+        return from_mapping(cls, values)

@@ -1,7 +1,7 @@
-"""Four published Transformers as architectures: what each is known for, and nothing else set.
+"""Four published Transformers as architectures; each preset sets only the fields that define it.
 
-``model: {preset: post-norm}`` in a training configuration means the fields below; whatever stands beside ``preset``
-overrides them. docs/decisions/0012 tells where we differ from the write-ups, and why.
+``model: {preset: post-norm}`` in a training configuration stands for the fields below; other keys beside ``preset``
+override them. docs/decisions/0012 explains the differences from the publications.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "decoder_layers": 1,
     },
 }
-"""Fields of :class:`model.network.config.ModelConfig` by preset; the vocabulary sizes are the tokenizer's to say."""
+"""Fields of :class:`model.network.config.ModelConfig` by preset; the tokenizer decides the vocabulary sizes."""
 
 ABOUT: dict[str, str] = {
     "pre-norm-scalar": "x + f(norm(x)); one scalar gain and bias a norm; attention without biases",
@@ -47,19 +47,19 @@ ABOUT: dict[str, str] = {
     "post-norm": "norm(x + f(x)), Add & Norm; made for a vocabulary of each language's own",
     "res-post-norm": "x + norm(f(x)); feed-forward as wide as the model; attention without biases",
 }
-"""One line on each preset, for lists."""
+"""One line about each preset, for lists."""
 
 _FEED_FORWARD_AS_WIDE_AS_MODEL = ("res-post-norm",)
 
 
 def expand_preset(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Architecture fields with ``preset`` replaced by what it stands for.
+    """Architecture fields with ``preset`` replaced by its fields.
 
     Args:
-        values: Fields of :class:`model.network.config.ModelConfig`, and ``preset`` or not.
+        values: Fields of :class:`model.network.config.ModelConfig`, and optionally ``preset``.
 
     Returns:
-        Fields alone; those given beside ``preset`` are kept.
+        Fields without ``preset``; those given beside it take precedence.
 
     Raises:
         ConfigError: There is no such preset.

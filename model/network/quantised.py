@@ -18,7 +18,11 @@ FULL_RANGE = 127
 """Activation levels on either side of zero where the processor multiplies bytes into 32 bits (VNNI)."""
 
 REDUCED_RANGE = 63
-"""Levels elsewhere: two products of a full-range byte pair would overflow the 16 bits they are added in."""
+"""Levels elsewhere: two products of full-range bytes would overflow the 16 bits they are added in."""
+
+
+_SMALLEST = 1e-12
+"""Keeps the scale of a row of zeros above zero."""
 
 
 class Int8Linear(nn.Module):
@@ -28,7 +32,7 @@ class Int8Linear(nn.Module):
         linear: The layer to imitate; not changed.
 
     Raises:
-        DeviceError: This processor has no int8 kernels we know.
+        DeviceError: This processor has no int8 kernels that torch knows.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -36,7 +40,7 @@ class Int8Linear(nn.Module):
         if not int8_is_supported():
             raise DeviceError("int8 needs an x86 processor; use --precision float32 on this one.")
         weight = linear.weight.detach().float()
-        scales = weight.abs().amax(dim=1).clamp_min(1e-12) / 127.0
+        scales = weight.abs().amax(dim=1).clamp_min(_SMALLEST) / FULL_RANGE
         with warnings.catch_warnings():
             # Quantised tensors are deprecated in favour of a package that TorchScript cannot carry.
             warnings.filterwarnings("ignore", message=".*quantiz.*")
@@ -46,13 +50,14 @@ class Int8Linear(nn.Module):
             self.packed = torch.ops.quantized.linear_prepack(rounded, None)
         bias = linear.bias.detach().float().clone() if linear.bias is not None else torch.zeros(len(scales))
         self.bias = nn.Parameter(bias, requires_grad=False)
-        # An attribute of the archive: whoever loads it sets what his processor can do.
+        # An attribute of the archive: load_bundle sets it to what the processor can do.
         self.levels: int = activation_levels()
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., C in) to (..., C out), float32."""
+        # 1e-12 is _SMALLEST, which scripted code cannot name.
         step = x.abs().amax(dim=-1, keepdim=True).clamp_min(1e-12) / self.levels
-        # The kernel takes one scale for all rows: 1 here, because each row is brought to whole levels before.
+        # The kernel takes one scale for all rows: 1 here, because each row is scaled to whole levels before.
         product = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
             x / step, 1.0, self.levels + 1, self.packed
         )
@@ -60,7 +65,7 @@ class Int8Linear(nn.Module):
 
 
 def int8_is_supported() -> bool:
-    """Whether this processor has the int8 kernels a bundle needs (fbgemm, x86 only)."""
+    """Whether this processor has the int8 kernels that a bundle needs (fbgemm, x86 only)."""
     return "fbgemm" in torch.backends.quantized.supported_engines
 
 

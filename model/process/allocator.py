@@ -1,4 +1,4 @@
-"""What the C library does with freed memory: kept for a training, shared by a service's threads, or given back."""
+"""How glibc treats freed memory: keep it while training, share it among a service's threads, or return it."""
 
 from __future__ import annotations
 
@@ -7,55 +7,63 @@ import os
 from collections.abc import Callable
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
-"""glibc's names for what mallopt sets (malloc.h)."""
+"""glibc's numbers for what mallopt sets (malloc.h)."""
+
+_NEVER_MMAP_BELOW_BYTES = 2**30
+_NEVER_TRIM_BELOW_BYTES = 2**31 - 1
+_SERVICE_ARENAS = 2
 
 _KERNELS = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+_KEPT_KERNELS = "128"
 
 
 def keep_freed_memory() -> bool:
-    """Settle a process for training: keep the memory of freed tensors, and fewer compiled kernels.
+    """Prepare a process for training: keep the memory of freed tensors, and fewer compiled kernels.
 
-    A training step frees and asks for the same gigabyte again and again. By default glibc gives much of it back to the
-    kernel each time, which has to hand out and clear every page anew: some 25,000 page faults an update. And oneDNN
-    keeps a compiled kernel for each of the last 1,024 shapes it multiplied; batches have ever new ones, so that these
-    would be hundreds of megabytes which are of no use again.
+    A training step frees and allocates the same gigabyte again and again. By default glibc returns much of it to the
+    kernel each time, which has to map and clear every page anew: some 25,000 page faults an update. And oneDNN keeps a
+    compiled kernel for each of the last 1,024 shapes it multiplied; batches keep bringing new shapes, so these would be
+    hundreds of megabytes that are never used again.
 
-    To be called before anything is multiplied. Environment variables of the same meaning (``MALLOC_...``,
-    ``ONEDNN_PRIMITIVE_CACHE_CAPACITY``) are left alone.
+    Call it before anything is multiplied. Environment variables of the same meaning (``MALLOC_...``,
+    ``ONEDNN_PRIMITIVE_CACHE_CAPACITY``) take precedence.
 
     Returns:
-        Whether glibc keeps memory now: it is the C library, and nobody had chosen otherwise.
+        Whether glibc keeps memory now: it is the C library, and the environment did not choose otherwise.
     """
-    os.environ.setdefault(_KERNELS, "128")
+    os.environ.setdefault(_KERNELS, _KEPT_KERNELS)
     if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
         return False
     mallopt = _of_glibc("mallopt")
     if mallopt is None:
         return False
-    return all(mallopt(name, value) == 1 for name, value in ((_MMAP_THRESHOLD, 2**30), (_TRIM_THRESHOLD, 2**31 - 1)))
+    return all(
+        mallopt(name, value) == 1
+        for name, value in ((_MMAP_THRESHOLD, _NEVER_MMAP_BELOW_BYTES), (_TRIM_THRESHOLD, _NEVER_TRIM_BELOW_BYTES))
+    )
 
 
 def share_freed_memory() -> None:
-    """Let all threads of this process allocate from two pools, before they are started.
+    """Let all threads of this process allocate from two arenas; called before the threads are started.
 
-    glibc makes up to eight for each processor, each with holes of its own, so that a service under mixed load would
-    grow for hours. Other C libraries are left alone.
+    glibc makes up to eight for each processor, each fragmented on its own, so that a service under mixed load would
+    grow for hours. Other C libraries are unchanged.
     """
     mallopt = _of_glibc("mallopt")
     if mallopt is not None:
-        mallopt(_ARENA_MAX, 2)
+        mallopt(_ARENA_MAX, _SERVICE_ARENAS)
 
 
-def give_back_freed_memory() -> None:
-    """Give the kernel what lies unused between tensors: after a model was let go, and now and then, as it adds up."""
-    trim = _of_glibc("malloc_trim")
-    if trim is not None:
-        trim(0)
+def trim() -> None:
+    """Return unused heap memory to the kernel; :func:`model.process.memory.give_back_freed_memory` does more."""
+    malloc_trim = _of_glibc("malloc_trim")
+    if malloc_trim is not None:
+        malloc_trim(0)
 
 
 def _of_glibc(name: str) -> Callable[..., int] | None:
     try:
         function: Callable[..., int] = getattr(ctypes.CDLL(None), name)
-    except (AttributeError, OSError, TypeError):  # another C library, or none to be asked
+    except (AttributeError, OSError, TypeError):  # another C library, or none that can be called
         return None
     return function

@@ -1,4 +1,7 @@
-"""The cgroups a process is in, versions 1 and 2: where the kernel keeps their limits."""
+"""What the cgroups of a process allow it, versions 1 and 2: processors and memory.
+
+psutil reports the machine and knows nothing of cgroups, so their files are read here.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,42 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PROC = Path("/proc/self")
-"""Where Linux tells a process about itself."""
+"""Where Linux describes a process to itself."""
+
+
+def cpu_quotas(proc: Path = PROC) -> Iterator[int]:
+    """Whole processors each cgroup of this process may use, rounded down and at least 1; none without a quota.
+
+    Args:
+        proc: The process's folder.
+    """
+    for folder in cgroup_folders("cpu", proc):
+        v2 = " ".join(_lines(folder / "cpu.max")).split()
+        v1 = [*_lines(folder / "cpu.cfs_quota_us"), *_lines(folder / "cpu.cfs_period_us")]
+        for numbers in (v2, v1):
+            # "max" and -1 stand for no quota.
+            if len(numbers) == 2 and numbers[0].isdigit() and numbers[1].isdigit() and int(numbers[1]) > 0:
+                yield max(1, int(numbers[0]) // int(numbers[1]))
+                break
+
+
+def memory_left(proc: Path = PROC) -> Iterator[int]:
+    """Bytes the limit of each cgroup of this process leaves; none without a limit.
+
+    Pages of files that were not used lately count as free, as the kernel takes them back first.
+
+    Args:
+        proc: The process's folder.
+    """
+    for folder in cgroup_folders("memory", proc):
+        for limit, usage, unused in (
+            ("memory.max", "memory.current", "inactive_file"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ):
+            # "max" is no number and stands for no limit.
+            found = [int(text) for name in (limit, usage) if (text := " ".join(_lines(folder / name))).isdigit()]
+            if len(found) == 2:
+                yield found[0] - found[1] + _statistics(folder / "memory.stat").get(unused, 0)
 
 
 def cgroup_folders(controller: str, proc: Path = PROC) -> Iterator[Path]:
@@ -31,7 +69,7 @@ def cgroup_folders(controller: str, proc: Path = PROC) -> Iterator[Path]:
 def _memberships(proc: Path) -> dict[str, str]:
     """The cgroup by controller; version 2's under the empty name."""
     found: dict[str, str] = {}
-    for line in lines(proc / "cgroup"):
+    for line in _lines(proc / "cgroup"):
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if path.startswith("/") and (controllers or number == "0"):
@@ -41,7 +79,7 @@ def _memberships(proc: Path) -> dict[str, str]:
 
 def _cgroup_mounts(proc: Path) -> Iterator[tuple[str, Path, bool, list[str]]]:
     """The part of the tree that is mounted, where, whether it is version 2, and its options."""
-    for line in lines(proc / "mountinfo"):
+    for line in _lines(proc / "mountinfo"):
         left, _, right = line.partition(" - ")
         fields, system = left.split(), right.split()
         if len(fields) > 4 and len(system) > 2 and system[0] in ("cgroup", "cgroup2"):
@@ -50,13 +88,19 @@ def _cgroup_mounts(proc: Path) -> Iterator[tuple[str, Path, bool, list[str]]]:
 
 
 def _unescaped(field: str) -> str:
-    """A path as it is: mountinfo writes blanks and their like as three octal digits behind a backslash."""
+    """A path of mountinfo, which writes blanks and other special characters as a backslash and three octal digits."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
 
 
-def lines(path: Path) -> list[str]:
+def _statistics(path: Path) -> dict[str, int]:
+    """A file whose lines are a name and a number."""
+    pairs = (line.split() for line in _lines(path))
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+
+
+def _lines(path: Path) -> list[str]:
     """Lines of one of the kernel's files; none where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:  # not Linux, or not ours to read
+    except OSError:  # not Linux, or no permission
         return []

@@ -1,7 +1,7 @@
 """How many processor threads are worth starting: as many as this process may use, and never more.
 
-A container sees all processors of its machine and is stopped by the kernel whenever it has used up its quota; a thread
-more than the quota is one that stands still while the others wait for it.
+A container sees all processors of its machine, and the kernel stops it whenever its quota is used up; threads beyond
+the quota stand still while the others wait for them.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from model.process.cgroups import PROC, cgroup_folders, lines
+from model.process.cgroups import PROC, cpu_quotas
 
 
 def available_threads(proc: Path = PROC) -> int:
-    """Processors this process may use: the least of what there is, its affinity, and its cgroups' quotas.
+    """Processors this process may use: the least of their number, its affinity, and its cgroups' quotas.
 
     A quota is rounded down, and is 1 at least. Elsewhere than on Linux only the number of processors counts.
 
@@ -23,9 +23,7 @@ def available_threads(proc: Path = PROC) -> int:
     allowed = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         allowed = min(allowed, len(os.sched_getaffinity(0)))
-    for folder in cgroup_folders("cpu", proc):
-        allowed = min(allowed, _quota(folder))
-    return max(1, allowed)
+    return max(1, min([allowed, *cpu_quotas(proc)]))
 
 
 def usable_threads(wanted: int | None, proc: Path = PROC) -> int:
@@ -37,14 +35,3 @@ def usable_threads(wanted: int | None, proc: Path = PROC) -> int:
     """
     available = available_threads(proc)
     return available if wanted is None else min(wanted, available)
-
-
-def _quota(folder: Path) -> int:
-    """Whole processors a cgroup may use."""
-    v2 = " ".join(lines(folder / "cpu.max")).split()
-    v1 = [*lines(folder / "cpu.cfs_quota_us"), *lines(folder / "cpu.cfs_period_us")]
-    for numbers in (v2, v1):
-        # "max" and -1 stand for no quota.
-        if len(numbers) == 2 and numbers[0].isdigit() and numbers[1].isdigit() and int(numbers[1]) > 0:
-            return max(1, int(numbers[0]) // int(numbers[1]))
-    return os.cpu_count() or 1

@@ -1,22 +1,42 @@
-"""Sentence pairs bent the way people bend them, so that a model has seen it before: capitals, typos, new names.
+"""Augmentation of training data: sentence pairs perturbed the way people write, with capitals, typos, other names.
 
-Corpora are tidy and about few people, and a model that saw nothing else answers anything else with nonsense. What is
-done to a source is done to its target wherever a translator would do it: capitals stay capitals, names stay names.
+Corpora are tidy and have few different names, and a model trained on nothing else fails on other input. A change of
+the source is made in the target too wherever a translator would make it: capitals stay capitals, names stay names.
+What augmentation shares with the perturbed inputs of tests is in :mod:`model.perturbations`.
 """
 
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from typing import Annotated, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
-from model.errors import ConfigError
+from model.configuration import Requirement, configuration
+from model.perturbations import (
+    LETTERS,
+    MIN_LETTERS_FOR_TYPOS,
+    TYPO_KINDS,
+    joined_by_commas,
+    misspell,
+    replace_names,
+    without_punctuation,
+)
+
+Share = Annotated[float, Field(strict=True, ge=0, le=1), Requirement("a share, 0 to 1")]
+"""Share of the pairs or batches of an epoch."""
+
+_ROUNDING = 1e-9
+"""Shares that come to 1 may exceed it by floating-point rounding."""
+
+_CHARACTERS_PER_TYPO = 40
+_SIGN_AT_THE_FRONT = 0.3
+_MAX_SYLLABLES = 3
+_MAX_DIGITS = 6
 
 _NAMES_OF_CORPORA = re.compile(r"\b(Tom|Mary|Maria|Sami|Layla|Skura|Ziri|Yanni|John|Ken|Bill|Jim|Emily)\b")
-_PUNCTUATION = str.maketrans("", "", '.,!?;:"()„“”«»')
 _ONSETS = (
     *"bcdfghjklmnprstvwxyz", "br", "ch", "dr", "fr", "gl", "gr", "kh", "kl", "kr", "ł", "ñ", "ph", "pr", "qu", "sch",
     "sh", "sk", "st", "ş", "š", "th", "tr", "ts", "tz", "w", "zh", "ž", "",
@@ -30,18 +50,18 @@ _EMOJI = tuple("🙂😀😂👍🎉❤🔥😢🤔🙏")
 _SIGNS = ("…", "→", "½", "€", "&", "%", "§", "°", "C#", "日本", "Москва", "«", "»", "—")
 
 
-@dataclass(frozen=True)
+@configuration("augment")
 class Augmentation:
-    """How many of the sentence pairs of an epoch are bent, and how; drawn anew in every epoch.
+    """How many of the sentence pairs of an epoch are augmented, and how; drawn anew in every epoch.
 
     Args:
         upper: Share whose two sides are written in capitals.
         lower: Share whose source has no capitals.
         unpunctuated: Share whose two sides lose their punctuation.
         typos: Share whose source has a wrong letter, or several where it is long.
-        names: Share of the pairs with a favourite name of the corpora whose names are replaced by made-up ones.
+        names: Share of the pairs with a frequent name of the corpora whose names are replaced by made-up ones.
         signs: Share with a number, an address, an emoji or another sign put at the same end of both sides.
-        joined: Share of the batches whose sentences, bent or not, are joined to longer ones, up to the longest
+        joined: Share of the batches whose sentences, augmented or not, are joined to longer ones, up to the longest
             allowed.
 
     Raises:
@@ -49,46 +69,44 @@ class Augmentation:
             ``signs`` come to more than 1.
     """
 
-    upper: float = 0.0
-    lower: float = 0.0
-    unpunctuated: float = 0.0
-    typos: float = 0.0
-    names: float = 0.0
-    signs: float = 0.0
-    joined: float = 0.0
+    upper: Share = 0.0
+    lower: Share = 0.0
+    unpunctuated: Share = 0.0
+    typos: Share = 0.0
+    names: Share = 0.0
+    signs: Share = 0.0
+    joined: Share = 0.0
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            share = getattr(self, field.name)
-            if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
-                raise ConfigError(f"augment has {field.name} {share!r}; it must be a share, 0 to 1.")
-        if self._of_sentences > 1 + 1e-9:  # shares that come to 1 may be off by what floating point rounds
-            raise ConfigError(
-                f"The shares of augment come to {self._of_sentences:g} without names and joined; a sentence is bent in "
-                "one way, so they can come to 1 at most."
+    @model_validator(mode="after")
+    def _check_sum(self) -> Self:
+        if self._of_sentences > 1 + _ROUNDING:
+            raise ValueError(
+                f"The shares of augment come to {self._of_sentences:g} without names and joined; a sentence is "
+                "augmented in one way, so they can come to 1 at most."
             )
+        return self
 
     @property
-    def bends_sentences(self) -> bool:
-        """Whether :meth:`bend` ever changes a pair."""
+    def changes_sentences(self) -> bool:
+        """Whether :meth:`apply` ever changes a pair."""
         return self._of_sentences > 0 or self.names > 0
 
     @property
     def _of_sentences(self) -> float:
         return self.upper + self.lower + self.unpunctuated + self.typos + self.signs
 
-    def bend(self, source: str, target: str, rng: np.random.Generator) -> tuple[str, str]:
-        """A sentence pair, bent or as it was.
+    def apply(self, source: str, target: str, rng: np.random.Generator) -> tuple[str, str]:
+        """A sentence pair, augmented or unchanged.
 
         Args:
             source: A sentence.
             target: Its translation.
-            rng: Decides; the same pair comes of the same state.
+            rng: Decides; the same state gives the same pair.
         """
         if rng.random() < self.names:
             source, target = rename(source, target, rng)
         draw = rng.random()
-        for share, way in (
+        for share, change in (
             (self.upper, _capitals),
             (self.lower, _no_capitals),
             (self.unpunctuated, _no_punctuation),
@@ -96,13 +114,13 @@ class Augmentation:
             (self.signs, _signs),
         ):
             if draw < share:
-                return way(source, target, rng)
+                return change(source, target, rng)
             draw -= share
         return source, target
 
 
-def string_together(pairs: Sequence[tuple[str, str]], rng: np.random.Generator) -> tuple[str, str]:
-    """Sentences in a row as one: as they are, or with commas for their full stops.
+def join_sentences(pairs: Sequence[tuple[str, str]], rng: np.random.Generator) -> tuple[str, str]:
+    """Sentences in a row as one: unchanged, or with commas instead of full stops.
 
     Args:
         pairs: Sentences and their translations; at least one.
@@ -110,31 +128,32 @@ def string_together(pairs: Sequence[tuple[str, str]], rng: np.random.Generator) 
     """
     if rng.random() < 0.5:
         return " ".join(source for source, _ in pairs), " ".join(target for _, target in pairs)
-    sides = [[side.rstrip(".!?") for side in sentences] for sentences in zip(*pairs, strict=True)]
-    return ", ".join(sides[0]) + ".", ", ".join(sides[1]) + "."
+    return joined_by_commas(pairs)
 
 
 def rename(source: str, target: str, rng: np.random.Generator) -> tuple[str, str]:
-    """Replace the favourite names of the corpora by made-up ones, the same on both sides.
+    """Replace the frequent names of the corpora by made-up ones, the same on both sides.
 
-    Pairs whose sides do not have the same names as often are left as they are; ``Mary`` may be ``Maria`` over there.
+    Pairs whose sides do not have the same names equally often are unchanged; ``Mary`` may be ``Maria`` in the target.
 
     Args:
         source: A sentence.
         target: Its translation.
         rng: Decides.
     """
-    sides = [[_one_spelling(name) for name in _NAMES_OF_CORPORA.findall(side)] for side in (source, target)]
-    if not sides[0] or sorted(sides[0]) != sorted(sides[1]):
-        return source, target
-    others = {name: made_up_name(rng) for name in dict.fromkeys(sides[0])}
-    renamed = [_NAMES_OF_CORPORA.sub(lambda found: others[_one_spelling(found[0])], side) for side in (source, target)]
-    return renamed[0], renamed[1]
+
+    def made_up(names: list[str]) -> dict[str, str]:
+        return {name: made_up_name(rng) for name in names}
+
+    return replace_names((source, target), _NAMES_OF_CORPORA, made_up, _one_spelling) or (source, target)
 
 
 def made_up_name(rng: np.random.Generator) -> str:
-    """One to three syllables no vocabulary has as a whole, often with letters of other languages."""
-    syllables = [_pick(_ONSETS, rng) + _pick(_VOWELS, rng) + _pick(_CODAS, rng) for _ in range(rng.integers(1, 4))]
+    """One to three syllables that no vocabulary has as one token, often with letters of other languages."""
+    syllables = [
+        _pick(_ONSETS, rng) + _pick(_VOWELS, rng) + _pick(_CODAS, rng)
+        for _ in range(rng.integers(1, _MAX_SYLLABLES + 1))
+    ]
     return "".join(syllables).capitalize()
 
 
@@ -151,38 +170,32 @@ def _no_capitals(source: str, target: str, _: np.random.Generator) -> tuple[str,
 
 
 def _no_punctuation(source: str, target: str, _: np.random.Generator) -> tuple[str, str]:
-    bare = source.translate(_PUNCTUATION), target.translate(_PUNCTUATION)
+    bare = without_punctuation(source), without_punctuation(target)
     return bare if bare[0].strip() and bare[1].strip() else (source, target)
 
 
 def _typos(source: str, target: str, rng: np.random.Generator) -> tuple[str, str]:
     letters = list(source)
-    for _ in range(1 + len(source) // 40):
-        places = [place for place in range(1, len(letters)) if letters[place].isalpha()]
-        if len(places) < 4:
+    for _ in range(1 + len(source) // _CHARACTERS_PER_TYPO):
+        indices = [index for index in range(1, len(letters)) if letters[index].isalpha()]
+        if len(indices) < MIN_LETTERS_FOR_TYPOS:
             break
-        place = places[int(rng.integers(len(places)))]
-        slip = rng.integers(4)
-        if slip == 0:
-            letters[place - 1], letters[place] = letters[place], letters[place - 1]
-        elif slip == 1:
-            del letters[place]
-        elif slip == 2:
-            letters.insert(place, letters[place])
-        else:
-            letters[place] = _pick(tuple(string.ascii_lowercase), rng)
+        index = indices[int(rng.integers(len(indices)))]
+        misspell(letters, index, int(rng.integers(TYPO_KINDS)), lambda: _pick(tuple(LETTERS), rng))
     return "".join(letters), target
 
 
 def _signs(source: str, target: str, rng: np.random.Generator) -> tuple[str, str]:
     sign = _made_up_sign(rng)
-    return (f"{sign} {source}", f"{sign} {target}") if rng.random() < 0.3 else (f"{source} {sign}", f"{target} {sign}")
+    if rng.random() < _SIGN_AT_THE_FRONT:
+        return f"{sign} {source}", f"{sign} {target}"
+    return f"{source} {sign}", f"{target} {sign}"
 
 
 def _made_up_sign(rng: np.random.Generator) -> str:
     kind = rng.integers(6)
     word = made_up_name(rng).lower()
-    number = str(int(rng.integers(10 ** int(rng.integers(1, 7)))))
+    number = str(int(rng.integers(10 ** int(rng.integers(1, _MAX_DIGITS + 1)))))
     if kind == 0:
         return number
     if kind == 1:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from model.errors import ConfigError, DataError
 from model.text.tokenizer import PAD_ID, TextTokenizer, Tokenizer
-from model.training.augmentation import Augmentation, string_together
+from model.training.augmentation import Augmentation, join_sentences
 from model.training.corpus import LoadedCorpus
 
 Ids = npt.NDArray[np.int32]
@@ -74,7 +74,7 @@ _Text = tuple[str, str, _Context]
 class BatchMaker:
     """Turns parallel text into batches, every direction of every pair once an epoch, or as often as its weight says.
 
-    The text is tokenised once. An epoch decides which sentences are bent or cut at random, sorts by length
+    The text is tokenised once. An epoch decides which sentences are augmented or cut at random, sorts by length
     (with sentences of a length in random order), cuts where the padded size reaches the budget, and shuffles the
     batches, all from (seed, epoch): a run that resumes in the middle of an epoch sees exactly the batches it would
     have seen. Random cuts double a sentence's tokens now and then; made before the sorting, they cost no padding.
@@ -90,7 +90,7 @@ class BatchMaker:
         seed: Decides the order.
         subword_sampling: Share of sources cut at random, anew every epoch.
         target_subword_sampling: Share of targets cut at random, anew every epoch.
-        augmentation: Pairs that are bent before that, anew every epoch; nothing by default.
+        augmentation: Pairs that are augmented before that, anew every epoch; nothing by default.
 
     Raises:
         ConfigError: Sentences are to be cut at random, and the tokenizer cuts in one way only.
@@ -164,7 +164,7 @@ class BatchMaker:
             skip: Batches at its start that were trained on already.
         """
         rng = np.random.default_rng([self._seed, number])
-        bent, sources, targets = self._variants(rng)
+        augmented, sources, targets = self._variants(rng)
         lengths = self._lengths.copy()
         for side, changed in enumerate((sources, targets)):
             for index, ids in changed.items():
@@ -194,7 +194,7 @@ class BatchMaker:
             if joined[which]:
                 # A generator of its own, so that skipped batches need not be made to keep the numbers in step.
                 own = np.random.default_rng([self._seed, number, int(which)])
-                pairs = self._joined(groups[which], bent, own) or pairs
+                pairs = self._joined(groups[which], augmented, own) or pairs
             yield self._batch(pairs)
 
     def _batch(self, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
@@ -206,11 +206,11 @@ class BatchMaker:
         )
 
     def _joined(
-        self, group: Sequence[int], bent: Mapping[int, tuple[str, str]], rng: np.random.Generator
+        self, group: Sequence[int], augmented: Mapping[int, tuple[str, str]], rng: np.random.Generator
     ) -> list[tuple[Ids, Ids]]:
         """The pairs of a batch strung together, two to six, to fewer and longer ones; none where there is no room.
 
-        They are bent as the epoch wants it, and not cut at random.
+        They are augmented as in this epoch, and not cut at random.
         """
         number = min(int(rng.integers(2, 7)), self._max_tokens // int(self._lengths[list(group)].max()))
         if number < 2:
@@ -223,8 +223,8 @@ class BatchMaker:
             order = rng.permutation(indices).tolist()
             for begin in range(0, len(order), number):
                 some = order[begin : begin + number]
-                texts = [bent.get(index, self._texts[index][:2]) for index in some]
-                pair = self._encoded(*string_together(texts, rng), context)
+                texts = [augmented.get(index, self._texts[index][:2]) for index in some]
+                pair = self._encoded(*join_sentences(texts, rng), context)
                 if max(map(len, pair)) <= self._max_tokens:
                     pairs.append(pair)
                 else:  # punctuation can cost a token more
@@ -245,19 +245,19 @@ class BatchMaker:
         return self._tokenizer.tagged(source_ids, context.tag)
 
     def _variants(self, rng: np.random.Generator) -> tuple[dict[int, tuple[str, str]], dict[int, Ids], dict[int, Ids]]:
-        """The pairs that are bent in this epoch, and the sources and the targets that are other tokens, by index."""
+        """The pairs augmented in this epoch, and the sources and targets with other tokens than before, by index."""
         number = len(self._texts)
         cut = rng.random(number) < self._subword_sampling
         target_cut = rng.random(number) < self._target_subword_sampling
         seeds = rng.integers(2**32, size=(number, 2))
-        bent = self._bent(rng)
+        augmented = self._augmented(rng)
         sources: dict[int, Ids] = {}
         targets: dict[int, Ids] = {}
-        for index in sorted({*bent, *np.flatnonzero(cut | target_cut).tolist()}):
+        for index in sorted({*augmented, *np.flatnonzero(cut | target_cut).tolist()}):
             source, target, context = self._texts[index]
-            source, target = bent.get(index, (source, target))
+            source, target = augmented.get(index, (source, target))
             pair = [self._sources[index], self._targets[index]]
-            if index in bent:
+            if index in augmented:
                 pair = list(self._encoded(source, target, context))
             if isinstance(self._tokenizer, Tokenizer):
                 source_seed, target_seed = map(int, seeds[index])
@@ -270,17 +270,17 @@ class BatchMaker:
             # Both or none: one side alone might be no translation of the other.
             if max(map(len, pair)) <= self._max_tokens:
                 sources[index], targets[index] = pair
-        return bent, sources, targets
+        return augmented, sources, targets
 
-    def _bent(self, rng: np.random.Generator) -> dict[int, tuple[str, str]]:
-        """The pairs that are bent in this epoch, by their index."""
-        if not self._augmentation.bends_sentences:
+    def _augmented(self, rng: np.random.Generator) -> dict[int, tuple[str, str]]:
+        """The pairs that are augmented in this epoch, by their index."""
+        if not self._augmentation.changes_sentences:
             return {}
         found: dict[int, tuple[str, str]] = {}
         for index, (source, target, _) in enumerate(self._texts):
-            bent = self._augmentation.bend(source, target, rng)
-            if bent != (source, target):
-                found[index] = bent
+            augmented = self._augmentation.apply(source, target, rng)
+            if augmented != (source, target):
+                found[index] = augmented
         return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model import digests
 from model.artifacts.bundle import extra_files, is_checkpoint, load_bundle, read_manifest
 from model.artifacts.checkpoint import load_checkpoint
 from model.decoding.shortlist import SHORTLIST
@@ -114,8 +114,7 @@ def file_digest(path: Path) -> str:
         ArtifactError: It cannot be read.
     """
     try:
-        with path.open("rb") as source:
-            return hashlib.file_digest(source, "sha256").hexdigest()
+        return digests.file_digest(path)
     except OSError as error:
         raise ArtifactError(
             f"{path} cannot be read: {error.strerror}; --init-from names a file to start from."

@@ -27,7 +27,7 @@ from model.artifacts.checkpoint import (
 from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError, ConfigError
 from model.network.transformer import Transformer
-from model.process.allocator import give_back_freed_memory
+from model.process.memory import give_back_freed_memory
 from model.scores import mean_bleu
 from model.text.tokenizer import TextTokenizer, Tokenizer
 from model.training.batches import Batch, BatchMaker, made_ahead

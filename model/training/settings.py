@@ -1,22 +1,29 @@
-"""What a training run is told: one YAML file, every key documented and bounded here."""
+"""Settings of a training run: one YAML file, every key documented and bounded here."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, Literal, Self
 
 import yaml
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from model.configuration import Count, Flag, NonNegative, Requirement, Share, Text, configuration, from_mapping
 from model.errors import ConfigError
 from model.network.config import ModelConfig
 from model.network.presets import expand_preset
 from model.text.tokenizer import Normalisation, TokenizerKind, reserved_symbols
 from model.training.augmentation import Augmentation
 
+Language = Annotated[str, Field(pattern="^[a-z]{2,3}$"), Requirement("a code of two or three small letters, like 'de'")]
+"""A language code."""
 
-@dataclass(frozen=True)
+Decay = Annotated[float, Field(strict=True, ge=0, lt=1)]
+"""A decay rate."""
+
+
+@configuration("A corpus")
 class CorpusSettings:
     """One parallel corpus.
 
@@ -32,28 +39,19 @@ class CorpusSettings:
         weight: How often a pair comes in an epoch on average: 2 is twice, 0.5 is in every other epoch.
     """
 
-    path: str
-    detokenise: bool = False
-    whole_sentences_only: bool = False
-    sentences: int | None = None
+    path: Text
+    detokenise: Flag = False
+    whole_sentences_only: Flag = False
+    sentences: Count | None = None
     direction: str | None = None
     tag: str | None = None
-    weight: float = 1.0
+    weight: Annotated[float, Field(strict=True, gt=0, le=100)] = 1.0
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.path, str) or not self.path:
-            raise ConfigError(f"train names the corpus {self.path!r}; it must be a path without language ending.")
-        for name in ("detokenise", "whole_sentences_only"):
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name} of {self.path} is {getattr(self, name)!r}; it must be true or false.")
-        if self.sentences is not None and (type(self.sentences) is not int or self.sentences < 1):
-            raise ConfigError(
-                f"sentences of {self.path} is {self.sentences!r}; it must be a whole number of at least 1."
-            )
-        if isinstance(self.weight, bool) or not isinstance(self.weight, (int, float)) or not 0 < self.weight <= 100:
-            raise ConfigError(f"weight of {self.path} is {self.weight!r}; it must be above 0 and at most 100.")
+    @model_validator(mode="after")
+    def _check_tag(self) -> Self:
         if self.tag is not None and self.tag not in reserved_symbols():
-            raise ConfigError(f"tag of {self.path} is {self.tag!r}; it must be a reserved symbol, such as <bt>.")
+            raise ValueError(f"tag of {self.path} is {self.tag!r}; it must be a reserved symbol, such as <bt>.")
+        return self
 
     @property
     def direction_pair(self) -> tuple[str, str] | None:
@@ -64,53 +62,77 @@ class CorpusSettings:
         return source, target
 
 
-@dataclass(frozen=True)
+@configuration("A generated corpus")
 class GeneratedCorpus:
-    """A parallel corpus that is made rather than read: words and what becomes of them.
+    """A parallel corpus that is generated: random words and what becomes of them.
 
     Args:
         generate: What becomes of a word: ``reversal`` writes it backwards.
         words: How many, all different.
         letters: Shortest and longest word.
-        alphabet: Letters they are drawn from, all as likely.
+        alphabet: Letters they are drawn from, with equal probability.
         seed: Decides the words.
     """
 
-    generate: str
-    words: int = 50000
-    letters: tuple[int, int] = (10, 20)
+    generate: Literal["reversal"]
+    words: Count = 50000
+    letters: Annotated[tuple[Count, Count], Requirement("a list of the shortest and the longest length of a word")] = (
+        10,
+        20,
+    )
     alphabet: str = "abcdefghijklmnopqrstuvwxyz"
-    seed: int = 1
+    seed: NonNegative = 1
 
-    def __post_init__(self) -> None:
-        if self.generate != "reversal":
-            raise ConfigError(f"generate is {self.generate!r}; what can be generated is 'reversal'.")
-        if not isinstance(self.alphabet, str) or len(set(self.alphabet)) < max(2, len(self.alphabet)):
-            raise ConfigError(f"alphabet is {self.alphabet!r}; it must be two or more different letters.")
-        if not isinstance(self.letters, (list, tuple)) or len(self.letters) != 2:
-            raise ConfigError(
-                f"letters is {self.letters!r}; it must hold the shortest and the longest length of a word."
-            )
-        object.__setattr__(self, "letters", tuple(self.letters))
-        for name, value in (
-            ("words", self.words),
-            ("seed", self.seed),
-            *(("letters", length) for length in self.letters),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int) or value < (name != "seed"):
-                raise ConfigError(f"{name} is {value!r}; it must be a whole number of at least {int(name != 'seed')}.")
+    @model_validator(mode="after")
+    def _check_words(self) -> Self:
+        if len(set(self.alphabet)) < max(2, len(self.alphabet)):
+            raise ValueError(f"alphabet is {self.alphabet!r}; it must be two or more different letters.")
         shortest, longest = self.letters
         if shortest > longest:
-            raise ConfigError(f"letters is {list(self.letters)}; the shortest word comes first.")
-        # With few letters there are few words: half of them are as many as can be drawn without drawing for ever.
+            raise ValueError(f"letters is {list(self.letters)}; the shortest word comes first.")
+        # Words are drawn until enough different ones are found; of nearly all there are, that would take for ever.
         possible = sum(len(self.alphabet) ** length for length in range(shortest, longest + 1))
         if self.words > possible // 2:
-            raise ConfigError(
+            raise ValueError(
                 f"words is {self.words}, but there are only {possible} of this kind; ask for half at most."
             )
+        return self
 
 
-@dataclass(frozen=True)
+def _as_mapping(corpus: Any) -> Any:
+    """A corpus given by its path alone is a mapping too."""
+    return {"path": corpus} if isinstance(corpus, str) else corpus
+
+
+def _kind_of_corpus(corpus: Any) -> str:
+    is_generated = "generate" in corpus if isinstance(corpus, dict) else isinstance(corpus, GeneratedCorpus)
+    return "generated" if is_generated else "read"
+
+
+def _kind_of_dev(dev: Any) -> str:
+    if isinstance(dev, str):
+        return "path"
+    return "paths" if isinstance(dev, (list, tuple)) else "generated"
+
+
+Corpus = Annotated[
+    Annotated[CorpusSettings, Tag("read"), Requirement("a path without language ending, or a mapping")]
+    | Annotated[GeneratedCorpus, Tag("generated")],
+    Discriminator(_kind_of_corpus),
+    BeforeValidator(_as_mapping),
+]
+"""A corpus to learn from."""
+
+Dev = Annotated[
+    Annotated[Text, Tag("path")]
+    | Annotated[tuple[Text, ...], Field(min_length=1), Tag("paths"), Requirement("a list of at least one path")]
+    | Annotated[GeneratedCorpus, Tag("generated"), Requirement("text, a list of paths, or a mapping with generate")],
+    Discriminator(_kind_of_dev),
+]
+"""Corpora to choose checkpoints on."""
+
+
+@configuration("The configuration")
 class TrainingSettings:
     """One training run.
 
@@ -118,7 +140,7 @@ class TrainingSettings:
         name: Names the model in manifests and answers.
         languages: The two languages of the corpora; the model learns the directions in ``pairs``.
         pairs: Directions such as ``en-de``; both by default.
-        train: Parallel corpora to learn from; one with ``generate`` in it is made (:class:`GeneratedCorpus`).
+        train: Parallel corpora to learn from; one with ``generate`` is generated (:class:`GeneratedCorpus`).
         dev: Parallel corpus to choose checkpoints on, or a list of them, one for each kind of text; a generated one
             holds no sentence of ``train``.
         dev_sentences: Sentences of each ``dev`` corpus to score at each evaluation, in each direction; taken evenly
@@ -128,9 +150,9 @@ class TrainingSettings:
             ``vocab_size`` as many as there are.
         separate_vocabularies: Source and target have a vocabulary each, of ``vocab_size`` tokens at most; needs one
             direction and ``share_embeddings: false``.
-        normalisation: ``nfkc`` or ``nfc`` (:data:`model.tokenizer.Normalisation`); of a vocabulary that is learned.
+        normalisation: ``nfkc`` or ``nfc`` (:data:`model.text.tokenizer.Normalisation`); of a learned vocabulary.
         reserve_symbols: The learned vocabulary gets 64 symbols that no text is cut into
-            (:func:`model.tokenizer.reserved_symbols`).
+            (:func:`model.text.tokenizer.reserved_symbols`).
         tokenizer: An existing SentencePiece model to use instead of learning one, relative to the config file.
         max_tokens_per_sentence: Longer training pairs are left out (and counted).
         batch_tokens: Largest padded size of one batch: sentence pairs times tokens of the longest side.
@@ -150,12 +172,12 @@ class TrainingSettings:
             5 there); each update then takes twice as long. 0 for one pass.
         subword_sampling: Share of the source sentences cut into random subwords (Kudo 2018), anew in every epoch.
         target_subword_sampling: Share of the target sentences, likewise.
-        augment: Shares of the sentence pairs that are bent in an epoch, against surprises: capitals, typos, new names
+        augment: Shares of the sentence pairs that are augmented in an epoch: capitals, typos, other names
             (:class:`model.training.augmentation.Augmentation`).
-        fold_capitals: The model is to be given sentences in capitals in small letters, and its answers to them are put
-            into capitals (:mod:`model.text.case_folding`); training does not change by it.
-        retry_loops: The model's answers that say the same over and over, or nothing, are to be decoded a second time,
-            with a guard (:mod:`model.decoding.repetition_guard`); training does not change by it.
+        fold_capitals: The model translates sentences in capitals in small letters, and their translations are put into
+            capitals (:mod:`model.text.case_folding`); training does not change.
+        retry_loops: Empty output and repetition loops are decoded a second time, with a guard
+            (:mod:`model.decoding.repetition_guard`); training does not change.
         evaluate_every: Updates between evaluations and checkpoints.
         save_every_s: Seconds after which a checkpoint for resuming is written in between.
         patience: Evaluations without a better dev BLEU after which the run stops; 0 for never.
@@ -171,156 +193,111 @@ class TrainingSettings:
         ConfigError: A value is out of its bounds.
     """
 
-    name: str
-    languages: tuple[str, str]
-    train: tuple[CorpusSettings | GeneratedCorpus, ...]
-    dev: str | tuple[str, ...] | GeneratedCorpus
+    name: Text
+    languages: Annotated[tuple[Language, Language], Requirement("a list of two different languages")]
+    train: Annotated[tuple[Corpus, ...], Requirement("a list of parallel corpora")]
+    dev: Dev
     pairs: tuple[str, ...] = ()
-    dev_sentences: int = 500
-    vocab_size: int = 8000
+    dev_sentences: Count = 500
+    vocab_size: Annotated[int, Field(strict=True, ge=300, le=1_000_000)] = 8000
     tokenizer_kind: TokenizerKind = "unigram"
     normalisation: Normalisation = "nfkc"
-    reserve_symbols: bool = False
-    separate_vocabularies: bool = False
-    tokenizer: str | None = None
-    max_tokens_per_sentence: int = 120
-    batch_tokens: int = 2000
-    accumulate: int = 1
-    max_steps: int = 20000
-    optimizer: str = "adamw"
-    learning_rate: float = 1e-3
-    warmup_steps: int = 1000
-    cooldown_steps: int = 0
-    betas: tuple[float, float] = (0.9, 0.98)
-    weight_decay: float = 0.0
-    label_smoothing: float = 0.1
-    clip_norm: float = 1.0
-    precision: str = "auto"
-    r_drop: float = 0.0
-    subword_sampling: float = 0.0
-    target_subword_sampling: float = 0.0
+    reserve_symbols: Flag = False
+    separate_vocabularies: Flag = False
+    tokenizer: Annotated[str, Requirement("the path of a SentencePiece model")] | None = None
+    max_tokens_per_sentence: Annotated[int, Field(strict=True, ge=4)] = 120
+    batch_tokens: Annotated[int, Field(strict=True, ge=16)] = 2000
+    accumulate: Count = 1
+    max_steps: Count = 20000
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    learning_rate: Annotated[float, Field(strict=True, ge=1e-9, le=10)] = 1e-3
+    warmup_steps: Count = 1000
+    cooldown_steps: NonNegative = 0
+    betas: Annotated[tuple[Decay, Decay], Requirement("a list of two numbers of at least 0 and below 1")] = (0.9, 0.98)
+    weight_decay: Share = 0.0
+    label_smoothing: Annotated[float, Field(strict=True, ge=0, le=0.9)] = 0.1
+    clip_norm: Annotated[float, Field(strict=True, ge=1e-6)] = 1.0
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    r_drop: Annotated[float, Field(strict=True, ge=0, le=100)] = 0.0
+    subword_sampling: Share = 0.0
+    target_subword_sampling: Share = 0.0
     augment: Augmentation = field(default_factory=Augmentation)
-    fold_capitals: bool = False
-    retry_loops: bool = False
-    evaluate_every: int = 1000
-    save_every_s: float = 300.0
-    patience: int = 0
-    average: int = 5
-    seed: int = 1
-    threads: int = 0
+    fold_capitals: Flag = False
+    retry_loops: Flag = False
+    evaluate_every: Count = 1000
+    save_every_s: Annotated[float, Field(strict=True, ge=1)] = 300.0
+    patience: NonNegative = 0
+    average: Count = 5
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**32 - 1)] = 1
+    threads: Annotated[int, Field(strict=True, ge=0, le=1024)] = 0
     model: dict[str, Any] = field(default_factory=dict)
-    licence: str = "unstated"
+    licence: Text = "unstated"
     attribution: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if len(self.languages) != 2 or self.languages[0] == self.languages[1]:
-            raise ConfigError(f"languages is {list(self.languages)}; it must name two different languages.")
-        for language in self.languages:
-            if not isinstance(language, str) or not re.fullmatch("[a-z]{2,3}", language):
-                raise ConfigError(f"languages names {language!r}; a code is two or three small letters, like 'de'.")
-        for name in ("name", "dev", "licence"):
-            if name == "dev" and isinstance(self.dev, GeneratedCorpus):
-                continue
-            if name == "dev" and isinstance(self.dev, tuple):
-                if not self.dev or not all(isinstance(path, str) and path for path in self.dev):
-                    raise ConfigError(f"dev is {list(self.dev)}; it must name at least one corpus.")
-                continue
-            if not isinstance(getattr(self, name), str) or not getattr(self, name):
-                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be text.")
-        if self.tokenizer is not None and not isinstance(self.tokenizer, str):
-            raise ConfigError(f"tokenizer is {self.tokenizer!r}; it must be the path of a SentencePiece model.")
-        if not all(isinstance(source, str) for source in self.attribution):
-            raise ConfigError(f"attribution is {list(self.attribution)}; it must be a list of texts.")
-        if self.tokenizer_kind not in get_args(TokenizerKind):
-            raise ConfigError(f"tokenizer_kind is {self.tokenizer_kind!r}; it must be unigram or char.")
-        if self.normalisation not in get_args(Normalisation):
-            raise ConfigError(f"normalisation is {self.normalisation!r}; it must be nfkc or nfc.")
-        for name in ("separate_vocabularies", "fold_capitals", "retry_loops", "reserve_symbols"):
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be true or false.")
-        if not isinstance(self.model, dict):
-            raise ConfigError(f"model is {self.model!r}; it must be a mapping of architecture fields to values.")
+    @model_validator(mode="after")
+    def _check_directions(self) -> Self:
+        if self.languages[0] == self.languages[1]:
+            raise ValueError(f"languages is {list(self.languages)}; it must be a list of two different languages.")
         if not self.train:
-            raise ConfigError("train is empty; name at least one parallel corpus.")
-        allowed = {f"{a}-{b}" for a, b in (self.languages, self.languages[::-1])}
+            raise ValueError("train is empty; name at least one parallel corpus.")
+        allowed = sorted(f"{a}-{b}" for a, b in (self.languages, self.languages[::-1]))
         if not self.pairs:
-            object.__setattr__(self, "pairs", tuple(sorted(allowed)))
+            object.__setattr__(self, "pairs", tuple(allowed))
         for pair in self.pairs:
             if pair not in allowed:
-                raise ConfigError(f"pairs names {pair!r}; with these languages it can hold {sorted(allowed)}.")
+                raise ValueError(f"pairs names {pair!r}; with these languages it can hold {allowed}.")
+        if len(set(self.pairs)) < len(self.pairs):
+            raise ValueError(f"pairs is {list(self.pairs)}; name each direction once.")
         for corpus in self.train:
             if isinstance(corpus, CorpusSettings) and corpus.direction not in (None, *self.pairs):
-                raise ConfigError(
+                raise ValueError(
                     f"direction of {corpus.path} is {corpus.direction!r}; with these pairs it can be "
                     f"{', '.join(self.pairs)}."
                 )
-        if len(set(self.pairs)) < len(self.pairs):
-            raise ConfigError(f"pairs is {list(self.pairs)}; name each direction once.")
+        return self
+
+    @model_validator(mode="after")
+    def _check_vocabulary(self) -> Self:
         if self.separate_vocabularies and (len(self.pairs) > 1 or self.tokenizer):
-            raise ConfigError(
+            raise ValueError(
                 "separate_vocabularies is true; that needs one direction in pairs, because a vocabulary belongs to one "
                 "side of it, and no tokenizer, which would be one for both."
             )
-        if self.optimizer not in ("adamw", "muon"):
-            raise ConfigError(f"optimizer is {self.optimizer!r}; it must be adamw or muon.")
-        if self.precision not in ("auto", "float32", "bfloat16"):
-            raise ConfigError(f"precision is {self.precision!r}; it must be auto, float32 or bfloat16.")
-        for name, low, high in (
-            ("dev_sentences", 1, None),
-            ("vocab_size", 300, 1_000_000),
-            ("max_tokens_per_sentence", 4, None),
-            ("batch_tokens", 16, None),
-            ("accumulate", 1, None),
-            ("max_steps", 1, None),
-            ("learning_rate", 1e-9, 10),
-            ("warmup_steps", 1, None),
-            ("cooldown_steps", 0, self.max_steps),
-            ("weight_decay", 0, 1),
-            ("label_smoothing", 0, 0.9),
-            ("clip_norm", 1e-6, None),
-            ("r_drop", 0, 100),
-            ("subword_sampling", 0, 1),
-            ("target_subword_sampling", 0, 1),
-            ("evaluate_every", 1, None),
-            ("save_every_s", 1, None),
-            ("patience", 0, None),
-            ("average", 1, None),
-            ("seed", 0, 2**32 - 1),
-            ("threads", 0, 1024),
-        ):
-            value = getattr(self, name)
-            whole = isinstance(getattr(type(self), name), int)
-            wrong_type = isinstance(value, bool) or not isinstance(value, int if whole else (int, float))
-            # Asked this way round so that NaN is refused.
-            if wrong_type or not value >= low or (high is not None and not value <= high):
-                bounds = f"at least {low}" if high is None else f"{low} to {high}"
-                hint = " (a number; YAML takes 1e-3 for text, so write 1.0e-3)" if isinstance(value, str) else ""
-                kind = "a whole number, " if whole and isinstance(value, float) else ""
-                raise ConfigError(f"{name} is {value!r}; it must be {kind}{bounds}{hint}.")
-        if len(self.betas) != 2 or not all(isinstance(beta, (int, float)) and 0 <= beta < 1 for beta in self.betas):
-            raise ConfigError(f"betas is {list(self.betas)}; it must hold two numbers of at least 0 and below 1.")
         if self.tokenizer_kind == "char" and (self.subword_sampling or self.target_subword_sampling):
-            raise ConfigError(
+            raise ValueError(
                 "subword_sampling or target_subword_sampling is above 0, but tokenizer_kind char cuts a text in one "
                 "way only."
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        if self.cooldown_steps > self.max_steps:
+            raise ValueError(
+                f"cooldown_steps is {self.cooldown_steps}; it must be {self.max_steps} at most, which is max_steps."
+            )
         if self.batch_tokens < self.max_tokens_per_sentence:
-            raise ConfigError(
+            raise ValueError(
                 f"batch_tokens is {self.batch_tokens}, less than max_tokens_per_sentence "
                 f"{self.max_tokens_per_sentence}: the longest sentence would fit no batch."
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_architecture(self) -> Self:
+        """Refuse a wrong architecture before the corpora are read."""
         for name in ("source_vocab_size", "target_vocab_size"):
             if name in self.model:
-                raise ConfigError(f"model has {name}; leave it out: the vocabulary decides, and vocab_size sets that.")
-        # Refuse a wrong architecture now, not after the corpora were read.
+                raise ValueError(f"model has {name}; leave it out: the vocabulary decides, and vocab_size sets that.")
         config = self.model_config(self.vocab_size)
         if self.separate_vocabularies and config.share_embeddings:
-            raise ConfigError("separate_vocabularies is true; set share_embeddings of the model to false.")
+            raise ValueError("separate_vocabularies is true; set share_embeddings of the model to false.")
         if self.max_tokens_per_sentence > config.max_positions:
-            raise ConfigError(
+            raise ValueError(
                 f"max_tokens_per_sentence is {self.max_tokens_per_sentence}, but the model has positions for "
                 f"{config.max_positions} tokens; raise max_positions or lower it."
             )
+        return self
 
     @property
     def direction_pairs(self) -> list[tuple[str, str]]:
@@ -364,48 +341,4 @@ class TrainingSettings:
         Raises:
             ConfigError: A key is unknown or missing, or its value is wrong.
         """
-        values = dict(values)
-        for name in ("languages", "pairs", "betas", "attribution"):
-            if name in values:
-                values[name] = _listed(name, values[name])
-        values["train"] = tuple(
-            _corpus("train", corpus if isinstance(corpus, dict) else {"path": corpus})
-            for corpus in _listed("train", values.get("train", ()))
-        )
-        if isinstance(values.get("dev"), list):
-            values["dev"] = tuple(values["dev"])
-        if isinstance(values.get("dev"), dict):
-            values["dev"] = _corpus("dev", {"generate": None, **values["dev"]})
-        if "augment" in values:
-            if not isinstance(values["augment"], dict):
-                raise ConfigError(f"augment is {values['augment']!r}; it must be a mapping of names to shares.")
-            values["augment"] = Augmentation(**_of_fields("augment", Augmentation, values["augment"]))
-        return cls(**_of_fields("The configuration", cls, values))
-
-
-def _corpus(name: str, values: dict[str, Any]) -> CorpusSettings | GeneratedCorpus:
-    kind = GeneratedCorpus if "generate" in values else CorpusSettings
-    return kind(**_of_fields(f"A corpus of {name}", kind, values))
-
-
-def _of_fields(whose: str, kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
-    """Values whose keys are fields of a class, and no field without a default is missing.
-
-    Raises:
-        ConfigError: A key is unknown or missing.
-    """
-    known = {item.name: item.default is MISSING and item.default_factory is MISSING for item in fields(kind)}
-    for key in values:
-        if key not in known:
-            raise ConfigError(f"{whose} has the unknown key {key!r}; it can have {', '.join(known)}.")
-    for key, required in known.items():
-        if required and key not in values:
-            raise ConfigError(f"{whose} has no {key!r}, which it needs.")
-    return values
-
-
-def _listed(name: str, value: Any) -> tuple[Any, ...]:
-    """A list as a tuple; a text would come apart into letters."""
-    if not isinstance(value, (list, tuple)):
-        raise ConfigError(f"{name} is {value!r}; it must be a list.")
-    return tuple(value)
+        return from_mapping(cls, values)

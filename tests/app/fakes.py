@@ -150,8 +150,9 @@ class FakeTranslator(Translator):
     """
 
     def __init__(self, step_s: float = 0.0, manifest: Manifest = MANIFEST, sha256: str = "0" * 64) -> None:
+        no_model: Any = None
         tokenizer: Any = FakeTokenizer()
-        super().__init__(Bundle(None, tokenizer, manifest, torch.device("cpu"), sha256), native=False)
+        super().__init__(Bundle(no_model, tokenizer, manifest, torch.device("cpu"), sha256), native=False)
         self.step_s = step_s
         self.step_gate = threading.Event()
         self.step_gate.set()

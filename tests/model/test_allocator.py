@@ -13,10 +13,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 GIVEN_BACK = """
-import torch
-from model.process.allocator import give_back_freed_memory, keep_freed_memory
+import psutil, torch
+from model.process.allocator import keep_freed_memory
+from model.process.memory import give_back_freed_memory
 def resident():
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS")) // 1024
+    return psutil.Process().memory_info().rss // 2**20
 keep_freed_memory()
 held = [torch.ones(1_000_000) for _ in range(60)]
 del held[:-1]

@@ -1,4 +1,4 @@
-"""Sentence pairs bent for training: both sides stay translations of each other."""
+"""Sentence pairs augmented for training: both sides stay translations of each other."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ import numpy as np
 import pytest
 
 from model.errors import ConfigError
-from model.training.augmentation import Augmentation, made_up_name, rename, string_together
+from model.training.augmentation import Augmentation, join_sentences, made_up_name, rename
 
 SOURCE, TARGET = "Tom doesn't know Mary, does he?", "Tom kennt Maria nicht, oder?"
 
 
-def chance(seed: int = 0) -> np.random.Generator:
+def generator(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def bent(seed: int = 0, source: str = SOURCE, target: str = TARGET, **shares: Any) -> tuple[str, str]:
-    return Augmentation(**shares).bend(source, target, chance(seed))
+def augmented(seed: int = 0, source: str = SOURCE, target: str = TARGET, **shares: Any) -> tuple[str, str]:
+    return Augmentation(**shares).apply(source, target, generator(seed))
 
 
-def test_nothing_is_bent_unless_asked_for() -> None:
-    assert bent() == (SOURCE, TARGET)
+def test_nothing_is_augmented_unless_asked_for() -> None:
+    assert augmented() == (SOURCE, TARGET)
 
 
 def test_capitals_are_on_both_sides_and_their_lack_on_the_source() -> None:
-    assert bent(upper=1) == (SOURCE.upper(), TARGET.upper())
-    assert bent(lower=1) == (SOURCE.lower(), TARGET)
+    assert augmented(upper=1) == (SOURCE.upper(), TARGET.upper())
+    assert augmented(lower=1) == (SOURCE.lower(), TARGET)
 
 
 def test_punctuation_goes_from_both_sides_but_never_all_there_is() -> None:
-    assert bent(unpunctuated=1) == ("Tom doesn't know Mary does he", "Tom kennt Maria nicht oder")
-    assert bent(unpunctuated=1, source="?!", target="!") == ("?!", "!")
+    assert augmented(unpunctuated=1) == ("Tom doesn't know Mary does he", "Tom kennt Maria nicht oder")
+    assert augmented(unpunctuated=1, source="?!", target="!") == ("?!", "!")
 
 
 def test_typos_are_few_and_in_the_source() -> None:
-    found = {bent(seed, typos=1) for seed in range(50)}
+    found = {augmented(seed, typos=1) for seed in range(50)}
     assert {target for _, target in found} == {TARGET}
     assert len(found) > 25
     assert all(abs(len(source) - len(SOURCE)) <= 1 for source, _ in found)
 
 
 def test_a_text_with_hardly_a_letter_gets_no_typos() -> None:
-    assert bent(typos=1, source="12, a", target="12, a") == ("12, a", "12, a")
+    assert augmented(typos=1, source="12, a", target="12, a") == ("12, a", "12, a")
 
 
 def test_a_new_name_is_the_same_on_both_sides() -> None:
     for seed in range(20):
-        source, target = rename(SOURCE, TARGET, chance(seed))
+        source, target = rename(SOURCE, TARGET, generator(seed))
         first, second = source.split()[0], source.removesuffix(", does he?").split()[-1]
         assert target == f"{first} kennt {second} nicht, oder?"
         assert "Tom" not in source.split()
@@ -60,18 +60,18 @@ def test_a_new_name_is_the_same_on_both_sides() -> None:
     ids=["no name", "on one side", "not as often"],
 )
 def test_names_that_do_not_match_stay(source: str, target: str) -> None:
-    assert rename(source, target, chance()) == (source, target)
+    assert rename(source, target, generator()) == (source, target)
 
 
 def test_made_up_names_are_words_and_hardly_ever_the_same() -> None:
-    names = [made_up_name(chance(seed)) for seed in range(200)]
+    names = [made_up_name(generator(seed)) for seed in range(200)]
     assert all(name.isalpha() and name[0].isupper() for name in names)
     assert len(set(names)) > 150
 
 
 def test_a_sign_stands_at_the_same_end_of_both_sides() -> None:
     for seed in range(100):
-        source, target = bent(seed, signs=1)
+        source, target = augmented(seed, signs=1)
         if source.startswith(SOURCE):
             assert source.removeprefix(SOURCE) == target.removeprefix(TARGET) != ""
         else:
@@ -80,8 +80,8 @@ def test_a_sign_stands_at_the_same_end_of_both_sides() -> None:
 
 def test_shares_are_met() -> None:
     shares = {"upper": 0.2, "lower": 0.3}
-    rng = chance()
-    found = [Augmentation(**shares).bend(SOURCE, TARGET, rng)[0] for _ in range(4000)]
+    rng = generator()
+    found = [Augmentation(**shares).apply(SOURCE, TARGET, rng)[0] for _ in range(4000)]
     assert found.count(SOURCE.upper()) / 4000 == pytest.approx(0.2, abs=0.03)
     assert found.count(SOURCE.lower()) / 4000 == pytest.approx(0.3, abs=0.03)
 
@@ -89,9 +89,9 @@ def test_shares_are_met() -> None:
 @pytest.mark.parametrize(
     ("shares", "said"),
     [
-        ({"upper": 1.5}, "upper 1.5; it must be a share"),
-        ({"typos": "some"}, "typos 'some'; it must be a share"),
-        ({"names": True}, "names True"),
+        ({"upper": 1.5}, "upper is 1.5; it must be a share, 0 to 1"),
+        ({"typos": "some"}, "typos is 'some'; it must be a share"),
+        ({"names": True}, "names is True"),
         ({"upper": 0.6, "lower": 0.6}, "come to 1.2"),
     ],
 )
@@ -101,10 +101,10 @@ def test_shares_that_cannot_be_are_refused(shares: dict[str, Any], said: str) ->
 
 
 def test_shares_that_come_to_one_are_taken() -> None:
-    assert Augmentation(upper=0.05, lower=0.15, unpunctuated=0.4, typos=0.3, signs=0.1).bends_sentences  # 1 + 2e-16
+    assert Augmentation(upper=0.05, lower=0.15, unpunctuated=0.4, typos=0.3, signs=0.1).changes_sentences  # 1 + 2e-16
 
 
 def test_sentences_in_a_row_keep_their_order_and_both_sides_their_form() -> None:
     pairs = [("One.", "Eins."), ("Two?", "Zwei?"), ("Three!", "Drei!")]
-    found = {string_together(pairs, chance(seed)) for seed in range(20)}
+    found = {join_sentences(pairs, generator(seed)) for seed in range(20)}
     assert found == {("One. Two? Three!", "Eins. Zwei? Drei!"), ("One, Two, Three.", "Eins, Zwei, Drei.")}

@@ -37,18 +37,18 @@ def test_a_count_is_a_whole_number_of_at_least_one(name: str, value: Any) -> Non
     [
         ({"num_heads": 3}, "num_heads is 3, which does not divide d_model 16"),
         ({"d_model": 15, "num_heads": 5}, "d_model is 15; .* must be even"),
-        ({"dropout": 1.0}, "dropout is 1.0; it must be at least 0 and below 1"),
+        ({"dropout": 1.0}, "dropout is 1.0; it must be a number of at least 0 and below 1"),
         ({"dropout": -0.1}, "dropout is -0.1"),
         ({"dropout": math.nan}, "dropout is nan"),
         ({"dropout": "x"}, "dropout is 'x'; it must be a number"),
-        ({"layer_norm_eps": 0.0}, "layer_norm_eps is 0.0; it must be above 0"),
+        ({"layer_norm_eps": 0.0}, "layer_norm_eps is 0.0; it must be a number above 0 and below 1"),
         ({"layer_norm_eps": "1e-5"}, "layer_norm_eps is '1e-5'; it must be a number"),
         ({"activation": "tanh"}, "activation is 'tanh'; it must be 'relu', 'silu' or 'gelu'"),
         ({"norm": "middle"}, "norm is 'middle'; it must be 'pre', 'post' or 'residual-post'"),
         ({"layer_norm_gain": "matrix"}, "layer_norm_gain is 'matrix'; it must be 'vector' or 'scalar'"),
         ({"share_embeddings": "no"}, "share_embeddings is 'no'; it must be true or false"),
         ({"tie_output": 1}, "tie_output is 1; it must be true or false"),
-        ({"positions": "rotary"}, "positions is 'rotary'; it must be one of interleaved, halves"),
+        ({"positions": "rotary"}, "positions is 'rotary'; it must be 'interleaved', .* or 'learned'"),
         ({"position_offset": -1}, "position_offset is -1; it must be a whole number of at least 0"),
         ({"scale_embedding": 1}, "scale_embedding is 1; it must be true or false"),
         ({"decoder_num_heads": 3}, "decoder_num_heads is 3, which does not divide d_model 16"),
@@ -82,13 +82,18 @@ def test_an_architecture_survives_json(change: dict[str, Any]) -> None:
 
 
 def test_an_unknown_field_is_named_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"Unknown model field 'encoders'.*encoder_layers"):
+    with pytest.raises(ConfigError, match=r"^The architecture has the unknown key 'encoders'; .*encoder_layers"):
         ModelConfig.from_dict({**small_config().to_dict(), "encoders": 3})
 
 
 def test_a_missing_field_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"not fully described: .*'source_vocab_size' and 'target_vocab_size'"):
+    with pytest.raises(ConfigError, match=r"has no 'source_vocab_size', which it needs. .* no 'target_vocab_size'"):
         ModelConfig.from_dict({"d_model": 8})
+
+
+def test_every_fault_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"^dropout is 2; .* below 1\. tie_output is 'no'; it must be .*\.$"):
+        small_config(dropout=2, tie_output="no")
 
 
 def test_an_architecture_cannot_be_changed_afterwards() -> None:

@@ -145,6 +145,14 @@ def test_a_foreign_torchscript_file_is_refused(tmp_path: Path) -> None:
         load_bundle(path)
 
 
+def test_a_bundle_of_another_model_is_refused_with_the_methods_it_lacks(toy_bundle: Path, tmp_path: Path) -> None:
+    path = tmp_path / "other.pt"
+    files = {**bundle_module.extra_files(toy_bundle), "manifest.json": read_manifest(toy_bundle).to_json()}
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), str(path), _extra_files=files)
+    with pytest.raises(ArtifactError, match="another model: it has no encode, project_memory, step, attend; export"):
+        load_bundle(path)
+
+
 def test_a_checkpoint_is_no_bundle(toy_checkpoint: Path, toy_bundle: Path) -> None:
     assert is_checkpoint(toy_checkpoint)
     assert not is_checkpoint(toy_bundle)

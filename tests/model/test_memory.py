@@ -3,8 +3,10 @@ from __future__ import annotations
 import ctypes
 import platform
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 import torch
 
@@ -13,8 +15,7 @@ from model.process.memory import available_bytes, give_back_freed_memory
 
 
 def resident_mb() -> float:
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
+    return psutil.Process().memory_info().rss / 2**20
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps that much")
@@ -67,10 +68,14 @@ def test_a_gpu_gets_its_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert emptied == [True]
 
 
-def machine(folder: Path, available: str = "MemAvailable: 4000 kB", **cgroup: str) -> tuple[Path, Path]:
-    """A process's folder with one cgroup of version 2 and, among them, what the machine says."""
-    meminfo, mount = folder / "meminfo", folder / "fs"
-    meminfo.write_text(f"MemTotal: 9000 kB\n{available}\n")
+@pytest.fixture
+def _four_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=4_000_000))
+
+
+def process(folder: Path, **cgroup: str) -> Path:
+    """A process's folder, with a cgroup of version 2 and one of version 1."""
+    mount = folder / "fs"
     (folder / "cgroup").write_text("0::/box\n4:memory:/old\n")
     (folder / "mountinfo").write_text(
         f"30 23 0:28 / {mount} rw - cgroup2 cgroup2 rw\n31 23 0:29 / {folder / 'v1'} rw - cgroup cgroup rw,memory\n"
@@ -79,33 +84,32 @@ def machine(folder: Path, available: str = "MemAvailable: 4000 kB", **cgroup: st
         path = (folder / "v1" / "old" if name.endswith("in_bytes") else mount / "box") / name.replace("__", ".")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
-    return folder, meminfo
+    return folder
 
 
-def test_the_machine_says_what_is_free(tmp_path: Path) -> None:
-    assert available_bytes("cpu", *machine(tmp_path)) == 4_096_000
+@pytest.mark.usefixtures("_four_megabytes")
+@pytest.mark.parametrize(
+    ("cgroup", "left"),
+    [
+        ({}, 4_000_000),
+        (
+            {"memory__max": "3000000", "memory__current": "2500000", "memory__stat": "anon 5\ninactive_file 100000"},
+            600_000,
+        ),
+        ({"memory__limit_in_bytes": "3000000", "memory__usage_in_bytes": "1000000"}, 2_000_000),
+        ({"memory__max": "max", "memory__current": "2500000"}, 4_000_000),
+        ({"memory__max": "1000", "memory__current": "2000"}, 0),
+    ],
+    ids=["only the machine", "a cgroup", "an older cgroup", "a cgroup without a limit", "a full cgroup"],
+)
+def test_what_is_available_is_the_least_of_machine_and_cgroups(
+    cgroup: dict[str, str], left: int, tmp_path: Path
+) -> None:
+    assert available_bytes("cpu", process(tmp_path, **cgroup)) == left
 
 
-def test_the_limit_of_a_cgroup_leaves_less(tmp_path: Path) -> None:
-    told = {"memory__max": "3000000", "memory__current": "2500000", "memory__stat": "anon 5\ninactive_file 100000"}
-    assert available_bytes("cpu", *machine(tmp_path, **told)) == 600_000
-
-
-def test_the_limit_of_an_older_cgroup_leaves_less(tmp_path: Path) -> None:
-    told = {"memory__limit_in_bytes": "3000000", "memory__usage_in_bytes": "1000000"}
-    assert available_bytes("cpu", *machine(tmp_path, **told)) == 2_000_000
-
-
-def test_a_cgroup_without_a_limit_leaves_what_the_machine_has(tmp_path: Path) -> None:
-    assert available_bytes("cpu", *machine(tmp_path, memory__max="max", memory__current="2500000")) == 4_096_000
-
-
-def test_a_cgroup_that_is_full_leaves_nothing(tmp_path: Path) -> None:
-    assert available_bytes("cpu", *machine(tmp_path, memory__max="1000", memory__current="2000")) == 0
-
-
-def test_where_nothing_is_known_some_memory_is_assumed(tmp_path: Path) -> None:
-    assert available_bytes("cpu", tmp_path / "no", tmp_path / "nor this") == 1 << 30
+def test_where_there_are_no_cgroups_the_machine_says_what_is_free(tmp_path: Path) -> None:
+    assert 0 < available_bytes("cpu", tmp_path / "no") <= psutil.virtual_memory().total
 
 
 def test_a_gpu_is_asked_for_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,10 @@
-"""Odd inputs and what is counted about their translations."""
+"""Perturbed inputs and what is counted about their translations."""
 
 from __future__ import annotations
 
 import pytest
 
-from model.perturbations import ODDITIES, OddInput, make_odd_inputs, share_kept
+from model.perturbations import PERTURBATIONS, PerturbedInput, count_kept, make_perturbed_inputs
 
 PAIRS = [
     ("Tom likes red houses, doesn't he?", "Tom mag rote Häuser, nicht wahr?"),
@@ -13,25 +13,25 @@ PAIRS = [
 ]
 
 
-def of_kind(name: str, number: int = 60) -> list[OddInput]:
-    return [one for one in make_odd_inputs(PAIRS, number, seed=3) if one.oddity.name == name]
+def of_kind(name: str, number: int = 60) -> list[PerturbedInput]:
+    return [one for one in make_perturbed_inputs(PAIRS, number, seed=3) if one.perturbation.name == name]
 
 
 def test_there_are_as_many_as_asked_for_of_every_kind() -> None:
-    found = make_odd_inputs(PAIRS, 103)
+    found = make_perturbed_inputs(PAIRS, 103)
     assert len(found) == 103
-    counts = {oddity.name: sum(one.oddity is oddity for one in found) for oddity in ODDITIES}
+    counts = {way.name: sum(one.perturbation is way for one in found) for way in PERTURBATIONS}
     assert set(counts.values()) == {10, 11}
 
 
 def test_the_same_seed_makes_the_same_inputs() -> None:
-    assert make_odd_inputs(PAIRS, 50) == make_odd_inputs(PAIRS, 50)
-    assert make_odd_inputs(PAIRS, 50) != make_odd_inputs(PAIRS, 50, seed=2)
+    assert make_perturbed_inputs(PAIRS, 50) == make_perturbed_inputs(PAIRS, 50)
+    assert make_perturbed_inputs(PAIRS, 50) != make_perturbed_inputs(PAIRS, 50, seed=2)
 
 
 def test_no_pairs_are_refused() -> None:
     with pytest.raises(ValueError, match="no sentences"):
-        make_odd_inputs([], 10)
+        make_perturbed_inputs([], 10)
 
 
 def test_references_stay_translations() -> None:
@@ -64,7 +64,7 @@ def test_other_names_are_on_both_sides() -> None:
     ],
 )
 def test_names_are_replaced_where_both_sides_have_the_same_ones(source: str, target: str, fits: bool) -> None:
-    found = [one for one in make_odd_inputs([(source, target)], 60) if one.oddity.name == "other names"]
+    found = [one for one in make_perturbed_inputs([(source, target)], 60) if one.perturbation.name == "other names"]
     assert bool(found) == fits
     assert all("Tom " not in one.text and "Tom" not in (one.reference or "") for one in found)
 
@@ -83,5 +83,5 @@ def test_long_inputs_are_several_sentences() -> None:
 
 
 def test_what_is_kept_is_counted() -> None:
-    one = OddInput(ODDITIES[5], "It is 10:30.", None, kept=("10", "30"))
-    assert share_kept(one, "Es ist 10 Uhr.") == (1, 2)
+    one = PerturbedInput(PERTURBATIONS[5], "It is 10:30.", None, kept=("10", "30"))
+    assert count_kept(one, "Es ist 10 Uhr.") == (1, 2)

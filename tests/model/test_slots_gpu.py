@@ -54,7 +54,7 @@ def test_captured_steps_give_the_answers_of_the_cpu(name: str) -> None:
     on_cpu = tiny_transformer()
     asked = requests(random_sources(60), options)
     expected = drive(plain_cohort(on_cpu, options.width), asked)
-    model = slot_model(tiny_transformer().cuda(), device="cuda", steps_per_call=4, look_ahead=True)
+    model = slot_model(tiny_transformer().to("cuda"), device="cuda", steps_per_call=4, look_ahead=True)
     for seed in range(3):
         found, left = drive_at_random(SlotCohort(model, options.width), asked, seed, most=9)
         assert found.keys() | left == expected.keys()
@@ -66,7 +66,7 @@ def test_captured_steps_give_the_answers_of_the_cpu(name: str) -> None:
 @pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_a_scripted_model_gives_the_same_captured_and_launched(options: DecodingOptions, precision: Any) -> None:
-    scripted = script(tiny_transformer(), precision).cuda()
+    scripted = script(tiny_transformer(), precision).to("cuda")
     asked = requests(random_sources(40), options)
     launched = drive(SlotCohort(slot_model(scripted, device="cuda", graphs=False), options.width), asked)
     captured = drive(SlotCohort(slot_model(scripted, device="cuda"), options.width), asked)
@@ -93,7 +93,8 @@ def no_waiting() -> Iterator[None]:
 @pytest.mark.gpu
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_neither_joining_nor_stepping_makes_the_host_wait(options: DecodingOptions) -> None:
-    model = slot_model(script(tiny_transformer(), "float16").cuda(), device="cuda", steps_per_call=4, look_ahead=True)
+    module = script(tiny_transformer(), "float16").to("cuda")
+    model = slot_model(module, device="cuda", steps_per_call=4, look_ahead=True)
     asked = requests(random_sources(12), replace(options, min_new_tokens=12))
     drive(SlotCohort(model, options.width), asked[:8])  # captures
     group = SlotCohort(model, options.width)
@@ -108,7 +109,7 @@ def test_neither_joining_nor_stepping_makes_the_host_wait(options: DecodingOptio
 
 @pytest.mark.gpu
 def test_a_step_that_is_not_captured_makes_the_host_wait_no_more() -> None:
-    model = slot_model(tiny_transformer().cuda(), device="cuda", graphs=False)
+    model = slot_model(tiny_transformer().to("cuda"), device="cuda", graphs=False)
     group = SlotCohort(model, 4)
     group.join(requests(random_sources(5), BEAM))
     assert group._step is not None
@@ -118,7 +119,8 @@ def test_a_step_that_is_not_captured_makes_the_host_wait_no_more() -> None:
 
 @pytest.mark.gpu
 def test_memory_stays_where_it_is_over_many_sentences() -> None:
-    model = slot_model(script(tiny_transformer(), "float16").cuda(), device="cuda", steps_per_call=4, look_ahead=True)
+    module = script(tiny_transformer(), "float16").to("cuda")
+    model = slot_model(module, device="cuda", steps_per_call=4, look_ahead=True)
     asked = requests(random_sources(60), BEAM)
 
     def held() -> int:
@@ -134,7 +136,7 @@ def test_memory_stays_where_it_is_over_many_sentences() -> None:
 
 @pytest.mark.gpu
 def test_slots_that_go_give_their_memory_back() -> None:
-    model = slot_model(tiny_transformer().cuda(), device="cuda", idle_bytes=0)
+    model = slot_model(tiny_transformer().to("cuda"), device="cuda", idle_bytes=0)
     asked = requests(random_sources(20), BEAM)
     drive(SlotCohort(model, 4), asked)
     torch.cuda.synchronize()

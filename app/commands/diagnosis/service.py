@@ -101,10 +101,10 @@ def check_cache(settings: Settings) -> Check:
     Args:
         settings: Name the folder and the bundles.
     """
-    from model.artifacts.pretrained import default_cache_dir
+    from model.process.folders import cache_folder
 
     try:
-        folder = settings.cache_dir or default_cache_dir()
+        folder = settings.cache_dir or cache_folder()
     except RuntimeError as error:  # a user without a home folder
         return Check("cache", "warning", str(error), _OTHER_FOLDER)
     kept = sorted(folder.glob("*.pt")) if folder.is_dir() else []

@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from model.process.folders import cache_folder
+
 SOURCE = Path(__file__).with_name("decoder.cpp")
 FLAGS = (
     *("-O3", "-std=c++17", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread"),
@@ -82,7 +84,7 @@ def build_library() -> Path:
     if beside.is_file():
         return beside
     try:
-        cached = _cache_dir() / name
+        cached = cache_folder() / name
         if cached.is_file():
             return cached
         path = beside if os.access(beside.parent, os.W_OK) else cached
@@ -139,10 +141,6 @@ def check_warnings() -> None:
     """
     with tempfile.TemporaryDirectory() as folder:
         compile_library(Path(folder) / "decoder.so", (*FLAGS, *CHECKED))
-
-
-def _cache_dir() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "verso"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

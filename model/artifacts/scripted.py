@@ -1,0 +1,89 @@
+"""What a scripted model offers to those who decode with it, compare it or write it, and the check that it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol, Self, cast
+
+import torch
+from torch import Tensor, nn
+
+from model.decoding.search import StepModel
+from model.errors import ArtifactError
+from model.network.quantised import Int8Linear
+
+
+class ScriptedModel(StepModel, Protocol):
+    """A :class:`model.network.transformer.Transformer` as TorchScript; its methods have that class's shapes.
+
+    Bundles of the first releases have no ``step_slots``, which is therefore no part of this.
+    """
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Logits of the token after each target position."""
+        ...
+
+    def attend(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Attention weights of encoder, decoder and cross-attention."""
+        ...
+
+    def modules(self) -> Iterator[nn.Module]:
+        """The model and its parts."""
+        ...
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Weights; tied ones once."""
+        ...
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, nn.Parameter]]:
+        """Weights by name."""
+        ...
+
+    def buffers(self) -> Iterator[Tensor]:
+        """Tensors that are not trained."""
+        ...
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move to a device."""
+        ...
+
+
+_METHODS = ("forward", "encode", "project_memory", "step", "attend")
+"""Methods of :class:`ScriptedModel` that TorchScript compiles; ``nn.Module`` has the others."""
+
+
+def as_scripted_model(module: nn.Module, origin: str) -> ScriptedModel:
+    """A module of TorchScript as the model it has to be.
+
+    Args:
+        module: As torch loaded or compiled it.
+        origin: Where it comes from, for the message.
+
+    Raises:
+        ArtifactError: It lacks a method.
+    """
+    missing = [name for name in _METHODS if not callable(getattr(module, name, None))]
+    if missing:
+        raise ArtifactError(
+            f"{origin} holds another model: it has no {', '.join(missing)}; export it again with this release."
+        )
+    return cast(ScriptedModel, module)
+
+
+class Int8Layer(Protocol):
+    """What can be read and set of an :class:`model.network.quantised.Int8Linear`, scripted or not."""
+
+    packed: Any  # a torch.ScriptObject, which torch.ops.quantized.linear_unpack takes
+    bias: Tensor
+    levels: int
+
+
+def int8_layers(module: ScriptedModel) -> Iterator[Int8Layer]:
+    """The int8 layers of a model, scripted or not."""
+    for part in module.modules():
+        # TorchScript keeps the name of the class, not the class.
+        scripted = isinstance(part, torch.jit.ScriptModule) and part.original_name == Int8Linear.__name__
+        if scripted or isinstance(part, Int8Linear):
+            yield cast(Int8Layer, part)
