@@ -11,7 +11,7 @@ from starlette.staticfiles import StaticFiles
 
 from app.errors import ServiceError
 from app.http.middleware import DisconnectWatcher, RequestRecorder, RootPath
-from app.http.openapi import install_openapi
+from app.http.openapi import complete_openapi
 from app.http.problems import answer_known_error, answer_routing_error
 from app.http.routes import admin, attention, docs, health, metrics, models, translate
 from app.models.bundles import BundleFiles, BundleSource
@@ -65,6 +65,7 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
         summary="A self-hosted translation service.",
         description=_DESCRIPTION,
         version=installed_version(),
+        servers=[{"url": "."}],  # relative to the document, so that it is right behind any proxy
         openapi_tags=_TAGS if settings.admin_token is None else [*_TAGS, _ADMIN_TAG],
         openapi_url=None,
         docs_url=None,
@@ -86,7 +87,7 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
     if settings.admin_token is not None:
         app.include_router(admin.router)
     app.mount("/static", StaticFiles(directory=docs.STATIC), name="static")
-    install_openapi(app, settings)
+    complete_openapi(app, settings)
     # The one added last is the outermost.
     app.add_middleware(DisconnectWatcher)
     app.add_middleware(RootPath, root_path=settings.root_path)

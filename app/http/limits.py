@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.errors import LimitExceeded
-from app.http.schemas import AttentionRequest, TranslateRequest
+from app.http.schemas.requests import AttentionRequest, TranslateRequest
 from app.settings import Settings
 
 

@@ -7,23 +7,24 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import numpy.typing as npt
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
-from app.errors import FieldProblem, InvalidRequest
+from app.errors import FieldProblem, InvalidRequest, LimitExceeded, NotAcceptable
+from app.http.examples import ATTENTION_ANSWER, ATTENTION_REQUESTS
+from app.http.json_route import accepting, json_route
 from app.http.limits import check_attention_limits, check_attention_size
-from app.http.negotiation import choose_media_type
-from app.http.openapi import ATTENTION_ERRORS, ATTENTION_EXAMPLE, ATTENTION_REQUESTS, answers, request_body
-from app.http.request_body import read_request
-from app.http.schemas import AttentionKind, AttentionRequest, AttentionResponse, detected_body
-from app.serving.service import TranslationService
+from app.http.openapi import BODY_ERRORS, TRANSLATION_ERRORS, answers
+from app.http.schemas.answers import AttentionResponse, detected_body
+from app.http.schemas.requests import AttentionKind, AttentionRequest
+from app.http.state import service_of, settings_of
 from app.serving.text_job import AttentionOutcome
-from app.settings import Settings
 from app.telemetry.logs import log_fields
+from model.errors import EmptySource, SeveralSentences, SourceTooLong, TargetTooLong
 
 if TYPE_CHECKING:
     from model.translator import Attention
@@ -32,7 +33,7 @@ JSON = "application/json"
 NPZ = "application/x-npz"
 PNG = "image/png"
 
-router = APIRouter(tags=["attention"])
+router = APIRouter(tags=["attention"], route_class=json_route(accepting(JSON, NPZ, PNG)))
 
 
 @dataclass(frozen=True)
@@ -59,29 +60,37 @@ class Selection:
     summary="Show what a translation looks at",
     response_model=AttentionResponse,
     responses=answers(
-        ATTENTION_EXAMPLE, *ATTENTION_ERRORS, also={NPZ: "The same as NumPy arrays.", PNG: "A labelled heat map."}
+        ATTENTION_ANSWER,
+        NotAcceptable,
+        *BODY_ERRORS,
+        LimitExceeded,
+        EmptySource,
+        SourceTooLong,
+        TargetTooLong,
+        SeveralSentences,
+        *TRANSLATION_ERRORS,
+        also={NPZ: "The same as NumPy arrays.", PNG: "A labelled heat map."},
     ),
-    openapi_extra=request_body(AttentionRequest, ATTENTION_REQUESTS),
 )
-async def attention(request: Request) -> Response:
+async def attention(
+    request: Request, asked: Annotated[AttentionRequest, Body(openapi_examples=ATTENTION_REQUESTS)]
+) -> Response:
     """The attention weights of one sentence and its translation, or of a translation given as `target_text`.
 
     `Accept` chooses the form: `application/json`, `application/x-npz` (arrays named `encoder`, `decoder`, `cross`,
     each with its `…_layers` and `…_heads`, besides the lists of tokens and `translation`), or
     `image/png` (one kind and one layer: the last, unless `layers` names one).
 
-    With `source: auto` the sentence's language is told first; a sentence in the target language has no weights.
+    With `source: auto` the sentence's language is detected first; a sentence in the target language has no weights.
     """
-    settings: Settings = request.app.state.settings
-    service: TranslationService = request.app.state.service
-    media_type = choose_media_type(request.headers.get("accept"), [JSON, NPZ, PNG])
-    asked = await read_request(request, AttentionRequest, settings.max_body_bytes)
+    settings = settings_of(request)
+    media_type: str = request.state.media_type
     log_fields(request.scope).update(characters=len(asked.text), decoding=asked.decoding, answer=media_type)
     check_attention_limits(asked, settings)
     if media_type == PNG:
         _require_one_picture(asked)
 
-    outcome = await service.attention(
+    outcome = await service_of(request).attention(
         asked.text,
         source=asked.source,
         target=asked.target,
@@ -169,8 +178,8 @@ def _out_of_range(field: str, numbers: Sequence[int], count: int, what: str) -> 
 def as_json(outcome: AttentionOutcome, selections: Sequence[Selection]) -> bytes:
     """The answer as JSON, weights rounded to seven decimals.
 
-    It is written row by row: one call for all of a large answer would hold the interpreter's lock, and with it
-    the event loop, to its end.
+    It is written by hand and row by row: one call that serialises all of a large answer, such as FastAPI's, would hold
+    the interpreter's lock, and with it the event loop, until it ends.
 
     Args:
         outcome: Tokens, translation, model and detected language.
