@@ -13,8 +13,7 @@ Three things are done here and not by FastAPI:
 
 - The size of a body is bounded while it is read. FastAPI's ``max_body_size`` (Starlette's RequestBodyLimitMiddleware)
   replaces whatever the application answers to a body that is too large with a text, so no problem could be sent.
-- JSON is parsed by pydantic's parser. FastAPI uses ``json.loads``, which accepts NaN, Infinity and lone surrogates, and
-  takes several times as long for a large body.
+- JSON is parsed by pydantic's parser. FastAPI uses ``json.loads``, which accepts NaN, Infinity and lone surrogates.
 - Guards run before the body is read. FastAPI reads the body before it calls dependencies, so a client without
   permission could make the service read and parse megabytes.
 """
@@ -27,6 +26,7 @@ from typing import Any, ClassVar
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 
 from app.errors import InvalidRequest
 from app.http.negotiation import choose_media_type
@@ -71,16 +71,16 @@ class JsonRoute(APIRoute):
         handle = super().get_route_handler()
         guards = self.guards
         schema = None if self.body_field is None else self.body_field.field_info.annotation
-        known_fields = [] if schema is None else list(schema.model_fields)
+        known_fields = list(schema.model_fields) if isinstance(schema, type) and issubclass(schema, BaseModel) else []
 
         async def answer(request: Request) -> Response:
             for guard in guards:
                 guard(request)
-            if schema is None:
-                return await handle(request)
-            body, content = await read_json(request, settings_of(request).max_body_bytes)
+            if schema is not None:
+                body, content = await read_json(request, settings_of(request).max_body_bytes)
+                request = _JsonRequest(request, body, content)
             try:
-                return await handle(_JsonRequest(request, body, content))
+                return await handle(request)
             except RequestValidationError as error:
                 problems = field_problems(error.errors(), known_fields)
             # Raised outside the except block: the cause would quote the text that was sent.
