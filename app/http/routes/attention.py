@@ -38,14 +38,14 @@ router = APIRouter(tags=["attention"], route_class=json_route(accepting(JSON, NP
 
 @dataclass(frozen=True)
 class Selection:
-    """The weights of one kind that were asked for.
+    """The requested weights of one kind.
 
     Args:
         kind: Which attention.
         layers: Layers on the first axis, counted from 0.
-        heads: Heads on the second axis, or those that were averaged to one.
+        heads: Heads on the second axis, or those that were averaged into one.
         averaged: Whether the second axis is the mean of the heads.
-        weights: float32, (layers, heads or 1, position that looks, position looked at).
+        weights: float32, (layers, heads or 1, attending position, attended position).
     """
 
     kind: AttentionKind
@@ -101,7 +101,7 @@ async def attention(
     result = outcome.attention
     log_fields(request.scope).update(source_tokens=len(result.source_tokens), target_tokens=len(result.target_tokens))
     selections = select(result, asked, only_last_layer=media_type == PNG)
-    # Writing a large answer takes tens of milliseconds, which the event loop does not have.
+    # Writing a large answer takes tens of milliseconds, which would block the event loop.
     if media_type == NPZ:
         content = await asyncio.to_thread(as_npz, outcome, selections)
     elif media_type == PNG:
@@ -114,7 +114,7 @@ async def attention(
 
 
 def _require_one_picture(asked: AttentionRequest) -> None:
-    """Refuse what does not fit one heat map.
+    """Refuse a request that does not fit one heat map.
 
     Raises:
         InvalidRequest: More than one kind or layer was asked for.
@@ -129,15 +129,15 @@ def _require_one_picture(asked: AttentionRequest) -> None:
 
 
 def select(result: Attention, asked: AttentionRequest, only_last_layer: bool) -> list[Selection]:
-    """Cut the kinds, layers and heads asked for out of all weights.
+    """Select the requested kinds, layers and heads.
 
     Args:
         result: All weights of one pair of sentences.
-        asked: What to keep of them.
-        only_last_layer: Whether ``layers: null`` stands for the last layer, instead of all.
+        asked: The request.
+        only_last_layer: Whether ``layers: null`` means the last layer instead of all.
 
     Returns:
-        One selection for each kind, in the order asked for, each kind once.
+        One selection for each kind, in the order requested, each kind once.
 
     Raises:
         InvalidRequest: A layer or head does not exist.
@@ -169,8 +169,8 @@ def select(result: Attention, asked: AttentionRequest, only_last_layer: bool) ->
 def _out_of_range(field: str, numbers: Sequence[int], count: int, what: str) -> list[FieldProblem]:
     """The numbers that name no layer or head."""
     return [
-        FieldProblem(f"{field}[{place}]", f"there are {count} {what}, counted from 0 to {count - 1}", number, count - 1)
-        for place, number in enumerate(numbers)
+        FieldProblem(f"{field}[{index}]", f"there are {count} {what}, counted from 0 to {count - 1}", number, count - 1)
+        for index, number in enumerate(numbers)
         if number >= count
     ]
 
@@ -244,7 +244,7 @@ def as_png(result: Attention, selection: Selection) -> bytes:
         result: Tokens for the axes.
         selection: The weights of one layer.
     """
-    # Here and not above: drawing takes a second to import, which a service that never draws should not pay.
+    # Imported here: matplotlib takes a second to import, and most services never draw.
     import torch
 
     from model.plots import attention_heat_map
