@@ -1,23 +1,23 @@
-"""What only a service can suffer, and THE table: which error is which problem on the wire.
+"""Errors of the service, and the one table that says which error is which problem on the wire.
 
 ::
 
     ServiceError
-    ├─ QueueFull             too many sentences wait                         429  Retry-After
+    ├─ QueueFull             too many sentences are waiting                  429  Retry-After
     ├─ NotReady              loading, nothing loaded, draining, failed, ended  503  Retry-After
     ├─ DeadlineExceeded      the request took longer than it may             504
-    ├─ InferenceFailed       the model raised something unforeseen           500  detail hidden
-    ├─ BodyTooLarge          more bytes than a body may have                 413
+    ├─ InferenceFailed       the model raised an unexpected error            500  detail hidden
+    ├─ BodyTooLarge          the body has more bytes than accepted           413
     ├─ UnsupportedMediaType  the body is not JSON                            415
-    ├─ NotAcceptable         no form of the answer the client takes          406
-    ├─ MalformedBody         the body cannot be read as JSON                 400
-    ├─ InvalidRequest        fields missing, unknown or wrong                422  lists them
+    ├─ NotAcceptable         the client accepts no form of the answer        406
+    ├─ MalformedBody         the body cannot be parsed as JSON               400
+    ├─ InvalidRequest        fields are missing, unknown or wrong            422  lists them
     ├─ LimitExceeded         more than an operator allows in one request     422  lists it
     ├─ LanguageNotDetected   source is auto, and no loaded language fits     422
     ├─ DetectedPairNotServed source is auto, and its pair is not loaded      422
     ├─ Unauthorized          an admin route without its token                401  WWW-Authenticate
-    ├─ BundleNotFound        a bundle to load is not there                   404
-    ├─ BundleOutside         a bundle to load lies outside of the folders    422
+    ├─ BundleNotFound        a bundle to load does not exist                 404
+    ├─ BundleOutside         a bundle to load is outside the allowed folders 422
     ├─ BundleRefused         a bundle to load is bad, or needs another device 422
     ├─ ModelAlreadyLoaded    a model of this name is loaded                  409
     ├─ UnknownModel          a model to unload is not loaded                 404
@@ -40,7 +40,7 @@ class ServiceError(Exception):
     """The root: everything ``app`` raises on purpose to refuse a request."""
 
     retry_after_s: float | None = None
-    """Seconds after which trying again may help."""
+    """Seconds after which a retry may succeed."""
 
 
 class SettingsError(Exception):
@@ -48,12 +48,12 @@ class SettingsError(Exception):
 
 
 class QueueFull(ServiceError):
-    """Too many sentences wait for the model.
+    """Too many sentences are waiting for the model.
 
     Args:
-        retry_after_s: When there is likely room again.
+        retry_after_s: Seconds until there is probably room again.
         num_sentences: Sentences of this request.
-        num_waiting: Sentences that wait already.
+        num_waiting: Sentences that are waiting already.
         bound: Sentences that may wait.
     """
 
@@ -69,7 +69,7 @@ class NotReady(ServiceError):
     """The service does not take requests.
 
     Args:
-        retry_after_s: When to try again.
+        retry_after_s: Seconds until a retry may succeed.
         reason: ``loading``, ``empty``, ``draining``, ``failed``, ``stopped`` or ``unloaded``.
     """
 
@@ -88,11 +88,7 @@ class NotReady(ServiceError):
 
 
 class DeadlineExceeded(ServiceError):
-    """A request took longer than it may; its work was stopped.
-
-    Args:
-        deadline_s: The bound.
-    """
+    """A request took longer than ``deadline_s`` seconds and was stopped."""
 
     def __init__(self, deadline_s: float) -> None:
         super().__init__(
@@ -102,58 +98,39 @@ class DeadlineExceeded(ServiceError):
 
 
 class InferenceFailed(ServiceError):
-    """The model raised something nobody foresaw; the log has it."""
+    """The model raised an unexpected error; the log has it."""
 
     def __init__(self) -> None:
         super().__init__("The model failed on this text; the operator finds the reason in the log.")
 
 
 class BodyTooLarge(ServiceError):
-    """The request body has too many bytes.
-
-    Args:
-        limit: Bytes it may have.
-    """
+    """The request body has more than ``limit`` bytes."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The body is larger than {limit} bytes; send fewer or shorter texts in one request.")
 
 
 class UnsupportedMediaType(ServiceError):
-    """The body is of a type the route does not read.
-
-    Args:
-        given: The Content-Type sent.
-        accepted: Those it reads.
-    """
+    """The Content-Type is ``given``, and the route reads only those ``accepted``."""
 
     def __init__(self, given: str, accepted: Sequence[str]) -> None:
         super().__init__(f"Content-Type is {given!r}; send {' or '.join(accepted)}.")
 
 
 class NotAcceptable(ServiceError):
-    """The route has no answer in a form the client takes.
-
-    Args:
-        given: The Accept header sent.
-        accepted: Forms there are.
-    """
+    """The Accept header is ``given``, and the route answers only with those ``accepted``."""
 
     def __init__(self, given: str, accepted: Sequence[str]) -> None:
         super().__init__(f"Accept is {given!r}; this route answers with {', '.join(accepted)}.")
 
 
 class MalformedBody(ServiceError):
-    """The body cannot be read as JSON; the message says where."""
+    """The body cannot be parsed as JSON; the message says where."""
 
 
 class NotFound(ServiceError):
-    """There is no such path.
-
-    Args:
-        path: The path asked for.
-        close: Paths that look like it.
-    """
+    """There is no path ``path``; those in ``close`` are similar."""
 
     def __init__(self, path: str, close: Sequence[str]) -> None:
         hint = f"did you mean {close[0]}?" if close else "see /docs."
@@ -161,12 +138,7 @@ class NotFound(ServiceError):
 
 
 class MethodNotAllowed(ServiceError):
-    """The path exists, but not with this method.
-
-    Args:
-        method: The method used.
-        path: The path.
-    """
+    """The path exists, but not with this method."""
 
     def __init__(self, method: str, path: str) -> None:
         super().__init__(f"{path} does not take {method}; the Allow header names what it takes.")
@@ -179,8 +151,8 @@ class FieldProblem:
     Args:
         field: Its path, such as ``text[2]``.
         message: What is wrong and what would be right.
-        value: What was sent, where it is short.
-        bound: The bound it breaks, where there is one.
+        value: What was sent, if it is short.
+        bound: The bound it exceeds, if there is one.
     """
 
     field: str
@@ -189,17 +161,13 @@ class FieldProblem:
     bound: Any = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For the problem's ``errors`` list; what is unknown is left out."""
+        """For the problem's ``errors`` list, without what is unknown."""
         known = {"field": self.field, "message": self.message, "value": self.value, "bound": self.bound}
         return {key: value for key, value in known.items() if value is not None}
 
 
 class InvalidRequest(ServiceError):
-    """Fields are missing, unknown or wrong.
-
-    Args:
-        problems: All of them.
-    """
+    """Fields are missing, unknown or wrong; ``problems`` are all of them."""
 
     def __init__(self, problems: Sequence[FieldProblem]) -> None:
         super().__init__("; ".join(f"{problem.field}: {problem.message}" for problem in problems))
@@ -213,7 +181,7 @@ class LimitExceeded(ServiceError):
         field: The field that asks.
         value: How much it asks for.
         bound: How much is allowed.
-        what: Of what.
+        what: What is counted.
     """
 
     def __init__(self, field: str, value: int, bound: int, what: str) -> None:
@@ -222,27 +190,23 @@ class LimitExceeded(ServiceError):
 
 
 class LanguageNotDetected(ServiceError):
-    """``source`` is ``auto``, and the text's language cannot be told: no loaded language uses its letters.
-
-    Args:
-        pairs: The pairs there are.
-    """
+    """``source`` is ``auto``, and no loaded language is detected: none has the text's letters. ``pairs`` are loaded."""
 
     def __init__(self, pairs: LanguagePairs) -> None:
         super().__init__(
-            "The language of the text cannot be told: it is none of the loaded ones, or no detector knows it; "
+            "The language of the text cannot be detected: it is none of the loaded ones, or no detector knows it; "
             f"name it as source. Loaded: {pairs.describe()}."
         )
 
 
 class DetectedPairNotServed(ServiceError):
-    """``source`` is ``auto``, and no single pair leads from the language detected to the one wanted.
+    """``source`` is ``auto``, and no single pair translates from the detected language to the target.
 
     Args:
         language: The language detected.
-        confidence: How sure that is, 0 to 1.
-        target: The language wanted, or None where none was named.
-        pairs: The pairs there are.
+        confidence: The confidence in it, 0 to 1.
+        target: The target language, or None if none was named.
+        pairs: The loaded pairs.
     """
 
     def __init__(self, language: str, confidence: float, target: str | None, pairs: LanguagePairs) -> None:
@@ -254,22 +218,14 @@ class DetectedPairNotServed(ServiceError):
 
 
 class Unauthorized(ServiceError):
-    """An admin route was asked without its token, or with a wrong one."""
-
-    challenge = 'Bearer realm="verso"'
-    """What the ``WWW-Authenticate`` header says."""
+    """An admin route was requested without its token, or with a wrong one."""
 
     def __init__(self) -> None:
         super().__init__("This route needs the header 'Authorization: Bearer TOKEN', with the operator's token.")
 
 
 class BundleNotFound(ServiceError):
-    """There is no bundle to load where the request says.
-
-    Args:
-        file: The file named.
-        there: Bundles there are.
-    """
+    """There is no bundle ``file`` to load; ``there`` are those that exist."""
 
     def __init__(self, file: str, there: Sequence[str]) -> None:
         listed = ", ".join(there[:20]) or "none"
@@ -277,44 +233,31 @@ class BundleNotFound(ServiceError):
 
 
 class BundleOutside(ServiceError):
-    """A bundle to load lies outside of the folders bundles may be loaded from; a bundle is a program.
-
-    Args:
-        file: The file named.
-    """
+    """The bundle ``file`` is outside the folders that bundles may be loaded from; a bundle is a program."""
 
     def __init__(self, file: str) -> None:
         super().__init__(
-            f"The bundle {file[:200]!r} lies outside of the folders of the bundles configured (VERSO_MODELS, "
+            f"The bundle {file[:200]!r} is outside the folders of the bundles configured (VERSO_MODELS, "
             "VERSO_MODEL); put it there, or start with another folder."
         )
 
 
 class BundleRefused(ServiceError):
-    """A bundle cannot be served: it is damaged, foreign, another than its digest says, or needs another device.
+    """A bundle cannot be served: it is damaged, foreign, has another digest than expected, or needs another device.
 
     The message is that of the error the bundle was refused with.
     """
 
 
 class ModelAlreadyLoaded(ServiceError):
-    """A model of the name of the bundle to load is loaded already.
-
-    Args:
-        name: The name.
-    """
+    """The bundle to load has the name of a model that is loaded."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"A model called {name!r} is loaded already; unload it first.")
 
 
 class UnknownModel(ServiceError):
-    """No model of the name to unload is loaded.
-
-    Args:
-        name: The name.
-        loaded: Names there are.
-    """
+    """The model ``name`` to unload is not among those ``loaded``."""
 
     def __init__(self, name: str, loaded: Sequence[str]) -> None:
         super().__init__(f"No model called {name[:200]!r} is loaded; loaded are: {', '.join(loaded) or 'none'}.")
@@ -322,24 +265,30 @@ class UnknownModel(ServiceError):
 
 @dataclass(frozen=True)
 class ProblemRow:
-    """How one error goes over the wire.
+    """How one kind of error is answered.
 
     Args:
         code: Stable name for programs.
         status: HTTP status.
         title: Short summary for people, the same for every occurrence.
-        show_detail: Whether the error's own message may be shown.
+        show_detail: Whether the error's own message is sent.
+        retry_after: Whether the answer has a ``Retry-After`` header, with the error's ``retry_after_s``.
+        challenge: The ``WWW-Authenticate`` header, if the answer has one.
     """
 
     code: str
     status: int
     title: str
     show_detail: bool = True
+    retry_after: bool = False
+    challenge: str | None = None
 
 
 PROBLEMS: dict[type[Exception], ProblemRow] = {
     MalformedBody: ProblemRow("malformed_body", 400, "The body is no JSON"),
-    Unauthorized: ProblemRow("unauthorized", 401, "The admin token is missing or wrong"),
+    Unauthorized: ProblemRow(
+        "unauthorized", 401, "The admin token is missing or wrong", challenge='Bearer realm="verso"'
+    ),
     NotFound: ProblemRow("not_found", 404, "There is no such path"),
     BundleNotFound: ProblemRow("bundle_not_found", 404, "There is no such bundle"),
     UnknownModel: ProblemRow("unknown_model", 404, "No such model is loaded"),
@@ -360,20 +309,20 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     model_errors.SeveralSentences: ProblemRow("several_sentences", 422, "One sentence was expected"),
     model_errors.UnsupportedPair: ProblemRow("unsupported_pair", 422, "The language pair is not served"),
     model_errors.InvalidOptions: ProblemRow("invalid_options", 422, "The decoding options do not fit together"),
-    QueueFull: ProblemRow("queue_full", 429, "Too many sentences are waiting"),
+    QueueFull: ProblemRow("queue_full", 429, "Too many sentences are waiting", retry_after=True),
     model_errors.DecodingError: ProblemRow("decoding_failed", 500, "The model gave no answer", show_detail=False),
     InferenceFailed: ProblemRow("inference_failed", 500, "The model failed", show_detail=False),
-    NotReady: ProblemRow("not_ready", 503, "The service is not ready"),
+    NotReady: ProblemRow("not_ready", 503, "The service is not ready", retry_after=True),
     DeadlineExceeded: ProblemRow("deadline_exceeded", 504, "The request took too long"),
 }
-"""Every error a request can meet. A test proves it complete."""
+"""Every error that a request may end in; a test proves the table complete."""
 
 STARTUP_ONLY: frozenset[type[Exception]] = frozenset(
     {model_errors.ConfigError, model_errors.DataError, model_errors.ArtifactError, model_errors.DeviceError}
 )
-"""Errors that end the start, or belong to training; loading by request makes them a BundleRefused."""
+"""Errors that end the start, or of training; when a request loads a bundle, they become a BundleRefused."""
 
-_UNFORESEEN = ProblemRow("internal_error", 500, "Something went wrong", show_detail=False)
+_UNEXPECTED = ProblemRow("internal_error", 500, "Something went wrong", show_detail=False)
 
 
 @dataclass(frozen=True)
@@ -384,9 +333,9 @@ class Problem:
         status: HTTP status.
         code: Stable name for programs.
         title: Short summary for people.
-        detail: What happened this time; None where that is nobody's business.
-        retry_after_s: Seconds after which trying again may help.
-        challenge: How to authenticate, where that is what is missing.
+        detail: What happened this time; None if the client must not see it.
+        retry_after_s: Seconds after which a retry may succeed.
+        challenge: The ``WWW-Authenticate`` header.
         errors: The fields that are wrong.
     """
 
@@ -399,7 +348,7 @@ class Problem:
     errors: tuple[FieldProblem, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
-        """The problem as JSON has it."""
+        """The JSON body."""
         body: dict[str, Any] = {
             "type": "about:blank",
             "title": self.title,
@@ -413,18 +362,14 @@ class Problem:
 
 
 def problem_for(error: BaseException) -> Problem:
-    """The problem an error is; what the table does not know is a 500 without detail.
-
-    Args:
-        error: Any exception.
-    """
-    row = next((PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS), _UNFORESEEN)
+    """The problem that answers an error; an error that is not in the table is a 500 without detail."""
+    row = next((PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS), _UNEXPECTED)
     return Problem(
         status=row.status,
         code=row.code,
         title=row.title,
         detail=str(error) if row.show_detail else None,
-        retry_after_s=getattr(error, "retry_after_s", None),
-        challenge=getattr(error, "challenge", None),
+        retry_after_s=getattr(error, "retry_after_s", None) if row.retry_after else None,
+        challenge=row.challenge,
         errors=tuple(getattr(error, "problems", ())),
     )

@@ -11,7 +11,7 @@ from starlette.staticfiles import StaticFiles
 
 from app.errors import ServiceError
 from app.http.middleware import DisconnectWatcher, RequestRecorder, RootPath
-from app.http.openapi import install_openapi
+from app.http.openapi import complete_openapi
 from app.http.problems import answer_known_error, answer_routing_error
 from app.http.routes import admin, attention, docs, health, metrics, models, translate
 from app.models.bundles import BundleFiles, BundleSource
@@ -22,10 +22,10 @@ from app.version import installed_version
 from model.errors import ModelError
 
 _DESCRIPTION = """\
-Translates texts with a Transformer that was trained from scratch, and shows what it looks at while it does.
+Translates texts with a Transformer that was trained from scratch, and shows its attention.
 
-Every error is an RFC 9457 problem with a stable `code`. Send `X-Request-ID` to find a request in the logs again;
-it is returned, or made where there is none. Neither texts nor translations are ever logged.
+Every error is an RFC 9457 problem with a stable `code`. Every answer has an `X-Request-ID`: the one sent, or a new
+one; it identifies the request in the logs. Neither texts nor translations are ever logged.
 """
 
 _TAGS = [
@@ -34,17 +34,17 @@ _TAGS = [
     {"name": "operation", "description": "For load balancers and monitoring."},
 ]
 
-_ADMIN_TAG = {"name": "administration", "description": "For the operator, with a token."}
+_ADMIN_TAG = {"name": "administration", "description": "For the operator, with the admin token."}
 
 
 def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastAPI:
     """The service as an ASGI application.
 
-    The models are loaded in the background once the application starts; until then ``/readyz`` says no.
+    The models are loaded in the background once the application has started; until then ``/readyz`` answers 503.
 
     Args:
-        settings: Everything that can be configured.
-        bundles: Gives translators. Unless given, they are the files the settings name.
+        settings: The configuration.
+        bundles: Loads the translators; from the files the settings name unless given.
 
     Returns:
         The application; ``app.state`` holds its ``settings``, ``metrics`` and ``service``.
@@ -65,6 +65,7 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
         summary="A self-hosted translation service.",
         description=_DESCRIPTION,
         version=installed_version(),
+        servers=[{"url": "."}],  # relative to the document, so that it is right behind any proxy
         openapi_tags=_TAGS if settings.admin_token is None else [*_TAGS, _ADMIN_TAG],
         openapi_url=None,
         docs_url=None,
@@ -86,8 +87,8 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
     if settings.admin_token is not None:
         app.include_router(admin.router)
     app.mount("/static", StaticFiles(directory=docs.STATIC), name="static")
-    install_openapi(app, settings)
-    # The one added last is the outermost.
+    complete_openapi(app, settings)
+    # The middleware added last is the outermost.
     app.add_middleware(DisconnectWatcher)
     app.add_middleware(RootPath, root_path=settings.root_path)
     app.add_middleware(RequestRecorder, metrics=app_metrics, is_draining=lambda: app.state.service.state == "draining")

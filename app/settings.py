@@ -1,4 +1,4 @@
-"""Everything an operator can configure: environment variables ``VERSO_*``, read once."""
+"""Everything an operator can configure: environment variables ``VERSO_*``, read once at the start."""
 
 from __future__ import annotations
 
@@ -7,16 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.errors import SettingsError
 from model.digests import is_digest
@@ -24,10 +16,10 @@ from model.digests import is_digest
 ENV_PREFIX = "VERSO_"
 
 AUTO = "auto"
-"""As the name of a bundle: the translator that ships. As a bound: what is found at the start."""
+"""As the name of a bundle: the translator that ships. As a bound: the one that is found at the start."""
 
 MIN_TOKEN_CHARACTERS = 16
-"""Shortest secret that lets somebody load and unload bundles."""
+"""Shortest token that lets an operator load and unload bundles."""
 
 
 def _digest(value: str | None) -> str | None:
@@ -56,10 +48,15 @@ def _token(value: SecretStr | None) -> SecretStr | None:
     return value
 
 
-class Settings(BaseModel):
-    """Read once, from ``VERSO_*``, and handed to ``create_app``."""
+class Settings(BaseSettings):
+    """Read once, from ``VERSO_*``, by :func:`load_settings`, and handed to ``create_app``.
 
-    model_config = ConfigDict(
+    Made directly, it has the values given and the defaults, whatever the environment of the process holds.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX,
+        env_ignore_empty=True,
         frozen=True,
         use_attribute_docstrings=True,
         extra="forbid",
@@ -176,6 +173,31 @@ class Settings(BaseModel):
             )
         return self
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take values only from the constructor: :func:`load_settings` is the one reader of the environment."""
+        return (init_settings,)
+
+
+class _Variables(EnvSettingsSource):
+    """Reads the variables it is given instead of those of the process.
+
+    Args:
+        environ: The variables; names are compared as they are written.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        super().__init__(Settings)
+        # pydantic-settings compares names in lower case.
+        self.env_vars = {name.lower(): value for name, value in environ.items() if _is_ours(name, value)}
+
 
 SECRETS = frozenset({"admin_token"})
 """Settings whose value is never repeated."""
@@ -193,23 +215,29 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     Raises:
         SettingsError: A variable is unknown or its value out of bounds; one line names it, its value and the bound.
     """
-    values: dict[str, Any] = {}
     for variable, value in environ.items():
-        if not variable.startswith(ENV_PREFIX) or value == "":
-            continue
-        name = variable.removeprefix(ENV_PREFIX).lower()
-        if name not in Settings.model_fields:
-            near = difflib.get_close_matches(name, Settings.model_fields, n=1)
-            hint = f" Did you mean {ENV_PREFIX}{near[0].upper()}?" if near else " See python -m app --help."
-            raise SettingsError(f"There is no setting {variable}.{hint}")
-        values[name] = value
+        if _is_ours(variable, value) and variable.removeprefix(ENV_PREFIX).lower() not in Settings.model_fields:
+            raise SettingsError(_unknown(variable))
     try:
-        return Settings(**values)
+        return Settings(**_Variables(environ)())
     except ValidationError as error:
         raise SettingsError("; ".join(_sentence(problem) for problem in error.errors())) from error
 
 
+def _is_ours(variable: str, value: str) -> bool:
+    """Whether a variable is a setting that has a value."""
+    return variable.startswith(ENV_PREFIX) and value != ""
+
+
+def _unknown(variable: str) -> str:
+    """That there is no such setting, and the name that was probably meant."""
+    near = difflib.get_close_matches(variable.removeprefix(ENV_PREFIX).lower(), Settings.model_fields, n=1)
+    hint = f" Did you mean {ENV_PREFIX}{near[0].upper()}?" if near else " See python -m app --help."
+    return f"There is no setting {variable}.{hint}"
+
+
 def _sentence(problem: Any) -> str:
+    """One finding of pydantic, with the variable, its value unless it is a secret, and the bound."""
     message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     if not problem["loc"]:
         return message

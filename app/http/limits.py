@@ -1,14 +1,14 @@
-"""What one request may ask for at most: the bounds an operator has set, checked before any work is done."""
+"""The bounds of one request that an operator has set, checked before any work is done."""
 
 from __future__ import annotations
 
 from app.errors import LimitExceeded
-from app.http.schemas import AttentionRequest, TranslateRequest
+from app.http.schemas.requests import AttentionRequest, TranslateRequest
 from app.settings import Settings
 
 
 def check_translate_limits(asked: TranslateRequest, settings: Settings) -> None:
-    """Refuse a translation request that asks for more than one request may.
+    """Refuse a translation request that exceeds a bound.
 
     Args:
         asked: The request.
@@ -20,8 +20,8 @@ def check_translate_limits(asked: TranslateRequest, settings: Settings) -> None:
     texts = asked.texts
     if len(texts) > settings.max_texts:
         raise LimitExceeded("text", len(texts), settings.max_texts, "texts in one request")
-    for place, text in enumerate(texts):
-        field = "text" if isinstance(asked.text, str) else f"text[{place}]"
+    for index, text in enumerate(texts):
+        field = "text" if isinstance(asked.text, str) else f"text[{index}]"
         _check_length(field, text, settings)
     _check_beam(asked.beam_size, settings)
     if asked.num_hypotheses > settings.max_hypotheses:
@@ -29,7 +29,7 @@ def check_translate_limits(asked: TranslateRequest, settings: Settings) -> None:
 
 
 def check_attention_limits(asked: AttentionRequest, settings: Settings) -> None:
-    """Refuse an attention request that asks for more than one request may.
+    """Refuse an attention request that exceeds a bound.
 
     Args:
         asked: The request.
@@ -55,14 +55,14 @@ def _check_beam(beam_size: int, settings: Settings) -> None:
 
 
 def check_attention_size(num_cells: int, settings: Settings) -> None:
-    """Refuse to write more attention weights as JSON than an answer may hold.
+    """Refuse an answer with more attention weights than one in JSON may hold.
 
     Args:
         num_cells: Weights asked for, all kinds, layers and heads together.
         settings: The bound.
 
     Raises:
-        LimitExceeded: They are too many; the message offers smaller forms.
+        LimitExceeded: They are too many; the message names smaller forms.
     """
     if num_cells > settings.max_attention_cells:
         raise LimitExceeded(

@@ -1,7 +1,7 @@
-"""What surrounds every route: a request id, one log line, the last answer to errors, an eye on the client.
+"""Middleware around every route: request ids, log lines, metrics, unexpected errors, disconnected clients.
 
-All of it is plain ASGI: the classes see the messages themselves, add no task switch to requests that need none, and
-leave cancellation alone.
+It is plain ASGI, and not Starlette's BaseHTTPMiddleware, which would run every request in one more task and interfere
+with its cancellation.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from app.telemetry.metrics import Metrics
 logger = logging.getLogger("app.requests")
 
 CLIENT_CLOSED_REQUEST = 499
-"""Written to log and metrics where no status was sent, because the client had gone (nginx's number for it)."""
+"""Status in log and metrics if none was sent because the client had disconnected, as in nginx."""
 
 QUIET_ROUTES = frozenset({"/livez", "/readyz", "/metrics"})
-"""Asked every few seconds by machines: logged at debug level while they answer as they should."""
+"""Requested every few seconds by monitoring: logged at debug level unless they fail."""
 
 KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
-"""Those that are counted by name; a client may invent others without end."""
+"""Methods counted by name; a client may invent any number of others."""
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._~+/=:@-]{1,128}")
 
 
 def new_request_id() -> str:
-    """An id that no other request has: 32 hexadecimal digits."""
+    """A unique id of 32 hexadecimal digits."""
     return uuid.uuid4().hex
 
 
 def accepted_request_id(value: str | None) -> str:
-    """The id a client sent, if it is fit for logs and headers, or a new one.
+    """The id a client sent, if it can stand in logs and headers, or a new one.
 
     Args:
         value: The header as sent, or None.
@@ -53,7 +53,7 @@ def accepted_request_id(value: str | None) -> str:
 
 
 def route_of(scope: Scope) -> str:
-    """The route's path as declared, so that neither log nor metrics grow with what people type.
+    """The path of the route as declared, so that requests for unknown paths add no labels to the metrics.
 
     Args:
         scope: The request's ASGI scope, after routing.
@@ -63,15 +63,15 @@ def route_of(scope: Scope) -> str:
 
 
 class RequestRecorder:
-    """Gives each request its id, and writes one log line and the metrics when it is over.
+    """Gives each request an id, and writes one log line and the metrics when it has ended.
 
-    An exception that nobody expected ends here: the client reads a problem without any detail, the log gets the
-    exception's type and place.
+    An unexpected exception is handled here: the client gets a problem without detail, the log the type of the
+    exception and where it was raised.
 
     Args:
-        app: What is wrapped.
-        metrics: Told of every finished request.
-        is_draining: Whether the process is about to end; clients are then told to connect anew.
+        app: The application inside.
+        metrics: Counts every finished request.
+        is_draining: Whether the process is shutting down; connections are then closed after the answer.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, is_draining: Callable[[], bool]) -> None:
@@ -106,7 +106,7 @@ class RequestRecorder:
         except asyncio.CancelledError:
             if status is not None or not self.is_draining():
                 raise
-            # The time to drain is over and the server gives this request up; the client is told where it stands.
+            # The time to drain is over and the server cancels this request; the client gets the reason.
             await problem_response(NotReady(1.0, "draining"))(scope, receive, send_with_id)
         except Exception as error:
             logger.error("unexpected error", exc_info=error)
@@ -146,10 +146,10 @@ class RequestRecorder:
 
 
 class RootPath:
-    """Tells the application under which path a proxy serves it, whether or not the proxy strips that path.
+    """Sets the path under which a proxy serves the application, whether or not the proxy strips that path.
 
     Args:
-        app: What is wrapped.
+        app: The application inside.
         root_path: The path, without a slash at its end; empty for none.
     """
 
@@ -162,26 +162,28 @@ class RootPath:
         if self.root_path and scope["type"] == "http":
             scope["root_path"] = self.root_path
             if not f"{scope['path']}/".startswith(f"{self.root_path}/"):
-                scope["path"] = self.root_path + scope["path"]  # ASGI has it whole, and mounts rely on that
+                scope["path"] = (
+                    self.root_path + scope["path"]
+                )  # in ASGI the path includes root_path, and mounts rely on that
         await self.app(scope, receive, send)
 
 
 class DisconnectWatcher:
-    """Cancels the work for a client that has hung up.
+    """Cancels the work for a client that has disconnected.
 
-    The server runs the handler of a client that is gone to its end. This listens, from the moment the body has
-    been read, for the disconnect, and then cancels the handler's task; the service drops the request's sentences
+    The server lets the handler of a disconnected client run to its end. This waits for the disconnect, from the
+    moment the body has been read, and then cancels the handler's task; the service drops the request's sentences
     when the task that awaits them is cancelled.
 
     Args:
-        app: What is wrapped.
+        app: The application inside.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one connection; only requests with a body do work worth watching."""
+        """Answer one connection; only requests with a body start long work."""
         if scope["type"] != "http" or scope["method"] != "POST":
             await self.app(scope, receive, send)
             return

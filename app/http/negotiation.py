@@ -1,4 +1,7 @@
-"""Which form of an answer a client wants, as its ``Accept`` header says."""
+"""Chooses the form of an answer by the ``Accept`` header, as RFC 9110, section 12.5.1, defines it.
+
+Neither FastAPI nor Starlette reads this header, and a library for these few lines would be one more dependency.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,17 @@ from app.errors import NotAcceptable
 
 
 def choose_media_type(accept: str | None, offered: Sequence[str]) -> str:
-    """The offered media type the client likes best.
+    """The offered media type that the client prefers.
 
     Args:
-        accept: The ``Accept`` header; None or empty stands for anything.
-        offered: What there is, the default first.
+        accept: The ``Accept`` header; None or empty accepts anything.
+        offered: The media types the route can answer with, the default first.
 
     Returns:
-        The one with the highest quality; between equals, the one that was named most exactly, then the first.
+        The one with the highest quality; of equal ones the one named most exactly, then the first.
 
     Raises:
-        NotAcceptable: The client takes none of them.
+        NotAcceptable: The client accepts none of them.
     """
     if not accept or not accept.strip():
         return offered[0]
@@ -30,7 +33,7 @@ def choose_media_type(accept: str | None, offered: Sequence[str]) -> str:
 
 
 def _parse_range(part: str) -> tuple[str, float]:
-    """One element of the header: a media range and its quality, 0 where that cannot be read."""
+    """One element of the header: a media range and its quality, 0 if the quality cannot be parsed."""
     media_range, *parameters = (piece.strip().lower() for piece in part.split(";"))
     for parameter in parameters:
         name, _, value = parameter.partition("=")
@@ -43,7 +46,7 @@ def _parse_range(part: str) -> tuple[str, float]:
 
 
 def _preference(media_type: str, ranges: Sequence[tuple[str, float]]) -> tuple[float, int]:
-    """The quality given to a media type, and how exactly it was named; the most exact range decides."""
+    """The quality of a media type, and how exactly it was named; the most exact range decides."""
     family = media_type.partition("/")[0] + "/*"
     for exactness, wanted in ((2, media_type), (1, family), (0, "*/*")):
         qualities = [quality for media_range, quality in ranges if media_range == wanted]

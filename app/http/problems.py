@@ -1,4 +1,4 @@
-"""Errors as they go over the wire: RFC 9457 problems, for every route and every way to fail."""
+"""Answers every error with an RFC 9457 problem."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ PROBLEM_MEDIA_TYPE = "application/problem+json"
 
 
 def problem_response(error: Exception) -> Response:
-    """The answer to a request that failed.
+    """The response to a request that failed.
 
     Args:
-        error: What went wrong; anything the table does not know becomes a 500 without detail.
+        error: The error; one that is not in the table becomes a 500 without detail.
     """
     return response_to(problem_for(error))
 
 
 def response_to(problem: Problem) -> Response:
-    """A problem as an HTTP response, with the headers that say when to come back or how to authenticate.
+    """A problem as an HTTP response, with the headers for a retry or for authentication.
 
     Args:
         problem: The problem.
@@ -45,7 +45,7 @@ def response_to(problem: Problem) -> Response:
 
 
 async def answer_known_error(request: Request, error: Exception) -> Response:
-    """Exception handler for everything ``model`` and ``app`` raise on purpose.
+    """Exception handler for the errors that ``model`` and ``app`` raise on purpose.
 
     Args:
         request: The request that failed.
@@ -57,14 +57,14 @@ async def answer_known_error(request: Request, error: Exception) -> Response:
 
 
 async def answer_routing_error(request: Request, error: Exception) -> Response:
-    """Exception handler for what the router raises: no such path, or not with this method.
+    """Exception handler for errors of the router: no such path, or not with this method.
 
     Args:
         request: The request that failed.
         error: An HTTPException.
 
     Raises:
-        Exception: ``error`` itself, when it is not about routing.
+        HTTPException: ``error`` itself, if it is of another kind.
     """
     assert isinstance(error, HTTPException)
     path = request.url.path

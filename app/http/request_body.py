@@ -1,70 +1,58 @@
-"""From the bytes of a request to a checked schema, with a clear answer to everything that can be wrong with them."""
+"""Reads the JSON body of a request, and describes what is wrong with it or with one of its fields."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails, from_json
+from pydantic_core import from_json
 from starlette.requests import Request
 
-from app.errors import BodyTooLarge, FieldProblem, InvalidRequest, MalformedBody, UnsupportedMediaType
+from app.errors import BodyTooLarge, FieldProblem, MalformedBody, UnsupportedMediaType
 
 LONGEST_VALUE_REPEATED = 100
-"""Characters of a refused value that are sent back; longer values, texts above all, are left out."""
+"""Characters of a refused value that are sent back; longer values, such as texts, are left out."""
 
 _LANGUAGE_FIELDS = frozenset({"source", "target"})
 
-Schema = TypeVar("Schema", bound=BaseModel)
 
-
-async def read_request(request: Request, schema: type[Schema], max_body_bytes: int) -> Schema:
-    """Read, parse and check the body of a request.
+async def read_json(request: Request, max_body_bytes: int) -> tuple[bytes, dict[str, Any]]:
+    """Read and parse the body of a request.
 
     Args:
         request: The request; its body has not been read yet.
-        schema: What the body must hold.
-        max_body_bytes: The largest body that is taken.
+        max_body_bytes: The largest body accepted.
 
     Returns:
-        The body, checked.
+        The bytes, and the JSON object they stand for.
 
     Raises:
         UnsupportedMediaType: It is not declared to be JSON.
-        BodyTooLarge: It has more bytes than are taken; no more than that many are kept in memory.
-        MalformedBody: It is not JSON, or JSON with values no schema could hold.
-        InvalidRequest: Fields are missing, unknown or out of bounds, all of them listed.
+        BodyTooLarge: It has more bytes than accepted; no more than that many are kept in memory.
+        MalformedBody: It is not JSON, or not a JSON object.
     """
     _require_json(request)
     body = await _read_body(request, max_body_bytes)
     content = parse_json(body)
     if not isinstance(content, dict):
         raise MalformedBody(f"The body must be a JSON object with fields; it is {_json_type(content)}.")
-    try:
-        return schema.model_validate(content)
-    except ValidationError as error:
-        problems = field_problems(error.errors(include_url=False), schema)
-    # Raised outside of the except block: the cause would quote the text that was sent.
-    raise InvalidRequest(problems)
+    return body, content
 
 
 def _require_json(request: Request) -> None:
     declared = request.headers.get("content-type", "")
     media_type, _, parameters = declared.partition(";")
-    if media_type.strip().lower() != "application/json":
-        raise UnsupportedMediaType(declared[:LONGEST_VALUE_REPEATED], ["application/json"])
     charset = parameters.lower().replace(" ", "").replace('"', "").partition("charset=")[2]
-    if charset not in ("", "utf-8", "utf8", "us-ascii"):
+    if media_type.strip().lower() != "application/json" or charset not in ("", "utf-8", "utf8", "us-ascii"):
         raise UnsupportedMediaType(declared[:LONGEST_VALUE_REPEATED], ["application/json"])
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity"):
         raise UnsupportedMediaType(f"content-encoding {encoding[:LONGEST_VALUE_REPEATED]}", ["application/json"])
 
 
 async def _read_body(request: Request, max_body_bytes: int) -> bytes:
-    # A server has checked this header; where it is wrong or absent, the bytes are counted as they come.
+    # The server has checked that the header is a number; a wrong or absent one is caught by counting the bytes.
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:20]) > max_body_bytes:
         raise BodyTooLarge(max_body_bytes)
@@ -77,13 +65,13 @@ async def _read_body(request: Request, max_body_bytes: int) -> bytes:
 
 
 def parse_json(body: bytes) -> Any:
-    """JSON, strictly: UTF-8, no NaN or Infinity, no half surrogates, no depth or number beyond reason.
+    """Parse JSON strictly: UTF-8, no NaN or Infinity, no lone surrogates, bounded depth and numbers.
 
     Args:
         body: The bytes.
 
     Returns:
-        What they stand for.
+        The value they stand for.
 
     Raises:
         MalformedBody: They are not JSON; the message says where.
@@ -99,30 +87,32 @@ def parse_json(body: bytes) -> Any:
     raise MalformedBody(f"The body is not valid JSON: {reason}.")
 
 
-def field_problems(errors: Sequence[ErrorDetails], schema: type[BaseModel]) -> list[FieldProblem]:
-    """What pydantic found wrong, said in our words and at most once per field.
+def field_problems(errors: Sequence[Mapping[str, Any]], known_fields: Sequence[str]) -> list[FieldProblem]:
+    """What is wrong with each field, at most once per field.
 
     Args:
-        errors: pydantic's findings.
-        schema: What the fields were checked against; its names are offered to who misspelt one.
+        errors: The validation errors of FastAPI.
+        known_fields: Names that are suggested for a misspelt one.
     """
-    known = list(schema.model_fields)
     problems: dict[str, FieldProblem] = {}
     for error in errors:
         path = _path_of(error["loc"])
-        message, bound = _describe(error, path, known)
+        message, bound = _describe(error, path, known_fields)
         problems.setdefault(path, FieldProblem(path, message, _repeatable(error), bound))
     return list(problems.values())
 
 
 def _path_of(loc: Sequence[int | str]) -> str:
-    """The field as a client would write it: list positions in brackets, the branch of a union left out."""
-    positions = "".join(f"[{part}]" for part in loc[1:] if isinstance(part, int))
-    return f"{loc[0]}{positions}" if loc else ""
+    """The field as a client would write it: list positions in brackets, the branch of a union left out.
+
+    The first part of ``loc`` is where the field was sent, such as ``body``.
+    """
+    positions = "".join(f"[{part}]" for part in loc[2:] if isinstance(part, int))
+    return f"{loc[1]}{positions}"
 
 
-def _describe(error: ErrorDetails, path: str, known: Sequence[str]) -> tuple[str, Any]:
-    """What is wrong with one field, and the bound it broke or None."""
+def _describe(error: Mapping[str, Any], path: str, known: Sequence[str]) -> tuple[str, Any]:
+    """What is wrong with one field, and the bound it exceeds or None."""
     context = error.get("ctx", {})
     match error["type"]:
         case "extra_forbidden":
@@ -162,8 +152,8 @@ def _describe(error: ErrorDetails, path: str, known: Sequence[str]) -> tuple[str
             return error["msg"], None
 
 
-def _repeatable(error: ErrorDetails) -> Any:
-    """The value refused, where it is a short scalar."""
+def _repeatable(error: Mapping[str, Any]) -> Any:
+    """The value refused, if it is a short scalar."""
     value = error["input"]
     if error["type"] in ("missing", "nul_character"):
         return None

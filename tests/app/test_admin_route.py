@@ -16,7 +16,7 @@ from app.errors import (
     NotReady,
     UnknownModel,
 )
-from app.http.schemas import ModelBody, UnloadResponse
+from app.http.schemas.answers import ModelBody, UnloadResponse
 from tests.app.serving import RoteService, client_of, rote_app
 
 pytestmark = pytest.mark.anyio

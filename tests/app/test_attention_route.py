@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from app.http.schemas import AttentionResponse
+from app.http.schemas.answers import AttentionResponse
 from app.serving.detection import Detection
 from model.errors import EmptySource, SeveralSentences, SourceTooLong
 from tests.app.serving import RoteService, client_of, random_weights, rote_app

@@ -1,25 +1,28 @@
-"""``/openapi.json``: that it tells the whole contract, and the truth."""
+"""``/openapi.json``: that it holds the whole contract, and that its examples are true."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi.routing import APIRoute, iter_route_contexts
+from pydantic import TypeAdapter
 
-from app.http.openapi import ATTENTION_REQUESTS, TRANSLATE_REQUESTS
-from app.http.schemas import (
-    AttentionRequest,
-    AttentionResponse,
-    HealthResponse,
-    ModelsResponse,
-    ProblemBody,
-    TranslateRequest,
-    TranslateResponse,
-)
+from app.errors import PROBLEMS, problem_for
+from app.http import examples
+from app.http.json_route import JsonRoute
+from app.http.schemas.problems import InvalidRequestBody, ProblemBody
+from model.artifacts.checkpoint import load_checkpoint
+from model.artifacts.pretrained import PRETRAINED
+from model.decoding.policy import DecodingPolicy
 from tests.app.serving import RoteService, client_of, rote_app
 
 JSON = "application/json"
+PROBLEM = "application/problem+json"
+TOKEN = "a-secret-of-the-operator"
 ROUTES = [
     ("/translate", "post"),
     ("/attention", "post"),
@@ -27,17 +30,67 @@ ROUTES = [
     ("/livez", "get"),
     ("/readyz", "get"),
     ("/metrics", "get"),
+    ("/admin/models", "post"),
+    ("/admin/models/{name}", "delete"),
 ]
 
 
-@pytest.fixture(scope="module")
-def app() -> FastAPI:
-    return rote_app(RoteService(), max_beam_size=11, max_hypotheses=7, max_texts=5, max_text_characters=1234)
+APP = rote_app(RoteService(), admin_token=TOKEN)
+DOCUMENT: dict[str, Any] = APP.openapi()
 
 
-@pytest.fixture(scope="module")
-def document(app: FastAPI) -> dict[str, Any]:
-    return app.openapi()
+async def ask(service: RoteService, method: str, path: str, body: Any = None) -> httpx.Response:
+    APP.state.service = service
+    async with client_of(APP) as client:
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        return await client.request(method, path.replace("{name}", "rote"), json=body, headers=headers)
+
+
+BEFORE_THE_SERVICE = {"malformed_body", "not_acceptable", "body_too_large", "unsupported_media_type", "unauthorized"}
+
+
+def operation(path: str, method: str) -> dict[str, Any]:
+    found: dict[str, Any] = DOCUMENT["paths"][path][method]
+    return found
+
+
+def success(path: str, method: str) -> tuple[int, Mapping[str, Any]]:
+    """The status of a route's answer, and its forms."""
+    ((status, response),) = ((s, r) for s, r in operation(path, method)["responses"].items() if int(s) < 400)
+    return int(status), response["content"]
+
+
+def requests() -> Iterator[Any]:
+    """Each request of the document; a route without a body has one."""
+    for path, method in ROUTES:
+        body = operation(path, method).get("requestBody")
+        named = {"no body": {"value": None}} if body is None else body["content"][JSON]["examples"]
+        for name, example in named.items():
+            yield pytest.param(path, method, example["value"], id=f"{method} {path}: {name}")
+
+
+def errors(of_service: bool = False) -> Iterator[Any]:
+    """Each error of the document, or of those only the ones that the service raises."""
+    for path, method in ROUTES:
+        for status, response in operation(path, method)["responses"].items():
+            if int(status) >= 400:
+                for code, example in response["content"][PROBLEM]["examples"].items():
+                    if of_service and (code in BEFORE_THE_SERVICE or method == "get"):
+                        continue  # the tests of the routes provoke it
+                    yield pytest.param(path, method, int(status), code, example, id=f"{method} {path}: {code}")
+
+
+def check_answer(path: str, method: str, content: Any) -> None:
+    """Check an answer against the model that its route declares."""
+    (route,) = (
+        found
+        for found in iter_route_contexts(APP.routes)
+        if isinstance(found.original_route, APIRoute)
+        and found.path_format == path
+        and found.methods == {method.upper()}
+        and found.include_in_schema
+    )
+    TypeAdapter(route.response_model).validate_json(json.dumps(content))
 
 
 def references(node: Any) -> list[str]:
@@ -49,95 +102,128 @@ def references(node: Any) -> list[str]:
     return []
 
 
-def test_all_routes_are_there_and_no_others(document: dict[str, Any]) -> None:
-    assert {(path, method) for path, item in document["paths"].items() for method in item} == set(ROUTES)
+def test_all_routes_are_there_and_no_others() -> None:
+    assert {(path, method) for path, item in DOCUMENT["paths"].items() for method in item} == set(ROUTES)
 
 
-def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
-    for reference in references(document):
-        node = document
-        for part in reference.removeprefix("#/").split("/"):
-            node = node[part]
+def test_every_route_that_can_be_called_wrongly_answers_with_problems() -> None:
+    for route in iter_route_contexts(APP.routes):
+        if isinstance(route.original_route, APIRoute) and (route.body_field or route.dependant.path_params):
+            assert isinstance(route.original_route, JsonRoute), route.path
+
+
+def test_without_a_token_there_are_no_admin_routes_and_no_security_scheme() -> None:
+    document = rote_app(RoteService()).openapi()
+    assert {path for path in document["paths"] if path.startswith("/admin")} == set()
+    assert "securitySchemes" not in document["components"]
+    assert "LoadRequest" not in document["components"]["schemas"]
+
+
+def test_admin_routes_need_the_token_of_the_operator() -> None:
+    assert DOCUMENT["components"]["securitySchemes"]["operator"]["scheme"] == "bearer"
+    for path, method in ROUTES:
+        assert operation(path, method).get("security") == ([{"operator": []}] if "admin" in path else None)
+
+
+def test_every_reference_leads_somewhere_and_every_schema_is_used() -> None:
+    found = set(references(DOCUMENT))
+    assert found == {f"#/components/schemas/{name}" for name in DOCUMENT["components"]["schemas"]}
 
 
 @pytest.mark.parametrize(("path", "method"), ROUTES)
-def test_every_route_has_a_sentence_and_an_example_of_its_answer(
-    document: dict[str, Any], path: str, method: str
-) -> None:
-    operation = document["paths"][path][method]
-    assert operation["summary"] and operation["description"]
-    for content in operation["responses"]["200"]["content"].values():
+def test_every_route_has_a_description_and_an_example_of_its_answer(path: str, method: str) -> None:
+    assert operation(path, method)["summary"] and operation(path, method)["description"]
+    for content in success(path, method)[1].values():
         assert "example" in content or content["schema"]["format"] == "binary"
 
 
-@pytest.mark.parametrize(
-    ("path", "method", "schema"),
-    [
-        ("/translate", "post", TranslateResponse),
-        ("/attention", "post", AttentionResponse),
-        ("/models", "get", ModelsResponse),
-        ("/livez", "get", HealthResponse),
-        ("/readyz", "get", HealthResponse),
-    ],
-)
-def test_the_examples_of_answers_fit_their_schema(
-    document: dict[str, Any], path: str, method: str, schema: type[Any]
+@pytest.mark.anyio
+@pytest.mark.parametrize(("path", "method", "body"), list(requests()))
+async def test_the_examples_of_requests_get_the_documented_answer(path: str, method: str, body: Any) -> None:
+    response = await ask(RoteService(), method, path, body)
+    status, forms = success(path, method)
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"].partition(";")[0] in forms
+    if JSON in forms:
+        check_answer(path, method, response.json())
+
+
+@pytest.mark.parametrize(("path", "method"), [route for route in ROUTES if route != ("/metrics", "get")])
+def test_the_examples_of_answers_fit_their_model_nulls_included(path: str, method: str) -> None:
+    check_answer(path, method, success(path, method)[1][JSON]["example"])
+
+
+@pytest.mark.parametrize(("path", "method", "status", "code", "example"), list(errors()))
+def test_the_examples_of_errors_are_those_of_the_problem_table(
+    path: str, method: str, status: int, code: str, example: dict[str, Any]
 ) -> None:
-    example = document["paths"][path][method]["responses"]["200"]["content"][JSON]["example"]
-    schema.model_validate(example, strict=False)
+    (row,) = (row for row in PROBLEMS.values() if row.code == code)
+    assert (row.status, row.title) == (status, example["summary"])
+    model = InvalidRequestBody if "errors" in example["value"] else ProblemBody
+    problem = model.model_validate(example["value"])
+    assert (problem.status, problem.code, problem.title) == (status, code, row.title)
+    content = operation(path, method)["responses"][str(status)]["content"]
+    assert list(content) == [PROBLEM]
+    assert content[PROBLEM]["schema"]["$ref"].endswith("InvalidRequestBody" if status == 422 else "ProblemBody")
 
 
-@pytest.mark.parametrize("example", TRANSLATE_REQUESTS.values(), ids=TRANSLATE_REQUESTS.keys())
-def test_the_examples_of_translation_requests_are_valid(example: dict[str, Any]) -> None:
-    TranslateRequest.model_validate(example).options()
+@pytest.mark.anyio
+@pytest.mark.parametrize(("path", "method", "status", "code", "example"), list(errors(of_service=True)))
+async def test_an_error_is_answered_as_its_example_shows(
+    path: str, method: str, status: int, code: str, example: dict[str, Any]
+) -> None:
+    (error,) = (error for error in examples.ERRORS if problem_for(error).code == code)
+    body = operation(path, method).get("requestBody")
+    request = None if body is None else next(iter(body["content"][JSON]["examples"].values()))["value"]
+    response = await ask(RoteService(request_error=error), method, path, request)
+    assert (response.status_code, response.headers["content-type"]) == (status, PROBLEM)
+    assert response.json() == example["value"]
 
 
-@pytest.mark.parametrize("example", ATTENTION_REQUESTS.values(), ids=ATTENTION_REQUESTS.keys())
-def test_the_examples_of_attention_requests_are_valid(example: dict[str, Any]) -> None:
-    AttentionRequest.model_validate(example).options()
+def test_there_is_an_example_of_every_error_but_those_of_routing() -> None:
+    exampled = {problem_for(error).code for error in examples.ERRORS}
+    assert {row.code for row in PROBLEMS.values()} - exampled == {"not_found", "method_not_allowed"}
 
 
 @pytest.mark.parametrize("path", ["/translate", "/attention"])
-def test_every_status_a_request_may_end_in_is_documented(document: dict[str, Any], path: str) -> None:
-    responses = document["paths"][path]["post"]["responses"]
+def test_every_status_a_request_may_end_in_is_documented(path: str) -> None:
+    responses = operation(path, "post")["responses"]
     assert set(responses) == {"200", "400", "406", "413", "415", "422", "429", "500", "503", "504"}
 
 
-def test_every_error_is_a_problem_with_examples_of_its_codes(document: dict[str, Any]) -> None:
-    for item in document["paths"].values():
-        for operation in item.values():
-            for status, response in operation["responses"].items():
-                if status == "200":
-                    continue
-                assert list(response["content"]) == ["application/problem+json"]
-                for code, example in response["content"]["application/problem+json"]["examples"].items():
-                    problem = ProblemBody.model_validate(example["value"])
-                    assert (str(problem.status), problem.code) == (status, code)
+def test_the_example_of_a_model_describes_the_translator_that_ships() -> None:
+    shipped, example = load_checkpoint(PRETRAINED), examples.LOADED_MODEL
+    architecture = vars(shipped.config)
+    assert example.architecture.items() <= architecture.items()
+    assert (example.licence, example.attribution) == (shipped.facts["licence"], shipped.facts["attribution"])
+    assert sorted(example.pairs) == sorted(map(tuple, shipped.facts["pairs"]))
+    assert example.decoding.keys() == DecodingPolicy().to_dict().keys()
 
 
 @pytest.mark.parametrize("status", ["429", "503"])
-def test_answers_that_say_when_to_come_back_say_so(document: dict[str, Any], status: str) -> None:
-    assert "Retry-After" in document["paths"]["/translate"]["post"]["responses"][status]["headers"]
+def test_answers_that_say_when_to_come_back_say_so(status: str) -> None:
+    assert "Retry-After" in operation("/translate", "post")["responses"][status]["headers"]
 
 
-def test_the_bounds_shown_are_those_of_this_process(document: dict[str, Any]) -> None:
-    fields = document["components"]["schemas"]["TranslateRequest"]["properties"]
+def test_the_bounds_shown_are_those_of_this_process() -> None:
+    bounds = {"max_beam_size": 11, "max_hypotheses": 7, "max_texts": 5, "max_text_characters": 1234}
+    fields = rote_app(RoteService(), **bounds).openapi()["components"]["schemas"]["TranslateRequest"]["properties"]
     assert (fields["beam_size"]["maximum"], fields["num_hypotheses"]["maximum"]) == (11, 7)
     one_text, texts = fields["text"]["oneOf"]
     assert (one_text["maxLength"], texts["items"]["maxLength"], texts["maxItems"]) == (1234, 1234, 5)
 
 
 @pytest.mark.parametrize("name", ["TranslateRequest", "AttentionRequest", "TranslationBody", "AttentionResponse"])
-def test_every_field_has_a_sentence(document: dict[str, Any], name: str) -> None:
-    for field, schema in document["components"]["schemas"][name]["properties"].items():
+def test_every_field_has_a_sentence(name: str) -> None:
+    for field, schema in DOCUMENT["components"]["schemas"][name]["properties"].items():
         assert schema.get("description"), field
 
 
-def test_the_address_of_the_routes_is_relative_to_the_document(document: dict[str, Any]) -> None:
-    assert document["servers"] == [{"url": "."}]
+def test_the_address_of_the_routes_is_relative_to_the_document() -> None:
+    assert DOCUMENT["servers"] == [{"url": "."}]
 
 
 @pytest.mark.anyio
-async def test_the_document_is_served(app: FastAPI, document: dict[str, Any]) -> None:
-    async with client_of(app) as client:
-        assert (await client.get("/openapi.json")).json() == document
+async def test_the_document_is_served() -> None:
+    async with client_of(APP) as client:
+        assert (await client.get("/openapi.json")).json() == DOCUMENT

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from app.errors import DeadlineExceeded, NotReady, QueueFull
-from app.http.schemas import TranslateResponse
+from app.http.schemas.answers import TranslateResponse
 from app.serving.detection import Detection
 from model.errors import DecodingError, UnsupportedPair
 from model.languages import LanguagePairs

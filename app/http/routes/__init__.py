@@ -1,1 +1,1 @@
-"""URL <-> schema <-> service: one module for each route, none of them with a rule of its own."""
+"""The native routes, one module each: they translate between the schemas and the service."""

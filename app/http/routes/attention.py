@@ -7,23 +7,24 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import numpy.typing as npt
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
-from app.errors import FieldProblem, InvalidRequest
+from app.errors import FieldProblem, InvalidRequest, LimitExceeded, NotAcceptable
+from app.http.examples import ATTENTION_ANSWER, ATTENTION_REQUESTS
+from app.http.json_route import accepting, json_route
 from app.http.limits import check_attention_limits, check_attention_size
-from app.http.negotiation import choose_media_type
-from app.http.openapi import ATTENTION_ERRORS, ATTENTION_EXAMPLE, ATTENTION_REQUESTS, answers, request_body
-from app.http.request_body import read_request
-from app.http.schemas import AttentionKind, AttentionRequest, AttentionResponse, detected_body
-from app.serving.service import TranslationService
+from app.http.openapi import BODY_ERRORS, TRANSLATION_ERRORS, answers
+from app.http.schemas.answers import AttentionResponse, detected_body
+from app.http.schemas.requests import AttentionKind, AttentionRequest
+from app.http.state import service_of, settings_of
 from app.serving.text_job import AttentionResult
-from app.settings import Settings
 from app.telemetry.logs import log_fields
+from model.errors import EmptySource, SeveralSentences, SourceTooLong, TargetTooLong
 
 if TYPE_CHECKING:
     from model.translator import Attention
@@ -32,19 +33,19 @@ JSON = "application/json"
 NPZ = "application/x-npz"
 PNG = "image/png"
 
-router = APIRouter(tags=["attention"])
+router = APIRouter(tags=["attention"], route_class=json_route(accepting(JSON, NPZ, PNG)))
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The weights of one kind that were asked for.
+    """The requested weights of one kind.
 
     Args:
         kind: Which attention.
         layers: Layers on the first axis, counted from 0.
-        heads: Heads on the second axis, or those that were averaged to one.
+        heads: Heads on the second axis, or those that were averaged into one.
         averaged: Whether the second axis is the mean of the heads.
-        weights: float32, (layers, heads or 1, position that looks, position looked at).
+        weights: float32, (layers, heads or 1, attending position, attended position).
     """
 
     kind: AttentionKind
@@ -59,29 +60,37 @@ class Selection:
     summary="Show what a translation looks at",
     response_model=AttentionResponse,
     responses=answers(
-        ATTENTION_EXAMPLE, *ATTENTION_ERRORS, also={NPZ: "The same as NumPy arrays.", PNG: "A labelled heat map."}
+        ATTENTION_ANSWER,
+        NotAcceptable,
+        *BODY_ERRORS,
+        LimitExceeded,
+        EmptySource,
+        SourceTooLong,
+        TargetTooLong,
+        SeveralSentences,
+        *TRANSLATION_ERRORS,
+        also={NPZ: "The same as NumPy arrays.", PNG: "A labelled heat map."},
     ),
-    openapi_extra=request_body(AttentionRequest, ATTENTION_REQUESTS),
 )
-async def attention(request: Request) -> Response:
+async def attention(
+    request: Request, asked: Annotated[AttentionRequest, Body(openapi_examples=ATTENTION_REQUESTS)]
+) -> Response:
     """The attention weights of one sentence and its translation, or of a translation given as `target_text`.
 
     `Accept` chooses the form: `application/json`, `application/x-npz` (arrays named `encoder`, `decoder`, `cross`,
     each with its `…_layers` and `…_heads`, besides the lists of tokens and `translation`), or
     `image/png` (one kind and one layer: the last, unless `layers` names one).
 
-    With `source: auto` the sentence's language is told first; a sentence in the target language has no weights.
+    With `source: auto` the sentence's language is detected first; a sentence in the target language has no weights.
     """
-    settings: Settings = request.app.state.settings
-    service: TranslationService = request.app.state.service
-    media_type = choose_media_type(request.headers.get("accept"), [JSON, NPZ, PNG])
-    asked = await read_request(request, AttentionRequest, settings.max_body_bytes)
+    settings = settings_of(request)
+    media_type: str = request.state.media_type
     log_fields(request.scope).update(characters=len(asked.text), decoding=asked.decoding, answer=media_type)
     check_attention_limits(asked, settings)
     if media_type == PNG:
         _require_one_picture(asked)
 
-    outcome = await service.attention(
+    outcome = await service_of(request).attention(
         asked.text,
         source=asked.source,
         target=asked.target,
@@ -92,7 +101,7 @@ async def attention(request: Request) -> Response:
     result = outcome.attention
     log_fields(request.scope).update(source_tokens=len(result.source_tokens), target_tokens=len(result.target_tokens))
     selections = select(result, asked, only_last_layer=media_type == PNG)
-    # Writing a large answer takes tens of milliseconds, which the event loop does not have.
+    # Writing a large answer takes tens of milliseconds, which would block the event loop.
     if media_type == NPZ:
         content = await asyncio.to_thread(as_npz, outcome, selections)
     elif media_type == PNG:
@@ -105,7 +114,7 @@ async def attention(request: Request) -> Response:
 
 
 def _require_one_picture(asked: AttentionRequest) -> None:
-    """Refuse what does not fit one heat map.
+    """Refuse a request that does not fit one heat map.
 
     Raises:
         InvalidRequest: More than one kind or layer was asked for.
@@ -120,15 +129,15 @@ def _require_one_picture(asked: AttentionRequest) -> None:
 
 
 def select(result: Attention, asked: AttentionRequest, only_last_layer: bool) -> list[Selection]:
-    """Cut the kinds, layers and heads asked for out of all weights.
+    """Select the requested kinds, layers and heads.
 
     Args:
         result: All weights of one pair of sentences.
-        asked: What to keep of them.
-        only_last_layer: Whether ``layers: null`` stands for the last layer, instead of all.
+        asked: The request.
+        only_last_layer: Whether ``layers: null`` means the last layer instead of all.
 
     Returns:
-        One selection for each kind, in the order asked for, each kind once.
+        One selection for each kind, in the order requested, each kind once.
 
     Raises:
         InvalidRequest: A layer or head does not exist.
@@ -160,8 +169,8 @@ def select(result: Attention, asked: AttentionRequest, only_last_layer: bool) ->
 def _out_of_range(field: str, numbers: Sequence[int], count: int, what: str) -> list[FieldProblem]:
     """The numbers that name no layer or head."""
     return [
-        FieldProblem(f"{field}[{place}]", f"there are {count} {what}, counted from 0 to {count - 1}", number, count - 1)
-        for place, number in enumerate(numbers)
+        FieldProblem(f"{field}[{index}]", f"there are {count} {what}, counted from 0 to {count - 1}", number, count - 1)
+        for index, number in enumerate(numbers)
         if number >= count
     ]
 
@@ -169,8 +178,8 @@ def _out_of_range(field: str, numbers: Sequence[int], count: int, what: str) -> 
 def as_json(outcome: AttentionResult, selections: Sequence[Selection]) -> bytes:
     """The answer as JSON, weights rounded to seven decimals.
 
-    It is written row by row: one call for all of a large answer would hold the interpreter's lock, and with it
-    the event loop, to its end.
+    It is written by hand and row by row: one call that serialises all of a large answer, such as FastAPI's, would hold
+    the interpreter's lock, and with it the event loop, until it ends.
 
     Args:
         outcome: Tokens, translation, model and detected language.
@@ -235,7 +244,7 @@ def as_png(result: Attention, selection: Selection) -> bytes:
         result: Tokens for the axes.
         selection: The weights of one layer.
     """
-    # Here and not above: drawing takes a second to import, which a service that never draws should not pay.
+    # Imported here: matplotlib takes a second to import, and most services never draw.
     import torch
 
     from model.plots import attention_heat_map

@@ -1,4 +1,4 @@
-"""``GET /docs``, ``/`` that leads there, and ``/openapi.json``: the page and what it shows, all from this process."""
+"""``GET /docs``, ``/`` that redirects there, and ``/openapi.json``; nothing is loaded from another host."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response
 
 STATIC = Path(__file__).resolve().parent.parent / "static"
-"""The folder of the page's assets, served under ``/static``."""
+"""The folder of the assets, served under ``/static``."""
 
-# The browser itself enforces that nothing comes from anywhere else; Swagger UI needs inline styles and data images.
+# The browser enforces that nothing is loaded from another host; Swagger UI needs inline styles and data images.
 CONTENT_SECURITY_POLICY = (
     "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -22,7 +22,7 @@ router = APIRouter(include_in_schema=False)
 @router.head("/")
 @router.get("/")
 async def root(request: Request) -> Response:
-    """Leads to the page, under whatever path a proxy serves this process."""
+    """Redirects to the page, under the path that a proxy serves this process at."""
     root_path = request.scope.get("root_path", "").rstrip("/")
     return RedirectResponse(f"{root_path}/docs" if root_path else "docs")
 

@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
 
 from app.errors import NotReady
-from app.http.openapi import ALIVE_EXAMPLE, READY_EXAMPLE, answers
-from app.http.schemas import HealthResponse
-from app.serving.service import TranslationService
+from app.http.examples import ALIVE, READY
+from app.http.openapi import answers
+from app.http.schemas.answers import HealthResponse
+from app.http.state import service_of
 
 router = APIRouter(tags=["operation"])
 
 
 @router.head("/livez", include_in_schema=False)
-@router.get(
-    "/livez",
-    summary="Whether the process lives",
-    response_model=HealthResponse,
-    responses=answers(ALIVE_EXAMPLE),
-)
-async def livez() -> Response:
-    """Answers as long as the event loop turns, whatever the model does; a process that does not is to be restarted."""
-    return JSONResponse({"status": "alive"})
+@router.get("/livez", summary="Whether the process lives", responses=answers(ALIVE))
+async def livez() -> HealthResponse:
+    """Answers while the event loop runs, whatever the model does; restart a process that does not answer."""
+    return HealthResponse(status="alive")
 
 
 @router.head("/readyz", include_in_schema=False)
-@router.get(
-    "/readyz",
-    summary="Whether requests are taken",
-    response_model=HealthResponse,
-    responses=answers(READY_EXAMPLE, NotReady),
-)
-async def readyz(request: Request) -> Response:
-    """Yes once the model is loaded and warmed up, until the process is told to end; else send requests elsewhere."""
-    service: TranslationService = request.app.state.service
+@router.get("/readyz", summary="Whether requests are taken", responses=answers(READY, NotReady))
+async def readyz(request: Request) -> HealthResponse:
+    """200 once the model is loaded and warmed up, until the process is told to end; else send requests elsewhere."""
+    service = service_of(request)
     if service.state != "ready":
         raise service.not_ready()
-    return JSONResponse({"status": "ready"})
+    return HealthResponse(status="ready")

@@ -1,12 +1,13 @@
-"""``GET /metrics``: what the process counts, for Prometheus."""
+"""``GET /metrics``: the counters of the process, for Prometheus."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from app.http.openapi import METRICS_EXAMPLE, answers
-from app.telemetry.metrics import Metrics
+from app.http.examples import METRICS
+from app.http.openapi import answers
+from app.http.state import metrics_of
 
 router = APIRouter(tags=["operation"])
 
@@ -16,9 +17,9 @@ router = APIRouter(tags=["operation"])
     "/metrics",
     summary="Counters for Prometheus",
     response_class=Response,
-    responses=answers(METRICS_EXAMPLE, media_type="text/plain"),
+    responses=answers(METRICS, media_type="text/plain"),
 )
 async def metrics(request: Request) -> Response:
-    """Requests, refusals by reason, queue, batches, steps and tokens, in Prometheus' text format."""
-    measured: Metrics = request.app.state.metrics
+    """Requests, refusals by reason, queue, batches, steps and tokens, in the text format of Prometheus."""
+    measured = metrics_of(request)
     return Response(measured.render(), media_type=measured.content_type)

@@ -1,41 +1,34 @@
-"""``GET /models``: what is loaded, and what may be asked of it."""
+"""``GET /models``: the loaded models, and what may be asked of them."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
 
 from app.errors import NotReady
-from app.http.openapi import MODELS_EXAMPLE, answers
-from app.http.schemas import LimitsBody, ModelBody, ModelsResponse
+from app.http.examples import MODELS_ANSWER
+from app.http.openapi import answers
+from app.http.schemas.answers import LimitsBody, ModelBody, ModelsResponse
+from app.http.state import service_of, settings_of
 from app.models.registry import LoadedModel
-from app.serving.service import TranslationService
 from app.settings import Settings
 
 router = APIRouter(tags=["translation"])
 
 
-@router.get(
-    "/models",
-    summary="What is loaded",
-    response_model=ModelsResponse,
-    responses=answers(MODELS_EXAMPLE, NotReady),
-)
-async def models(request: Request) -> Response:
-    """The loaded models: languages, limits, licence and attribution, and the card that says how good they are.
+@router.get("/models", summary="The loaded models", responses=answers(MODELS_ANSWER, NotReady))
+async def models(request: Request) -> ModelsResponse:
+    """The loaded models: languages, limits, licence and attribution, and a card with their quality.
 
-    Where several translate a pair, the first of them does.
+    If several models translate a pair, the first of them does.
     """
-    settings: Settings = request.app.state.settings
-    service: TranslationService = request.app.state.service
+    service = service_of(request)
     if not service.models and service.state != "empty":
         raise service.not_ready()
-    answer = ModelsResponse(models=[model_body(model, settings) for model in service.models])
-    return Response(answer.model_dump_json(), media_type="application/json")
+    return ModelsResponse(models=[model_body(model, settings_of(request)) for model in service.models])
 
 
 def model_body(model: LoadedModel, settings: Settings) -> ModelBody:
-    """What is told of a model.
+    """The description of a model.
 
     Args:
         model: The model.

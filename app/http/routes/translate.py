@@ -2,63 +2,59 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from typing import Annotated
 
-from app.errors import problem_for
+from fastapi import APIRouter, Body, Request
+
+from app.errors import LimitExceeded, NotAcceptable, problem_for
+from app.http.examples import TRANSLATE_ANSWER, TRANSLATE_REQUESTS
+from app.http.json_route import accepting, json_route
 from app.http.limits import check_translate_limits
-from app.http.negotiation import choose_media_type
-from app.http.openapi import TRANSLATE_ERRORS, TRANSLATE_EXAMPLE, TRANSLATE_REQUESTS, answers, request_body
-from app.http.request_body import read_request
-from app.http.schemas import (
+from app.http.openapi import BODY_ERRORS, TRANSLATION_ERRORS, answers
+from app.http.schemas.answers import (
     AlignmentLinkBody,
     AlternativeBody,
     FailedTranslationBody,
-    ProblemBody,
     TimingsBody,
-    TranslateRequest,
     TranslateResponse,
     TranslationBody,
     UsageBody,
     detected_body,
 )
-from app.serving.service import TranslationService
+from app.http.schemas.problems import ProblemBody
+from app.http.schemas.requests import TranslateRequest
+from app.http.state import service_of, settings_of
 from app.serving.text_job import TextResult
-from app.settings import Settings
 from app.telemetry.logs import log_fields
 
-router = APIRouter(tags=["translation"])
+router = APIRouter(tags=["translation"], route_class=json_route(accepting("application/json")))
 
 
 @router.post(
     "/translate",
     summary="Translate texts",
-    response_model=TranslateResponse,
-    responses=answers(TRANSLATE_EXAMPLE, *TRANSLATE_ERRORS),
-    openapi_extra=request_body(TranslateRequest, TRANSLATE_REQUESTS),
+    responses=answers(TRANSLATE_ANSWER, NotAcceptable, *BODY_ERRORS, LimitExceeded, *TRANSLATION_ERRORS),
 )
-async def translate(request: Request) -> Response:
+async def translate(
+    request: Request, asked: Annotated[TranslateRequest, Body(openapi_examples=TRANSLATE_REQUESTS)]
+) -> TranslateResponse:
     """Translate one text or a list of texts.
 
     Texts may have many sentences: they are split, and everything between the sentences (line breaks, indentation,
     blank lines) comes back as it was. Nothing is cut: a sentence that is too long for the model is split further.
-    A text that fails has an `error` at its place in `translations` and the others are answered; where there is
-    only one text, its error is the answer.
+    A text that fails has an `error` at its position in `translations` and the others are answered; if there is only
+    one text, its error is the answer.
 
-    With `source: auto` the language of each text is told by itself, among the languages loaded, from its first few
-    thousand characters; `detected` names it. A text without letters, and one that is in the target language already,
-    comes back as it is. A text whose language cannot be told, or is not translated into the target, fails alone.
-    `target` may be left out where the language leaves a single pair.
+    With `source: auto` the language of each text is detected separately, among the languages loaded, from its first
+    few thousand characters; `detected` names it. A text without letters, and one that is in the target language
+    already, comes back unchanged. A text whose language cannot be detected, or is not translated into the target,
+    fails alone. `target` is optional if the language leaves a single pair.
     """
-    settings: Settings = request.app.state.settings
-    service: TranslationService = request.app.state.service
-    choose_media_type(request.headers.get("accept"), ["application/json"])
-    asked = await read_request(request, TranslateRequest, settings.max_body_bytes)
     texts = asked.texts
     log_fields(request.scope).update(texts=len(texts), characters=sum(map(len, texts)), decoding=asked.decoding)
-    check_translate_limits(asked, settings)
+    check_translate_limits(asked, settings_of(request))
 
-    outcome = await service.translate(
+    outcome = await service_of(request).translate(
         texts,
         source=asked.source,
         target=asked.target,
@@ -80,17 +76,16 @@ async def translate(request: Request) -> Response:
     )
     if failures and len(texts) == 1:
         raise failures[0]
-    answer = TranslateResponse(
+    return TranslateResponse(
         translations=[_entry(text) for text in outcome.texts],
         model=outcome.model,
         usage=usage,
         timings_ms=timings,
     )
-    return Response(answer.model_dump_json(), media_type="application/json")
 
 
 def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
-    """One text's place in the answer."""
+    """The entry of one text in the answer."""
     result = text.result
     if isinstance(result, Exception):
         return FailedTranslationBody(error=ProblemBody.model_validate(problem_for(result).to_dict()))

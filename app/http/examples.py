@@ -1,0 +1,231 @@
+"""Examples in the OpenAPI document.
+
+Requests are JSON as a client sends it. Answers are instances of their models, so that a field that is renamed or
+missing fails when the module is imported. A test sends every request to a running application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi.openapi.models import Example
+
+from app.errors import (
+    BodyTooLarge,
+    BundleNotFound,
+    BundleOutside,
+    BundleRefused,
+    DeadlineExceeded,
+    DetectedPairNotServed,
+    FieldProblem,
+    InferenceFailed,
+    InvalidRequest,
+    LanguageNotDetected,
+    LimitExceeded,
+    MalformedBody,
+    ModelAlreadyLoaded,
+    NotAcceptable,
+    NotReady,
+    QueueFull,
+    Unauthorized,
+    UnknownModel,
+    UnsupportedMediaType,
+)
+from app.http.schemas.answers import (
+    AttentionMatrices,
+    AttentionResponse,
+    HealthResponse,
+    LimitsBody,
+    ModelBody,
+    ModelsResponse,
+    TimingsBody,
+    TranslateResponse,
+    TranslationBody,
+    UnloadResponse,
+    UsageBody,
+)
+from model.errors import (
+    DecodingError,
+    EmptySource,
+    InvalidOptions,
+    SeveralSentences,
+    SourceTooLong,
+    TargetTooLong,
+    UnsupportedPair,
+)
+from model.languages import LanguagePairs
+
+
+def _requests(bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, Example]:
+    """Bodies by what they show, in OpenAPI's form."""
+    return {name: Example(summary=name, value=body) for name, body in bodies.items()}
+
+
+TRANSLATE_REQUESTS = _requests(
+    {
+        "one text": {"text": "Good morning.", "source": "en", "target": "de"},
+        "a list, fast": {
+            "text": ["The cat sleeps.", "It is raining."],
+            "source": "en",
+            "target": "de",
+            "decoding": "greedy",
+        },
+        "three hypotheses with scores": {
+            "text": "Das Haus ist alt.",
+            "source": "de",
+            "target": "en",
+            "beam_size": 4,
+            "num_hypotheses": 3,
+            "return_scores": True,
+        },
+        "alignment": {"text": "The house is old.", "source": "en", "target": "de", "return_alignment": True},
+        "texts of any language": {
+            "text": ["The house is old.", "Das Haus ist alt."],
+            "source": "auto",
+            "target": "de",
+        },
+    }
+)
+
+TRANSLATE_ANSWER = TranslateResponse(
+    translations=[
+        TranslationBody(
+            text="Guten Morgen.",
+            source="en",
+            target="de",
+            finish_reason="stop",
+            score=None,
+            alternatives=[],
+            alignment=None,
+            model="verso-en-de",
+            detected=None,
+        )
+    ],
+    model="verso-en-de",
+    usage=UsageBody(source_tokens=5, target_tokens=4),
+    timings_ms=TimingsBody(queue=0.2, decode=9.8, total=11.1),
+)
+
+ATTENTION_REQUESTS = _requests(
+    {
+        "cross-attention, heads averaged": {
+            "text": "Good morning.",
+            "source": "en",
+            "target": "de",
+            "average_heads": True,
+        },
+        "a given translation": {
+            "text": "Good morning.",
+            "target_text": "Guten Tag.",
+            "source": "en",
+            "target": "de",
+            "kinds": ["encoder", "cross"],
+            "layers": [0],
+            "heads": [0, 1],
+        },
+    }
+)
+
+ATTENTION_ANSWER = AttentionResponse(
+    source_tokens=["<2de>", "▁Good", "▁morning", "</s>"],
+    target_tokens=["▁Guten", "▁Morgen", "</s>"],
+    decoder_input_tokens=["<s>", "▁Guten", "▁Morgen"],
+    translation="Guten Morgen",
+    model="verso-en-de",
+    detected=None,
+    cross=AttentionMatrices(
+        layers=[0],
+        heads=[0, 1, 2, 3],
+        averaged=True,
+        weights=[[[[0.1, 0.7, 0.1, 0.1], [0.1, 0.1, 0.7, 0.1], [0.1, 0.1, 0.1, 0.7]]]],
+    ),
+)
+
+LOADED_MODEL = ModelBody(
+    name="verso-en-de",
+    pairs=[("de", "en"), ("en", "de")],
+    languages=[],
+    precision="int8",
+    device="cpu",
+    format_version=2,
+    architecture={"d_model": 256, "num_heads": 4, "d_ff": 1024, "encoder_layers": 6, "decoder_layers": 2},
+    limits=LimitsBody(
+        max_texts=128,
+        max_text_characters=50_000,
+        max_body_bytes=2_000_000,
+        max_beam_size=16,
+        max_hypotheses=16,
+        deadline_s=30.0,
+        max_source_tokens=100,
+        max_target_tokens=256,
+    ),
+    decoding={
+        "scoring": "hf",
+        "length_penalty": 1.0,
+        "early_stopping": False,
+        "beam_size": 4,
+        "forbidden": None,
+        "renormalise": False,
+        "force_end": False,
+    },
+    licence="CC BY-SA 4.0",
+    attribution=[
+        "Tatoeba (CC BY 2.0 FR): tatoeba.org, www.manythings.org/anki",
+        "BConTrasT (CC BY-SA 4.0): Unbabel; Farajian et al. 2020",
+        "MLQE-PE (CC0): Fomicheva et al. 2020",
+    ],
+    card={
+        "training": {"steps": 4000, "vocab_size": 8000},
+        "scores": {"tatoeba-test-v2020-07-28": {"de-en": {"bleu": 42.4, "chrf": 59.2, "num_sentences": 10_000}}},
+        "precision": {"sentences": 400, "identical_to_float32": 382},
+    },
+)
+
+MODELS_ANSWER = ModelsResponse(models=[LOADED_MODEL])
+
+LOAD_REQUESTS = _requests(
+    {
+        "a bundle": {"file": "fr-en.pt"},
+        "a bundle that must be exactly this one": {"file": "fr-en.pt", "sha256": "0" * 64},
+    }
+)
+
+UNLOAD_ANSWER = UnloadResponse(name="opus-fr-en", duration_ms=412.5)
+
+ALIVE = HealthResponse(status="alive")
+
+READY = HealthResponse(status="ready")
+
+METRICS = '# TYPE verso_requests_total counter\nverso_requests_total{route="/translate",status="200"} 12.0\n'
+
+_PAIRS = LanguagePairs((("en", "de"), ("de", "en")))
+
+ERRORS: tuple[Exception, ...] = (
+    MalformedBody("The body is not valid JSON: expected value at line 1 column 10."),
+    NotAcceptable("text/html", ["application/json"]),
+    BodyTooLarge(2_000_000),
+    UnsupportedMediaType("text/plain", ["application/json"]),
+    InvalidRequest([FieldProblem("beam_sise", "unknown field; did you mean 'beam_size'?", 4, None)]),
+    LimitExceeded("text", 300, 128, "texts in one request"),
+    UnsupportedPair("en", "fr", _PAIRS),
+    LanguageNotDetected(_PAIRS),
+    DetectedPairNotServed("de", 0.97, "de-AT", _PAIRS),
+    Unauthorized(),
+    BundleNotFound("fr-en.pt", ["de-en.pt", "en-de.pt"]),
+    BundleOutside("/etc/passwd"),
+    BundleRefused("fr-en.pt is damaged: the checksum of a part is wrong; restore it from a copy."),
+    ModelAlreadyLoaded("opus-fr-en"),
+    UnknownModel("opus-fr-en", ["verso-en-de"]),
+    InvalidOptions("num_hypotheses is 8; it must be 1 to the beam size, which is 4."),
+    EmptySource(),
+    SourceTooLong(300, 256),
+    TargetTooLong(300, 256),
+    SeveralSentences(2),
+    QueueFull(1.0, 300, 4_000, 4_096),
+    InferenceFailed(),
+    DecodingError(),
+    NotReady(5.0, "loading"),
+    DeadlineExceeded(30.0),
+)
+"""One error of each kind that a route documents; its body is made by the table that answers requests."""

@@ -1,0 +1,272 @@
+"""Response bodies."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from app.http.schemas.problems import ProblemBody
+from app.serving.detection import Detection
+
+
+class _AnswerBody(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+
+class AlignmentLinkBody(_AnswerBody):
+    """A stretch of the source and the stretch of the translation it became."""
+
+    source: tuple[int, int]
+    """First character and the one after the last, in the text that was sent."""
+
+    target: tuple[int, int]
+    """First character and the one after the last, in the translation."""
+
+    weight: float
+    """How much of the attention this link carries, 0 to 1."""
+
+
+class AlternativeBody(_AnswerBody):
+    """A hypothesis other than the best."""
+
+    text: str
+    """The translation."""
+
+    score: float | None
+    """Its score; null unless `return_scores`."""
+
+    finish_reason: Literal["stop", "length"]
+    """As for the best one."""
+
+
+class DetectedBody(_AnswerBody):
+    """The detected language of a text."""
+
+    language: str
+    """Its code, as in `source`."""
+
+    confidence: float
+    """The confidence among the languages loaded, 0 to 1."""
+
+
+def detected_body(detected: Detection | None) -> DetectedBody | None:
+    """A detected language as JSON has it."""
+    return None if detected is None else DetectedBody(language=detected.language, confidence=detected.confidence)
+
+
+class TranslationBody(_AnswerBody):
+    """The translation of one text."""
+
+    text: str
+    """The translation; everything between its sentences is unchanged."""
+
+    source: str
+    """Language translated from; `zxx` if it was to be detected and the text has no letters."""
+
+    target: str
+    """Language translated to."""
+
+    finish_reason: Literal["stop", "length"]
+    """`stop` if the model ended every sentence, `length` if one was cut at `max_new_tokens`."""
+
+    score: float | None
+    """Mean log-probability (at `length_penalty` 1) over the text's sentences; null unless `return_scores`."""
+
+    alternatives: list[AlternativeBody]
+    """The second best and following hypotheses, as many as asked for."""
+
+    alignment: list[AlignmentLinkBody] | None
+    """Links between characters; null unless `return_alignment`."""
+
+    model: str | None
+    """The model that translated it; null if `source` was `auto` and the text needed no translation: it has no
+    letters, or is in the target language already."""
+
+    detected: DetectedBody | None
+    """Its detected language; null unless `source` was `auto`, and for a text without letters."""
+
+
+class FailedTranslationBody(_AnswerBody):
+    """One text that could not be translated, while the others of its request were."""
+
+    error: ProblemBody
+    """Why this text could not be translated."""
+
+
+class UsageBody(_AnswerBody):
+    """Tokens of the request."""
+
+    source_tokens: int
+    """Tokens of the texts."""
+
+    target_tokens: int
+    """Tokens of the translations."""
+
+
+class TimingsBody(_AnswerBody):
+    """Durations in milliseconds."""
+
+    queue: float
+    """Until the model started the first sentence."""
+
+    decode: float
+    """In the model."""
+
+    total: float
+    """Inside the service, in total."""
+
+
+class TranslateResponse(_AnswerBody):
+    """The translations, in the order of the texts."""
+
+    translations: list[TranslationBody | FailedTranslationBody]
+    """One entry for each text."""
+
+    model: str
+    """The model of the first text that was translated; each entry names its own."""
+
+    usage: UsageBody
+    """Tokens of the texts and translations."""
+
+    timings_ms: TimingsBody
+    """Where the time was spent."""
+
+
+class AttentionMatrices(_AnswerBody):
+    """The weights of one kind of attention; each row sums to 1."""
+
+    layers: list[int]
+    """The layers given, in order of the first axis."""
+
+    heads: list[int]
+    """The heads given, in order of the second axis; if `averaged`, those that were averaged into one."""
+
+    averaged: bool
+    """Whether the second axis holds only the mean of the heads."""
+
+    weights: list[list[list[list[float]]]]
+    """Layer, head, attending position, attended position."""
+
+
+class AttentionResponse(_AnswerBody):
+    """The tokens of a sentence and of its translation, and how they attend to each other."""
+
+    source_tokens: list[str]
+    """The source as the model reads it, markers included."""
+
+    target_tokens: list[str]
+    """The tokens chosen, the end token included: the rows of `decoder` and `cross`."""
+
+    decoder_input_tokens: list[str]
+    """The tokens a choice can attend to, the start token first: the columns of `decoder`."""
+
+    translation: str
+    """The translation, or the `target_text` sent."""
+
+    model: str
+    """The model that answered."""
+
+    detected: DetectedBody | None
+    """The detected language of the sentence; null unless `source` was `auto`."""
+
+    encoder: AttentionMatrices | None = None
+    """Source to source, S x S; absent unless asked for."""
+
+    decoder: AttentionMatrices | None = None
+    """Target to target, T x T; absent unless asked for."""
+
+    cross: AttentionMatrices | None = None
+    """Target to source, T x S; absent unless asked for."""
+
+
+class LimitsBody(_AnswerBody):
+    """What one request may ask for."""
+
+    max_texts: int
+    """Texts in one request."""
+
+    max_text_characters: int
+    """Characters of one text."""
+
+    max_body_bytes: int
+    """Bytes of one request body."""
+
+    max_beam_size: int
+    """Largest `beam_size`."""
+
+    max_hypotheses: int
+    """Largest `num_hypotheses`."""
+
+    deadline_s: float
+    """Seconds after which a request is stopped."""
+
+    max_source_tokens: int
+    """Tokens of one sentence the model reads; longer sentences are split for translation."""
+
+    max_target_tokens: int
+    """Tokens of one sentence the model writes."""
+
+
+class ModelBody(_AnswerBody):
+    """One loaded model."""
+
+    name: str
+    """Its name."""
+
+    pairs: list[tuple[str, str]]
+    """Source and target languages it translates between."""
+
+    languages: list[str]
+    """Languages that it translates between in every direction, besides `pairs`."""
+
+    precision: str
+    """How its weights are stored: float32, float16, bfloat16 or int8."""
+
+    device: str
+    """Where it runs: cpu or cuda."""
+
+    format_version: int
+    """Version of the bundle's format."""
+
+    architecture: dict[str, Any]
+    """Its shape: layers, heads, widths, vocabulary."""
+
+    limits: LimitsBody
+    """What one request may ask for."""
+
+    decoding: dict[str, Any]
+    """Its defaults for what a request leaves open: scoring, length penalty, and so on."""
+
+    licence: str
+    """Licence of its weights."""
+
+    attribution: list[str]
+    """Sources to name when passing on the model or its data."""
+
+    card: dict[str, Any]
+    """What it was trained on, how good it is, by which measure, and what it is bad at."""
+
+
+class ModelsResponse(_AnswerBody):
+    """The loaded models."""
+
+    models: list[ModelBody]
+    """One entry for each."""
+
+
+class UnloadResponse(_AnswerBody):
+    """A model that was unloaded."""
+
+    name: str
+    """Its name."""
+
+    duration_ms: float
+    """How long it took, waiting for running requests included."""
+
+
+class HealthResponse(_AnswerBody):
+    """The state of the process or of the service."""
+
+    status: Literal["alive", "ready"]
+    """`alive` for the process, `ready` for the model."""

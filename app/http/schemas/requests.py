@@ -1,0 +1,168 @@
+"""Request bodies.
+
+An unknown field is refused, so that a misspelt one is noticed. Bounds that an operator may set are not declared
+here: they are fields of :mod:`app.settings`, :mod:`app.http.limits` checks them, and the OpenAPI document shows them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
+
+from model.decoding.options import MAX_BEAM_SIZE, DecodingOptions, Scoring
+from model.digests import is_digest
+
+AttentionKind = Literal["encoder", "decoder", "cross"]
+
+
+def _without_nul(text: str) -> str:
+    position = text.find("\0")
+    if position >= 0:
+        raise PydanticCustomError("nul_character", "holds the NUL character at {position}", {"position": position})
+    return text
+
+
+def _digest(value: str) -> str:
+    if not is_digest(value):
+        raise PydanticCustomError("digest", "must be 64 hexadecimal digits")
+    return value
+
+
+def _text_or_texts(value: Any) -> str | None:
+    """The branch of ``text`` that a value belongs to, so that only the errors of that branch are reported."""
+    if isinstance(value, str):
+        return "text"
+    return "texts" if isinstance(value, list) else None
+
+
+Text = Annotated[str, AfterValidator(_without_nul)]
+"""A text to translate: any Unicode except the NUL character."""
+
+Language = Annotated[str, Field(min_length=2, max_length=35, pattern=r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*$")]
+"""A language code such as ``en``, ``EN`` or ``en-US``; the loaded models decide which ones are served."""
+
+
+Source = Annotated[
+    str, Field(min_length=2, max_length=35, pattern=r"^([Aa][Uu][Tt][Oo]|[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*)$")
+]
+"""A language code, or ``auto``."""
+
+
+class _RequestBody(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+
+class _DecodingFields(_RequestBody):
+    """How one sentence is decoded; the names are those of :class:`model.decoding.options.DecodingOptions`."""
+
+    source: Source | None = None
+    """Language of the text. Optional if `target` leaves a single pair. `auto` detects it for each text, among the
+    languages loaded; the language of a short text is sometimes detected wrongly."""
+
+    target: Language | None = None
+    """Language of the translation. Optional if `source` leaves a single pair."""
+
+    decoding: Literal["greedy", "beam"] = "beam"
+    """`greedy` takes the most probable token at every step and is fastest; `beam` keeps `beam_size` hypotheses."""
+
+    beam_size: int = Field(4, ge=1, le=MAX_BEAM_SIZE)
+    """Hypotheses kept per sentence; greedy decoding ignores it."""
+
+    length_penalty: float | None = Field(None, ge=0.0, le=10.0)
+    """How much length counts: 0 compares sums of log-probabilities and favours short answers, 1 compares means; the
+    formula is that of `scoring`. Null for the model's own, which is 1 for the models that ship."""
+
+    min_new_tokens: int = Field(0, ge=0, le=100_000)
+    """A sentence may not end before this many tokens."""
+
+    max_new_tokens: int | None = Field(None, ge=1, le=100_000)
+    """A sentence is cut after this many tokens; null for twice the length of its source plus 20."""
+
+    early_stopping: bool | None = None
+    """Stop when `beam_size` hypotheses have ended, even if a running one could still beat them; null for the model's
+    own choice."""
+
+    scoring: Scoring | None = None
+    """Rules that compare hypotheses and end a search: `hf` (transformers), `ct2` (CTranslate2), `marian`, or `wu` (Wu
+    et al. 2016); null for the model's own."""
+
+    no_repeat_ngram_size: int = Field(0, ge=0, le=1000)
+    """A guard against repetition loops: no sequence of this many tokens occurs twice in one sentence; 0 for none."""
+
+    def options(self) -> DecodingOptions:
+        """The decoding options requested; an option without a field keeps its default.
+
+        Raises:
+            InvalidOptions: They contradict each other.
+        """
+        return DecodingOptions(**{name: getattr(self, name) for name in _option_names(type(self))})
+
+
+@cache
+def _option_names(schema: type[BaseModel]) -> tuple[str, ...]:
+    """The decoding options that a request body has a field for."""
+    return tuple(option.name for option in fields(DecodingOptions) if option.name in schema.model_fields)
+
+
+class TranslateRequest(_DecodingFields):
+    """Texts to translate, and how."""
+
+    text: Annotated[
+        Annotated[Text, Tag("text")] | Annotated[list[Text], Tag("texts"), Field(min_length=1)],
+        Discriminator(
+            _text_or_texts,
+            custom_error_type="text_or_texts",
+            custom_error_message="must be a string or a list of strings",
+        ),
+    ]
+    """One text or a list of texts, of any length within the service's limits; line breaks and spacing are kept."""
+
+    num_hypotheses: int = Field(1, ge=1, le=MAX_BEAM_SIZE)
+    """Best hypotheses returned, at most `beam_size`: the first is `text`, the others are `alternatives`."""
+
+    return_scores: bool = False
+    """Whether translations and alternatives carry their score."""
+
+    return_alignment: bool = False
+    """Whether translations carry the links between characters of the source and of the translation."""
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts, always as a list."""
+        return [self.text] if isinstance(self.text, str) else self.text
+
+
+class AttentionRequest(_DecodingFields):
+    """One sentence, and which of its attention weights to return."""
+
+    text: Text
+    """One sentence."""
+
+    target_text: Text | None = None
+    """A translation to use instead of the model's own."""
+
+    kinds: list[AttentionKind] = Field(default=["cross"], min_length=1, max_length=3)
+    """Which attention: `encoder` (source to source), `decoder` (target to target), `cross` (target to source)."""
+
+    layers: list[Annotated[int, Field(ge=0)]] | None = Field(None, min_length=1, max_length=1000)
+    """Layers, counted from 0; null for all of them."""
+
+    heads: list[Annotated[int, Field(ge=0)]] | None = Field(None, min_length=1, max_length=1000)
+    """Heads, counted from 0; null for all of them."""
+
+    average_heads: bool = False
+    """Whether the heads chosen are averaged into one."""
+
+
+class LoadRequest(_RequestBody):
+    """A bundle to load."""
+
+    file: Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_without_nul)]
+    """Its path, relative to the folder of the bundles configured; or `auto`, the translator that ships."""
+
+    sha256: Annotated[str, AfterValidator(_digest)] | None = None
+    """SHA-256 it must have; a file with another digest is refused before anything of it runs."""

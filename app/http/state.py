@@ -1,0 +1,31 @@
+"""What routes take from the application: its settings, its service, its metrics.
+
+They are plain functions of the request. As FastAPI dependencies each would add 10 µs to a request, and the two that
+``/translate`` needs a seventh of what the application takes for a short text besides the translation (140 µs).
+"""
+
+from __future__ import annotations
+
+from fastapi import Request
+
+from app.serving.service import TranslationService
+from app.settings import Settings
+from app.telemetry.metrics import Metrics
+
+
+def settings_of(request: Request) -> Settings:
+    """The settings the application was made with."""
+    settings: Settings = request.app.state.settings
+    return settings
+
+
+def service_of(request: Request) -> TranslationService:
+    """The translation service."""
+    service: TranslationService = request.app.state.service
+    return service
+
+
+def metrics_of(request: Request) -> Metrics:
+    """The metrics of this process."""
+    metrics: Metrics = request.app.state.metrics
+    return metrics
