@@ -11,12 +11,12 @@ RUN python -m venv /opt/verso
 ENV PATH=/opt/verso/bin:$PATH
 WORKDIR /src
 # What changes seldom comes first: torch, the other dependencies, the model and its bundle, the service.
-COPY pyproject.toml ./
+COPY pyproject.toml constraints.txt ./
 COPY scripts scripts
 RUN python scripts/install_torch.py ${TORCH}
 RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
       > requirements.txt \
- && pip install -r requirements.txt
+ && pip install --constraint constraints.txt --requirement requirements.txt
 COPY model model
 RUN python -m model.decoding.native.compiler
 # A machine that builds an image seldom has the GPU it is for: float16 is compared on the CPU then.

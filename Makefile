@@ -9,7 +9,9 @@ RESULTS ?= benchmarks/results
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 \
 	&& echo $$p && break; done)
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Exact versions of all packages; "make lock" writes them.
+LOCK := constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK)
 # What the code is checked and measured with: whichever of these folders are there.
 CODE := $(wildcard app model scripts benchmarks tests)
 
@@ -17,7 +19,7 @@ CODE := $(wildcard app model scripts benchmarks tests)
 .DELETE_ON_ERROR:
 # Benchmarks that ran at the same time would measure each other.
 .NOTPARALLEL:
-.PHONY: help venv serve test test-sanitized test-slow test-gpu check format train evaluate \
+.PHONY: help venv lock serve test test-sanitized test-slow test-gpu check format train evaluate \
 	bench bench-engines bench-load bench-growth bench-training bench-import docker clean
 
 help:  ## this list
@@ -36,8 +38,9 @@ $(BIN)/python:
 		"Debian and Ubuntu), and none was found; name one with PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-# What was installed is stamped, so that a second run costs nothing; a changed pyproject.toml or TORCH installs again.
-$(VENV)/serve-$(TORCH).stamp: pyproject.toml scripts/install_torch.py | $(BIN)/python
+# A stamp records what was installed, so that a second run costs nothing; a changed pyproject.toml, $(LOCK) or TORCH
+# installs again.
+$(VENV)/serve-$(TORCH).stamp: pyproject.toml $(LOCK) scripts/install_torch.py | $(BIN)/python
 	@rm -f $(VENV)/*.stamp
 	@$(BIN)/python scripts/install_torch.py $(TORCH)
 	$(PIP) --editable .
@@ -48,7 +51,11 @@ $(VENV)/develop-$(TORCH).stamp: $(VENV)/serve-$(TORCH).stamp
 	$(PIP) --editable '.[test,check]'
 	@touch $@
 
-venv: $(VENV)/develop-$(TORCH).stamp  ## set up .venv with everything, for an editor or a shell
+$(VENV)/contribute-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
+	$(PIP) --editable '.[docs,develop]'
+	@touch $@
+
+venv: $(VENV)/contribute-$(TORCH).stamp  ## set up .venv with everything, for an editor or a shell
 
 serve: $(VENV)/serve-$(TORCH).stamp  ## set up and serve on port 8000 (settings: VERSO_*)
 	@exec $(BIN)/python -m app
@@ -75,6 +82,11 @@ check: $(VENV)/develop-$(TORCH).stamp  ## format, lint, types, imports and warni
 format: $(VENV)/develop-$(TORCH).stamp  ## bring the code into its format
 	$(BIN)/python -m ruff format .
 	$(BIN)/python -m ruff check --fix .
+
+# Packages that the lock file already names keep their versions where pyproject.toml allows it.
+lock: $(VENV)/contribute-$(TORCH).stamp  ## resolve pyproject.toml into constraints.txt (UPGRADE=--upgrade: newest versions)
+	$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --all-extras \
+		--no-annotate --custom-compile-command "make lock" $(UPGRADE) --output-file $(LOCK) pyproject.toml
 
 train: $(VENV)/serve-$(TORCH).stamp  ## train the translator that ships (hours; goes on where it stopped)
 	PYTHON=$(BIN)/python scripts/train_shipped.sh $(DATA)

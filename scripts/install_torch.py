@@ -17,6 +17,8 @@ import sys
 from pathlib import Path
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+# Exact versions of what the CUDA build brings along. It names torch without a build label: either build satisfies it.
+LOCK = Path(__file__).parent.parent / "constraints.txt"
 
 
 def pinned_version() -> str:
@@ -47,7 +49,8 @@ def installed() -> tuple[str, str] | None:
 
 def pip_install(*arguments: str) -> bool:
     """Run pip; whether it succeeded."""
-    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", *arguments]
+    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
+    command += ["--constraint", str(LOCK), *arguments]
     return subprocess.run(command, check=False).returncode == 0
 
 

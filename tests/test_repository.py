@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import tomllib
 from pathlib import Path
 
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(path for folder in ("app", "model", "scripts") for path in (ROOT / folder).rglob("*.py"))
@@ -46,6 +49,20 @@ def test_torch_is_pinned_exactly_and_in_one_place() -> None:
     assert '"torch==2.13.0"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     for name in ("Dockerfile", "docker-compose.yml", "Makefile", "scripts/install_torch.py"):
         assert "2.13" not in (ROOT / name).read_text(encoding="utf-8"), name
+
+
+def test_the_lock_file_has_an_exact_version_of_every_dependency_that_pyproject_allows() -> None:
+    locked = {}
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        pinned = Requirement(line)  # refuses options, such as the address of an index
+        assert re.fullmatch(r"==[^+*,]+", str(pinned.specifier)), line
+        locked[canonicalize_name(pinned.name)] = str(pinned.specifier).removeprefix("==")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for declared in itertools.chain(project["dependencies"], *project["optional-dependencies"].values()):
+        required = Requirement(declared)
+        assert required.specifier.contains(locked[canonicalize_name(required.name)]), declared
 
 
 def test_the_image_has_a_python_the_project_supports() -> None:
