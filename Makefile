@@ -13,13 +13,13 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 LOCK := constraints.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK)
 # What the code is checked and measured with: whichever of these folders are there.
-CODE := $(wildcard app model scripts benchmarks tests)
+CODE := $(wildcard app model scripts benchmarks tests docs)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 # Benchmarks that ran at the same time would measure each other.
 .NOTPARALLEL:
-.PHONY: help venv lock serve test test-sanitized test-slow test-gpu check format train evaluate \
+.PHONY: help venv lock docs hooks serve test test-sanitized test-slow test-gpu check format train evaluate \
 	bench bench-engines bench-load bench-growth bench-training bench-import docker clean
 
 help:  ## this list
@@ -88,6 +88,13 @@ lock: $(VENV)/contribute-$(TORCH).stamp  ## resolve pyproject.toml into constrai
 	$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --all-extras \
 		--no-annotate --custom-compile-command "make lock" $(UPGRADE) --output-file $(LOCK) pyproject.toml
 
+docs: $(VENV)/contribute-$(TORCH).stamp  ## build the documentation site into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site/ is built; $(BIN)/python -m http.server --directory site 8001 shows it at http://localhost:8001"
+
+hooks: $(VENV)/contribute-$(TORCH).stamp  ## install the pre-commit hooks: format, lint, types and import contracts
+	$(BIN)/python -m pre_commit install
+
 train: $(VENV)/serve-$(TORCH).stamp  ## train the translator that ships (hours; goes on where it stopped)
 	PYTHON=$(BIN)/python scripts/train_shipped.sh $(DATA)
 
@@ -114,5 +121,5 @@ bench-import: $(VENV)/develop-$(TORCH).stamp  ## import a random checkpoint of O
 docker:  ## build the image and serve with Docker
 	docker compose up --build
 
-clean:  ## remove .venv
-	rm -rf $(VENV) *.egg-info model/decoding/native/*.so
+clean:  ## remove .venv and what was built
+	rm -rf $(VENV) site *.egg-info model/decoding/native/*.so
