@@ -35,6 +35,9 @@ _FOLDERS = {"docs": "index.md", "docs/decisions": "decisions/README.md", "benchm
 """Pages that stand for a folder."""
 
 _LINK = re.compile(r"(?P<text>!?\[[^\[\]]*\])\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
+_ROLE = re.compile(r":(?:mod|class|func|meth|attr|data|exc):(?=<code|`)")
+"""Roles of docstrings, such as ``:class:``, which Markdown does not know."""
+
 _FENCE = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
 
 
@@ -86,6 +89,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     text = "".join(part if part.startswith("```") else _LINK.sub(link, part) for part in parts)
     # A git host lists the files of the folder; the site lists their titles.
     return text + _list_of_decisions() if source == "docs/decisions/README.md" else text
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Leave out the roles of docstrings."""
+    return _ROLE.sub("", html)
 
 
 def _decisions() -> list[Path]:
