@@ -1,4 +1,4 @@
-# make serve and make test do everything on a fresh machine with Python 3.11-3.13 and make.
+# make serve and make test set everything up on a fresh machine with Python 3.11-3.13 and make.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,7 +17,7 @@ CODE := $(wildcard app model scripts benchmarks tests docs)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# Benchmarks that ran at the same time would measure each other.
+# Benchmarks that run at the same time would measure each other.
 .NOTPARALLEL:
 .PHONY: help venv lock docs hooks serve test test-sanitized test-slow test-gpu check format train evaluate \
 	bench bench-engines bench-load bench-growth bench-training bench-import docker clean
@@ -95,7 +95,7 @@ docs: $(VENV)/contribute-$(TORCH).stamp  ## build the documentation site into si
 hooks: $(VENV)/contribute-$(TORCH).stamp  ## install the pre-commit hooks: format, lint, types and import contracts
 	$(BIN)/python -m pre_commit install
 
-train: $(VENV)/serve-$(TORCH).stamp  ## train the translator that ships (hours; goes on where it stopped)
+train: $(VENV)/serve-$(TORCH).stamp  ## train the translator that ships (hours; resumes where it stopped)
 	PYTHON=$(BIN)/python scripts/train_shipped.sh $(DATA)
 
 evaluate: $(VENV)/serve-$(TORCH).stamp  ## score the translator that ships
@@ -106,13 +106,13 @@ bench: bench-engines bench-load bench-growth  ## compare with other engines and 
 bench-engines: $(VENV)/develop-$(TORCH).stamp  ## Verso, CTranslate2 and transformers with the same weights
 	$(BIN)/python -m benchmarks.engines --out $(RESULTS) $(if $(wildcard $(TEST_SET).*),--test $(TEST_SET)) $(BENCH)
 
-bench-load: $(VENV)/develop-$(TORCH).stamp  ## the service under load, beside the usual home-made server
+bench-load: $(VENV)/develop-$(TORCH).stamp  ## the service under load, compared with a usual home-made server
 	$(BIN)/python -m benchmarks.load --out $(RESULTS) $(BENCH)
 
-bench-growth: $(VENV)/develop-$(TORCH).stamp  ## cost as sentences, beam and crowd grow
+bench-growth: $(VENV)/develop-$(TORCH).stamp  ## cost against sentence length, beam size and concurrency
 	$(BIN)/python -m benchmarks.growth --out $(RESULTS) $(BENCH)
 
-bench-training: $(VENV)/develop-$(TORCH).stamp  ## training, beside a loop around torch.nn.Transformer
+bench-training: $(VENV)/develop-$(TORCH).stamp  ## training, compared with a loop around torch.nn.Transformer
 	$(BIN)/python -m benchmarks.training --out $(RESULTS) $(if $(wildcard $(DATA)/train/tatoeba.*),--text $(DATA)/train/tatoeba) $(BENCH)
 
 bench-import: $(VENV)/develop-$(TORCH).stamp  ## import a random checkpoint of OPUS-MT's size; compare with transformers
