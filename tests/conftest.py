@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import hypothesis
@@ -18,9 +19,10 @@ hypothesis.settings.load_profile("verso")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _two_threads_at_most() -> None:
-    """Tiny tensors gain nothing from more threads, and tests may share the machine."""
-    torch.set_num_threads(min(2, torch.get_num_threads()))
+def _few_threads() -> None:
+    """Tiny tensors gain nothing from many threads, and tests that run side by side share the processors."""
+    side_by_side = "PYTEST_XDIST_WORKER" in os.environ
+    torch.set_num_threads(1 if side_by_side else min(2, torch.get_num_threads()))
 
 
 @pytest.fixture(scope="session")

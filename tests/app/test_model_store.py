@@ -69,7 +69,7 @@ def test_one_request_may_need_several_models() -> None:
                 "de",
                 None,
             ]
-            assert "cannot be told" in str(outcome.results[4])
+            assert "cannot be detected" in str(outcome.results[4])
             assert outcome.model == "french", "that of the first text that was translated"
             assert (sum(first.log.joins), sum(second.log.joins)) == (1, 1)
 
@@ -102,7 +102,7 @@ def test_attention_tells_the_language_too() -> None:
                 with pytest.raises(error):
                     await service.attention(text, **told, target="en")
             for text in ("12", "слово"):
-                with pytest.raises(Exception, match="cannot be told"):
+                with pytest.raises(Exception, match="cannot be detected"):
                     await service.attention(text, **told, target="en")
 
     def options() -> Any:

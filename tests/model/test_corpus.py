@@ -30,7 +30,7 @@ from model.training.corpus import (
 )
 from model.training.settings import CorpusSettings, GeneratedCorpus
 
-NOISE = gzip.compress(b"".join(random.Random(0).randbytes(20).hex().encode() + b"\n" for _ in range(200)))
+NOISE = gzip.compress(b"".join(random.Random(0).randbytes(20).hex().encode() + b"\n" for _ in range(200)), mtime=0)
 
 
 def write(folder: Path, base: str, english: str, german: str) -> None:
@@ -95,7 +95,7 @@ def test_a_folder_is_no_text(tmp_path: Path) -> None:
     [
         ("x.en.gz", b"no gzip at all"),
         ("x.en.gz", NOISE[:-30]),
-        ("x.en.gz", gzip.compress(b"word\n" * 100)[:12]),
+        ("x.en.gz", gzip.compress(b"word\n" * 100, mtime=0)[:12]),
         ("x.en.xz", b"no xz at all"),
         ("x.en.xz", lzma.compress(b"word\n" * 100)[:-10]),
     ],
