@@ -13,6 +13,8 @@ import re
 import tempfile
 import unicodedata
 from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -105,12 +107,36 @@ TERM_START, TERM_TARGET, TERM_END = "<term>", "<as>", "</term>"
 _NUM_RESERVED = 64
 
 
+@dataclass(frozen=True)
+class Symbol:
+    """A reserved symbol, where text and symbols stand together.
+
+    Args:
+        name: One of :func:`reserved_symbols`.
+    """
+
+    name: str
+
+
+Part = str | Symbol
+"""A piece of a sentence: text, or a symbol between texts."""
+
+
+def placeholder(number: int) -> str:
+    """The name of a placeholder symbol.
+
+    Args:
+        number: 0 to ``NUM_PLACEHOLDERS - 1``.
+    """
+    return f"<ph{number}>"
+
+
 def reserved_symbols() -> tuple[str, ...]:
     """The symbols a vocabulary can hold beside pieces, markers and special tokens: 64, some without a use yet.
 
     No text is ever cut into them: they are put in by id.
     """
-    named = [f"<ph{number}>" for number in range(NUM_PLACEHOLDERS)]
+    named = [placeholder(number) for number in range(NUM_PLACEHOLDERS)]
     named += [BACK_TRANSLATED, FORMAL, INFORMAL, TERM_START, TERM_TARGET, TERM_END]
     return (*named, *(f"<spare{number}>" for number in range(_NUM_RESERVED - len(named))))
 
@@ -223,6 +249,52 @@ class Tokenizer:
         pieces = self._processor.Encode(text, enable_sampling=True, alpha=alpha, nbest_size=-1)
         return [self._marker(target), *pieces, END_ID]
 
+    def encode_parts(self, parts: Sequence[Part], target: str) -> list[int]:
+        """As :meth:`encode`, of a sentence with symbols in it.
+
+        A text behind a symbol is cut as if a space stood before it, unless it begins with punctuation.
+
+        Args:
+            parts: The sentence.
+            target: The language wanted.
+
+        Raises:
+            ConfigError: The vocabulary was learned without a symbol.
+        """
+        return [self._marker(target), *self._part_ids(parts), END_ID]
+
+    def encode_target_parts(self, parts: Sequence[Part]) -> list[int]:
+        """As :meth:`encode_target`, of a sentence with symbols in it.
+
+        Raises:
+            ConfigError: The vocabulary was learned without a symbol, or source and target have a vocabulary each.
+        """
+        return [*self._part_ids(parts), END_ID]
+
+    def _part_ids(self, parts: Sequence[Part]) -> list[int]:
+        ids: list[int] = []
+        for part in parts:
+            if isinstance(part, Symbol):
+                ids.append(self._symbol(part.name))
+            elif part.strip():
+                begins_word = not ids or part[0].isspace() or part[0].isalnum()
+                ids += (self._processor if begins_word else self._unprefixed).EncodeAsIds(part)
+        return ids
+
+    @cached_property
+    def _unprefixed(self) -> sentencepiece.SentencePieceProcessor:
+        """The same vocabulary, which puts no space before a text."""
+        # Messages of a protobuf that stand behind each other are merged: this one says add_dummy_prefix = false.
+        return load_processor(self.model_proto + b"\x1a\x02\x18\x00")
+
+    def _symbol(self, name: str) -> int:
+        try:
+            return self._symbol_ids[name]
+        except KeyError:
+            raise ConfigError(
+                f"The vocabulary has no symbol {name!r}; learn one with 'reserve_symbols: true'."
+            ) from None
+
     def tagged(self, ids: Sequence[int], symbol: str) -> list[int]:
         """A source with a reserved symbol behind its language marker.
 
@@ -233,9 +305,7 @@ class Tokenizer:
         Raises:
             ConfigError: The vocabulary was learned without it.
         """
-        if symbol not in self._symbol_ids:
-            raise ConfigError(f"The vocabulary has no symbol {symbol!r}; learn one with 'reserve_symbols: true'.")
-        return [ids[0], self._symbol_ids[symbol], *ids[1:]]
+        return [ids[0], self._symbol(symbol), *ids[1:]]
 
     def encode_target(self, text: str) -> list[int]:
         """A target sentence as ids: pieces, end token."""

@@ -7,7 +7,7 @@ import queue
 import threading
 from array import array
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from model.errors import ConfigError, DataError
-from model.text.tokenizer import PAD_ID, TextTokenizer, Tokenizer
+from model.text.tokenizer import PAD_ID, Part, TextTokenizer, Tokenizer
 from model.training.augmentation import Augmentation, join_sentences
+from model.training.controlled_pairs import ControlledPairs
 from model.training.corpus import LoadedCorpus
 
 Ids = npt.NDArray[np.int32]
@@ -61,11 +62,12 @@ class Batch:
 
 @dataclass(frozen=True)
 class _Context:
-    """What a sentence pair is read with: source and target language, and the symbol its source begins with."""
+    """What a sentence pair is read with: source and target language, and the symbols its source begins with."""
 
     source: str
     target: str
     tag: str | None
+    address: str | None = None
 
 
 _Text = tuple[str, str, _Context]
@@ -91,6 +93,7 @@ class BatchMaker:
         subword_sampling: Share of sources cut at random, anew every epoch.
         target_subword_sampling: Share of targets cut at random, anew every epoch.
         augmentation: Pairs that are augmented before that, anew every epoch; nothing by default.
+        controlled: Makes pairs with placeholders, terms and forms of address, anew every epoch; none by default.
 
     Raises:
         ConfigError: Sentences are to be cut at random, and the tokenizer cuts in one way only.
@@ -110,6 +113,7 @@ class BatchMaker:
         subword_sampling: float = 0.0,
         target_subword_sampling: float = 0.0,
         augmentation: Augmentation = Augmentation(),  # noqa: B008  (frozen)
+        controlled: ControlledPairs | None = None,
     ) -> None:
         if (subword_sampling or target_subword_sampling) and (
             not isinstance(tokenizer, Tokenizer) or tokenizer.is_char
@@ -124,6 +128,7 @@ class BatchMaker:
         self._subword_sampling = subword_sampling
         self._target_subword_sampling = target_subword_sampling
         self._augmentation = augmentation
+        self._controlled = controlled
         self._max_tokens = max_tokens
         self._texts: list[_Text] = []
         weights = array("d")
@@ -150,6 +155,7 @@ class BatchMaker:
             raise DataError(f"Every sentence is longer than max_tokens_per_sentence, which is {max_tokens}.")
         self._lengths = np.stack([self._sources.lengths(), self._targets.lengths()], axis=1)
         self._weights = np.array(weights)
+        self._addresses = self._known_addresses()
 
     @property
     def num_examples(self) -> int:
@@ -238,11 +244,14 @@ class BatchMaker:
         return np.array(source_ids, dtype=np.int32), np.array(target_ids, dtype=np.int32)
 
     def _tagged(self, source_ids: list[int], context: _Context) -> list[int]:
-        if context.tag is None:
+        symbols = [symbol for symbol in (context.address, context.tag) if symbol is not None]
+        if not symbols:
             return source_ids
         if not isinstance(self._tokenizer, Tokenizer):
             raise ConfigError("tag needs a vocabulary that 'python -m model train' learned with reserve_symbols.")
-        return self._tokenizer.tagged(source_ids, context.tag)
+        for symbol in symbols:
+            source_ids = self._tokenizer.tagged(source_ids, symbol)
+        return source_ids
 
     def _variants(self, rng: np.random.Generator) -> tuple[dict[int, tuple[str, str]], dict[int, Ids], dict[int, Ids]]:
         """The pairs augmented in this epoch, and the sources and targets with other tokens than before, by index."""
@@ -251,13 +260,22 @@ class BatchMaker:
         target_cut = rng.random(number) < self._target_subword_sampling
         seeds = rng.integers(2**32, size=(number, 2))
         augmented = self._augmented(rng)
+        told = self._told(rng)
+        tags = self._told_addresses(rng)
         sources: dict[int, Ids] = {}
         targets: dict[int, Ids] = {}
-        for index in sorted({*augmented, *np.flatnonzero(cut | target_cut).tolist()}):
+        for index in sorted({*augmented, *told, *tags, *np.flatnonzero(cut | target_cut).tolist()}):
             source, target, context = self._texts[index]
+            if index in tags:
+                context = replace(context, address=tags[index])
+            if index in told:
+                pair = list(self._encoded_parts(*told[index], context))
+                if max(map(len, pair)) <= self._max_tokens:
+                    sources[index], targets[index] = pair
+                    continue
             source, target = augmented.get(index, (source, target))
             pair = [self._sources[index], self._targets[index]]
-            if index in augmented:
+            if index in augmented or index in tags:
                 pair = list(self._encoded(source, target, context))
             if isinstance(self._tokenizer, Tokenizer):
                 source_seed, target_seed = map(int, seeds[index])
@@ -271,6 +289,43 @@ class BatchMaker:
             if max(map(len, pair)) <= self._max_tokens:
                 sources[index], targets[index] = pair
         return augmented, sources, targets
+
+    def _known_addresses(self) -> dict[int, str]:
+        """The form of address of each text that has one, by index."""
+        if self._controlled is None:
+            return {}
+        found = {
+            index: self._controlled.address(source, target, context.target)
+            for index, (source, target, context) in enumerate(self._texts)
+        }
+        return {index: symbol for index, symbol in found.items() if symbol is not None}
+
+    def _told_addresses(self, rng: np.random.Generator) -> dict[int, str]:
+        """The forms of address that are told in this epoch."""
+        if self._controlled is None:
+            return {}
+        drawn = rng.random(len(self._texts)) < self._controlled.address_share
+        return {index: symbol for index, symbol in self._addresses.items() if drawn[index]}
+
+    def _told(self, rng: np.random.Generator) -> dict[int, tuple[list[Part], list[Part]]]:
+        """The pairs that get placeholders or terms in this epoch, by index."""
+        if self._controlled is None:
+            return {}
+        found: dict[int, tuple[list[Part], list[Part]]] = {}
+        drawn = np.flatnonzero(rng.random(len(self._texts)) < self._controlled.share)
+        own = np.random.default_rng(rng.integers(2**63))
+        for index in drawn.tolist():
+            source, target, context = self._texts[index]
+            # What a model wrote is no source to learn placing from.
+            if context.tag is None and (pair := self._controlled.make(source, target, context.source, own)) is not None:
+                found[index] = pair
+        return found
+
+    def _encoded_parts(self, source: list[Part], target: list[Part], context: _Context) -> tuple[Ids, Ids]:
+        assert isinstance(self._tokenizer, Tokenizer)
+        source_ids = self._tagged(self._tokenizer.encode_parts(source, context.target), context)
+        target_ids = self._tokenizer.encode_target_parts(target)
+        return np.array(source_ids, dtype=np.int32), np.array(target_ids, dtype=np.int32)
 
     def _augmented(self, rng: np.random.Generator) -> dict[int, tuple[str, str]]:
         """The pairs that are augmented in this epoch, by their index."""

@@ -156,7 +156,7 @@ def learn_shortlist(
         if num_links > settings.max_links and kept:
             break
         kept.append(pair)
-    sources, targets, shares = _translations(kept, target_vocab_size, settings.iterations, progress)
+    sources, targets, shares = translation_shares(kept, target_vocab_size, settings.iterations, progress)
 
     wanted = np.ones(target_vocab_size, dtype=bool)
     wanted[[*never, end_id]] = False
@@ -180,8 +180,11 @@ def learn_shortlist(
     )
 
 
-def _translations(
-    pairs: Sequence[tuple[Sequence[int], Sequence[int]]], target_vocab_size: int, iterations: int, progress: Progress
+def translation_shares(
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    target_vocab_size: int,
+    iterations: int,
+    progress: Progress = lambda items, label, total: items,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float64]]:
     """Every (source, target) that occurs together, by source token, and its share of the source's translations."""
     keys, widths = [], []

@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -31,6 +31,7 @@ from model.process.memory import give_back_freed_memory
 from model.scores import mean_bleu
 from model.text.tokenizer import TextTokenizer, Tokenizer
 from model.training.batches import Batch, BatchMaker, made_ahead
+from model.training.controlled_pairs import ControlledPairs
 from model.training.corpus import LoadedCorpus, load_dev_pairs, load_training_pairs, spread
 from model.training.evaluation import dev_scores
 from model.training.initial import IMPORTED, file_digest, fine_tuning_config, load_initial
@@ -38,6 +39,7 @@ from model.training.schedule import learning_rate
 from model.training.settings import TrainingSettings
 from model.training.update import Updater
 from model.training.vocabulary import learn_vocabulary, write_vocabulary
+from model.training.word_alignment import WordLexicon
 
 LAST = "last.pt"
 """The checkpoint a run resumes from."""
@@ -49,6 +51,9 @@ AVERAGED = "averaged.pt"
 """The mean of the last checkpoints, made when the run ends: the one to export."""
 
 CURVE = "curve.csv"
+
+LEXICON = "word-lexicon.json.gz"
+"""Which words of the training text translate each other."""
 
 ORIGIN = "initialised_from"
 """Beside the settings in checkpoints and manifests: name and SHA-256 of the model a run started from."""
@@ -177,6 +182,7 @@ class _Run:
             subword_sampling=settings.subword_sampling,
             target_subword_sampling=settings.target_subword_sampling,
             augmentation=settings.augment,
+            controlled=self._controlled_pairs(corpora),
         )
         num_pairs = sum(len(corpus.pairs) for corpus in corpora)
         report(
@@ -210,6 +216,15 @@ class _Run:
         tokenizer = learn_vocabulary(self.settings, corpora)
         write_vocabulary(tokenizer, self.run_dir)
         return tokenizer
+
+    def _controlled_pairs(self, corpora: Sequence[LoadedCorpus]) -> ControlledPairs | None:
+        """What makes pairs that tell the model something, if the settings ask for it."""
+        controls, languages = self.settings.controls, self.settings.languages
+        if not controls.changes_pairs:
+            return None
+        # Words are aligned in text that people translated.
+        pairs = [pair for corpus in corpora if corpus.tag is None for pair in corpus.pairs]
+        return ControlledPairs(controls, WordLexicon.load_or_learn(self.run_dir / LEXICON, pairs), languages)
 
     def _resume(self, checkpoint: Checkpoint) -> None:
         if checkpoint.config != self.config:

@@ -15,6 +15,7 @@ from model.network.config import ModelConfig
 from model.network.presets import expand_preset
 from model.text.tokenizer import Normalisation, TokenizerKind, reserved_symbols
 from model.training.augmentation import Augmentation
+from model.training.controls import Controls
 
 Language = Annotated[str, Field(pattern="^[a-z]{2,3}$"), Requirement("a code of two or three small letters, like 'de'")]
 """A language code."""
@@ -174,6 +175,8 @@ class TrainingSettings:
         target_subword_sampling: Share of the target sentences, likewise.
         augment: Shares of the sentence pairs that are augmented in an epoch: capitals, typos, other names
             (:class:`model.training.augmentation.Augmentation`).
+        controls: Shares of the sentence pairs that teach the model placeholders, glossary terms and forms of address
+            (:class:`model.training.controls.Controls`); needs a vocabulary with ``reserve_symbols``.
         fold_capitals: The model translates sentences in capitals in small letters, and their translations are put into
             capitals (:mod:`model.text.case_folding`); training does not change.
         retry_loops: Empty output and repetition loops are decoded a second time, with a guard
@@ -222,6 +225,7 @@ class TrainingSettings:
     subword_sampling: Share = 0.0
     target_subword_sampling: Share = 0.0
     augment: Augmentation = field(default_factory=Augmentation)
+    controls: Controls = field(default_factory=Controls)
     fold_capitals: Flag = False
     retry_loops: Flag = False
     evaluate_every: Count = 1000

@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import ArtifactError, ConfigError, DataError
-from model.text.tokenizer import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer, learn_tokenizer, reserved_symbols
+from model.text.tokenizer import (
+    END_ID,
+    PAD_ID,
+    START_ID,
+    UNKNOWN_ID,
+    Symbol,
+    Tokenizer,
+    learn_tokenizer,
+    placeholder,
+    reserved_symbols,
+)
 from tests.model.vocabulary import SENTENCES, TOKENIZER
 
 
@@ -254,3 +264,22 @@ def test_nfc_keeps_what_a_text_shows_and_composes_letters_with_their_accents() -
 def test_required_characters_get_a_piece() -> None:
     tokenizer = learn_tokenizer(SENTENCES, 290, ["de", "en"], required_characters="€ñ")
     assert {"€", "ñ"} <= set(tokenizer.pieces(tokenizer.encode("€ñ", "de")))
+
+
+def test_text_behind_a_symbol_is_cut_like_a_word_and_punctuation_stays_attached() -> None:
+    tokenizer = learn_tokenizer(SENTENCES, 350, ["de", "en"], reserve_symbols=True)
+    opened, closed = Symbol(placeholder(0)), Symbol(placeholder(15))
+    ids = tokenizer.encode_parts(["cat ", opened, "Katze", closed, "."], "de")
+    pieces = tokenizer.pieces(ids)
+    assert pieces[0] == "<2de>" and pieces[-1] == "</s>"
+    assert tokenizer.encode("cat", "de")[:-1] == ids[: pieces.index("<ph0>")]
+    between = ids[pieces.index("<ph0>") + 1 : pieces.index("<ph15>")]
+
+    assert between == tokenizer.encode("Katze", "de")[1:-1]
+    assert pieces[pieces.index("<ph15>") + 1 : -1] == ["."], "no space before the full stop"
+    assert tokenizer.encode_target_parts(["cat ", opened])[-2:] == [ids[pieces.index("<ph0>")], END_ID]
+
+
+def test_symbols_need_a_vocabulary_that_has_them() -> None:
+    with pytest.raises(ConfigError, match="no symbol '<ph0>'"):
+        TOKENIZER.encode_parts([Symbol(placeholder(0))], "de")

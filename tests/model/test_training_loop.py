@@ -18,10 +18,11 @@ from model.errors import ArtifactError, ConfigError, DataError
 from model.network.quantised import int8_is_supported
 from model.scores import score
 from model.training import loop, update
+from model.training.controls import Controls
 from model.training.corpus import read_parallel, spread
 from model.training.evaluation import dev_scores
 from model.training.initial import fine_tuning_config, load_initial
-from model.training.loop import train
+from model.training.loop import LEXICON, train
 from model.training.settings import CorpusSettings, TrainingSettings
 from tests.toy import CONFIG, write_corpus, write_toy
 
@@ -368,3 +369,24 @@ def test_several_held_out_texts_are_scored_each_and_in_the_mean(tmp_path: Path) 
     (row,) = curve_of(tmp_path / "several")
     for key in ("dev_loss", "bleu_en-de", "bleu_de-en"):
         assert float(row[key]) == pytest.approx((float(row[f"{key}/dev"]) + float(row[f"{key}/train"])) / 2)
+
+
+def test_a_run_that_tells_placeholders_keeps_its_lexicon_and_resumes(tmp_path: Path) -> None:
+    told = settings(tmp_path)
+    told = replace(
+        told,
+        vocab_size=told.vocab_size + 64,
+        reserve_symbols=True,
+        controls=Controls(placeholders=0.4, glossary=0.2, formality=0.5),
+        max_steps=2,
+        evaluate_every=2,
+        cooldown_steps=0,
+        average=1,
+    )
+    run(told, tmp_path, "paused", stop_after_steps=1)
+    learned = (tmp_path / "paused" / LEXICON).read_bytes()
+    resumed = load_checkpoint(run(told, tmp_path, "paused"))
+    assert (tmp_path / "paused" / LEXICON).read_bytes() == learned
+    through = load_checkpoint(run(told, tmp_path, "through"))
+    for name, weight in through.weights.items():
+        assert torch.equal(weight, resumed.weights[name])

@@ -1,0 +1,251 @@
+"""Sentence pairs that teach a model what it can be told: placeholders, glossary terms, the form of address.
+
+Words that translate each other are found by :mod:`model.training.word_alignment`. What is told is written with the
+vocabulary's reserved symbols (:func:`model.text.tokenizer.reserved_symbols`), which no text can be cut into.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.text.tokenizer import (
+    FORMAL,
+    INFORMAL,
+    NUM_PLACEHOLDERS,
+    TERM_END,
+    TERM_START,
+    TERM_TARGET,
+    Part,
+    Span,
+    Symbol,
+    placeholder,
+)
+from model.training.controls import Controls
+from model.training.word_alignment import WordLexicon, WordLink
+
+_SURE = 0.25
+"""Score above which a link is trusted."""
+
+_MOST_PLACEHOLDERS = 12
+_MOST_TERMS = 3
+
+_INFORMAL = re.compile(r"\b([Dd]u|[Dd]ich|[Dd]ir|[Dd]ein(?:e[mnrs]?)?|[Ee]uch|[Ee]u(?:er|re[mnrs]?))\b")
+_FORMAL = re.compile(r"(?<=[^.!?:„“\"»«›‹–—…-]\s)(Sie|Ihnen|Ihr(?:e[mnrs]?)?)\b")
+_FORMAL_ANYWHERE = re.compile(r"\b(Sie|Ihnen|Ihr(?:e[mnrs]?)?)\b")
+_YOU = re.compile(r"\b(you|your|yours|yourself|yourselves)\b", re.IGNORECASE)
+_THIRD_PERSON = re.compile(r"\b(she|her|hers|they|them|their|theirs|it|its)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """Characters that are replaced; nothing where ``start`` is ``end``."""
+
+    start: int
+    end: int
+    parts: tuple[Part, ...]
+
+
+def form_of_address(german: str, english: str) -> str | None:
+    """How a German sentence addresses its reader: ``<formal>``, ``<informal>``, or None if it cannot be told.
+
+    Args:
+        german: The sentence.
+        english: What it translates: tells "you" from "she" and "they" where ``Sie`` begins the sentence.
+    """
+    informal = _INFORMAL.search(german) is not None
+    addressed = _YOU.search(english) is not None
+    formal = _FORMAL.search(german) is not None
+    if not formal and addressed and not _THIRD_PERSON.search(english):
+        formal = _FORMAL_ANYWHERE.search(german) is not None
+    if formal == informal:
+        return None
+    return FORMAL if formal else INFORMAL
+
+
+def with_placeholders(
+    source: str, target: str, links: Sequence[WordLink], rng: np.random.Generator
+) -> tuple[list[Part], list[Part]] | None:
+    """A pair of which some words, or the tags around some, are placeholders; None if no word can be one.
+
+    Args:
+        source: A sentence.
+        target: Its translation.
+        links: Words of the two that translate each other, the source's first.
+        rng: Decides.
+    """
+    numbers = [int(number) for number in rng.permutation(NUM_PLACEHOLDERS)]
+    wanted = 1 + min(int(rng.geometric(0.45)) - 1, _MOST_PLACEHOLDERS - 1)
+    edits: tuple[list[_Edit], list[_Edit]] = ([], [])
+    taken: tuple[list[Span], list[Span]] = ([], [])
+    used = 0
+    if rng.random() < 0.12:
+        symbol = (Symbol(placeholder(numbers[used])),)
+        used += 1
+        at_start = rng.random() < 0.5
+        for side, text in enumerate((source, target)):
+            position = 0 if at_start else len(text)
+            edits[side].append(_Edit(position, position, (*symbol, " ") if at_start else (" ", *symbol)))
+    for index in rng.permutation(len(links)).tolist():
+        if used >= wanted:
+            break
+        spans = _stretch(links, index, rng) if rng.random() < 0.4 else (links[index].first, links[index].second)
+        if any(_overlaps(span, others) for span, others in zip(spans, taken, strict=True)):
+            continue
+        pair = rng.random() < 0.35
+        symbols = [Symbol(placeholder(numbers[used + offset])) for offset in range(1 + pair)]
+        used += len(symbols)
+        for side, (start, end) in enumerate(spans):
+            taken[side].append((start, end))
+            if pair:
+                edits[side].extend([_Edit(start, start, (symbols[0],)), _Edit(end, end, (symbols[1],))])
+            else:
+                edits[side].append(_Edit(start, end, (symbols[0],)))
+    if not used:
+        return None
+    return _edited(source, edits[0]), _edited(target, edits[1])
+
+
+def with_terms(
+    source: str, target: str, links: Sequence[WordLink], lexicon: WordLexicon, swapped: bool, rng: np.random.Generator
+) -> list[Part] | None:
+    """A source in which one word or two carry their translation; None if no word can.
+
+    Half the time a term is told in another form than the translation has: the model learns to inflect it.
+
+    Args:
+        source: A sentence.
+        target: Its translation.
+        links: Words of the two that translate each other, the source's first.
+        lexicon: Knows the other forms.
+        swapped: Whether the source is in the lexicon's second language.
+        rng: Decides.
+    """
+    edits: list[_Edit] = []
+    taken: list[Span] = []
+    for index in rng.permutation(len(links)).tolist()[: 1 + int(rng.integers(_MOST_TERMS))]:
+        link = links[index]
+        spans = _stretch(links, index, rng) if rng.random() < 0.2 else (link.first, link.second)
+        if _overlaps(spans[0], taken):
+            continue
+        taken.append(spans[0])
+        word, term = source[slice(*spans[0])], target[slice(*spans[1])]
+        if rng.random() < 0.5 and " " not in term:
+            term = _dictionary_form(word, term, lexicon, swapped)
+        told = (Symbol(TERM_START), word, Symbol(TERM_TARGET), term, Symbol(TERM_END))
+        edits.append(_Edit(spans[0][0], spans[0][1], told))
+    return _edited(source, edits) if edits else None
+
+
+def content_links(links: Sequence[WordLink], lexicon: WordLexicon, first: str, second: str) -> list[WordLink]:
+    """The links that are sure and join words that carry meaning, not articles and the like."""
+    return [
+        link
+        for link in links
+        if link.score >= _SURE
+        and first[slice(*link.first)].lower() not in lexicon.frequent
+        and second[slice(*link.second)].lower() not in lexicon.frequent
+    ]
+
+
+def _stretch(links: Sequence[WordLink], index: int, rng: np.random.Generator) -> tuple[Span, Span]:
+    """The words of a link, with those behind it as long as they follow each other on both sides; three at most."""
+    last = index
+    longest = int(rng.integers(2, 4))
+    while last + 1 < len(links) and last + 1 - index < longest:
+        here, following = links[last], links[last + 1]
+        if following.first_index != here.first_index + 1 or following.second_index != here.second_index + 1:
+            break
+        last += 1
+    return (links[index].first[0], links[last].first[1]), (links[index].second[0], links[last].second[1])
+
+
+def _overlaps(span: Span, others: Sequence[Span]) -> bool:
+    return any(span[0] < end and start < span[1] for start, end in others)
+
+
+def _dictionary_form(word: str, term: str, lexicon: WordLexicon, swapped: bool) -> str:
+    """The shortest form of a term that translates the word, too; the term itself if no other is known."""
+    table = lexicon.backward if swapped else lexicon.forward
+    plain = _without_umlauts(term.lower())
+    stem = plain[: max(4, round(0.7 * len(plain)))]
+    forms = [
+        form
+        for form in table.get(word.lower(), {})
+        if _without_umlauts(form).startswith(stem) and abs(len(form) - len(term)) <= 3
+    ]
+    if len(plain) < 5 or not forms:
+        return term
+    shortest = min(forms, key=len)
+    return shortest.capitalize() if term[0].isupper() else shortest
+
+
+def _without_umlauts(word: str) -> str:
+    return word.translate(str.maketrans("äöü", "aou"))
+
+
+def _edited(text: str, edits: Sequence[_Edit]) -> list[Part]:
+    """A text with some of its characters replaced, as parts."""
+    parts: list[Part] = []
+    position = 0
+    for edit in sorted(edits, key=lambda one: (one.start, one.end)):
+        if edit.start > position:
+            parts.append(text[position : edit.start])
+        parts.extend(edit.parts)
+        position = edit.end
+    if position < len(text):
+        parts.append(text[position:])
+    return parts
+
+
+class ControlledPairs:
+    """Makes sentence pairs that tell the model something out of ordinary ones.
+
+    Args:
+        controls: How many, and of what kind.
+        lexicon: Which words translate each other; its first language is the first of ``languages``.
+        languages: The two languages of the pairs.
+    """
+
+    def __init__(self, controls: Controls, lexicon: WordLexicon, languages: tuple[str, str]) -> None:
+        self._controls = controls
+        self._lexicon = lexicon
+        self._languages = languages
+
+    @property
+    def share(self) -> float:
+        """Share of the pairs that :meth:`make` is asked for."""
+        return self._controls.placeholders + self._controls.glossary
+
+    def make(
+        self, source: str, target: str, source_language: str, rng: np.random.Generator
+    ) -> tuple[list[Part], list[Part]] | None:
+        """A pair with placeholders or terms; None if its words cannot be told apart well enough.
+
+        Args:
+            source: A sentence.
+            target: Its translation.
+            source_language: The source's language.
+            rng: Decides.
+        """
+        swapped = source_language != self._languages[0]
+        first, second = (target, source) if swapped else (source, target)
+        links = content_links(self._lexicon.links(first, second), self._lexicon, first, second)
+        if swapped:
+            links = sorted((link.swapped() for link in links), key=lambda link: link.first_index)
+        if rng.random() * self.share < self._controls.placeholders:
+            return with_placeholders(source, target, links, rng)
+        parts = with_terms(source, target, links, self._lexicon, swapped, rng)
+        return None if parts is None else (parts, [target])
+
+    def address(self, source: str, target: str, target_language: str) -> str | None:
+        """The symbol of the form of address that a target has; None if the language has none or it cannot be told."""
+        return form_of_address(target, source) if self._controls.formality and target_language == "de" else None
+
+    @property
+    def address_share(self) -> float:
+        """Share of the known forms of address that are told."""
+        return self._controls.formality

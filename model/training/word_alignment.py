@@ -1,0 +1,189 @@
+"""Which words of a sentence pair translate each other: IBM Model 1 in both directions, links where both agree.
+
+What one direction alone proposes is often wrong (Och & Ney 2003, section 4.4); a link is kept if each word is the best
+partner of the other, and likely enough.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import random
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.errors import ArtifactError
+from model.text.tokenizer import Span
+from model.training.corpus import Pair
+from model.training.lexicon import translation_shares
+
+_WORD = re.compile(r"\w+(?:[-'’.]\w+)*")
+_SEEN_AT_LEAST = 3
+"""Rarer words have no entry: one sentence says little about what translates what."""
+
+_NUM_FREQUENT = 120
+_KEPT_SHARE = 0.02
+_MIN_SCORE = 0.15
+_MAX_LINKS = 40_000_000
+_DISTANCE_PENALTY = 0.5
+"""How much a partner at the other end of the sentence is worth less: decides between equal words."""
+
+
+@dataclass(frozen=True)
+class WordLink:
+    """Two words that translate each other.
+
+    Args:
+        first: Characters of the first sentence.
+        second: Characters of the second.
+        first_index: Which word of its sentence it is.
+        second_index: Likewise.
+        score: How sure it is, 0 to 1.
+    """
+
+    first: Span
+    second: Span
+    first_index: int
+    second_index: int
+    score: float
+
+    def swapped(self) -> WordLink:
+        """The same with the sentences in the other order."""
+        return WordLink(self.second, self.first, self.second_index, self.first_index, self.score)
+
+
+class WordLexicon:
+    """Probabilities that a word translates another, both ways.
+
+    Args:
+        forward: ``forward[first word][second word]``: how likely the second is as a translation of the first.
+        backward: ``backward[second word][first word]``.
+        frequent: The most frequent words of both languages: articles, pronouns and the like.
+    """
+
+    def __init__(
+        self,
+        forward: dict[str, dict[str, float]],
+        backward: dict[str, dict[str, float]],
+        frequent: Collection[str] = (),
+    ) -> None:
+        self.forward = forward
+        self.backward = backward
+        self.frequent = frozenset(frequent)
+
+    @classmethod
+    def learn(cls, pairs: Sequence[Pair], iterations: int = 4) -> WordLexicon:
+        """Learn both tables from sentence pairs; words are compared in small letters.
+
+        Args:
+            pairs: The text.
+            iterations: Rounds of expectation-maximisation.
+        """
+        # Corpora stand one behind the other, and not all of them may be looked at.
+        pairs = random.Random(1).sample(pairs, len(pairs))
+        sides = [[[found[0].lower() for found in _WORD.finditer(side)] for side in pair] for pair in pairs]
+        vocabularies = [_vocabulary([side[which] for side in sides]) for which in (0, 1)]
+        encoded: list[tuple[list[int], list[int]]] = []
+        num_links = 0
+        for first, second in sides:
+            ids = [
+                [known[word] for word in side if word in known]
+                for known, side in zip(vocabularies, (first, second), strict=True)
+            ]
+            num_links += (len(ids[0]) + 1) * len(ids[1])
+            if num_links > _MAX_LINKS:
+                break
+            if ids[0] and ids[1]:
+                encoded.append((ids[0], ids[1]))
+        return cls(
+            _table(encoded, vocabularies[0], vocabularies[1], iterations),
+            _table([(second, first) for first, second in encoded], vocabularies[1], vocabularies[0], iterations),
+            [word for known in vocabularies for word in list(known)[:_NUM_FREQUENT]],
+        )
+
+    @classmethod
+    def load_or_learn(cls, path: Path, pairs: Sequence[Pair]) -> WordLexicon:
+        """Read a lexicon that was kept, or learn it and keep it.
+
+        Args:
+            path: The file.
+            pairs: The text to learn from, if the file does not exist.
+
+        Raises:
+            ArtifactError: The file cannot be read or written.
+        """
+        try:
+            if path.exists():
+                kept = json.loads(gzip.decompress(path.read_bytes()))
+                return cls(kept["forward"], kept["backward"], kept["frequent"])
+            lexicon = cls.learn(pairs)
+            tables = {"forward": lexicon.forward, "backward": lexicon.backward, "frequent": sorted(lexicon.frequent)}
+            unfinished = path.with_name(path.name + ".unfinished")
+            unfinished.write_bytes(gzip.compress(json.dumps(tables, ensure_ascii=False).encode(), mtime=0))
+            unfinished.replace(path)
+        except (OSError, ValueError, KeyError) as error:
+            raise ArtifactError(f"The word lexicon {path} cannot be read or written: {error}; delete it.") from error
+        return lexicon
+
+    def links(self, first: str, second: str) -> list[WordLink]:
+        """The words of two sentences that translate each other, in the order of the first.
+
+        Args:
+            first: A sentence.
+            second: Its translation.
+        """
+        words = [list(_WORD.finditer(side)) for side in (first, second)]
+        lower = [[found[0].lower() for found in side] for side in words]
+        positions: dict[str, list[int]] = {}
+        for j, other in enumerate(lower[1]):
+            positions.setdefault(other, []).append(j)
+        scores: dict[tuple[int, int], float] = {}
+        for i, one in enumerate(lower[0]):
+            for other in {one, *self.forward.get(one, ())} & positions.keys():
+                worth = self._score(one, other)
+                for j in positions[other]:
+                    distance = abs(i / len(lower[0]) - j / len(lower[1]))
+                    scores[i, j] = worth * (1.0 - _DISTANCE_PENALTY * distance)
+        best: dict[tuple[int, int], tuple[int, int]] = {}  # (side, index) to the best cell there
+        for cell in sorted(scores, key=scores.__getitem__):
+            best[0, cell[0]] = best[1, cell[1]] = cell
+        return [
+            WordLink(words[0][i].span(), words[1][j].span(), i, j, scores[i, j])
+            for (side, _), (i, j) in sorted(best.items())
+            if side == 0 and best[1, j] == (i, j) and scores[i, j] >= _MIN_SCORE
+        ]
+
+    def _score(self, one: str, other: str) -> float:
+        """How well two words fit, wherever they stand: the geometric mean of both directions' probabilities."""
+        if one == other and (len(one) > 3 or one.isdigit()):
+            return 1.0
+        return math.sqrt(self.forward.get(one, {}).get(other, 0.0) * self.backward.get(other, {}).get(one, 0.0))
+
+
+def _vocabulary(sentences: Sequence[Sequence[str]]) -> dict[str, int]:
+    """Words by number; 0 is kept for what no word explains."""
+    counts = Counter(word for words in sentences for word in words)
+    return {
+        word: number for number, (word, count) in enumerate(counts.most_common(), start=1) if count >= _SEEN_AT_LEAST
+    }
+
+
+def _table(
+    encoded: Sequence[tuple[Sequence[int], Sequence[int]]],
+    sources: dict[str, int],
+    targets: dict[str, int],
+    iterations: int,
+) -> dict[str, dict[str, float]]:
+    with_empty_word = [([0, *source], target) for source, target in encoded]
+    rows, columns, shares = translation_shares(with_empty_word, len(targets) + 1, iterations)
+    keep = shares >= _KEPT_SHARE
+    words = [["", *known] for known in (sources, targets)]
+    table: dict[str, dict[str, float]] = {}
+    for row, column, share in zip(rows[keep].tolist(), columns[keep].tolist(), shares[keep].tolist(), strict=True):
+        if row:
+            table.setdefault(words[0][row], {})[words[1][column]] = share
+    return table

@@ -1,0 +1,159 @@
+"""Pairs with placeholders, terms and forms of address: nothing but what is told changes, and both sides agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from model.errors import ConfigError
+from model.text.tokenizer import FORMAL, INFORMAL, TERM_END, TERM_START, TERM_TARGET, Part, Symbol, learn_tokenizer
+from model.training.batches import BatchMaker
+from model.training.controlled_pairs import (
+    ControlledPairs,
+    content_links,
+    form_of_address,
+    with_placeholders,
+    with_terms,
+)
+from model.training.controls import Controls
+from model.training.corpus import LoadedCorpus
+from model.training.word_alignment import WordLexicon
+from tests.model.test_word_alignment import PAIRS
+
+LEXICON = WordLexicon.learn(PAIRS)
+LEXICON.frequent = frozenset({"sees", "sieht"})
+
+
+def symbols(parts: Sequence[Part]) -> list[str]:
+    return [part.name for part in parts if isinstance(part, Symbol)]
+
+
+def text(parts: Sequence[Part]) -> str:
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def test_links_of_frequent_words_carry_no_meaning() -> None:
+    first, second = "dog sees tree.", "Baum sieht Hund."
+    kept = content_links(LEXICON.links(first, second), LEXICON, first, second)
+    assert [first[slice(*link.first)] for link in kept] == ["dog", "tree"]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_both_sides_have_the_same_placeholders_once_each(seed: int) -> None:
+    source, target = PAIRS[seed]
+    made = with_placeholders(source, target, LEXICON.links(source, target), np.random.default_rng(seed))
+    assert made is not None
+    assert sorted(symbols(made[0])) == sorted(symbols(made[1]))
+    assert set(Counter(symbols(made[0])).values()) == {1}
+    words = [Counter(text(parts).replace(".", " ").split()) for parts in made]
+    assert not words[0] - Counter(source.replace(".", " ").split()), "no word is new"
+    assert not words[1] - Counter(target.replace(".", " ").split())
+
+
+def test_a_sentence_whose_words_have_no_partner_gets_no_placeholder_inside() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        made = with_placeholders("Oh dear.", "Ach je.", [], rng)
+        assert made is None or (text(made[0]).strip(), text(made[1]).strip()) == ("Oh dear.", "Ach je.")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_term_stands_behind_its_word_and_the_rest_stays(seed: int) -> None:
+    source, target = PAIRS[seed]
+    links = LEXICON.links(source, target)
+    parts = with_terms(source, target, links, LEXICON, False, np.random.default_rng(seed))
+    assert parts is not None
+    rest, terms = "", []
+    position = 0
+    while position < len(parts):
+        part = parts[position]
+        if part == Symbol(TERM_START):
+            word, middle, term, end = parts[position + 1 : position + 5]
+            assert (middle, end) == (Symbol(TERM_TARGET), Symbol(TERM_END))
+            terms.append((word, term))
+            rest += str(word)
+            position += 5
+        else:
+            rest += str(part)
+            position += 1
+    assert rest == source
+    assert terms
+    assert all(str(term).split()[0] in target for _, term in terms)
+
+
+def test_a_dictionary_form_is_the_shortest_of_a_words_translations_with_its_stem() -> None:
+    lexicon = WordLexicon({"houses": {"häusern": 0.4, "häuser": 0.3, "haus": 0.1, "hauptstadt": 0.1}}, {})
+    links = WordLexicon({"houses": {"häusern": 0.9}}, {"häusern": {"houses": 0.9}}).links("houses", "Häusern")
+    found = set()
+    for seed in range(30):
+        parts = with_terms("houses", "Häusern", links, lexicon, False, np.random.default_rng(seed))
+        assert parts is not None
+        found.add(parts[3])
+    assert found == {"Häusern", "Häuser"}
+
+
+@pytest.mark.parametrize(
+    ("german", "english", "symbol"),
+    [
+        ("Kannst du mir helfen?", "Can you help me?", INFORMAL),
+        ("Ich habe euch gesehen.", "I saw you.", INFORMAL),
+        ("Deine Tür ist offen.", "Your door is open.", INFORMAL),
+        ("Können Sie mir helfen?", "Can you help me?", FORMAL),
+        ("Klicken Sie auf OK.", "Click OK.", FORMAL),
+        ("Sie haben gewonnen.", "You have won.", FORMAL),
+        ("Sie haben gewonnen.", "They have won.", None),
+        ("Sie sagte, dass du kommst.", "She said you would come.", INFORMAL),
+        ("Er kommt. Sie kommt auch.", "He is coming. She is, too.", None),
+        ("Hast du Ihnen geschrieben?", "Did you write to you?", None),
+        ("Das Haus ist groß.", "The house is big.", None),
+    ],
+)
+def test_the_form_of_address_is_found_or_left_open(german: str, english: str, symbol: str | None) -> None:
+    assert form_of_address(german, english) == symbol
+
+
+def test_shares_are_bounded() -> None:
+    with pytest.raises(ConfigError, match="placeholders"):
+        Controls(placeholders=1.5)
+    with pytest.raises(ConfigError, match=r"come to 1\.2"):
+        Controls(placeholders=0.6, glossary=0.6)
+
+
+def test_batches_hold_what_is_told_in_its_share_and_the_same_again() -> None:
+    tokenizer = learn_tokenizer([side for pair in PAIRS for side in pair] * 3, 348, ["de", "en"], reserve_symbols=True)
+    pairs = [*PAIRS, ("You see a dog.", "Du siehst einen Hund."), ("You see a tree.", "Sie sehen einen Baum.")]
+    controlled = ControlledPairs(Controls(placeholders=0.4, glossary=0.3, formality=0.5), LEXICON, ("en", "de"))
+
+    def epoch() -> list[tuple[list[str], list[str]]]:
+        maker = BatchMaker(
+            [LoadedCorpus(pairs * 4)],
+            ("en", "de"),
+            [("en", "de"), ("de", "en")],
+            tokenizer,
+            batch_tokens=400,
+            max_tokens=60,
+            seed=1,
+            controlled=controlled,
+        )
+        return [
+            (tokenizer.pieces(source), tokenizer.target_pieces(target))
+            for batch in maker.epoch(0)
+            for source, target in zip(batch.source.tolist(), batch.target.tolist(), strict=True)
+        ]
+
+    rows = epoch()
+    assert rows == epoch()
+    placeholders = terms = 0
+    for source, target in rows:
+        told = [piece for piece in source if piece.startswith("<ph")]
+        assert sorted(told) == sorted(piece for piece in target if piece.startswith("<ph"))
+        placeholders += bool(told)
+        terms += TERM_START in source
+        assert not {FORMAL, INFORMAL, TERM_START} & set(target)
+    assert 0.3 < placeholders / len(rows) < 0.5
+    assert 0.2 < terms / len(rows) < 0.4
+    addressed = Counter(source[1] for source, _ in rows if source[1] in (FORMAL, INFORMAL))
+    assert 0 < addressed[FORMAL] < 4 and 0 < addressed[INFORMAL] < 4, "half of the four each, in German alone"
