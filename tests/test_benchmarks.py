@@ -307,9 +307,14 @@ def test_callers_who_give_up_count_with_their_patience_and_refusals_apart() -> N
     assert (found["offered_per_s"], found["goodput_per_s"]) == (51, 49)
 
 
-async def ask(load: Load, answer_s: float) -> tuple[Outcome, int]:
-    """Send a load to a server that takes its time; also tells how many requests it had at once."""
+async def ask(load: Load, answer_s: float, at_once: int = 1) -> tuple[Outcome, int]:
+    """Send a load to a slow server, which answers nothing before ``at_once`` requests wait.
+
+    Returns:
+        What the callers saw, and the most requests that waited at once.
+    """
     busy, most = 0, 0
+    enough = asyncio.Event()
     serving: list[asyncio.Task[Any]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -323,7 +328,11 @@ async def ask(load: Load, answer_s: float) -> tuple[Outcome, int]:
                 body = await reader.readexactly(length)
                 busy += 1
                 most = max(most, busy)
-                await asyncio.sleep(0.0 if head.startswith(b"GET") else answer_s)
+                if most >= at_once:
+                    enough.set()
+                if not head.startswith(b"GET"):
+                    await enough.wait()
+                    await asyncio.sleep(answer_s)
                 busy -= 1
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -341,7 +350,7 @@ async def ask(load: Load, answer_s: float) -> tuple[Outcome, int]:
 
 def test_arrivals_do_not_wait_for_answers_and_latency_counts_from_their_time() -> None:
     calls = [post("short", 0.01 * place, number=place) for place in range(10)]
-    outcome, most = asyncio.run(ask(Load(0, calls, None, 60.0, probes=probes_over(0.1, 4)), answer_s=0.3))
+    outcome, most = asyncio.run(ask(Load(0, calls, None, 60.0, probes=probes_over(0.1, 4)), 0.3, at_once=10))
     assert most >= 10
     assert [json.loads(answer.body)["number"] for answer in outcome.answers] == list(range(10))
     assert all(answer.status == 200 and 0.3 <= answer.latency_s < 5 for answer in outcome.answers)
@@ -351,7 +360,7 @@ def test_arrivals_do_not_wait_for_answers_and_latency_counts_from_their_time() -
 
 def test_callers_send_the_next_when_the_last_is_answered() -> None:
     calls = [post("short", number=place) for place in range(12)]
-    outcome, most = asyncio.run(ask(Load(0, calls, 3, 60.0), answer_s=0.02))
+    outcome, most = asyncio.run(ask(Load(0, calls, 3, 60.0), 0.02, at_once=3))
     assert most == 3
     assert [json.loads(answer.body)["number"] for answer in outcome.answers] == list(range(12))
     assert outcome.seconds >= 4 * 0.02

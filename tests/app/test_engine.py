@@ -22,6 +22,7 @@ from model.decoding.options import DecodingOptions, Hypothesis, Outcome
 from model.decoding.sentence import DecodingRequest
 from model.errors import DecodingError, EmptySource
 from tests.app.fakes import FakeCohort, FakeTranslator, held_translator, manifest_of
+from tests.app.observed import is_stopping, service_threads
 
 PATIENCE_S = 30.0
 GREEDY = DecodingOptions(decoding="greedy")
@@ -53,7 +54,8 @@ class FakeEngine(Engine):
     """An engine whose sentences are for one model unless another is named."""
 
     def __init__(self, translator: FakeTranslator, max_waiting: int = 100, max_rows: int = 64) -> None:
-        super().__init__(Scheduler(Budget(100_000, max_rows), max_waiting, time.monotonic), Metrics())
+        self.metrics = Metrics()
+        super().__init__(Scheduler(Budget(100_000, max_rows), max_waiting, time.monotonic), self.metrics)
         self.translator = translator
 
     def ask(
@@ -69,6 +71,7 @@ class FakeEngine(Engine):
 
 @contextmanager
 def engine_of(translator: FakeTranslator, max_waiting: int = 100, max_rows: int = 64) -> Iterator[FakeEngine]:
+    known = service_threads()
     engine = FakeEngine(translator, max_waiting, max_rows)
     engine.start()
     try:
@@ -76,7 +79,7 @@ def engine_of(translator: FakeTranslator, max_waiting: int = 100, max_rows: int 
     finally:
         translator.step_gate.set()
         engine.stop(PATIENCE_S)
-        assert not engine._thread.is_alive()
+        assert not service_threads(known)
 
 
 def ids(text: str) -> list[int]:
@@ -95,10 +98,10 @@ def until(condition: Any) -> None:
         time.sleep(0.002)
 
 
-def counted(engine: Engine, outcome: str, model: str = "fake") -> float:
+def counted(engine: FakeEngine, outcome: str, model: str = "fake") -> float:
     """Sentences that left this way."""
     labels = {"model": model, "outcome": outcome}
-    return engine._metrics.registry.get_sample_value("verso_sentences_total", labels) or 0.0
+    return engine.metrics.registry.get_sample_value("verso_sentences_total", labels) or 0.0
 
 
 def holds_nothing(engine: Engine) -> bool:
@@ -227,10 +230,10 @@ def test_a_sentence_whose_client_left_is_not_decoded() -> None:
         after = Inbox()
         engine.ask([ids("after")], GREEDY, after.deliver)
         assert text_of(after.take(1)[0]) == "after"
-        until(lambda: not engine._running)
+        until(lambda: engine.is_idle)
     assert inbox.is_empty
     assert translator.log.joins == [1, 1]
-    assert engine._withdrawn == set()
+    assert engine.is_idle
 
 
 def test_withdrawing_what_is_done_changes_nothing() -> None:
@@ -238,9 +241,9 @@ def test_withdrawing_what_is_done_changes_nothing() -> None:
     with engine_of(FakeTranslator()) as engine:
         done = engine.ask([ids("x")], GREEDY, inbox.deliver)
         inbox.take(1)
-        until(lambda: not engine._running)
+        until(lambda: engine.is_idle)
         engine.withdraw({done[0].key, 12345})
-        assert engine._withdrawn == set()
+        assert engine.is_idle
 
 
 def test_a_sentence_that_breaks_the_model_fails_alone() -> None:
@@ -252,7 +255,7 @@ def test_a_sentence_that_breaks_the_model_fails_alone() -> None:
         assert text_of(found[0]) == "good"
         assert isinstance(found[1], InferenceFailed)
         assert text_of(found[2]) == "fine"
-        until(lambda: not engine._running)
+        until(lambda: engine.is_idle)
         engine.ask([ids("again")], GREEDY, inbox.deliver)
         assert text_of(inbox.take(1)[0]) == "again"
 
@@ -313,7 +316,7 @@ def test_stopping_drops_whoever_still_waits() -> None:
         until(lambda: translator.log.joins == [1])
         stopper = threading.Thread(target=engine.stop, args=(PATIENCE_S,))
         stopper.start()
-        until(lambda: engine._stopping)
+        until(lambda: is_stopping(engine))
         translator.step_gate.set()
         stopper.join(PATIENCE_S)
         assert all(isinstance(outcome, Dropped) for outcome in inbox.take(2).values())
@@ -568,26 +571,26 @@ def test_stopping_says_nothing_to_clients_that_left() -> None:
         engine.withdraw({left.key})
         stopper = threading.Thread(target=engine.stop, args=(PATIENCE_S,))
         stopper.start()
-        until(lambda: engine._stopping)
+        until(lambda: is_stopping(engine))
         gate.open.set()
         stopper.join(PATIENCE_S)
         assert not stopper.is_alive()
         assert isinstance(inbox.take(1)[1], Dropped)
         assert inbox.is_empty
         assert counted(engine, "cancelled") == 2
-        assert engine._metrics.registry.get_sample_value("verso_running_sentences") == 0
+        assert engine.metrics.registry.get_sample_value("verso_running_sentences") == 0
 
 
 def test_if_the_thread_dies_of_a_bug_nobody_is_left_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     inbox, gate = Inbox(), Gate()
 
-    def bug(loads: object) -> Any:
+    def bug(*_: object) -> Any:
         raise AssertionError("a bug of ours")
 
     with engine_of(FakeTranslator()) as engine:
         engine.call(lambda: gate.pass_through(), lambda outcome: None)
         assert gate.reached.wait(PATIENCE_S)
-        monkeypatch.setattr(engine._scheduler, "take", bug)
+        monkeypatch.setattr(Scheduler, "take", bug)
         engine.ask([ids("waits")], GREEDY, inbox.deliver)
         engine.call(lambda: 1, lambda outcome: inbox.deliver(1, outcome))
         gate.open.set()

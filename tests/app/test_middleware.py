@@ -17,6 +17,8 @@ from tests.app.serving import RoteService, client_of, rote_app
 
 pytestmark = pytest.mark.anyio
 
+PATIENCE_S = 30.0
+
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
@@ -97,10 +99,10 @@ async def test_a_client_that_hangs_up_stops_its_work() -> None:
     app = rote_app(service)
     wire = Wire(body_message({"text": "forever"}))
     answering = asyncio.create_task(app(post_scope(app, "/translate"), wire.receive, wire.send))
-    await asyncio.wait_for(service.started.wait(), 5)
+    await asyncio.wait_for(service.started.wait(), PATIENCE_S)
     assert not service.cancelled.is_set()
     wire.hang_up()
-    await asyncio.wait_for(answering, 5)
+    await asyncio.wait_for(answering, PATIENCE_S)
     assert service.cancelled.is_set()
     assert wire.sent == []
 
@@ -110,7 +112,7 @@ async def test_a_client_that_hangs_up_within_its_request_costs_nothing() -> None
     app = rote_app(service)
     wire = Wire(body_message({"text": "a"}, more_body=True))
     wire.hang_up()
-    await asyncio.wait_for(app(post_scope(app, "/translate"), wire.receive, wire.send), 5)
+    await asyncio.wait_for(app(post_scope(app, "/translate"), wire.receive, wire.send), PATIENCE_S)
     assert (service.calls, wire.sent) == ([], [])
 
 
@@ -118,7 +120,7 @@ async def test_a_client_that_stays_is_answered_although_it_sends_nothing_more() 
     service = RoteService()
     app = rote_app(service)
     wire = Wire(body_message({"text": "a"}))
-    await asyncio.wait_for(app(post_scope(app, "/translate"), wire.receive, wire.send), 5)
+    await asyncio.wait_for(app(post_scope(app, "/translate"), wire.receive, wire.send), PATIENCE_S)
     assert [message["type"] for message in wire.sent] == ["http.response.start", "http.response.body"]
 
 
@@ -135,7 +137,7 @@ async def test_a_disconnect_reported_after_the_answer_cancels_nothing() -> None:
         finished = True
 
     wire = Wire(body_message({}))
-    await asyncio.wait_for(DisconnectWatcher(inner)(post_scope(None, "/"), wire.receive, wire.send), 5)
+    await asyncio.wait_for(DisconnectWatcher(inner)(post_scope(None, "/"), wire.receive, wire.send), PATIENCE_S)
     assert finished
 
 
@@ -144,7 +146,7 @@ async def test_a_server_that_cancels_a_request_cancels_its_work_too() -> None:
     app = rote_app(service)
     wire = Wire(body_message({"text": "forever"}))
     answering = asyncio.create_task(app(post_scope(app, "/translate"), wire.receive, wire.send))
-    await asyncio.wait_for(service.started.wait(), 5)
+    await asyncio.wait_for(service.started.wait(), PATIENCE_S)
     answering.cancel()
     with pytest.raises(asyncio.CancelledError):
         await answering

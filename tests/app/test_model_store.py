@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import queue
 import threading
 import weakref
 from dataclasses import replace
@@ -26,6 +27,7 @@ from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from model.errors import ArtifactError, DeviceError, EmptySource, UnsupportedPair
 from tests.app.fakes import BUDGET, SHAPED, FakeBundles, FakeTranslator, WordDetector, held_translator, manifest_of
+from tests.app.observed import ObservedService, is_stopping, num_waiting_calls
 from tests.app.test_service import PATIENCE_S, Gate, ask, look, run, service_with, texts_of, until
 
 
@@ -33,8 +35,8 @@ def french() -> FakeTranslator:
     return FakeTranslator(manifest=manifest_of("french", "fr-en"))
 
 
-def gauge(service: TranslationService, name: str) -> float | None:
-    return service._metrics.registry.get_sample_value(name)
+def gauge(service: ObservedService, name: str) -> float | None:
+    return service.sample(name)
 
 
 def test_several_models_serve_each_its_pairs_and_name_themselves() -> None:
@@ -69,7 +71,7 @@ def test_one_request_may_need_several_models() -> None:
                 "de",
                 None,
             ]
-            assert "cannot be told" in str(outcome.results[4])
+            assert "cannot be detected" in str(outcome.results[4])
             assert outcome.model == "french", "that of the first text that was translated"
             assert (sum(first.log.joins), sum(second.log.joins)) == (1, 1)
 
@@ -281,10 +283,10 @@ def test_unloading_waits_for_attention_too() -> None:
     async def test() -> None:
         gate = Gate()
         async with service_with(FakeBundles(FakeTranslator())) as service:
-            service._engine.call(gate.pass_through, lambda outcome: None)
+            service.engine.call(gate.pass_through, lambda outcome: None)
             await until(gate.reached.is_set)
             looking = asyncio.create_task(look(service, "two words"))
-            await until(lambda: service._engine._calls)
+            await until(lambda: num_waiting_calls(service.engine))
             unloading = asyncio.create_task(service.unload_model("fake"))
             await until(lambda: not service.models)
             assert not unloading.done()
@@ -377,7 +379,7 @@ def test_an_unloading_that_the_end_of_the_service_overtakes_says_so() -> None:
             unloading = asyncio.create_task(service.unload_model("fake"))
             await until(lambda: not service.models)
             stopping = asyncio.create_task(service.stop())
-            await until(lambda: service._engine._stopping)
+            await until(lambda: is_stopping(service.engine))
             going.step_gate.set()
             await stopping
             for task in (running, unloading):
@@ -408,9 +410,12 @@ def test_the_engine_keeps_its_threads_whatever_is_loaded() -> None:
             return french()
 
         async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": one_thread}), threads=2) as service:
-            before = await service._bridge.call(torch.get_num_threads)
+            counted: queue.Queue[Any] = queue.Queue()
+            service.engine.call(torch.get_num_threads, counted.put)
+            before = await asyncio.to_thread(counted.get, timeout=PATIENCE_S)
             await service.load_model("french.pt", None)
-            after = await service._bridge.call(torch.get_num_threads)
+            service.engine.call(torch.get_num_threads, counted.put)
+            after = await asyncio.to_thread(counted.get, timeout=PATIENCE_S)
             assert (before, after) == (2, 2)
 
     run(test)
@@ -441,9 +446,9 @@ def test_a_model_loaded_later_may_lower_the_tokens_that_decode_at_once() -> None
         )
         bundles = FakeBundles(shaped, files={"wide.pt": FakeTranslator(manifest=wide)})
         async with service_with(bundles, max_batch_tokens=None) as service:
-            before = service._engine.budget
+            before = service.engine.budget
             await service.load_model("wide.pt", None)
-            assert service._engine.budget.max_tokens < before.max_tokens / 10
-            assert service._engine.budget.max_rows == before.max_rows
+            assert service.engine.budget.max_tokens < before.max_tokens / 10
+            assert service.engine.budget.max_rows == before.max_rows
 
     run(test)

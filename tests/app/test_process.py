@@ -23,6 +23,9 @@ from tests.app.fakes import BUDGET
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0
+REQUEST_HEAD = (
+    b"POST /translate HTTP/1.1\r\nHost: verso\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+)
 
 Found = TypeVar("Found")
 
@@ -124,8 +127,13 @@ def test_a_started_service_translates_and_ends_with_0_when_told_to() -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str) -> None:
-    with running(FAKE_STEP_S="0.2") as process, process.client() as client, ThreadPoolExecutor(1) as pool:
+def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str, tmp_path: Path) -> None:
+    gate = tmp_path / "decode"
+    with (
+        running(FAKE_STEP_GATE=str(gate)) as process,
+        process.client() as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
         process.wait_until_ready()
         request = {"text": "one two three four five", "source": "en", "target": "de"}
         slow = pool.submit(client.post, "/translate", json=request)
@@ -138,6 +146,7 @@ def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str) -
             refused = other.post("/translate", json=request)
             assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
             assert other.get("/livez").status_code == 200
+        gate.touch()
         answer = slow.result(PATIENCE_S)
         assert answer.status_code == 200 and answer.json()["translations"][0]["text"]
         assert process.wait() == 0
@@ -158,35 +167,47 @@ def test_a_drain_that_takes_too_long_is_cut_short_with_exit_code_0() -> None:
             assert error is not None or slow.result().status_code == 503
 
 
-def test_a_client_that_hangs_up_is_dropped_and_the_next_one_served() -> None:
-    with running(FAKE_STEP_S="0.2") as process:
+def test_a_request_whose_client_hangs_up_is_cancelled_and_the_next_one_is_served(tmp_path: Path) -> None:
+    gate = tmp_path / "decode"
+    with running(FAKE_STEP_GATE=str(gate)) as process:
         process.wait_until_ready()
         with process.client() as client:
-            with pytest.raises(httpx.ReadTimeout):
-                client.post("/translate", json={"text": "word " * 60, "source": "en", "target": "de"}, timeout=0.5)
+            body = b'{"text": "word word", "source": "en", "target": "de"}'
+            host, port = process.address.removeprefix("http://").split(":")
+            with socket.create_connection((host, int(port))) as leaving:
+                leaving.sendall(REQUEST_HEAD % len(body) + body)
+                until(
+                    lambda: "verso_running_sentences 1.0" in client.get("/metrics").text, lambda: "a running sentence"
+                )
             line = until(
                 lambda: next((line for line in process.lines if '"status": 499' in line), None),
                 lambda: f"status 499 in {process.lines}",
             )
             assert json.loads(line)["client"] == "left"
+            gate.touch()
             assert 'verso_sentences_total{model="fake",outcome="cancelled"}' in client.get("/metrics").text
             assert client.post("/translate", json={"text": "a", "source": "en", "target": "de"}).status_code == 200
 
 
-def test_readiness_says_no_while_the_model_loads() -> None:
-    with running(FAKE_LOAD_S="1.5") as process, process.client() as client:
+def test_the_service_is_not_ready_while_the_model_loads(tmp_path: Path) -> None:
+    gate = tmp_path / "load"
+    with running(FAKE_LOAD_GATE=str(gate)) as process, process.client() as client:
         early = client.get("/readyz")
         assert (early.status_code, early.json()["code"]) == (503, "not_ready")
         assert client.get("/livez").status_code == 200
         refused = client.post("/translate", json={"text": "a", "source": "en", "target": "de"})
         assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
+        gate.touch()
         process.wait_until_ready()
 
 
-def test_a_signal_while_the_model_loads_ends_the_process_with_0() -> None:
-    with running(FAKE_LOAD_S="1") as process:
+def test_a_signal_while_the_model_loads_ends_the_process_with_0(tmp_path: Path) -> None:
+    gate = tmp_path / "load"
+    with running(FAKE_LOAD_GATE=str(gate)) as process:
         assert process.address
         process.popen.send_signal(signal.SIGTERM)
+        process.wait_for_line("draining")
+        gate.touch()
         assert process.wait() == 0
 
 

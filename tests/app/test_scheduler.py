@@ -200,6 +200,7 @@ def test_a_stream_of_short_sentences_cannot_keep_a_long_one_waiting(long: tuple[
         decoding = [(end, one) for end, one in decoding if end > clock.now]
         line.admit([sentence(5) for _ in range(4)])  # twice what there is room for
         if turn == 100:
+            # Private: the order of the queue is visible only by taking sentences out of it.
             line.withdraw({one.key for _, _, one in line._queue[8:]})
             line.admit([slow])
             came_at = clock.now

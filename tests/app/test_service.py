@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from app.engine.capacity import MIN_ROWS
+from app.engine.scheduler import Scheduler
 from app.errors import DeadlineExceeded, InferenceFailed, LimitExceeded, NotReady, QueueFull
 from app.serving.detection import LanguageDetector
 from app.serving.service import TranslationService
@@ -22,8 +23,11 @@ from model.errors import ArtifactError, DecodingError, SeveralSentences, Unsuppo
 from model.text_pipeline import TextPlan
 from model.translator import Attention
 from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, held_translator
+from tests.app.observed import ObservedService, is_stopping, num_waiting_calls, service_threads
 
 PATIENCE_S = 30.0
+DEADLINE_S = 20.0
+"""Long enough that it never passes unless a test moves the clock, and less than ``PATIENCE_S``."""
 GREEDY = DecodingOptions(decoding="greedy")
 
 
@@ -36,7 +40,7 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 
 @asynccontextmanager
-async def service_of(translator: FakeTranslator, **settings: Any) -> AsyncIterator[TranslationService]:
+async def service_of(translator: FakeTranslator, **settings: Any) -> AsyncIterator[ObservedService]:
     async with service_with(FakeBundles(translator), **settings) as service:
         try:
             yield service
@@ -47,8 +51,8 @@ async def service_of(translator: FakeTranslator, **settings: Any) -> AsyncIterat
 @asynccontextmanager
 async def service_with(
     bundles: FakeBundles, detector: LanguageDetector | None = None, **settings: Any
-) -> AsyncIterator[TranslationService]:
-    service = TranslationService(Settings(**{**BUDGET, **settings}), Metrics(), bundles, detector=detector)
+) -> AsyncIterator[ObservedService]:
+    service = ObservedService(Settings(**{**BUDGET, **settings}), bundles, detector)
     await service.start()
     try:
         await service.wait_loaded()
@@ -74,16 +78,20 @@ async def look(service: TranslationService, text: str, target: str = "de") -> At
     return outcome.attention
 
 
-def counted(service: TranslationService, outcome: str) -> float:
-    return (
-        service._metrics.registry.get_sample_value("verso_sentences_total", {"model": "fake", "outcome": outcome})
-        or 0.0
-    )
+def advance_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Move the clock of the event loop, and with it all deadlines, so that no test sleeps until a deadline."""
+    loop = asyncio.get_running_loop()
+    now = loop.time
+    monkeypatch.setattr(loop, "time", lambda: now() + seconds)
 
 
-def is_idle(service: TranslationService) -> bool:
-    """Whether the engine holds nothing any more."""
-    return service._engine.is_idle
+def counted(service: ObservedService, outcome: str) -> float:
+    return service.sample("verso_sentences_total", {"model": "fake", "outcome": outcome}) or 0.0
+
+
+def is_idle(service: ObservedService) -> bool:
+    """Whether the engine holds no sentence and no call."""
+    return service.engine.is_idle
 
 
 class Gate:
@@ -155,12 +163,15 @@ def test_a_pair_that_is_not_loaded_is_refused() -> None:
     run(test)
 
 
-def test_the_deadline_stops_the_work() -> None:
+def test_the_deadline_stops_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = held_translator()
-        async with service_of(translator, deadline_s=0.15) as service:
-            with pytest.raises(DeadlineExceeded, match=r"within 0\.15 s"):
-                await ask(service, "x" * 180)
+        async with service_of(translator, deadline_s=DEADLINE_S) as service:
+            asked = asyncio.create_task(ask(service, "x" * 180))
+            await until(translator.stepping.is_set)
+            advance_clock(monkeypatch, DEADLINE_S)
+            with pytest.raises(DeadlineExceeded, match=r"within 20 s"):
+                await asked
             translator.step_gate.set()
             await until(lambda: is_idle(service))
             assert len(translator.log.left) == len(translator.log.joins)
@@ -170,15 +181,18 @@ def test_the_deadline_stops_the_work() -> None:
     run(test)
 
 
-def test_the_deadline_reaches_sentences_that_wait() -> None:
+def test_the_deadline_reaches_sentences_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(
-            translator, deadline_s=0.15, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
+            translator, deadline_s=DEADLINE_S, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
         ) as service:
+            asked = asyncio.create_task(ask(service, "first", "second", "third"))
+            await until(translator.stepping.is_set)
+            advance_clock(monkeypatch, DEADLINE_S)
             with pytest.raises(DeadlineExceeded):
-                await ask(service, "first", "second", "third")
-            assert service._engine.num_waiting == 0
+                await asked
+            assert service.engine.num_waiting == 0
             translator.step_gate.set()
             await until(lambda: is_idle(service))
             assert counted(service, "expired") == 3
@@ -187,15 +201,18 @@ def test_the_deadline_reaches_sentences_that_wait() -> None:
     run(test)
 
 
-def test_the_deadline_reaches_calls() -> None:
+def test_the_deadline_reaches_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         gate = Gate()
-        async with service_of(FakeTranslator(), deadline_s=0.15) as service:
-            service._engine.call(lambda: gate.pass_through(), lambda outcome: None)
+        async with service_of(FakeTranslator(), deadline_s=DEADLINE_S) as service:
+            service.engine.call(lambda: gate.pass_through(), lambda outcome: None)
             await until(gate.reached.is_set)
+            looking = asyncio.create_task(look(service, "two words"))
+            await until(lambda: num_waiting_calls(service.engine))
+            advance_clock(monkeypatch, DEADLINE_S)
             with pytest.raises(DeadlineExceeded):
-                await look(service, "two words")
-            assert not service._engine._calls
+                await looking
+            assert num_waiting_calls(service.engine) == 0
             gate.open.set()
 
     run(test)
@@ -238,7 +255,7 @@ def test_nothing_is_taken_while_the_model_loads() -> None:
             gate.wait(PATIENCE_S)
             return translator
 
-        service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(load))
+        service = ObservedService(Settings(**BUDGET), FakeBundles(load))
         await service.start()
         assert (service.state, service.models) == ("loading", [])
         with pytest.raises(NotReady, match="still loading"):
@@ -260,7 +277,7 @@ def test_a_model_that_does_not_load_leaves_its_reason() -> None:
         def load() -> FakeTranslator:
             raise error
 
-        service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(load))
+        service = ObservedService(Settings(**BUDGET), FakeBundles(load))
         await service.start()
         await service.wait_loaded()
         assert service.state == "failed"
@@ -313,7 +330,7 @@ def test_the_event_loop_is_free_while_the_model_works() -> None:
                 assert texts_of(await ask(service, "")) == [""]
                 await asyncio.sleep(0.001)
             assert not working.done()
-            assert service._engine.num_waiting == 0
+            assert service.engine.num_waiting == 0
             translator.step_gate.set()
             assert texts_of(await working) == ["RUNNING"]
 
@@ -545,7 +562,7 @@ def test_a_client_that_leaves_makes_room_in_the_queue() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await leaving
             coming = asyncio.create_task(ask(service, "b1", "b2", "b3"))
-            await until(lambda: service._engine.num_waiting == 3)
+            await until(lambda: service.engine.num_waiting == 3)
             translator.step_gate.set()
             assert texts_of(await coming) == ["B1", "B2", "B3"]
 
@@ -558,11 +575,11 @@ def test_a_client_that_leaves_gives_up_its_call() -> None:
         async with service_of(translator) as service:
             running = await begin(service, translator)
             leaving = asyncio.create_task(look(service, "two words"))
-            await until(lambda: service._engine._calls)
+            await until(lambda: num_waiting_calls(service.engine))
             leaving.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await leaving
-            assert not service._engine._calls
+            assert num_waiting_calls(service.engine) == 0
             translator.step_gate.set()
             assert texts_of(await running) == ["RUNNING"]
 
@@ -577,7 +594,7 @@ def test_while_loading_clients_are_told_when_to_come_back() -> None:
             gate.pass_through()
             return FakeTranslator()
 
-        service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(load))
+        service = ObservedService(Settings(**BUDGET), FakeBundles(load))
         await service.start()
         assert service.not_ready().retry_after_s == 5.0
         with pytest.raises(NotReady) as refused:
@@ -608,15 +625,16 @@ def test_stopping_does_not_wait_for_a_model_that_still_loads(fails: bool) -> Non
                 raise ArtifactError("there is no bundle")
             return FakeTranslator()
 
-        service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(load))
+        known = service_threads()
+        service = ObservedService(Settings(**BUDGET), FakeBundles(load))
         await service.start()
         await until(gate.reached.is_set)
         await service.stop()
         await service.wait_loaded()
         assert service.state == "stopped"
         gate.open.set()
-        assert not service._engine._thread.is_alive()
-        await until(lambda: not service._tasks)
+        assert not any(thread.name == "verso-engine" for thread in service_threads(known))
+        await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
         assert service.state == "stopped"
         assert service.models == []
         assert (service.failure is not None) == fails
@@ -632,9 +650,9 @@ def test_stopping_tells_those_who_still_wait() -> None:
             await until(translator.stepping.is_set)
             asked.append(asyncio.create_task(ask(service, "late")))
             looking = asyncio.create_task(look(service, "two words"))
-            await until(lambda: service._engine._calls)
+            await until(lambda: num_waiting_calls(service.engine))
             stopping = asyncio.create_task(service.stop())
-            await until(lambda: service._engine._stopping)
+            await until(lambda: is_stopping(service.engine))
             translator.step_gate.set()
             await stopping
             for task in (*asked, looking):
@@ -648,9 +666,10 @@ def test_stopping_tells_those_who_still_wait() -> None:
 
 def test_a_stopped_service_leaves_no_thread_behind() -> None:
     async def test() -> None:
+        known = service_threads()
         async with service_of(FakeTranslator()) as service:
             await ask(service, "Long text. " * 100)
-            mine = [service._engine._thread, *service._pool._threads]
+            mine = service_threads(known)
         assert len(mine) > 1
         await until(lambda: not any(thread.is_alive() for thread in mine))
 
@@ -663,7 +682,7 @@ def test_draining_waits_for_attention_too() -> None:
         async with service_of(translator) as service:
             running = await begin(service, translator)
             looking = asyncio.create_task(look(service, "two words"))
-            await until(lambda: service._engine._calls)
+            await until(lambda: num_waiting_calls(service.engine))
             draining = asyncio.create_task(service.drain(PATIENCE_S))
             await until(lambda: service.state == "draining")
             assert not draining.done()
@@ -680,7 +699,7 @@ def test_draining_an_idle_service_ends_at_once() -> None:
         async with service_of(FakeTranslator()) as service:
             assert await service.drain(0.0)
             assert await service.drain(PATIENCE_S)
-            assert service._metrics.registry.get_sample_value("verso_ready") == 0
+            assert service.sample("verso_ready") == 0
 
     run(test)
 
@@ -692,7 +711,7 @@ def test_requests_given_up_by_draining_leave_the_model() -> None:
             asked: list[asyncio.Task[Any]] = [asyncio.create_task(ask(service, "running"))]
             await until(translator.stepping.is_set)
             asked.append(asyncio.create_task(look(service, "two words")))
-            await until(lambda: service._engine._calls)
+            await until(lambda: num_waiting_calls(service.engine))
             assert not await service.drain(0.0)
             for task in asked:
                 with pytest.raises(NotReady, match="shutting down"):
@@ -709,14 +728,14 @@ def test_an_engine_that_died_is_no_longer_called_ready(monkeypatch: pytest.Monke
     async def test() -> None:
         async with service_of(FakeTranslator()) as service:
 
-            def bug(loads: object) -> Any:
+            def bug(*_: object) -> Any:
                 raise AssertionError("a bug of ours")
 
-            monkeypatch.setattr(service._engine._scheduler, "take", bug)
+            monkeypatch.setattr(Scheduler, "take", bug)
             with pytest.raises(NotReady, match="no longer works"):
                 await ask(service, "x")
             assert service.state == "failed"
-            assert service._metrics.registry.get_sample_value("verso_ready") == 0
+            assert service.sample("verso_ready") == 0
             with pytest.raises(NotReady):
                 await look(service, "two words")
 
@@ -760,13 +779,16 @@ def test_a_sentence_asked_for_twice_is_translated_once_and_answered_the_same() -
     run(test)
 
 
-def test_each_caller_of_one_sentence_has_a_deadline_of_its_own() -> None:
+def test_each_caller_of_a_sentence_has_its_own_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = held_translator()
-        async with service_of(translator, deadline_s=0.4) as service:
+        async with service_of(translator, deadline_s=DEADLINE_S) as service:
             early = asyncio.create_task(ask(service, "same"))
-            await asyncio.sleep(0.3)
+            await until(translator.stepping.is_set)
+            advance_clock(monkeypatch, DEADLINE_S / 2)
             late = asyncio.create_task(ask(service, "same"))
+            await until(lambda: service.sample("verso_coalesced_sentences_total"))
+            advance_clock(monkeypatch, DEADLINE_S / 2)
             with pytest.raises(DeadlineExceeded):
                 await early
             translator.step_gate.set()
@@ -797,12 +819,11 @@ def test_the_budget_is_found_at_the_start_and_shown() -> None:
     async def test() -> None:
         translator = FakeTranslator(manifest=SHAPED)
         async with service_of(translator, max_batch_rows=None, max_batch_tokens=None) as service:
-            budget = service._engine.budget
+            budget = service.engine.budget
             assert budget.max_rows >= MIN_ROWS
             assert budget.max_tokens > 1000
-            shown = service._metrics.registry.get_sample_value
-            assert shown("verso_max_batch_rows") == budget.max_rows
-            assert shown("verso_max_batch_tokens") == budget.max_tokens
+            assert service.sample("verso_max_batch_rows") == budget.max_rows
+            assert service.sample("verso_max_batch_tokens") == budget.max_tokens
             assert max(translator.log.steps) >= MIN_ROWS
             assert texts_of(await ask(service, "one")) == ["ONE"]
 

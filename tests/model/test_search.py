@@ -82,6 +82,7 @@ def beam_of_one(transformer: Transformer, source: list[int]) -> Hypothesis:
     """Beam search itself with one row; a cohort of width 1 would take the greedy way."""
     alone = cohort(transformer, 1)
     token_filter = TokenFilter(VOCABULARY.never_generated, VOCABULARY.end_id, torch.device("cpu"))
+    # Private: no public setting makes a cohort of width 1 search with a beam.
     alone._search = BeamSearch(token_filter, 2, 1, DecodingPolicy())
     finished = alone.join([DecodingRequest(0, source, DecodingOptions(beam_size=1, return_scores=True))])
     while not finished:

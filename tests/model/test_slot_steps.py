@@ -30,6 +30,7 @@ from tests.model.slots import (
     same,
     slot_cohort,
     slot_model,
+    step_of,
 )
 from tests.model.tiny import random_sources, tiny_transformer
 from tests.model.torch_layers import randomise, small_config
@@ -119,8 +120,7 @@ def test_every_step_is_the_same_operations_on_the_same_shapes_at_the_same_addres
     group = SlotCohort(model, width)
     options = DecodingOptions(beam_size=width, return_scores=True, no_repeat_ngram_size=2, min_new_tokens=9)
     group.join(requests(random_sources(3), options))
-    assert group._step is not None
-    slots = group._step.tensors
+    slots = step_of(group).tensors
     tensors = [value for value in vars(slots).values() if isinstance(value, torch.Tensor)]
     addresses = [tensor.data_ptr() for tensor in tensors]
     steps = []
@@ -153,11 +153,10 @@ def test_a_step_while_nobody_decodes_changes_no_answer(options: DecodingOptions)
     asked = requests(random_sources(5), options)
     found: dict[int, Finished] = {outcome.key: outcome for outcome in group.join(asked)}
     while group.num_sentences:
-        assert group._step is not None
-        slots = group._step.tensors
+        slots = step_of(group).tensors
         before = copy.deepcopy(slots)
         with at_rest(slots):
-            group._step.run(Variant(True, True))
+            step_of(group).run(Variant(True, True))
         for name in ("active", "position", "history", "sums", "pool_scores", "pool_history", "suffixes", "num_ended"):
             assert torch.equal(getattr(slots, name), getattr(before, name)), name
         found |= {outcome.key: outcome for outcome in group.step()}
@@ -172,7 +171,7 @@ def test_steps_written_down_once_and_done_again_give_the_same_answers(
     use_recorded_graphs(monkeypatch)
     transformer = tiny_transformer()
     model = slot_model(transformer, steps_per_call=3, look_ahead=True)
-    model._graphs = True
+    model._graphs = True  # private: no option turns graphs on without a GPU
     asked = requests(random_sources(30, seed=seed), options)
     expected = drive(plain_cohort(transformer, options.width), asked)
     found, left = drive_at_random(SlotCohort(model, options.width), asked, seed)

@@ -26,12 +26,14 @@ from tests.model.slots import (
     all_same,
     drive,
     drive_at_random,
+    idle_steps,
     plain_cohort,
     ranked,
     requests,
     same,
     slot_cohort,
     slot_model,
+    step_of,
 )
 from tests.model.test_search import exhaustive
 from tests.model.tiny import VOCABULARY, random_sources, tiny_transformer
@@ -206,11 +208,10 @@ def test_slots_shrink_when_most_are_free() -> None:
     sources = random_sources(16)
     asked = [DecodingRequest(key, source, short if key else long) for key, source in enumerate(sources)]
     group.join(asked)
-    assert group._step is not None
-    assert group._step.tensors.bucket.slots == 16
+    assert step_of(group).tensors.bucket.slots == 16
     found = {outcome.key: outcome for _ in range(2) for outcome in group.step()}
     assert len(found) == 15
-    assert group._step.tensors.bucket.slots == 1
+    assert step_of(group).tensors.bucket.slots == 1
     found |= drive(group, [])
     all_same(found, drive(plain_cohort(transformer, 2), asked))
 
@@ -223,7 +224,7 @@ def test_slots_are_used_again_by_the_next_cohort() -> None:
         group = SlotCohort(model, 4)
         asked = requests(random_sources(5), BEAM)
         group.join(asked)
-        taken.append(group._step)
+        taken.append(step_of(group))
         found = drive(group, [])
         assert expected is None or found == expected
         expected = found
@@ -235,15 +236,15 @@ def test_idle_slots_do_not_hold_more_memory_than_they_may() -> None:
     small, large = requests(random_sources(1), BEAM), requests(random_sources(16), BEAM)
     model = slot_model(transformer, idle_bytes=0)
     drive(SlotCohort(model, 4), small)
-    assert model._idle == []
+    assert idle_steps(model) == []
     model = slot_model(transformer)
     drive(SlotCohort(model, 4), large)
-    num_bytes = sum(step.tensors.num_bytes for step in model._idle)
+    num_bytes = sum(step.tensors.num_bytes for step in idle_steps(model))
     model = slot_model(transformer, idle_bytes=num_bytes)
     drive(SlotCohort(model, 4), large)
     drive(SlotCohort(model, 4), small)
-    assert sum(step.tensors.num_bytes for step in model._idle) <= num_bytes
-    assert model._idle[-1].tensors.bucket.slots == 1, "the one used last stays"
+    assert sum(step.tensors.num_bytes for step in idle_steps(model)) <= num_bytes
+    assert idle_steps(model)[-1].tensors.bucket.slots == 1, "the one used last stays"
 
 
 def test_the_cohort_counts_what_it_holds() -> None:
@@ -336,10 +337,9 @@ def test_the_sums_are_float32_whatever_the_weights_are() -> None:
     group = SlotCohort(model, 4)
     group.join(requests(random_sources(2), BEAM))
     group.step()
-    assert group._step is not None
-    assert group._step.tensors.self_cache.dtype == torch.bfloat16
-    assert group._step.tensors.sums.dtype == torch.float32
-    assert group._step.tensors.pool_scores.dtype == torch.float64
+    assert step_of(group).tensors.self_cache.dtype == torch.bfloat16
+    assert step_of(group).tensors.sums.dtype == torch.float32
+    assert step_of(group).tensors.pool_scores.dtype == torch.float64
 
 
 def test_a_bundle_carries_the_step_for_slots(toy_bundle: Path) -> None:

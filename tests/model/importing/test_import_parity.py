@@ -53,7 +53,11 @@ class Pair:
 
     @property
     def forced(self) -> dict[str, int]:
-        return {} if self.target is None else {"forced_bos_token_id": self.ours._tokenizer.forced_ids(self.target)[0]}
+        return (
+            {}
+            if self.target is None
+            else {"forced_bos_token_id": self.ours.bundle.tokenizer.forced_ids(self.target)[0]}
+        )
 
 
 @pytest.fixture(scope="module", params=SHAPES, ids=list(SHAPES))
@@ -70,7 +74,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def source_pad(pair: Pair) -> int:
-    return pair.ours._tokenizer.pad_id
+    return pair.ours.bundle.tokenizer.pad_id
 
 
 def test_logits_are_those_of_transformers(pair: Pair) -> None:
@@ -79,7 +83,7 @@ def test_logits_are_those_of_transformers(pair: Pair) -> None:
     target[:, 0] = pair.theirs.config.decoder_start_token_id
     with torch.inference_mode():
         expected = pair.theirs(input_ids=ids, attention_mask=mask, decoder_input_ids=target).logits
-        found = pair.ours._bundle.module.forward(ids, target)
+        found = pair.ours.bundle.module.forward(ids, target)
     assert float(expected.std()) > 0.5
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0.0)
 

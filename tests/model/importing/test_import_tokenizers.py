@@ -17,7 +17,7 @@ TEXTS = [*HARD_TEXTS, *sentences(200, seed=9)]
 
 def imported(folder: Path) -> TextTokenizer:
     import_checkpoint(folder, folder / "bundle.pt", "float32", report=lambda line: None)
-    return Translator.load(folder / "bundle.pt")._tokenizer
+    return Translator.load(folder / "bundle.pt").bundle.tokenizer
 
 
 def theirs(kind: str, folder: Path, **languages: str) -> Any:

@@ -301,7 +301,7 @@ def test_weights_of_another_precision_are_read_as_float32(
     if pickled:
         as_pickle(folder, zipped=True)
     ours = imported(folder)
-    assert {parameter.dtype for parameter in ours._bundle.module.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in ours.bundle.module.parameters()} == {torch.float32}
     assert_same(logits(ours), expected)
 
 
@@ -541,5 +541,5 @@ def test_a_model_that_names_its_target_and_has_tokens_too_translates_without_one
     edit(folder / "tokenizer_config.json", target_lang="es")
     ours = imported(folder)
     assert ours.manifest.pairs[:2] == (("en", "es"), ("en", "fr"))
-    plain, asked = (ours._tokenizer.encode("Hello.", target) for target in ("es", "fr"))
+    plain, asked = (ours.bundle.tokenizer.encode("Hello.", target) for target in ("es", "fr"))
     assert asked[1:] == plain
