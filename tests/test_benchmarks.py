@@ -84,7 +84,7 @@ def test_every_engine_is_measured_with_the_same_number_of_tokens(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_the_translator_that_ships_is_compared_with_the_same_weights_in_ctranslate2(tmp_path: Path) -> None:
+def test_the_shipped_translator_is_compared_with_the_same_weights_in_ctranslate2(tmp_path: Path) -> None:
     said = run_quickly("engines", tmp_path, "--shape", "shipped", "--torch")
     measured = json.loads((tmp_path / "engines-shipped.json").read_text(encoding="utf-8"))["shapes"]["shipped"]
     assert list(measured["engines"]) == [row.name for row in rows_for(2, torch_too=True, with_transformers=False)]
@@ -112,7 +112,7 @@ def test_the_service_is_measured_beside_the_static_server(tmp_path: Path) -> Non
     assert "times lower than with static batches" in said
 
 
-def test_cost_is_measured_as_the_work_grows(tmp_path: Path) -> None:
+def test_cost_is_measured_as_the_workload_grows(tmp_path: Path) -> None:
     run_quickly("growth", tmp_path)
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
     lines = json.loads((tmp_path / "growth.json").read_text(encoding="utf-8"))["lines"]
@@ -190,11 +190,11 @@ def test_sources_have_their_lengths_and_end() -> None:
     assert sources == make_sources(200, 400, 5, 40)
 
 
-def test_a_shape_says_what_it_is() -> None:
+def test_a_shape_has_a_description() -> None:
     assert str(Shape(32, 1, 2, 64, 4, 4000)) == "d32, 1+2 layers, feed-forward 64, 4 heads, vocabulary 4,000"
 
 
-def test_a_percentile_is_a_value_that_enough_do_not_exceed() -> None:
+def test_a_percentile_is_the_nearest_rank() -> None:
     values = [float(value) for value in range(1, 101)]
     random.Random(0).shuffle(values)
     assert [percentile(values, share) for share in (0.0, 0.5, 0.95, 0.99, 1.0)] == [1, 50, 95, 99, 100]
@@ -206,7 +206,7 @@ def test_figures_are_rounded_to_four_digits() -> None:
     assert [rounded(value) for value in (123456.0, 0.00123456, 0.0)] == [123500.0, 0.001235, 0.0]
 
 
-def test_a_table_has_its_columns_under_each_other() -> None:
+def test_table_columns_are_aligned() -> None:
     assert markdown(["a", "b"], [["long name", "1"], ["x", "12,345"]]).splitlines() == [
         "| a         |      b |",
         "|:----------|-------:|",
@@ -215,7 +215,7 @@ def test_a_table_has_its_columns_under_each_other() -> None:
     ]
 
 
-def test_figures_of_several_runs_become_one_from_small_to_large() -> None:
+def test_figures_of_several_runs_are_merged_in_order_of_size() -> None:
     assert merge([{"shapes": {"base": 3}}, {"shapes": {"tiny": 1, "small": 2}}]) == {
         "shapes": {"tiny": 1, "small": 2, "base": 3}
     }
@@ -276,13 +276,13 @@ def test_arrivals_are_poisson_mixed_and_the_same_for_a_seed() -> None:
         assert len(split_text(one.text, "en", lambda part: num_tokens(part) <= 100)) == 1
 
 
-def test_what_callers_cost_is_taken_off_the_time_over_http() -> None:
+def test_processor_time_of_callers_is_subtracted_from_the_time_over_http() -> None:
     assert overhead(8.0, 10.0, 0.0, 2) == pytest.approx(0.2)
     assert overhead(8.0, 10.0, 2.0, 2) == pytest.approx(1 - 8 / 9)
     assert overhead(8.0, 8.0, 0.0, 2) == 0.0
 
 
-def test_callers_who_give_up_count_with_their_patience_and_refusals_apart() -> None:
+def test_timed_out_callers_count_with_their_patience_and_refusals_separately() -> None:
     plan = Plan(
         num_rounds=1,
         seconds=2.0,
@@ -358,7 +358,7 @@ def test_arrivals_do_not_wait_for_answers_and_latency_counts_from_their_time() -
     assert 0 <= outcome.cpu_seconds <= outcome.seconds
 
 
-def test_callers_send_the_next_when_the_last_is_answered() -> None:
+def test_callers_send_the_next_request_after_an_answer() -> None:
     calls = [post("short", number=place) for place in range(12)]
     outcome, most = asyncio.run(ask(Load(0, calls, 3, 60.0), 0.02, at_once=3))
     assert most == 3
@@ -366,7 +366,7 @@ def test_callers_send_the_next_when_the_last_is_answered() -> None:
     assert outcome.seconds >= 4 * 0.02
 
 
-def test_callers_who_wait_too_long_give_up() -> None:
+def test_callers_time_out() -> None:
     outcome, _ = asyncio.run(ask(Load(0, [post("short", number=1)], None, 0.05), answer_s=0.4))
     assert [answer.status for answer in outcome.answers] == [NO_ANSWER]
     assert outcome.answers[0].latency_s >= 0.05
@@ -377,7 +377,7 @@ def test_translations_are_read_from_an_answer() -> None:
     assert post("x", text="a") == Call("x", "/translate", b'{"text": "a"}', 0.0)
 
 
-def test_static_batches_hold_what_came_while_the_last_was_translated() -> None:
+def test_static_batches_contain_the_requests_that_arrived_meanwhile() -> None:
     sizes: list[int] = []
 
     def translate(batch: Sequence[Item]) -> list[list[str]]:
@@ -393,7 +393,7 @@ def test_static_batches_hold_what_came_while_the_last_was_translated() -> None:
     assert sizes == [4, 4]
 
 
-def test_a_static_batch_that_fails_fails_its_callers_only() -> None:
+def test_a_failed_static_batch_fails_only_its_callers() -> None:
     def translate(batch: Sequence[Item]) -> list[list[str]]:
         if batch[0].pieces == ["bad"]:
             raise RuntimeError("it does not work")
@@ -429,7 +429,7 @@ def test_a_converted_translator_gives_the_same_tokens_in_ctranslate2(
         ]
 
 
-def test_every_point_of_growth_is_work_of_a_known_size() -> None:
+def test_every_point_of_growth_has_a_known_workload() -> None:
     wanted = points((5, 200), (1, 16), (1, 256))
     assert len(wanted) == 4 + 2 + 4
     (row,) = [row for row in rows_for(2) if row.name == "CTranslate2 int8, 2 x 1"]
@@ -442,7 +442,7 @@ def test_every_point_of_growth_is_work_of_a_known_size() -> None:
     assert jobs["concurrency, greedy", 1].batch_size == 1
 
 
-def test_the_shape_that_ships_is_that_of_the_weights() -> None:
+def test_the_shipped_shape_is_that_of_the_weights() -> None:
     config = load_checkpoint(PRETRAINED).config
     shape = SHAPES[SHIPPED]
     for name in ("d_model", "encoder_layers", "decoder_layers", "d_ff", "num_heads"):

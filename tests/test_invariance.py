@@ -229,7 +229,7 @@ needs_library = pytest.mark.skipif(load_library() is None, reason="no AVX-512 VN
 precisions = pytest.mark.parametrize("precision", ["float32", *(["int8"] if int8_is_supported() else [])])
 
 
-def test_the_sentences_differ_and_are_of_many_lengths() -> None:
+def test_the_sentences_are_distinct_and_of_many_lengths() -> None:
     model = translator("float32", False)
     found = sources(model, NUM_SENTENCES)
     assert len({tuple(ids) for ids in found}) == NUM_SENTENCES
@@ -239,13 +239,13 @@ def test_the_sentences_differ_and_are_of_many_lengths() -> None:
 
 @needs_library
 @precisions
-def test_a_thousand_sentences_are_the_same_in_a_crowd(precision: Precision) -> None:
+def test_a_thousand_sentences_are_the_same_in_any_batch(precision: Precision) -> None:
     check(precision, True, GREEDY, NUM_SENTENCES)
 
 
 @needs_library
 @precisions
-def test_a_beam_of_four_is_the_same_in_a_crowd(precision: Precision) -> None:
+def test_a_beam_of_four_is_the_same_in_any_batch(precision: Precision) -> None:
     check(precision, True, BEAM, 120)
 
 
@@ -269,13 +269,13 @@ torch_precisions = pytest.mark.parametrize(
 
 
 @torch_precisions
-def test_torch_gives_the_same_in_a_crowd(precision: Precision) -> None:
+def test_torch_gives_the_same_in_any_batch(precision: Precision) -> None:
     check(precision, False, GREEDY, 60)
     check(precision, False, BEAM, 16)
 
 
 @pytest.mark.slow
 @torch_precisions
-def test_torch_gives_a_thousand_sentences_the_same_in_a_crowd(precision: Precision) -> None:
+def test_torch_gives_a_thousand_sentences_the_same_in_any_batch(precision: Precision) -> None:
     check(precision, False, GREEDY, NUM_SENTENCES)
     check(precision, False, BEAM, 200)

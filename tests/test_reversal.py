@@ -77,7 +77,7 @@ def bundle(run: Path) -> Path:
     return run / "bundle.pt"
 
 
-def test_words_that_were_held_out_are_written_backwards(run: Path) -> None:
+def test_held_out_words_are_reversed(run: Path) -> None:
     facts = load_checkpoint(run / "averaged.pt").facts
     assert facts["dev"]["exact_qfw-qrv"] >= 95.0
     header, *rows = (run / CURVE).read_text().splitlines()
@@ -85,7 +85,7 @@ def test_words_that_were_held_out_are_written_backwards(run: Path) -> None:
     assert len(rows) == 2
 
 
-def test_a_word_goes_in_and_comes_out_backwards(bundle: Path) -> None:
+def test_a_word_is_reversed(bundle: Path) -> None:
     translator = Translator.load(bundle, num_threads=1)
     (found,) = translator.translate([WORD], return_alignment=True)
     assert (found.text, found.source, found.target) == (BACKWARDS, "qfw", "qrv")
@@ -94,14 +94,14 @@ def test_a_word_goes_in_and_comes_out_backwards(bundle: Path) -> None:
     assert all(WORD[link.source[0] : link.source[1]] for link in found.alignment)
 
 
-def test_the_last_layer_reads_from_right_to_left(bundle: Path) -> None:
+def test_the_last_layer_attends_from_right_to_left(bundle: Path) -> None:
     found = Translator.load(bundle, num_threads=1).attention(WORD)
     assert found.source_tokens == ["<2qrv>", *WORD, "</s>"]
     assert found.target_tokens == [*BACKWARDS, "</s>"]
     assert anti_diagonal_share(found.cross[LAST_LAYER], len(WORD)) >= 0.5
 
 
-def test_the_measure_knows_the_anti_diagonal_from_the_diagonal_and_from_nothing() -> None:
+def test_the_measure_separates_the_anti_diagonal_from_other_patterns() -> None:
     columns = torch.eye(13)[1:12]  # row j looks at letter j
     end = torch.zeros(1, 13)
     assert anti_diagonal_share(torch.cat([columns.flip(0), end]).unsqueeze(0), 11) == 1.0
@@ -115,7 +115,7 @@ def server(bundle: Path) -> Iterator[Server]:
         yield running
 
 
-def test_it_is_served_with_its_attention(server: Server) -> None:
+def test_the_model_is_served_with_its_attention(server: Server) -> None:
     answer = server.client.post("/translate", json={"text": WORD, "source": "qfw", "target": "qrv"}).json()
     assert answer["translations"][0]["text"] == BACKWARDS
     body = server.client.post("/attention", json={"text": WORD, "target": "qrv", "kinds": ["cross"]}).json()

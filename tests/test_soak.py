@@ -231,7 +231,7 @@ def load_on(address: str) -> Iterator[Load]:
 
 
 @pytest.mark.soak
-def test_memory_stays_flat_and_answers_right_under_mixed_load(bundle: Path) -> None:
+def test_memory_is_stable_and_responses_are_correct_under_mixed_load(bundle: Path) -> None:
     length_s = float(os.environ.get("VERSO_SOAK_MINUTES", "60")) * 60
     resident: list[int] = []
     livez_s: list[float] = []

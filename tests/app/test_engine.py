@@ -131,7 +131,7 @@ def test_a_short_sentence_does_not_wait_for_a_long_one() -> None:
         assert list(inbox.take(1)) == [0]
 
 
-def test_different_widths_run_side_by_side() -> None:
+def test_different_widths_decode_concurrently() -> None:
     translator = held_translator()
     inbox = Inbox()
     with engine_of(translator) as engine:
@@ -146,7 +146,7 @@ def test_different_widths_run_side_by_side() -> None:
         assert text_of(inbox.take(1)[0]) == "greedy" * 10
 
 
-def test_two_models_run_side_by_side_each_on_its_own_sentences() -> None:
+def test_two_models_decode_concurrently_each_its_own_sentences() -> None:
     first, second = held_translator(), FakeTranslator(manifest=manifest_of("second", "fr-en"))
     inbox, other = Inbox(), Inbox()
     with engine_of(first) as engine:
@@ -176,7 +176,7 @@ def test_models_share_the_rows_that_decode_at_once() -> None:
         assert text_of(other.take(1)[0]) == "waits"
 
 
-def test_a_model_that_fails_leaves_the_others_alone() -> None:
+def test_a_model_that_fails_does_not_affect_the_others() -> None:
     good, bad = held_translator(), FakeTranslator(manifest=manifest_of("bad", "fr-en"))
     inbox, other = Inbox(), Inbox()
     with engine_of(good) as engine:
@@ -192,7 +192,7 @@ def test_a_model_that_fails_leaves_the_others_alone() -> None:
     assert (good.log.joins, bad.log.joins) == ([2], [2, 1, 1])
 
 
-def test_answers_are_made_to_begin_as_their_model_wants() -> None:
+def test_outputs_begin_with_the_forced_tokens_of_their_model() -> None:
     translator = FakeTranslator()
     inbox = Inbox()
     with engine_of(translator) as engine:
@@ -201,7 +201,7 @@ def test_answers_are_made_to_begin_as_their_model_wants() -> None:
     assert translator.log.forced_ids == [(9,)]
 
 
-def test_the_engine_lets_go_of_a_model_nobody_uses_any_more() -> None:
+def test_the_engine_releases_a_model_that_is_no_longer_used() -> None:
     kept, gone = FakeTranslator(), held_translator()
     inbox = Inbox()
     with engine_of(kept) as engine:
@@ -216,7 +216,7 @@ def test_the_engine_lets_go_of_a_model_nobody_uses_any_more() -> None:
         assert seen() is None
 
 
-def test_a_sentence_whose_client_left_is_not_decoded() -> None:
+def test_a_cancelled_sentence_is_not_decoded() -> None:
     translator = held_translator()
     inbox = Inbox()
     with engine_of(translator, max_rows=1) as engine:
@@ -236,7 +236,7 @@ def test_a_sentence_whose_client_left_is_not_decoded() -> None:
     assert engine.is_idle
 
 
-def test_withdrawing_what_is_done_changes_nothing() -> None:
+def test_withdrawing_a_finished_sentence_changes_nothing() -> None:
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:
         done = engine.ask([ids("x")], GREEDY, inbox.deliver)
@@ -295,7 +295,7 @@ def test_errors_of_calls_are_translated() -> None:
     assert isinstance(found[1], InferenceFailed)
 
 
-def test_a_full_line_refuses() -> None:
+def test_a_full_queue_refuses_requests() -> None:
     translator = held_translator()
     inbox = Inbox()
     with engine_of(translator, max_waiting=2, max_rows=1) as engine:
@@ -308,7 +308,7 @@ def test_a_full_line_refuses() -> None:
         assert engine.retry_after_s() >= 1
 
 
-def test_stopping_drops_whoever_still_waits() -> None:
+def test_stopping_drops_waiting_sentences() -> None:
     translator = held_translator()
     inbox = Inbox()
     with engine_of(translator, max_rows=1) as engine:
@@ -324,7 +324,7 @@ def test_stopping_drops_whoever_still_waits() -> None:
             engine.ask([ids("late")], GREEDY, inbox.deliver)
 
 
-def test_a_cohort_that_cannot_be_made_costs_its_sentences_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cohort_that_cannot_be_created_fails_only_its_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = FakeTranslator()
     inbox = Inbox()
 
@@ -363,7 +363,7 @@ def test_a_sentence_starts_at_once_when_the_model_is_idle() -> None:
             assert translator.log.joins == [1] * (turn + 1)
 
 
-def test_a_client_that_leaves_while_its_cohort_is_made_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sentence_cancelled_while_its_cohort_is_created_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = FakeTranslator()
     inbox, gate = Inbox(), Gate()
 
@@ -397,7 +397,7 @@ def test_withdrawing_twice_counts_once() -> None:
     assert inbox.is_empty
 
 
-def test_a_client_that_left_hears_nothing_of_the_failure_of_its_cohort(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_sentence_gets_no_failure_of_its_cohort(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = FakeTranslator()
     inbox, gate = Inbox(), Gate()
     step = FakeCohort.step
@@ -421,7 +421,7 @@ def test_a_client_that_left_hears_nothing_of_the_failure_of_its_cohort(monkeypat
     assert translator.log.joins == [2, 1], "only the sentence somebody waits for starts again"
 
 
-def test_a_cohort_that_cannot_let_go_keeps_nobody_from_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cohort_that_fails_to_remove_a_sentence_still_answers_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = held_translator()
     inbox = Inbox()
 
@@ -441,7 +441,7 @@ def test_a_cohort_that_cannot_let_go_keeps_nobody_from_an_answer(monkeypatch: py
     assert inbox.is_empty
 
 
-def test_a_callback_that_raises_harms_nobody_else() -> None:
+def test_a_callback_that_raises_does_not_affect_others() -> None:
     inbox = Inbox()
 
     def broken(*outcome: object) -> None:
@@ -455,7 +455,7 @@ def test_a_callback_that_raises_harms_nobody_else() -> None:
         until(lambda: holds_nothing(engine))
 
 
-def test_the_words_of_an_unforeseen_error_are_not_handed_out() -> None:
+def test_the_message_of_an_unexpected_error_is_not_shown() -> None:
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:
         engine.ask([ids("boom")], GREEDY, inbox.deliver)
@@ -467,7 +467,7 @@ def test_the_words_of_an_unforeseen_error_are_not_handed_out() -> None:
         assert counted(engine, "failed") == 1
 
 
-def test_a_sentence_that_breaks_the_model_spares_those_that_decode_already() -> None:
+def test_a_sentence_that_breaks_the_model_does_not_fail_the_running_ones() -> None:
     translator = held_translator()
     early, late = Inbox(), Inbox()
     with engine_of(translator) as engine:
@@ -481,7 +481,7 @@ def test_a_sentence_that_breaks_the_model_spares_those_that_decode_already() -> 
         assert (counted(engine, "failed"), counted(engine, "finished")) == (1, 2)
 
 
-def test_after_a_failure_sentences_are_tried_again_one_at_a_time_beside_those_who_come() -> None:
+def test_after_a_failure_sentences_are_retried_one_at_a_time_beside_new_ones() -> None:
     translator = FakeTranslator()
     inbox, other = Inbox(), Inbox()
     with engine_of(translator, max_rows=3) as engine:
@@ -496,7 +496,7 @@ def test_after_a_failure_sentences_are_tried_again_one_at_a_time_beside_those_wh
     assert translator.log.joins == [3, 1, 1, 2, 1]
 
 
-def test_asking_for_more_tokens_than_the_model_has_keeps_nobody_out() -> None:
+def test_a_target_length_beyond_the_model_does_not_block_others() -> None:
     translator = held_translator()
     inbox, other = Inbox(), Inbox()
     with engine_of(translator) as engine:
@@ -509,7 +509,7 @@ def test_asking_for_more_tokens_than_the_model_has_keeps_nobody_out() -> None:
     assert max(translator.log.steps) == 2
 
 
-def test_a_call_given_up_while_it_waits_is_not_made() -> None:
+def test_a_call_cancelled_while_it_waits_is_not_made() -> None:
     calls, gate = Inbox(), Gate()
     made: list[str] = []
     with engine_of(FakeTranslator()) as engine:
@@ -525,7 +525,7 @@ def test_a_call_given_up_while_it_waits_is_not_made() -> None:
     assert calls.is_empty
 
 
-def test_nothing_is_delivered_for_a_call_given_up_while_it_is_made() -> None:
+def test_nothing_is_delivered_for_a_call_cancelled_while_it_runs() -> None:
     calls, gate = Inbox(), Gate()
     with engine_of(FakeTranslator()) as engine:
         key = engine.call(lambda: gate.pass_through(), lambda outcome: calls.deliver(0, outcome))
@@ -552,7 +552,7 @@ def test_more_calls_than_may_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -
         assert set(calls.take(3)) == {0, 1, 2}
 
 
-def test_an_engine_that_never_started_drops_who_waits_when_it_is_stopped() -> None:
+def test_an_engine_that_never_started_drops_waiting_sentences_when_stopped() -> None:
     inbox = Inbox()
     engine = FakeEngine(FakeTranslator())
     engine.ask([ids("early")], GREEDY, inbox.deliver)
@@ -562,7 +562,7 @@ def test_an_engine_that_never_started_drops_who_waits_when_it_is_stopped() -> No
     assert inbox.is_empty
 
 
-def test_stopping_says_nothing_to_clients_that_left() -> None:
+def test_stopping_delivers_nothing_for_cancelled_sentences() -> None:
     inbox, gate = Inbox(), Gate()
     with engine_of(FakeTranslator()) as engine:
         engine.call(lambda: gate.pass_through(), lambda outcome: None)
@@ -581,7 +581,7 @@ def test_stopping_says_nothing_to_clients_that_left() -> None:
         assert engine.metrics.registry.get_sample_value("verso_running_sentences") == 0
 
 
-def test_if_the_thread_dies_of_a_bug_nobody_is_left_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_the_thread_dies_waiting_callers_get_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     inbox, gate = Inbox(), Gate()
 
     def bug(*_: object) -> Any:
@@ -599,7 +599,7 @@ def test_if_the_thread_dies_of_a_bug_nobody_is_left_waiting(monkeypatch: pytest.
             engine.ask([ids("late")], GREEDY, inbox.deliver)
 
 
-def test_every_sentence_is_settled_once_while_clients_come_go_and_fail() -> None:
+def test_every_sentence_gets_one_outcome_while_requests_arrive_fail_and_are_cancelled() -> None:
     translator = FakeTranslator()
     num_clients, num_requests = 4, 25
     delivered: list[queue.Queue[tuple[int, int]]] = [queue.Queue() for _ in range(num_clients)]

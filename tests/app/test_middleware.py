@@ -79,9 +79,7 @@ async def test_the_request_id_of_the_client_is_returned(client: httpx.AsyncClien
 
 
 @pytest.mark.parametrize("request_id", [b"", b"a b", b"x" * 129, b'a"b', b"a\tb", b"\xff"])
-async def test_a_request_id_unfit_for_headers_and_logs_is_replaced(
-    client: httpx.AsyncClient, request_id: bytes
-) -> None:
+async def test_an_invalid_request_id_is_replaced(client: httpx.AsyncClient, request_id: bytes) -> None:
     response = await client.get("/livez", headers=[(b"x-request-id", request_id)])
     assert re.fullmatch(r"[0-9a-f]{32}", response.headers["x-request-id"])
 
@@ -94,7 +92,7 @@ async def test_answers_of_a_draining_process_close_their_connection() -> None:
         assert "connection" not in (await client.get("/livez")).headers
 
 
-async def test_a_client_that_hangs_up_stops_its_work() -> None:
+async def test_a_disconnect_cancels_the_request() -> None:
     service = RoteService()
     app = rote_app(service)
     wire = Wire(body_message({"text": "forever"}))
@@ -107,7 +105,7 @@ async def test_a_client_that_hangs_up_stops_its_work() -> None:
     assert wire.sent == []
 
 
-async def test_a_client_that_hangs_up_within_its_request_costs_nothing() -> None:
+async def test_a_disconnect_within_the_body_starts_no_work() -> None:
     service = RoteService()
     app = rote_app(service)
     wire = Wire(body_message({"text": "a"}, more_body=True))
@@ -116,7 +114,7 @@ async def test_a_client_that_hangs_up_within_its_request_costs_nothing() -> None
     assert (service.calls, wire.sent) == ([], [])
 
 
-async def test_a_client_that_stays_is_answered_although_it_sends_nothing_more() -> None:
+async def test_a_connected_client_is_answered_after_its_last_message() -> None:
     service = RoteService()
     app = rote_app(service)
     wire = Wire(body_message({"text": "a"}))
@@ -141,7 +139,7 @@ async def test_a_disconnect_reported_after_the_answer_cancels_nothing() -> None:
     assert finished
 
 
-async def test_a_server_that_cancels_a_request_cancels_its_work_too() -> None:
+async def test_cancelling_a_request_cancels_its_work() -> None:
     service = RoteService()
     app = rote_app(service)
     wire = Wire(body_message({"text": "forever"}))

@@ -39,7 +39,7 @@ def gauge(service: ObservedService, name: str) -> float | None:
     return service.sample(name)
 
 
-def test_several_models_serve_each_its_pairs_and_name_themselves() -> None:
+def test_several_models_serve_their_pairs_and_are_named_in_results() -> None:
     async def test() -> None:
         first, second = FakeTranslator(), french()
         async with service_with(FakeBundles(first, second)) as service:
@@ -78,7 +78,7 @@ def test_one_request_may_need_several_models() -> None:
     run(test)
 
 
-def test_texts_that_need_no_model_are_answered_by_none() -> None:
+def test_texts_that_need_no_model_name_no_model() -> None:
     async def test() -> None:
         async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
             outcome = await ask(service, " ", "the end", source="auto", target="en", return_alignment=True)
@@ -93,7 +93,7 @@ def test_texts_that_need_no_model_are_answered_by_none() -> None:
     run(test)
 
 
-def test_attention_tells_the_language_too() -> None:
+def test_attention_detects_the_language_too() -> None:
     async def test() -> None:
         async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
             told: dict[str, Any] = {"source": "auto", "options": options(), "target_text": None}
@@ -115,7 +115,7 @@ def test_attention_tells_the_language_too() -> None:
     run(test)
 
 
-def test_a_model_that_is_loaded_serves_once_it_is_warm() -> None:
+def test_a_loaded_model_serves_after_its_warm_up() -> None:
     async def test() -> None:
         bundles = FakeBundles(FakeTranslator(), files={"french.pt": french()})
         async with service_with(bundles) as service:
@@ -131,7 +131,7 @@ def test_a_model_that_is_loaded_serves_once_it_is_warm() -> None:
     run(test)
 
 
-def test_translations_go_on_while_a_model_is_loaded() -> None:
+def test_translations_continue_while_a_model_is_loaded() -> None:
     async def test() -> None:
         gate = Gate()
 
@@ -150,7 +150,7 @@ def test_translations_go_on_while_a_model_is_loaded() -> None:
     run(test)
 
 
-def test_two_loads_are_made_one_after_the_other_and_one_name_is_loaded_once() -> None:
+def test_loads_run_one_after_another_and_a_name_is_loaded_once() -> None:
     async def test() -> None:
         gate, running = Gate(), []
 
@@ -201,7 +201,7 @@ def test_a_bad_bundle_changes_nothing(error: Exception, raised: type[Exception],
     run(test)
 
 
-def test_a_model_that_does_not_run_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_fails_its_warm_up_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         broken = french()
 
@@ -217,7 +217,7 @@ def test_a_model_that_does_not_run_is_not_served(monkeypatch: pytest.MonkeyPatch
     run(test)
 
 
-def test_a_load_is_finished_though_the_caller_leaves() -> None:
+def test_a_load_finishes_even_if_the_caller_is_cancelled() -> None:
     async def test() -> None:
         gate = Gate()
 
@@ -237,7 +237,7 @@ def test_a_load_is_finished_though_the_caller_leaves() -> None:
     run(test)
 
 
-def test_unloading_waits_for_running_requests_and_refuses_new_ones_at_once() -> None:
+def test_unloading_waits_for_running_requests_and_refuses_new_ones() -> None:
     async def test() -> None:
         going = held_translator(manifest_of("french", "fr-en"))
         async with service_with(FakeBundles(FakeTranslator(), going)) as service:
@@ -258,7 +258,7 @@ def test_unloading_waits_for_running_requests_and_refuses_new_ones_at_once() -> 
     run(test)
 
 
-def test_requests_that_take_too_long_are_given_up_and_told_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_requests_that_exceed_the_drain_timeout_are_cancelled_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         going, staying = held_translator(manifest_of("french", "fr-en")), held_translator()
         async with service_with(FakeBundles(staying, going), drain_timeout_s=0.05) as service:
@@ -313,7 +313,7 @@ def test_the_memory_of_a_model_is_released() -> None:
     run(test)
 
 
-def test_a_service_without_models_is_not_ready_until_one_is_loaded_again() -> None:
+def test_a_service_without_models_is_not_ready_until_one_is_loaded() -> None:
     async def test() -> None:
         async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": french()})) as service:
             await service.unload_model("fake")
@@ -327,7 +327,7 @@ def test_a_service_without_models_is_not_ready_until_one_is_loaded_again() -> No
     run(test)
 
 
-def test_a_request_whose_models_all_leave_while_its_languages_are_told_is_refused() -> None:
+def test_a_request_whose_models_are_unloaded_during_detection_is_refused() -> None:
     async def test() -> None:
         gate = Gate()
 
@@ -347,7 +347,7 @@ def test_a_request_whose_models_all_leave_while_its_languages_are_told_is_refuse
     run(test)
 
 
-def test_nothing_is_loaded_or_unloaded_before_the_first_models_are_there_or_while_the_service_ends() -> None:
+def test_nothing_is_loaded_or_unloaded_during_start_or_shutdown() -> None:
     async def test() -> None:
         gate = Gate()
 
@@ -370,7 +370,7 @@ def test_nothing_is_loaded_or_unloaded_before_the_first_models_are_there_or_whil
     run(test)
 
 
-def test_an_unloading_that_the_end_of_the_service_overtakes_says_so() -> None:
+def test_an_unload_interrupted_by_shutdown_is_refused() -> None:
     async def test() -> None:
         going = held_translator()
         async with service_with(FakeBundles(going)) as service:
@@ -401,7 +401,7 @@ def test_pairs_that_are_never_used_are_logged(caplog: pytest.LogCaptureFixture) 
     run(test)
 
 
-def test_the_engine_keeps_its_threads_whatever_is_loaded() -> None:
+def test_loading_a_model_does_not_change_the_number_of_threads() -> None:
     import torch
 
     async def test() -> None:
@@ -421,7 +421,7 @@ def test_the_engine_keeps_its_threads_whatever_is_loaded() -> None:
     run(test)
 
 
-def test_what_a_model_translated_is_forgotten_when_it_is_unloaded() -> None:
+def test_cached_results_of_a_model_are_removed_when_it_is_unloaded() -> None:
     async def test() -> None:
         async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": french}), WordDetector()) as service:
             for _ in range(2):

@@ -110,7 +110,7 @@ def running(**environment: str) -> Iterator[Process]:
         process.close()
 
 
-def test_a_started_service_translates_and_ends_with_0_when_told_to() -> None:
+def test_a_started_service_translates_and_ends_with_0_on_sigterm() -> None:
     with running() as process:
         process.wait_until_ready()
         with process.client() as client:
@@ -152,7 +152,7 @@ def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str, t
         assert process.wait() == 0
 
 
-def test_a_drain_that_takes_too_long_is_cut_short_with_exit_code_0() -> None:
+def test_a_drain_that_exceeds_its_timeout_ends_with_exit_code_0() -> None:
     with running(FAKE_STEP_S="0.5", VERSO_DRAIN_TIMEOUT_S="1") as process, ThreadPoolExecutor(1) as pool:
         process.wait_until_ready()
         with process.client() as client:
@@ -222,14 +222,14 @@ def test_a_model_that_fails_to_load_ends_the_process_with_one_line() -> None:
         assert "Traceback" not in "\n".join(process.lines)
 
 
-def test_a_setting_that_is_wrong_ends_the_process_with_one_line_that_names_it() -> None:
+def test_an_invalid_setting_ends_the_process_with_one_line_that_names_it() -> None:
     with running(VERSO_PORT="eighty") as process:
         assert process.wait() == 1
         (line,) = process.lines
         assert line.startswith("verso: cannot start: ") and "VERSO_PORT" in line
 
 
-def test_a_port_that_is_taken_ends_the_process_with_one_line_that_names_it() -> None:
+def test_a_port_in_use_ends_the_process_with_one_line_that_names_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         with running(VERSO_PORT=port) as process:
@@ -238,7 +238,7 @@ def test_a_port_that_is_taken_ends_the_process_with_one_line_that_names_it() -> 
             assert port in line and "VERSO_PORT" in line
 
 
-def test_help_lists_every_setting_with_default_and_sentence() -> None:
+def test_help_lists_every_setting_with_default_and_description() -> None:
     from app.settings import Settings
 
     run = subprocess.run(
@@ -256,7 +256,7 @@ def test_help_lists_every_setting_with_default_and_sentence() -> None:
         assert " ".join(setting.description.split()) in said
 
 
-def test_torch_is_told_how_to_wait_before_it_is_imported() -> None:
+def test_the_openmp_wait_policy_is_set_before_torch_is_imported() -> None:
     code = "import sys, model; assert 'torch' not in sys.modules; import os; print(os.environ['GOMP_SPINCOUNT'])"
     clean = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
     for environment, said in ((clean, "1000"), ({**clean, "GOMP_SPINCOUNT": "5"}, "5")):

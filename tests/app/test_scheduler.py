@@ -62,7 +62,7 @@ def take_all(line: Scheduler) -> list[QueuedSentence]:
     return line.take({})
 
 
-def test_sentences_join_in_the_order_they_came() -> None:
+def test_sentences_join_in_order_of_arrival() -> None:
     clock = Clock()
     line = scheduler(clock, max_rows=2)
     first, second, third = sentence(), sentence(), sentence()
@@ -74,7 +74,7 @@ def test_sentences_join_in_the_order_they_came() -> None:
     assert take_all(line) == []
 
 
-def test_a_long_document_does_not_keep_a_short_request_waiting() -> None:
+def test_a_long_document_does_not_delay_a_short_request() -> None:
     clock = Clock()
     line = scheduler(clock, max_rows=10)
     document = [sentence() for _ in range(100)]
@@ -110,7 +110,7 @@ def test_rows_times_longest_target_count_against_the_budget() -> None:
     assert len(take_all(line)) == 2
 
 
-def test_what_decodes_already_takes_its_share() -> None:
+def test_running_sentences_count_against_the_budget() -> None:
     line = scheduler(Clock(), max_rows=10)
     line.admit([sentence() for _ in range(8)])
     assert len(line.take({(MODEL, 1): Load(6, 6, 5, 10)})) == 4
@@ -126,7 +126,7 @@ def test_one_sentence_alone_always_fits() -> None:
     assert take_all(line) == [huge]
 
 
-def test_those_who_join_together_have_one_width() -> None:
+def test_sentences_that_join_together_have_one_width() -> None:
     line = scheduler(Clock())
     greedy, beam, other = sentence(), sentence(width=4), sentence()
     line.admit([greedy])
@@ -136,7 +136,7 @@ def test_those_who_join_together_have_one_width() -> None:
     assert take_all(line) == [beam]
 
 
-def test_those_who_join_together_are_for_one_model() -> None:
+def test_sentences_that_join_together_are_for_one_model() -> None:
     line = scheduler(Clock())
     first, other, second = sentence(), sentence(model=OTHER), sentence()
     for one in (first, other, second):
@@ -145,7 +145,7 @@ def test_those_who_join_together_are_for_one_model() -> None:
     assert take_all(line) == [other]
 
 
-def test_models_share_rows_and_tokens_and_not_their_padding() -> None:
+def test_models_share_rows_and_tokens_but_not_padding() -> None:
     decoding = {(MODEL, 1): Load(8, 8, 10, 10)}
     for max_tokens, max_rows, joining in ((1000, 10, 2), (180, 100, 2), (179, 100, 1), (100, 100, 0)):
         line = scheduler(Clock(), max_tokens=max_tokens, max_rows=max_rows)
@@ -153,7 +153,7 @@ def test_models_share_rows_and_tokens_and_not_their_padding() -> None:
         assert len(line.take(decoding)) == joining, "padded to 50 each, beside 80 tokens that hold no padding of theirs"
 
 
-def test_short_sentences_stand_before_long_ones_that_came_a_little_earlier() -> None:
+def test_short_sentences_precede_long_ones_that_arrived_slightly_earlier() -> None:
     clock = Clock()
     line = scheduler(clock, max_rows=1, token_s=0.001)
     long, short, late = sentence(50, longest_target=50), sentence(5), sentence(5)
@@ -166,7 +166,7 @@ def test_short_sentences_stand_before_long_ones_that_came_a_little_earlier() -> 
     assert [line.take({})[0] for _ in range(3)] == [short, long, late]
 
 
-def test_a_wide_beam_counts_for_every_row() -> None:
+def test_the_handicap_counts_every_row_of_a_beam() -> None:
     clock = Clock()
     line = scheduler(clock, max_rows=4, token_s=0.001)
     wide, narrow = sentence(10, width=4), sentence(10)
@@ -176,7 +176,7 @@ def test_a_wide_beam_counts_for_every_row() -> None:
     assert line.take({}) == [narrow]
 
 
-def test_size_never_counts_for_more_than_the_handicap() -> None:
+def test_the_penalty_for_size_is_bounded() -> None:
     clock = Clock()
     line = scheduler(clock, max_rows=1, token_s=10.0)
     endless, short = sentence(500, longest_target=500), sentence(1)
@@ -187,7 +187,7 @@ def test_size_never_counts_for_more_than_the_handicap() -> None:
 
 
 @pytest.mark.parametrize("long", [(60, 1), (5, 8), (60, 8), (500, 1)])
-def test_a_stream_of_short_sentences_cannot_keep_a_long_one_waiting(long: tuple[int, int]) -> None:
+def test_a_stream_of_short_sentences_cannot_starve_a_long_one(long: tuple[int, int]) -> None:
     """Short ones fill whatever gets free, for ever; each decodes for 0.05 s."""
     clock = Clock()
     line = scheduler(clock, max_tokens=240, max_rows=8, token_s=0.001)
@@ -217,7 +217,7 @@ def test_a_stream_of_short_sentences_cannot_keep_a_long_one_waiting(long: tuple[
     assert slow.started_at - came_at <= 2 * bound_s + 0.05, "those before it, at the speed of this model, and no more"
 
 
-def test_only_so_much_is_encoded_in_one_turn() -> None:
+def test_encoding_in_one_turn_is_bounded() -> None:
     line = scheduler(Clock(), max_join_tokens=40)
     line.admit([sentence(10) for _ in range(3)])
     line.admit([sentence(30)])
@@ -226,13 +226,13 @@ def test_only_so_much_is_encoded_in_one_turn() -> None:
     assert joined == [[10, 5, 10, 5], [30], [10], []], "a longer one would pad the others; it is first in the next turn"
 
 
-def test_one_sentence_may_take_longer_to_encode_than_a_turn_should() -> None:
+def test_a_single_sentence_may_exceed_the_encoding_bound_of_a_turn() -> None:
     line = scheduler(Clock(), max_join_tokens=4)
     line.admit([sentence(30), sentence(30)])
     assert [len(take_all(line)) for _ in range(3)] == [1, 1, 0]
 
 
-def test_a_sentence_somebody_else_asks_for_too_moves_ahead_and_never_back() -> None:
+def test_hastening_moves_a_sentence_ahead_and_never_back() -> None:
     clock = Clock()
     line = scheduler(clock, max_rows=1)
     document = [sentence() for _ in range(50)]
@@ -243,7 +243,7 @@ def test_a_sentence_somebody_else_asks_for_too_moves_ahead_and_never_back() -> N
     assert line.num_waiting == 46
 
 
-def test_smaller_ones_overtake_one_that_does_not_fit_for_a_while_only() -> None:
+def test_smaller_sentences_overtake_one_that_does_not_fit_for_a_limited_time() -> None:
     clock = Clock()
     line = scheduler(clock, max_tokens=100)
     decoding = {(MODEL, 1): Load(4, 4, 10, 10)}
@@ -260,7 +260,7 @@ def test_smaller_ones_overtake_one_that_does_not_fit_for_a_while_only() -> None:
     assert line.take({}) == [long]
 
 
-def test_whoever_withdraws_is_in_the_line_no_more() -> None:
+def test_withdrawn_sentences_leave_the_queue() -> None:
     line = scheduler(Clock())
     first, second = sentence(), sentence()
     line.admit([first, second])
@@ -269,7 +269,7 @@ def test_whoever_withdraws_is_in_the_line_no_more() -> None:
     assert line.withdraw({second.key}) == []
 
 
-def test_the_time_a_sentence_waited_is_kept() -> None:
+def test_the_waiting_time_of_a_sentence_is_recorded() -> None:
     clock = Clock()
     line = scheduler(clock)
     one = sentence()
@@ -279,7 +279,7 @@ def test_the_time_a_sentence_waited_is_kept() -> None:
     assert one.started_at - one.arrived_at == 3
 
 
-def test_advice_follows_the_speed_and_stays_between_a_second_and_a_minute() -> None:
+def test_retry_after_follows_the_speed_within_one_second_and_one_minute() -> None:
     clock = Clock()
     line = scheduler(clock)
     assert line.retry_after_s() == 1.0
@@ -291,7 +291,7 @@ def test_advice_follows_the_speed_and_stays_between_a_second_and_a_minute() -> N
     assert 1.0 <= line.retry_after_s() < slow <= 60.0
 
 
-def test_the_time_the_model_was_idle_does_not_count_as_slowness() -> None:
+def test_idle_time_does_not_count_as_slowness() -> None:
     clock = Clock()
     line = scheduler(clock)
     line.admit([sentence()])
@@ -307,7 +307,7 @@ def test_the_time_the_model_was_idle_does_not_count_as_slowness() -> None:
     assert line.retry_after_s() < 5.0
 
 
-def test_advice_is_bounded_even_when_nothing_finishes() -> None:
+def test_retry_after_is_bounded_even_if_nothing_finishes() -> None:
     clock = Clock()
     line = scheduler(clock, max_waiting=100_000)
     line.admit([sentence()])
@@ -319,7 +319,7 @@ def test_advice_is_bounded_even_when_nothing_finishes() -> None:
     assert line.retry_after_s() == 60.0
 
 
-def test_finishing_twice_within_one_tick_of_the_clock_does_no_harm() -> None:
+def test_finishing_twice_within_one_clock_tick_is_allowed() -> None:
     line = scheduler(Clock())
     for _ in range(3):
         line.finished(1)
@@ -337,14 +337,14 @@ def test_a_refused_request_changes_nothing() -> None:
     assert take_all(line) == [first]
 
 
-def test_a_request_without_sentences_is_always_let_in() -> None:
+def test_a_request_without_sentences_is_always_admitted() -> None:
     line = scheduler(Clock(), max_waiting=1)
     line.admit([sentence()])
     line.admit([])
     assert line.num_waiting == 1
 
 
-def test_two_documents_take_turns() -> None:
+def test_two_documents_alternate() -> None:
     clock = Clock()
     line = scheduler(clock, max_rows=4)
     first, second = [sentence() for _ in range(6)], [sentence() for _ in range(6)]
@@ -362,7 +362,7 @@ def test_rows_are_bounded_by_width_times_sentences() -> None:
     assert len(line.take({(MODEL, 4): Load(1, 4, 5, 10)})) == 1
 
 
-def test_a_longest_source_that_joins_pads_those_that_decode_already() -> None:
+def test_a_longer_source_that_joins_pads_the_running_sentences() -> None:
     line = scheduler(Clock(), max_tokens=100)
     line.admit([sentence(30, longest_target=1)])
     # Four of 10 tokens would be five of 30.
@@ -370,7 +370,7 @@ def test_a_longest_source_that_joins_pads_those_that_decode_already() -> None:
     assert len(line.take({(MODEL, 1): Load(2, 2, 10, 1)})) == 1
 
 
-def test_a_sentence_too_wide_for_what_is_left_waits_until_nothing_else_decodes() -> None:
+def test_a_sentence_too_wide_for_the_free_rows_waits_until_nothing_decodes() -> None:
     line = scheduler(Clock(), max_rows=4)
     wide = sentence(width=8)
     line.admit([wide])
@@ -378,7 +378,7 @@ def test_a_sentence_too_wide_for_what_is_left_waits_until_nothing_else_decodes()
     assert line.take({}) == [wide]
 
 
-def test_nobody_overtakes_the_head_even_with_another_width() -> None:
+def test_no_sentence_overtakes_the_head_even_with_another_width() -> None:
     clock = Clock()
     line = scheduler(clock, max_rows=8)
     wide = sentence(width=8)
@@ -393,7 +393,7 @@ def test_nobody_overtakes_the_head_even_with_another_width() -> None:
     assert line.take({(MODEL, 1): Load(1, 1, 5, 10)}) == []
 
 
-def test_withdrawing_the_head_lets_the_others_go() -> None:
+def test_withdrawing_the_head_unblocks_the_others() -> None:
     clock = Clock()
     line = scheduler(clock, max_rows=8)
     wide, narrow = sentence(width=8), sentence()
@@ -405,7 +405,7 @@ def test_withdrawing_the_head_lets_the_others_go() -> None:
     assert line.take({(MODEL, 1): Load(1, 1, 5, 10)}) == [narrow]
 
 
-def test_clearing_gives_back_everybody_in_order() -> None:
+def test_clearing_returns_all_sentences_in_order() -> None:
     line = scheduler(Clock())
     both = [sentence(), sentence()]
     line.admit(both)
@@ -414,7 +414,7 @@ def test_clearing_gives_back_everybody_in_order() -> None:
     assert line.clear() == []
 
 
-def test_an_answer_is_never_longer_than_the_model_can_make_it() -> None:
+def test_a_target_is_never_longer_than_the_model_allows() -> None:
     asks = QueuedSentence(
         DecodingRequest(0, [1] * 5, DecodingOptions(max_new_tokens=90_000)), MODEL, nobody, max_target_tokens=200
     )
@@ -432,7 +432,7 @@ def test_an_answer_is_never_longer_than_the_model_can_make_it() -> None:
     ),
 )
 @settings(max_examples=50)
-def test_whoever_is_admitted_is_taken_withdrawn_or_still_waiting(
+def test_every_admitted_sentence_is_taken_withdrawn_or_waiting(
     requests: list[list[int]], events: list[tuple[str, int]]
 ) -> None:
     clock = Clock()
@@ -501,7 +501,7 @@ def test_no_sentence_is_lost_or_taken_twice(requests: Sequence[list[tuple[int, i
     assert line.num_waiting == 0
 
 
-def test_one_request_never_has_all_rows_and_its_sentences_follow_each_other() -> None:
+def test_one_request_never_has_all_rows_and_its_sentences_stay_in_order() -> None:
     line = scheduler(Clock(), max_rows=8)
     document = [sentence(width=2) for _ in range(10)]
     for one in document:
@@ -526,7 +526,7 @@ def test_a_request_of_one_wide_sentence_may_have_all_rows() -> None:
     assert line.take({}) == wide[1:]
 
 
-def test_the_sentences_of_a_document_stand_as_far_apart_as_they_take_long() -> None:
+def test_the_sentences_of_a_document_are_spaced_by_their_duration() -> None:
     clock = Clock()
     line = scheduler(clock, max_rows=1, token_s=0.001)
     document = [sentence(10, longest_target=10) for _ in range(6)]  # 0.02 s each, and four times that apart

@@ -129,7 +129,7 @@ def test_texts_are_split_translated_and_joined() -> None:
     run(test)
 
 
-def test_one_text_that_fails_leaves_the_others_alone() -> None:
+def test_a_text_that_fails_does_not_affect_the_others() -> None:
     async def test() -> None:
         async with service_of(FakeTranslator()) as service:
             outcome = await ask(service, "good", "boom", "Fine. So nan. Yes.", "last")
@@ -141,7 +141,7 @@ def test_one_text_that_fails_leaves_the_others_alone() -> None:
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_an_answer_that_loops_is_decoded_again_where_the_model_wants_it(wanted: bool) -> None:
+def test_a_repetition_loop_is_decoded_again_if_the_model_asks_for_it(wanted: bool) -> None:
     async def test() -> None:
         translator = FakeTranslator(manifest=replace(MANIFEST, retry_loops=wanted))
         async with service_of(translator) as service:
@@ -218,7 +218,7 @@ def test_the_deadline_reaches_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     run(test)
 
 
-def test_a_client_that_leaves_takes_its_sentences_along() -> None:
+def test_cancelling_a_request_withdraws_its_sentences() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as service:
@@ -236,7 +236,7 @@ def test_a_client_that_leaves_takes_its_sentences_along() -> None:
     run(test)
 
 
-def test_more_sentences_than_may_ever_wait_are_refused_for_good() -> None:
+def test_more_sentences_than_the_queue_holds_are_refused_permanently() -> None:
     async def test() -> None:
         async with service_of(FakeTranslator(), queue_sentences=2) as service:
             with pytest.raises(LimitExceeded, match="asks for 3; at most 2"):
@@ -246,7 +246,7 @@ def test_more_sentences_than_may_ever_wait_are_refused_for_good() -> None:
     run(test)
 
 
-def test_nothing_is_taken_while_the_model_loads() -> None:
+def test_requests_are_refused_while_the_model_loads() -> None:
     async def test() -> None:
         gate = threading.Event()
         translator = FakeTranslator()
@@ -270,7 +270,7 @@ def test_nothing_is_taken_while_the_model_loads() -> None:
     run(test)
 
 
-def test_a_model_that_does_not_load_leaves_its_reason() -> None:
+def test_a_failed_load_keeps_its_reason() -> None:
     async def test() -> None:
         error = ArtifactError("there is no bundle")
 
@@ -289,7 +289,7 @@ def test_a_model_that_does_not_load_leaves_its_reason() -> None:
     run(test)
 
 
-def test_draining_finishes_what_runs_and_refuses_what_comes() -> None:
+def test_draining_finishes_running_requests_and_refuses_new_ones() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
@@ -306,7 +306,7 @@ def test_draining_finishes_what_runs_and_refuses_what_comes() -> None:
     run(test)
 
 
-def test_draining_is_bounded_and_those_given_up_are_told() -> None:
+def test_draining_is_bounded_and_cancelled_requests_get_an_error() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
@@ -337,7 +337,7 @@ def test_the_event_loop_is_free_while_the_model_works() -> None:
     run(test)
 
 
-def test_attention_runs_on_the_engine_and_its_errors_come_back() -> None:
+def test_attention_runs_on_the_engine_and_its_errors_are_raised() -> None:
     async def test() -> None:
         async with service_of(FakeTranslator()) as service:
             told: dict[str, Any] = {"source": None, "target": "de", "options": GREEDY, "target_text": None}
@@ -351,7 +351,7 @@ def test_attention_runs_on_the_engine_and_its_errors_come_back() -> None:
     run(test)
 
 
-def test_an_alignment_that_fails_costs_its_text_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_alignment_that_fails_fails_only_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
 
@@ -385,7 +385,7 @@ def test_input_errors_of_attention_keep_their_kind(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("return_alignment", [False, True])
-def test_blank_texts_answer_themselves_without_the_model(
+def test_blank_texts_are_returned_unchanged_without_the_model(
     return_alignment: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test() -> None:
@@ -404,7 +404,7 @@ def test_blank_texts_answer_themselves_without_the_model(
     run(test)
 
 
-def test_alignments_come_from_the_engine_thread_and_reach_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alignments_are_computed_on_the_engine_thread_and_reach_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
         threads: list[str] = []
@@ -427,7 +427,7 @@ def test_alignments_come_from_the_engine_thread_and_reach_the_answer(monkeypatch
     run(test)
 
 
-def test_a_known_error_of_an_alignment_costs_its_text_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_known_error_of_an_alignment_fails_only_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
         align = translator.align
@@ -447,7 +447,7 @@ def test_a_known_error_of_an_alignment_costs_its_text_only(monkeypatch: pytest.M
     run(test)
 
 
-def test_a_text_that_cannot_be_put_together_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_cannot_be_joined_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
         complete = TextPlan.complete
@@ -466,7 +466,7 @@ def test_a_text_that_cannot_be_put_together_fails_alone(monkeypatch: pytest.Monk
     run(test)
 
 
-def test_many_requests_at_once_each_get_their_own_answer() -> None:
+def test_many_concurrent_requests_each_get_their_own_result() -> None:
     async def test() -> None:
         async with service_of(FakeTranslator()) as service:
             beam = DecodingOptions(beam_size=2, num_hypotheses=2)
@@ -481,7 +481,7 @@ def test_many_requests_at_once_each_get_their_own_answer() -> None:
     run(test)
 
 
-def test_times_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_times_are_reported_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
         now = [100.0]
@@ -505,7 +505,7 @@ def test_times_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("length", "thread"), [(20, "MainThread"), (2_000, "verso-prepare")])
-def test_only_long_texts_are_cut_on_another_thread(length: int, thread: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_long_texts_are_split_on_another_thread(length: int, thread: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
         threads: list[str] = []
@@ -523,7 +523,7 @@ def test_only_long_texts_are_cut_on_another_thread(length: int, thread: str, mon
     run(test)
 
 
-def test_a_client_that_leaves_before_the_model_is_asked_never_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_cancelled_before_decoding_never_reaches_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
         gate = Gate()
@@ -547,7 +547,7 @@ def test_a_client_that_leaves_before_the_model_is_asked_never_asks_it(monkeypatc
     run(test)
 
 
-def test_a_client_that_leaves_makes_room_in_the_queue() -> None:
+def test_a_cancelled_request_frees_its_part_of_the_queue() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(
@@ -569,7 +569,7 @@ def test_a_client_that_leaves_makes_room_in_the_queue() -> None:
     run(test)
 
 
-def test_a_client_that_leaves_gives_up_its_call() -> None:
+def test_cancelling_a_request_cancels_its_call() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
@@ -586,7 +586,7 @@ def test_a_client_that_leaves_gives_up_its_call() -> None:
     run(test)
 
 
-def test_while_loading_clients_are_told_when_to_come_back() -> None:
+def test_refusals_while_loading_have_a_retry_after() -> None:
     async def test() -> None:
         gate = Gate()
 
@@ -642,7 +642,7 @@ def test_stopping_does_not_wait_for_a_model_that_still_loads(fails: bool) -> Non
     run(test)
 
 
-def test_stopping_tells_those_who_still_wait() -> None:
+def test_stopping_refuses_waiting_requests() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
@@ -664,7 +664,7 @@ def test_stopping_tells_those_who_still_wait() -> None:
     run(test)
 
 
-def test_a_stopped_service_leaves_no_thread_behind() -> None:
+def test_a_stopped_service_leaves_no_thread_running() -> None:
     async def test() -> None:
         known = service_threads()
         async with service_of(FakeTranslator()) as service:
@@ -704,7 +704,7 @@ def test_draining_an_idle_service_ends_at_once() -> None:
     run(test)
 
 
-def test_requests_given_up_by_draining_leave_the_model() -> None:
+def test_requests_cancelled_by_draining_leave_the_model() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
@@ -724,7 +724,7 @@ def test_requests_given_up_by_draining_leave_the_model() -> None:
     run(test)
 
 
-def test_an_engine_that_died_is_no_longer_called_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_engine_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with service_of(FakeTranslator()) as service:
 
@@ -742,7 +742,7 @@ def test_an_engine_that_died_is_no_longer_called_ready(monkeypatch: pytest.Monke
     run(test)
 
 
-def test_the_model_is_warmed_up_for_the_widths_it_will_meet() -> None:
+def test_the_model_is_warmed_up_for_the_widths_in_use() -> None:
     async def test() -> None:
         wide, narrow = FakeTranslator(), FakeTranslator()
         async with service_of(wide):
@@ -753,7 +753,7 @@ def test_the_model_is_warmed_up_for_the_widths_it_will_meet() -> None:
     run(test)
 
 
-def test_a_sentence_asked_for_twice_is_translated_once_and_answered_the_same() -> None:
+def test_a_sentence_requested_twice_is_translated_once_with_equal_results() -> None:
     async def test() -> None:
         translator, without = FakeTranslator(), FakeTranslator()
         asked: list[dict[str, Any]] = [
@@ -798,7 +798,7 @@ def test_each_caller_of_a_sentence_has_its_own_deadline(monkeypatch: pytest.Monk
     run(test)
 
 
-def test_a_client_that_leaves_does_not_take_others_answers_along() -> None:
+def test_a_cancelled_request_does_not_affect_others_with_the_same_sentence() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
@@ -815,7 +815,7 @@ def test_a_client_that_leaves_does_not_take_others_answers_along() -> None:
     run(test)
 
 
-def test_the_budget_is_found_at_the_start_and_shown() -> None:
+def test_the_budget_is_measured_at_start_and_exported() -> None:
     async def test() -> None:
         translator = FakeTranslator(manifest=SHAPED)
         async with service_of(translator, max_batch_rows=None, max_batch_tokens=None) as service:
@@ -830,7 +830,7 @@ def test_the_budget_is_found_at_the_start_and_shown() -> None:
     run(test)
 
 
-def test_more_threads_than_may_be_used_are_cut_with_a_warning(
+def test_more_threads_than_allowed_are_reduced_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     used: list[int] = []
@@ -848,7 +848,7 @@ def test_more_threads_than_may_be_used_are_cut_with_a_warning(
     assert warning.__dict__["fields"] == {"asked": 64, "used": 2}
 
 
-def test_freed_memory_is_handed_back_now_and_then_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_freed_memory_is_given_back_periodically_until_the_service_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     tidied: list[int] = []
     monkeypatch.setattr("app.serving.service._TIDY_S", 0.01)
     monkeypatch.setattr("app.serving.service.give_back_freed_memory", lambda: tidied.append(1))

@@ -61,7 +61,7 @@ def run(how: str, **environment: str) -> tuple[str, int]:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
-def test_freed_memory_is_used_again_without_asking_the_kernel_for_it() -> None:
+def test_freed_memory_is_reused_without_page_faults() -> None:
     answer, faults = run("keep")
     assert answer == "True"
     assert faults < 500
@@ -71,9 +71,9 @@ def test_freed_memory_is_used_again_without_asking_the_kernel_for_it() -> None:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
-def test_what_was_kept_is_given_back_when_asked_for() -> None:
+def test_kept_memory_is_given_back_on_request() -> None:
     assert int(output(GIVEN_BACK)) > 150  # MiB of 240 that were freed
 
 
-def test_what_somebody_chose_is_left_alone() -> None:
+def test_settings_of_the_user_are_kept() -> None:
     assert run("keep", MALLOC_ARENA_MAX="2")[0] == "False"

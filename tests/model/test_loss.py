@@ -39,7 +39,7 @@ def test_the_loss_and_its_gradients_are_torchs(smoothing: float, chunk_rows: int
         torch.testing.assert_close(one.grad, other.grad)
 
 
-def test_a_gradient_reaches_what_came_before() -> None:
+def test_the_gradient_reaches_the_input() -> None:
     start = torch.ones(10, 6, requires_grad=True)
     hidden, weight, bias = tensors()
     label_smoothed_loss(start * hidden, weight, bias, targets(), 0.1)[0].backward()
@@ -49,20 +49,20 @@ def test_a_gradient_reaches_what_came_before() -> None:
     torch.testing.assert_close(start.grad, other.grad)
 
 
-def test_the_plain_likelihood_carries_no_gradient() -> None:
+def test_the_unsmoothed_likelihood_has_no_gradient() -> None:
     hidden, weight, bias = (tensor.requires_grad_() for tensor in tensors())
     loss, nll = label_smoothed_loss(hidden, weight, bias, targets(), 0.1)
     assert loss.requires_grad
     assert not nll.requires_grad
 
 
-def test_knowing_nothing_costs_the_logarithm_of_the_vocabulary() -> None:
+def test_a_uniform_prediction_costs_the_logarithm_of_the_vocabulary() -> None:
     loss, nll = label_smoothed_loss(torch.zeros(4, 6), torch.zeros(9, 6), torch.zeros(9), targets(4), 0.1)
     assert float(loss) == pytest.approx(4 * math.log(9), rel=1e-6)
     assert float(nll) == pytest.approx(4 * math.log(9), rel=1e-6)
 
 
-def test_no_position_costs_nothing() -> None:
+def test_the_loss_of_no_position_is_zero() -> None:
     hidden, weight, bias = (tensor.requires_grad_() for tensor in tensors(rows=0))
     loss, nll = label_smoothed_loss(hidden, weight, bias, targets(0), 0.1)
     loss.backward()
@@ -70,13 +70,13 @@ def test_no_position_costs_nothing() -> None:
     assert weight.grad is not None and not weight.grad.any()
 
 
-def test_huge_logits_do_not_overflow() -> None:
+def test_large_logits_do_not_overflow() -> None:
     hidden, weight, bias = tensors()
     loss, _ = label_smoothed_loss(hidden * 1e4, weight, bias, targets(), 0.1)
     assert loss.isfinite()
 
 
-def test_bfloat16_activations_give_the_float32_loss_and_gradients_but_for_rounding() -> None:
+def test_bfloat16_activations_give_the_float32_loss_and_gradients_up_to_rounding() -> None:
     hidden, weight, bias = tensors(rows=64, width=32, vocabulary=50)
     right = targets(64, 50)
     hidden, weight = hidden.bfloat16().float() / 4, weight.bfloat16().float() / 4  # both can be told exactly
@@ -95,7 +95,7 @@ def test_bfloat16_activations_give_the_float32_loss_and_gradients_but_for_roundi
         assert float((one.grad.float() - other.grad).norm() / other.grad.norm()) < 0.01
 
 
-def test_a_projection_without_bias_has_none() -> None:
+def test_a_projection_without_bias_is_supported() -> None:
     hidden, weight, _ = (tensor.requires_grad_() for tensor in tensors())
     loss, nll = label_smoothed_loss(hidden, weight, None, targets(), 0.1, 4)
     torch.testing.assert_close(
@@ -119,7 +119,7 @@ def spelled_out_r_drop(hidden: Tensor, weight: Tensor, bias: Tensor, smoothing: 
 
 @pytest.mark.parametrize("strength", [0.0, 0.5, 5.0])
 @pytest.mark.parametrize("chunk_rows", [1, 3, None])
-def test_two_passes_are_pulled_together_as_r_drop_says(strength: float, chunk_rows: int | None) -> None:
+def test_the_loss_of_two_passes_is_that_of_r_drop(strength: float, chunk_rows: int | None) -> None:
     _, weight, bias = tensors()
     hidden = torch.randn(2, 10, 6, generator=torch.Generator().manual_seed(3))
     ours = [tensor.clone().requires_grad_() for tensor in (hidden, weight, bias)]
@@ -138,7 +138,7 @@ def test_two_passes_are_pulled_together_as_r_drop_says(strength: float, chunk_ro
         torch.testing.assert_close(one.grad, other.grad)
 
 
-def test_two_equal_passes_do_not_disagree() -> None:
+def test_two_equal_passes_have_no_divergence() -> None:
     hidden, weight, bias = tensors()
     loss, nll, divergence = r_drop_loss(hidden.expand(2, -1, -1), weight, bias, targets(), 0.1, 5.0)
     once, once_nll = label_smoothed_loss(hidden, weight, bias, targets(), 0.1)

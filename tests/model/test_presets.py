@@ -81,7 +81,7 @@ def test_a_preset_learns_to_write_words_backwards(preset: str, learned: Path) ->
 
 @every_preset
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_a_preset_exports_answers_and_shows_every_layer(
+def test_a_preset_exports_translates_and_returns_attention_of_every_layer(
     preset: str, precision: Precision, learned: Path, tmp_path: Path
 ) -> None:
     checkpoint = load_checkpoint(learned)
@@ -104,7 +104,7 @@ def test_a_preset_exports_answers_and_shows_every_layer(
     torch.testing.assert_close(found.cross.sum(dim=-1), torch.ones(2, 4, 6), atol=1e-3, rtol=0)
 
 
-def test_post_norm_has_a_vocabulary_for_each_side(tmp_path: Path) -> None:
+def test_post_norm_has_separate_vocabularies(tmp_path: Path) -> None:
     told = replace(scaled_down("post-norm"), max_steps=1, evaluate_every=1, warmup_steps=1, cooldown_steps=0)
     # Sources and targets of other letters, so that the two vocabularies cannot be one.
     for language, letters in (("qfw", "abc"), ("qrv", "xyzvw")):
@@ -142,7 +142,7 @@ def built(preset: str) -> Transformer:
 
 
 @every_preset
-def test_a_preset_has_three_tables_and_says_what_it_is(preset: str) -> None:
+def test_a_preset_has_three_embedding_tables_and_a_description(preset: str) -> None:
     transformer = built(preset)
     assert transformer.source_embedding.tokens.weight.shape[0] == 11
     assert transformer.output.weight is not transformer.target_embedding.tokens.weight
@@ -156,7 +156,7 @@ def test_the_base_shape_is_the_published_one(preset: str) -> None:
     assert config.d_ff == (1024 if preset == "post-norm" else 2048)
 
 
-def test_pre_norm_scalar_has_two_numbers_a_norm_no_bias_in_attention_and_a_norm_after_each_stack() -> None:
+def test_pre_norm_scalar_has_scalar_norms_no_attention_bias_and_a_norm_after_each_stack() -> None:
     transformer = built("pre-norm-scalar")
     norms = [module for module in transformer.modules() if isinstance(module, ScalarLayerNorm)]
     assert len(norms) == 6 * 2 + 6 * 3 + 2
@@ -167,7 +167,7 @@ def test_pre_norm_scalar_has_two_numbers_a_norm_no_bias_in_attention_and_a_norm_
     assert [name for name, _ in transformer.named_parameters() if "attention." in name and "bias" in name] == []
 
 
-def test_pre_norm_starts_from_xaviers_distribution() -> None:
+def test_pre_norm_is_initialised_by_xavier() -> None:
     torch.manual_seed(0)
     config = ModelConfig.from_dict(
         {
@@ -195,20 +195,20 @@ def test_pre_norm_starts_from_xaviers_distribution() -> None:
     assert all(not module.bias.any() for module in transformer.modules() if isinstance(module, nn.Linear))
 
 
-def test_res_post_norm_is_as_wide_inside_as_outside_whatever_the_width() -> None:
+def test_the_feed_forward_of_res_post_norm_has_the_width_of_the_model() -> None:
     assert expand_preset({"preset": "res-post-norm"})["d_ff"] == 128
     assert expand_preset({"preset": "res-post-norm", "d_model": 64})["d_ff"] == 64
     assert expand_preset({"preset": "res-post-norm", "d_ff": 32})["d_ff"] == 32
 
 
-def test_what_stands_beside_a_preset_overrides_it() -> None:
+def test_other_keys_override_a_preset() -> None:
     fields = expand_preset({"preset": "post-norm", "d_model": 64, "dropout": 0.3})
     assert (fields["norm"], fields["d_model"], fields["dropout"], fields["num_heads"]) == ("post", 64, 0.3, 8)
     assert expand_preset({"d_model": 64}) == {"d_model": 64}
 
 
 @pytest.mark.parametrize("name", ["post", None, 5, ["pre-norm"]], ids=repr)
-def test_an_unknown_preset_is_refused_with_those_there_are(name: object) -> None:
+def test_an_unknown_preset_is_refused_with_the_known_ones(name: object) -> None:
     with pytest.raises(
         ConfigError, match=r"preset is .*; it must be one of pre-norm-scalar, pre-norm, post-norm, res-"
     ):
@@ -216,7 +216,7 @@ def test_an_unknown_preset_is_refused_with_those_there_are(name: object) -> None
 
 
 @every_preset
-def test_every_preset_has_a_configuration_and_stands_in_the_help(preset: str) -> None:
+def test_every_preset_has_a_configuration_and_is_in_the_help(preset: str) -> None:
     settings = TrainingSettings.load(CONFIGS / f"{preset}.yaml")
     assert settings.name == settings.model["preset"] == preset
     assert settings.model_config(300).norm == PRESETS[preset]["norm"]
@@ -226,7 +226,7 @@ def test_every_preset_has_a_configuration_and_stands_in_the_help(preset: str) ->
 
 
 @every_preset
-def test_the_compiled_decoder_takes_what_it_knows(preset: str) -> None:
+def test_the_compiled_decoder_accepts_the_presets_it_supports(preset: str) -> None:
     config = ModelConfig.from_dict({"source_vocab_size": 11, "target_vocab_size": 13, **PRESETS[preset]})
     assert (reason_not_supported(config) is None) == (preset != "res-post-norm")
 

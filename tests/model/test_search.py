@@ -58,7 +58,7 @@ def test_greedy_is_the_most_probable_token_at_every_step() -> None:
         assert ended == (len(expected) < 12)
 
 
-def test_scores_are_absent_unless_asked_for() -> None:
+def test_scores_are_absent_unless_requested() -> None:
     transformer = tiny_transformer()
     (source,) = random_sources(1)
     for decoding in (DecodingOptions(decoding="greedy"), DecodingOptions(num_hypotheses=2)):
@@ -67,7 +67,7 @@ def test_scores_are_absent_unless_asked_for() -> None:
         assert all(other.score is None for other in found.alternatives)
 
 
-def test_min_and_max_new_tokens_bound_the_answer() -> None:
+def test_min_and_max_new_tokens_bound_the_output() -> None:
     transformer = tiny_transformer()
     for source in random_sources(5):
         for decoding in ("greedy", "beam"):
@@ -117,7 +117,7 @@ def exhaustive(
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
-def test_a_beam_wide_enough_is_exhaustive_search(penalty: float) -> None:
+def test_a_sufficiently_wide_beam_is_exhaustive_search(penalty: float) -> None:
     transformer = tiny_transformer(vocab_size=6, sharpness=1.0)
     source = [4, 5, 3, 2]
     expected = exhaustive(transformer, source, [3, 4, 5], 3, penalty)

@@ -102,7 +102,7 @@ def test_rows_at_different_columns_get_the_logits_of_the_full_pass(changes: dict
 
 @pytest.mark.parametrize("width", [1, 4])
 @torch.no_grad()
-def test_a_step_needs_no_value_of_any_tensor(width: int) -> None:
+def test_a_step_reads_no_tensor_value_on_the_host(width: int) -> None:
     transformer = tiny_transformer().to("meta")  # tensors without values
     like = torch.empty(2, 2, 1, 2, 1, 8, device="meta")
     slots = SlotTensors.allocate(Bucket(4, width, 16, 32), like)
@@ -114,7 +114,7 @@ def test_a_step_needs_no_value_of_any_tensor(width: int) -> None:
 
 @pytest.mark.parametrize("width", [1, 4])
 @torch.inference_mode()
-def test_every_step_is_the_same_operations_on_the_same_shapes_at_the_same_addresses(width: int) -> None:
+def test_every_step_has_the_same_operations_shapes_and_addresses(width: int) -> None:
     transformer = tiny_transformer()
     model = slot_model(transformer)
     group = SlotCohort(model, width)
@@ -132,7 +132,7 @@ def test_every_step_is_the_same_operations_on_the_same_shapes_at_the_same_addres
     assert [tensor.data_ptr() for tensor in tensors] == addresses
 
 
-def test_the_watch_notices_a_step_that_asks_the_host() -> None:
+def test_the_watch_detects_a_step_that_reads_on_the_host() -> None:
     x = torch.ones(3)
     for careless in (
         lambda: x.sum().item(),
@@ -147,7 +147,7 @@ def test_the_watch_notices_a_step_that_asks_the_host() -> None:
 
 @pytest.mark.parametrize("options", [GREEDY, replace(BEAM, no_repeat_ngram_size=2)], ids=["greedy", "beam"])
 @torch.inference_mode()
-def test_a_step_while_nobody_decodes_changes_no_answer(options: DecodingOptions) -> None:
+def test_a_step_at_rest_changes_no_output(options: DecodingOptions) -> None:
     transformer = tiny_transformer()
     group = slot_cohort(transformer, options.width)
     asked = requests(random_sources(5), options)
@@ -165,7 +165,7 @@ def test_a_step_while_nobody_decodes_changes_no_answer(options: DecodingOptions)
 
 @pytest.mark.parametrize("options", [GREEDY, replace(BEAM, no_repeat_ngram_size=2)], ids=["greedy", "beam"])
 @pytest.mark.parametrize("seed", range(2))
-def test_steps_written_down_once_and_done_again_give_the_same_answers(
+def test_recorded_and_replayed_steps_give_the_same_outputs(
     options: DecodingOptions, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_recorded_graphs(monkeypatch)
@@ -182,13 +182,13 @@ def test_steps_written_down_once_and_done_again_give_the_same_answers(
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 5, 8, 9, 64, 65])
-def test_the_next_power_of_two_is_the_smallest_that_is_enough(number: int) -> None:
+def test_the_next_power_of_two_is_the_smallest_sufficient_one(number: int) -> None:
     power = next_power_of_two(number)
     assert number <= power < 2 * number
     assert power & (power - 1) == 0
 
 
-def test_a_bucket_serves_what_fits_and_does_not_waste_it() -> None:
+def test_a_bucket_is_used_if_it_fits_without_waste() -> None:
     bucket = Bucket.for_needs(slots=5, width=4, source=20, target=33)
     assert bucket == Bucket(8, 4, 32, 64)
     assert bucket.serves(Bucket.for_needs(8, 4, 32, 64))

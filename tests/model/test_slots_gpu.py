@@ -50,7 +50,7 @@ OPTIONS = {
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", OPTIONS)
-def test_captured_steps_give_the_answers_of_the_cpu(name: str) -> None:
+def test_captured_steps_give_the_outputs_of_the_cpu(name: str) -> None:
     options = OPTIONS[name]
     on_cpu = tiny_transformer()
     asked = requests(random_sources(60), options)
@@ -66,7 +66,7 @@ def test_captured_steps_give_the_answers_of_the_cpu(name: str) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
-def test_a_scripted_model_gives_the_same_captured_and_launched(options: DecodingOptions, precision: Any) -> None:
+def test_a_scripted_model_gives_equal_outputs_with_and_without_graphs(options: DecodingOptions, precision: Any) -> None:
     scripted = script(tiny_transformer(), precision).to("cuda")
     asked = requests(random_sources(40), options)
     launched = drive(SlotCohort(slot_model(scripted, device="cuda", graphs=False), options.width), asked)
@@ -93,7 +93,7 @@ def no_waiting() -> Iterator[None]:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
-def test_neither_joining_nor_stepping_makes_the_host_wait(options: DecodingOptions) -> None:
+def test_neither_joining_nor_stepping_synchronises_with_the_host(options: DecodingOptions) -> None:
     module = script(tiny_transformer(), "float16").to("cuda")
     model = slot_model(module, device="cuda", steps_per_call=4, look_ahead=True)
     asked = requests(random_sources(12), replace(options, min_new_tokens=12))
@@ -109,7 +109,7 @@ def test_neither_joining_nor_stepping_makes_the_host_wait(options: DecodingOptio
 
 
 @pytest.mark.gpu
-def test_a_step_that_is_not_captured_makes_the_host_wait_no_more() -> None:
+def test_a_step_without_a_graph_does_not_synchronise_with_the_host() -> None:
     model = slot_model(tiny_transformer().to("cuda"), device="cuda", graphs=False)
     group = SlotCohort(model, 4)
     group.join(requests(random_sources(5), BEAM))
@@ -118,7 +118,7 @@ def test_a_step_that_is_not_captured_makes_the_host_wait_no_more() -> None:
 
 
 @pytest.mark.gpu
-def test_memory_stays_where_it_is_over_many_sentences() -> None:
+def test_memory_does_not_grow_over_many_sentences() -> None:
     module = script(tiny_transformer(), "float16").to("cuda")
     model = slot_model(module, device="cuda", steps_per_call=4, look_ahead=True)
     asked = requests(random_sources(60), BEAM)
@@ -135,7 +135,7 @@ def test_memory_stays_where_it_is_over_many_sentences() -> None:
 
 
 @pytest.mark.gpu
-def test_slots_that_go_give_their_memory_back() -> None:
+def test_deleted_slots_free_their_memory() -> None:
     model = slot_model(tiny_transformer().to("cuda"), device="cuda", idle_bytes=0)
     asked = requests(random_sources(20), BEAM)
     drive(SlotCohort(model, 4), asked)
@@ -170,7 +170,7 @@ def run_benchmark(device: str, figures: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_the_benchmark_measures_every_way_of_decoding(device: str, tmp_path: Path) -> None:
+def test_the_benchmark_measures_every_decoding_mode(device: str, tmp_path: Path) -> None:
     measured = run_benchmark(device, tmp_path / "figures.json")
     ways = {"Verso, graphs", "Verso, slots", "Verso, cohort", "transformers"}
     assert measured["one_sentence_ms"].keys() == ways

@@ -139,7 +139,7 @@ def some_targets(beam: int, length: int) -> Tensor:
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @torch.inference_mode()
-def test_a_cached_step_is_the_full_pass_at_every_position(norm: str, beam: int, share: bool) -> None:
+def test_a_cached_step_equals_the_full_pass_at_every_position(norm: str, beam: int, share: bool) -> None:
     ours, config = transformer(norm=norm, share_embeddings=share, tie_output=share)
     step_through(ours, config, SOURCE, some_targets(beam, 7), starts=[0, 0, 0], columns=7)
 
@@ -148,13 +148,13 @@ def test_a_cached_step_is_the_full_pass_at_every_position(norm: str, beam: int, 
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @torch.inference_mode()
-def test_rows_that_started_later_step_as_if_alone(norm: str, beam: int, starts: list[int]) -> None:
+def test_rows_that_started_later_step_independently(norm: str, beam: int, starts: list[int]) -> None:
     ours, config = transformer(norm=norm)
     step_through(ours, config, SOURCE, some_targets(beam, 5), starts, columns=10)
 
 
 @torch.inference_mode()
-def test_a_step_writes_its_column_and_no_other() -> None:
+def test_a_step_writes_only_its_column() -> None:
     ours, config = transformer()
     cross_cache = ours.project_memory(ours.encode(SOURCE))
     cache = torch.full((config.decoder_layers, 2, 3, config.num_heads, 6, 4), torch.nan)
@@ -194,7 +194,7 @@ def test_all_weights_sum_to_one_and_padding_gets_none(norm: str) -> None:
 
 
 @torch.inference_mode()
-def test_the_weights_shown_are_the_weights_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_returned_weights_are_the_weights_used(monkeypatch: pytest.MonkeyPatch) -> None:
     from model.network import attention
 
     ours, _ = transformer()
@@ -251,7 +251,7 @@ def test_shared_and_tied_tables_are_one_parameter_and_others_are_not(share: bool
 
 
 @torch.inference_mode()
-def test_vocabularies_of_different_size_have_tables_of_their_own() -> None:
+def test_vocabularies_of_different_size_have_separate_tables() -> None:
     made, config = transformer(source_vocab_size=25, share_embeddings=False)
     source = SOURCE.clone()
     source[0, 0] = 24
@@ -274,7 +274,7 @@ def test_every_parameter_learns(norm: str) -> None:
     assert idle == []
 
 
-def test_an_untrained_model_knows_nothing() -> None:
+def test_an_untrained_model_has_the_loss_of_a_uniform_prediction() -> None:
     # Xavier and scaled embeddings: the first loss is about the logarithm of the vocabulary.
     torch.manual_seed(0)
     made = Transformer(small_config(tie_output=False, share_embeddings=False), PAD).eval()

@@ -28,7 +28,7 @@ SHAPE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", ["Bart", "MBart"])
-def test_norms_after_the_embedding_and_learned_positions_are_those_of_bart(kind: str, tmp_path: Path) -> None:
+def test_embedding_norms_and_learned_positions_are_those_of_bart(kind: str, tmp_path: Path) -> None:
     import transformers
 
     torch.manual_seed(0)

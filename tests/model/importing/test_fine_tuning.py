@@ -84,7 +84,7 @@ def loss_of(bundle: Path, folder: Path) -> float:
     return total / count
 
 
-def test_an_imported_model_is_trained_on(folder: Path, tmp_path: Path) -> None:
+def test_an_imported_model_can_be_fine_tuned(folder: Path, tmp_path: Path) -> None:
     bundle = folder / "bundle.pt"
     trained = run(settings(), folder, tmp_path / "whole", init_from=bundle)
     with (tmp_path / "whole" / "curve.csv").open(newline="") as source:
@@ -112,7 +112,7 @@ def test_an_imported_model_is_trained_on(folder: Path, tmp_path: Path) -> None:
     assert load_checkpoint(again).files == whole.files
 
 
-def test_what_an_imported_model_cannot_do_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_unsupported_training_of_an_imported_model_is_refused(folder: Path, tmp_path: Path) -> None:
     bundle = folder / "bundle.pt"
     with pytest.raises(ConfigError, match="subword_sampling and target_subword_sampling need a vocabulary"):
         run(settings(subword_sampling=0.5), folder, tmp_path / "a", init_from=bundle)

@@ -181,7 +181,7 @@ def test_beams_n_best_and_scores_are_those_of_transformers(
         assert len(lengths) > 3, "answers should differ in length"
 
 
-def test_a_sentence_alone_gets_the_answer_it_gets_in_a_crowd(pair: Pair) -> None:
+def test_a_sentence_decoded_alone_gets_the_output_it_gets_in_a_batch(pair: Pair) -> None:
     options = DecodingOptions(num_hypotheses=4, max_new_tokens=MAX_NEW_TOKENS, return_scores=True)
     crowd = pair.ours.translate_tokens(pair.sources[:60], options, pair.target)
     for source, together in zip(pair.sources[:60], crowd, strict=True):

@@ -51,7 +51,7 @@ def test_marian_target_ids_and_texts_are_those_of_transformers(marian: tuple[Tex
         assert ours.decode(ids[::-1]) == original.decode(ids[::-1], skip_special_tokens=True), text
 
 
-def test_the_target_language_is_asked_for_by_a_token_as_in_a_text(tmp_path: Path) -> None:
+def test_the_target_language_token_is_the_one_of_a_text_prefix(tmp_path: Path) -> None:
     make_marian(tmp_path, multilingual=True)
     ours, original = imported(tmp_path), theirs("MarianTokenizer", tmp_path)
     for text in TEXTS:
@@ -91,7 +91,7 @@ def test_special_tokens_in_a_text_stay_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["marian", "m2m100", "nllb"])
-def test_offsets_point_at_the_text_a_token_stands_for(tmp_path: Path, kind: str) -> None:
+def test_offsets_give_the_text_of_a_token(tmp_path: Path, kind: str) -> None:
     if kind == "marian":
         make_marian(tmp_path, multilingual=True)
     else:

@@ -132,7 +132,7 @@ def num_parameters(model: Translator) -> int:
 
 
 @pytest.mark.parametrize("family", ["marian", "m2m100"])
-def test_an_output_projection_of_its_own_counts_whatever_the_configuration_says(
+def test_a_separate_output_projection_is_used_even_if_the_configuration_says_tied(
     copy: Callable[[str], Path], family: str
 ) -> None:
     folder = copy(family)
@@ -163,7 +163,7 @@ def test_equal_copies_of_an_embedding_are_one_table(copy: Callable[[str], Path],
     assert torch.equal(logits(ours), logits(tied))
 
 
-def test_without_a_projection_of_its_own_the_embedding_stands_in_whatever_the_configuration_says(
+def test_without_an_output_projection_the_embedding_is_used_whatever_the_configuration_says(
     copy: Callable[[str], Path],
 ) -> None:
     folder = copy("marian")
@@ -206,13 +206,13 @@ def test_stored_positions_are_used(copy: Callable[[str], Path], names: list[str]
     assert_same(logits(ours), their_logits(their_model(folder)))
 
 
-def test_stored_positions_of_each_stack_stay_its_own(copy: Callable[[str], Path]) -> None:
+def test_stored_positions_of_encoder_and_decoder_stay_separate(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
     edit_tensors(folder, lambda tensors: tensors.update({name: torch.randn(400, 32) for name in POSITIONS}))
     assert_same(logits(imported(folder)), their_logits(their_model(folder)))
 
 
-def test_stored_positions_that_are_what_the_formula_gives_change_nothing(copy: Callable[[str], Path]) -> None:
+def test_stored_positions_equal_to_the_formula_change_nothing(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
     expected = logits(imported(folder))
     formula = position_table("halves", 400, 32)
@@ -222,7 +222,7 @@ def test_stored_positions_that_are_what_the_formula_gives_change_nothing(copy: C
     assert torch.equal(logits(ours), expected)
 
 
-def test_stored_positions_of_m2m100_begin_behind_the_padding_row(copy: Callable[[str], Path]) -> None:
+def test_stored_positions_of_m2m100_begin_after_the_padding_row(copy: Callable[[str], Path]) -> None:
     folder = copy("m2m100")
     table = torch.randn(402, 32)
     name = "model.encoder.embed_positions.weights"
@@ -232,7 +232,7 @@ def test_stored_positions_of_m2m100_begin_behind_the_padding_row(copy: Callable[
     assert_same(logits(imported(folder)), their_logits(theirs))
 
 
-def test_a_missing_bias_of_the_output_is_zeros(copy: Callable[[str], Path]) -> None:
+def test_a_missing_output_bias_is_zero(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
 
     def zero(tensors: dict[str, Tensor]) -> None:
@@ -274,9 +274,7 @@ def as_pickle(folder: Path, *, zipped: bool) -> None:
     ],
     ids=["pickle", "legacy pickle", "safetensors in pieces", "pickles in pieces"],
 )
-def test_whatever_files_hold_them_weights_are_the_same(
-    copy: Callable[[str], Path], rewrite: Callable[[Path], None]
-) -> None:
+def test_weights_are_equal_in_every_file_format(copy: Callable[[str], Path], rewrite: Callable[[Path], None]) -> None:
     folder = copy("marian")
     expected = logits(imported(folder))
     rewrite(folder)
@@ -315,7 +313,7 @@ OLD_HABITS: dict[str, Any] = {
 }
 
 
-def test_rules_of_decoding_may_stand_in_config_json_as_they_used_to(copy: Callable[[str], Path]) -> None:
+def test_decoding_rules_are_read_from_config_json_of_older_checkpoints(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
     (folder / "generation_config.json").unlink()
     edit(folder / "config.json", **OLD_HABITS)
@@ -331,7 +329,7 @@ def test_rules_of_decoding_may_stand_in_config_json_as_they_used_to(copy: Callab
     assert "note: bad_words_ids of more than one token are not taken over" in notes
 
 
-def test_generation_config_json_alone_counts_where_there_is_one(copy: Callable[[str], Path]) -> None:
+def test_generation_config_json_overrides_config_json(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
     edit(folder / "config.json", **OLD_HABITS)
     theirs = their_model(folder).generation_config
@@ -370,7 +368,7 @@ def test_the_same_checkpoint_gives_the_same_bytes(copy: Callable[[str], Path], p
     assert contents[0] == contents[1]
 
 
-def test_a_bundle_names_no_path_of_the_machine(copy: Callable[[str], Path]) -> None:
+def test_a_bundle_contains_no_path_of_the_machine(copy: Callable[[str], Path]) -> None:
     folder = copy("m2m100")
     out = folder / "bundle.pt"
     import_checkpoint(folder, out, "float32", report=lambda line: None)
@@ -397,7 +395,7 @@ def make_talkative(tensors: dict[str, Tensor]) -> None:
     ("family", "source", "target"),
     [("marian", "en", "de"), ("multilingual", "en", "fr"), ("m2m100", "de", "ru"), ("nllb", "ru", "de")],
 )
-def test_a_bundle_translates_and_shows_where_it_looked(
+def test_a_bundle_translates_and_returns_attention(
     copy: Callable[[str], Path], family: str, source: str, target: str
 ) -> None:
     folder = copy(family)
@@ -430,9 +428,7 @@ def test_a_bundle_translates_and_shows_where_it_looked(
 
 @pytest.mark.parametrize("spelling", ["en", "EN", "eng", "eng_Latn", "en-US", "en_gb"])
 @pytest.mark.parametrize("family", ["m2m100", "nllb"])
-def test_a_language_may_be_asked_for_in_any_spelling(
-    bundles: dict[str, Translator], family: str, spelling: str
-) -> None:
+def test_a_language_code_may_have_any_spelling(bundles: dict[str, Translator], family: str, spelling: str) -> None:
     ours = bundles[family]
     options = DecodingOptions(max_new_tokens=5)
     (expected,) = ours.translate(["Güte."], options, "de", "en")
@@ -477,14 +473,14 @@ def manifest_of(folder: Path, *arguments: str) -> Manifest:
         (None, "unstated"),
     ],
 )
-def test_the_licence_is_what_the_readme_says(copy: Callable[[str], Path], readme: str | None, licence: str) -> None:
+def test_the_licence_is_read_from_the_readme(copy: Callable[[str], Path], readme: str | None, licence: str) -> None:
     folder = copy("marian")
     if readme is not None:
         (folder / "README.md").write_text(readme)
     assert manifest_of(folder).licence == licence
 
 
-def test_what_the_command_line_says_ends_up_in_the_manifest(copy: Callable[[str], Path]) -> None:
+def test_options_of_the_command_line_are_in_the_manifest(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
     (folder / "README.md").write_text("---\nlicense: mit\n---\n")
     assert manifest_of(folder).name == "marian"
@@ -510,7 +506,7 @@ def test_what_the_command_line_says_ends_up_in_the_manifest(copy: Callable[[str]
         ("nllb", ("--pair", "en:zh_Hans", "--languages", "en,de"), [("en", "zh-Hans")], ("en", "de")),
     ],
 )
-def test_what_is_to_be_served_ends_up_in_the_manifest(
+def test_the_served_pairs_are_in_the_manifest(
     copy: Callable[[str], Path],
     family: str,
     arguments: tuple[str, ...],
@@ -523,20 +519,18 @@ def test_what_is_to_be_served_ends_up_in_the_manifest(
 
 
 @pytest.mark.parametrize(("family", "number"), [("m2m100", 100), ("nllb", 202)])
-def test_all_languages_are_served_unless_some_are_named(
-    bundles: dict[str, Translator], family: str, number: int
-) -> None:
+def test_all_languages_are_served_by_default(bundles: dict[str, Translator], family: str, number: int) -> None:
     assert len(bundles[family].manifest.languages) == number
     assert {"en", "de", "fr"} <= set(bundles[family].manifest.languages)
 
 
-def test_only_what_is_served_can_be_asked_for(copy: Callable[[str], Path]) -> None:
+def test_only_served_pairs_can_be_requested(copy: Callable[[str], Path]) -> None:
     ours = imported(copy("multilingual"), wishes=Wishes(pairs=(("en", "fr"),)))
     assert ours.manifest.directions.targets == ("fr",)
     assert ours.manifest.tokenizer["language_tokens"] == {"fr": ">>fra<<"}
 
 
-def test_a_model_that_names_its_target_and_has_tokens_too_translates_without_one(copy: Callable[[str], Path]) -> None:
+def test_a_model_with_a_fixed_target_and_language_tokens_forces_no_token(copy: Callable[[str], Path]) -> None:
     folder = copy("multilingual")
     edit(folder / "tokenizer_config.json", target_lang="es")
     ours = imported(folder)

@@ -116,7 +116,7 @@ def slow_search(
 
 @pytest.mark.parametrize("scoring", ["marian", "wu"])
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.2])
-def test_marian_and_wu_are_what_a_slow_search_finds(scoring: Scoring, penalty: float) -> None:
+def test_marian_and_wu_equal_a_reference_search(scoring: Scoring, penalty: float) -> None:
     sources = tiny_sources(12, seed=4)
     options = DecodingOptions(
         beam_size=3,
@@ -136,7 +136,7 @@ def test_marian_and_wu_are_what_a_slow_search_finds(scoring: Scoring, penalty: f
         assert [score for score, _ in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
 
 
-def test_sentences_of_several_rules_decode_side_by_side() -> None:
+def test_sentences_with_different_rules_decode_together() -> None:
     transformer = tiny_transformer()
     (source,) = tiny_sources(1, seed=5)
     rules: list[Scoring] = ["hf", "ct2", "marian", "wu"]
