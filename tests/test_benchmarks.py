@@ -1,4 +1,4 @@
-"""The benchmarks run, their figures are complete, and their arithmetic is right."""
+"""The benchmarks: they run, their figures are complete, and their arithmetic is correct."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def run_quickly(name: str, out: Path, *options: str) -> str:
-    """Run a benchmark in its shortest form; returns what it prints."""
+    """Run the shortest form of a benchmark; returns its output."""
     command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "--out", str(out), *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -77,7 +77,7 @@ def test_every_engine_is_measured_with_the_same_number_of_tokens(tmp_path: Path)
         assert ratios.keys() == {*names} - {ours}
         assert all(value > 0 for others in ratios.values() for value in others.values())
     assert "of 8 targets reached" in said
-    # What was written can be read again, alone or with other shapes.
+    # The written figures can be merged, alone or with other shapes.
     again = run_quickly("engines", tmp_path / "merged", "--merge", str(tmp_path / "engines-toy.json"))
     assert again[again.index("toy: d32") :] == said[said.index("toy: d32") :]
     assert json.loads((tmp_path / "merged" / "engines.json").read_text(encoding="utf-8")) == figures
@@ -179,7 +179,7 @@ def test_multiply_adds_are_those_of_the_layers(name: str) -> None:
     )
     with torch.device("meta"):  # sizes only
         linear = [part for part in Transformer(config, pad_id=0).modules() if isinstance(part, nn.Linear)]
-    # Each weight is multiplied with once: for a source token or for a target token.
+    # Each weight is used once: for a source token or for a target token.
     assert sum(part.weight.numel() for part in linear) == shape.source_multiply_adds + shape.target_multiply_adds
 
 
@@ -224,7 +224,7 @@ def test_figures_of_several_runs_are_merged_in_order_of_size() -> None:
 
 
 def engines_with(**rounds: Sequence[float]) -> dict[str, Any]:
-    """Figures of engines that have the same rounds in every measure, all three of the same."""
+    """Figures of engines whose rounds are equal in all three measures."""
     return {
         name.replace("_", " "): {"rounds": {measure: list(values) for measure in MEASURES}}
         for name, values in rounds.items()
@@ -244,10 +244,10 @@ def test_targets_without_a_rival_are_left_out_and_missed_ones_named() -> None:
     assert [verdict.target for verdict in verdicts] == list(TARGETS)
     assert [verdict.reached for verdict in verdicts] == [True, True, False, False, False, False, True, True]
     del engines["transformers"]
-    told = verdicts_table({"tiny": verdicts, "shipped": judge(engines)})
-    assert "6 of 14 targets reached" in told
-    assert told.count("MISSED") == 8
-    assert told.count("1.10 MISSED") == 4
+    table = verdicts_table({"tiny": verdicts, "shipped": judge(engines)})
+    assert "6 of 14 targets reached" in table
+    assert table.count("MISSED") == 8
+    assert table.count("1.10 MISSED") == 4
 
 
 def test_arrivals_are_poisson_mixed_and_the_same_for_a_seed() -> None:
@@ -259,14 +259,14 @@ def test_arrivals_are_poisson_mixed_and_the_same_for_a_seed() -> None:
     found = arrivals(40.0, 20.0, num_tokens, seed=1)
     assert found == arrivals(40.0, 20.0, num_tokens, seed=1)
     assert found != arrivals(40.0, 20.0, num_tokens, seed=2)
-    # 800 expected: deviations of 28 in their number, and of 0.014 in the share of short ones.
+    # 800 are expected, with a standard deviation of 28; the share of short ones has one of 0.014.
     assert abs(len(found) - 800) < 120
     assert abs(sum(one.kind == "short" for one in found) / len(found) - 0.8) < 0.06
     gaps = [later.at_s - earlier.at_s for earlier, later in pairwise(found)]
     assert min(gaps) > 0
     assert found[0].at_s > 0
     assert found[-1].at_s < 20
-    # The gaps of a Poisson process deviate by as much as their mean.
+    # The standard deviation of the gaps of a Poisson process equals their mean.
     mean = sum(gaps) / len(gaps)
     assert 0.8 < (sum((gap - mean) ** 2 for gap in gaps) / len(gaps)) ** 0.5 / mean < 1.2
     assert len({one.text for one in found}) == len(found)
@@ -336,7 +336,7 @@ async def ask(load: Load, answer_s: float, at_once: int = 1) -> tuple[Outcome, i
                 busy -= 1
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the caller has what it wanted, or left
+            pass  # the caller has its answer, or disconnected
         writer.close()
         await asyncio.gather(writer.wait_closed(), return_exceptions=True)
 
@@ -349,7 +349,7 @@ async def ask(load: Load, answer_s: float, at_once: int = 1) -> tuple[Outcome, i
 
 
 def test_arrivals_do_not_wait_for_answers_and_latency_counts_from_their_time() -> None:
-    calls = [post("short", 0.01 * place, number=place) for place in range(10)]
+    calls = [post("short", 0.01 * index, number=index) for index in range(10)]
     outcome, most = asyncio.run(ask(Load(0, calls, None, 60.0, probes=probes_over(0.1, 4)), 0.3, at_once=10))
     assert most >= 10
     assert [json.loads(answer.body)["number"] for answer in outcome.answers] == list(range(10))
@@ -359,7 +359,7 @@ def test_arrivals_do_not_wait_for_answers_and_latency_counts_from_their_time() -
 
 
 def test_callers_send_the_next_request_after_an_answer() -> None:
-    calls = [post("short", number=place) for place in range(12)]
+    calls = [post("short", number=index) for index in range(12)]
     outcome, most = asyncio.run(ask(Load(0, calls, 3, 60.0), 0.02, at_once=3))
     assert most == 3
     assert [json.loads(answer.body)["number"] for answer in outcome.answers] == list(range(12))

@@ -1,4 +1,4 @@
-"""Which build of torch the set-up asks pip for."""
+"""Which build of torch is requested from pip."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "install_torch.py"
 
 
 class Machine:
-    """Stands in for pip, the driver and the platform; notes what pip is asked for.
+    """Replaces pip, the driver and the platform; records the calls of pip.
 
     Args:
-        script: The script, loaded anew.
+        script: The freshly loaded script.
     """
 
     def __init__(self, script: ModuleType) -> None:
@@ -27,7 +27,7 @@ class Machine:
         self.gets: str = "cpu"
 
     def pip_install(self, *arguments: str) -> bool:
-        """Succeed or fail as told; a success installs the build this machine gets."""
+        """Succeed or fail as configured; a success installs the build for this machine."""
         self.asked.append(arguments)
         succeeds = self.answers.pop(0) if self.answers else True
         if succeeds:

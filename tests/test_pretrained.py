@@ -1,4 +1,4 @@
-"""The translator that ships."""
+"""The shipped translator."""
 
 from __future__ import annotations
 

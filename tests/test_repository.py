@@ -1,4 +1,4 @@
-"""Promises about the repository itself."""
+"""Tests of the repository itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOURCES = sorted(path for folder in ("app", "model", "scripts") for path in (ROO
 
 
 def imported(path: Path) -> set[str]:
-    """Top-level names of everything a file imports."""
+    """Top-level names of the packages a file imports."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -40,7 +40,7 @@ def test_imported_packages_are_the_declared_ones() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {re.split(r"[=><]", name)[0].replace("-", "_") for name in project["dependencies"]}
     used = set().union(*map(imported, SOURCES)) - set(sys.stdlib_module_names) - {"app", "model"}
-    # Packages go by another name than their module here and there.
+    # Some packages have another name than their module.
     packages = {"yaml": "pyyaml", "lingua": "lingua_language_detector"}
     assert {packages.get(name, name) for name in used} == declared
 
@@ -99,7 +99,7 @@ def test_every_setting_reaches_the_container() -> None:
     from app.settings import ENV_PREFIX, Settings
 
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
-    # Where a container listens, caches and has its own bundle is not for the outside to say.
+    # Address, cache and built-in bundle of a container are fixed in the image.
     settable = set(Settings.model_fields) - {"host", "port", "cache_dir", "auto_bundle"}
     for service in services.values():
         assert set(service["environment"]) == {f"{ENV_PREFIX}{name.upper()}" for name in settable}

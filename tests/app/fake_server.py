@@ -1,7 +1,8 @@
 """``python -m app`` around a translator that needs no model, for tests that need a real process.
 
 The environment configures it: ``FAKE_LOAD_ERROR`` is the reason why loading fails, ``FAKE_STEP_S`` the seconds of each
-decoding step. Loading waits until the file ``FAKE_LOAD_GATE`` exists, and decoding until ``FAKE_STEP_GATE`` does.
+decoding step. Loading waits until the file ``FAKE_LOAD_GATE`` exists. In the folder ``FAKE_STEP_GATE`` the file
+``reached`` is created by the first step, which waits until the file ``open`` exists.
 """
 
 from __future__ import annotations
@@ -17,26 +18,29 @@ from model.errors import ArtifactError
 from tests.app.fakes import FakeBundles, FakeTranslator, held_translator, manifest_of
 
 
-def wait_for_file(path: str) -> None:
-    while not Path(path).exists():
+def wait_for_file(path: Path) -> None:
+    while not path.exists():
         time.sleep(0.02)
 
 
-def open_gate(translator: FakeTranslator, path: str) -> None:
-    wait_for_file(path)
+def guard_steps(translator: FakeTranslator, gate: Path) -> None:
+    translator.stepping.wait()
+    (gate / "reached").touch()
+    wait_for_file(gate / "open")
     translator.step_gate.set()
 
 
 def load() -> FakeTranslator:
     if "FAKE_LOAD_GATE" in os.environ:
-        wait_for_file(os.environ["FAKE_LOAD_GATE"])
+        wait_for_file(Path(os.environ["FAKE_LOAD_GATE"]))
     reason = os.environ.get("FAKE_LOAD_ERROR")
     if reason is not None:
         raise ArtifactError(reason)
     if "FAKE_STEP_GATE" not in os.environ:
         return FakeTranslator(step_s=float(os.environ.get("FAKE_STEP_S", "0")))
     translator = held_translator()
-    threading.Thread(target=open_gate, args=(translator, os.environ["FAKE_STEP_GATE"]), daemon=True).start()
+    gate = Path(os.environ["FAKE_STEP_GATE"])
+    threading.Thread(target=guard_steps, args=(translator, gate), daemon=True).start()
     return translator
 
 

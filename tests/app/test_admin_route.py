@@ -1,4 +1,4 @@
-"""``/admin/models``: for whoever has the token, and for nobody else."""
+"""``/admin/models``: only for requests with the token."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def app_with_token(service: RoteService) -> FastAPI:
 
 
 async def ask(
-    service: RoteService, method: str, path: str, headers: dict[str, str] | None = None, **told: Any
+    service: RoteService, method: str, path: str, headers: dict[str, str] | None = None, **options: Any
 ) -> httpx.Response:
     async with client_of(app_with_token(service)) as client:
-        return await client.request(method, path, headers=WITH_TOKEN if headers is None else headers, **told)
+        return await client.request(method, path, headers=WITH_TOKEN if headers is None else headers, **options)
 
 
 async def test_loading_a_bundle_returns_its_description(service: RoteService) -> None:

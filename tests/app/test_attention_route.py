@@ -1,4 +1,4 @@
-"""``POST /attention``: which weights, and in which form."""
+"""``POST /attention``: the selected weights and their formats."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.app.fakes import manifest_of
 
 
 def write(path: Path, name: str, shortlist: bool = False) -> Path:
-    """A file with a manifest and no model."""
+    """Write a file with a manifest but without a model."""
     manifest = replace(manifest_of(name, "en-de"), shortlist={"per_token": 50} if shortlist else {})
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
@@ -28,11 +28,11 @@ def write(path: Path, name: str, shortlist: bool = False) -> Path:
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What is loaded, instead of loading it."""
+    """Records calls of ``load_bundle`` instead of loading."""
     calls: list[dict[str, Any]] = []
 
-    def load(path: Path, **told: Any) -> Path:
-        calls.append({"path": path, **told})
+    def load(path: Path, **options: Any) -> Path:
+        calls.append({"path": path, **options})
         return path
 
     monkeypatch.setattr(Translator, "load", load)
@@ -40,8 +40,8 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def files(**settings: Any) -> BundleFiles:
-    told: dict[str, Any] = {name: str(value) for name, value in settings.items()}
-    return BundleFiles(Settings(device="cpu", **told))
+    options: dict[str, Any] = {name: str(value) for name, value in settings.items()}
+    return BundleFiles(Settings(device="cpu", **options))
 
 
 def paths(loaded: list[dict[str, Any]]) -> list[Path]:

@@ -1,4 +1,4 @@
-"""How much may decode at once, found with a cohort and a clock that are made up."""
+"""The size of a batch, found with a simulated cohort and clock."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Clock:
 
 
 class TimedCohort:
-    """Takes as long as it is told to, by a clock that is made up."""
+    """A cohort whose steps take a given time on a simulated clock."""
 
     def __init__(self, translator: TimedTranslator, width: int) -> None:
         self._translator = translator
@@ -76,11 +76,11 @@ class TimedTranslator(FakeTranslator):
     """A model of a given speed.
 
     Args:
-        clock: Moved on by what it does.
-        seconds_of: A step, by its rows.
+        clock: Advanced by each step.
+        seconds_of: Duration of a step, by its number of rows.
         token_s: Seconds to encode a token.
-        room: Rows it has memory for.
-        manifest: What it says about itself.
+        room: Number of rows that fit into memory.
+        manifest: The manifest of its bundle.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ class TimedTranslator(FakeTranslator):
         return TimedCohort(self, width)
 
 
-def finder(clock: Clock, max_rows: int | None = None, max_tokens: int | None = None, **told: Any) -> BudgetFinder:
-    memory = told.pop("memory", PLENTY_BYTES)
-    return BudgetFinder(max_rows, max_tokens, told.pop("max_beam_size", 4), clock, lambda device: memory)
+def finder(clock: Clock, max_rows: int | None = None, max_tokens: int | None = None, **options: Any) -> BudgetFinder:
+    memory = options.pop("memory", PLENTY_BYTES)
+    return BudgetFinder(max_rows, max_tokens, options.pop("max_beam_size", 4), clock, lambda device: memory)
 
 
-def rows_found(seconds_of: Callable[[int], float], **told: Any) -> int:
+def rows_found(seconds_of: Callable[[int], float], **options: Any) -> int:
     clock = Clock()
-    return finder(clock).find([TimedTranslator(clock, seconds_of, **told)]).max_rows
+    return finder(clock).find([TimedTranslator(clock, seconds_of, **options)]).max_rows
 
 
 def test_a_step_at_the_best_throughput_uses_the_allowed_time() -> None:

@@ -1,4 +1,4 @@
-"""Sentences that are known, or on their way already, around an engine that is told what to answer."""
+"""Cached and coalesced sentences, around an engine with a fake translator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GREEDY = DecodingOptions(decoding="greedy")
 
 
 class Desk(SharedDecoding):
-    """One model behind it, and what is asked is text."""
+    """Shared decoding of texts with one model."""
 
     def __init__(self, translator: FakeTranslator, cache_bytes: int, coalesce: bool, max_rows: int) -> None:
         self.metrics = Metrics()
@@ -43,8 +43,8 @@ class Desk(SharedDecoding):
         requests = [(model, DecodingRequest(0, [2, *map(ord, text), 3], options, (9,))) for text in texts]
         return self.submit(requests, done.set), done
 
-    def texts(self, *texts: str, **told: Any) -> list[str]:
-        waiting, done = self.ask(*texts, **told)
+    def texts(self, *texts: str, **arguments: Any) -> list[str]:
+        waiting, done = self.ask(*texts, **arguments)
         assert done.wait(PATIENCE_S)
         return texts_of(waiting)
 
@@ -274,7 +274,7 @@ def test_many_concurrent_callers_each_get_their_own_results() -> None:
 
         def caller(number: int) -> None:
             for turn in range(30):
-                texts = [f"t{(number * turn + place) % 11}" for place in range(3)]
+                texts = [f"t{(number * turn + index) % 11}" for index in range(3)]
                 waiting, done = desk.ask(*texts)
                 if turn % 5 == 4:
                     desk.leave(waiting, expired=False)

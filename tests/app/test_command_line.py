@@ -1,4 +1,4 @@
-"""``verso``: the names it knows, the help it gives, and what it costs to ask for it."""
+"""``verso``: its commands, its help, and what the help imports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def help_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def commands_named(text: str) -> set[str]:
-    """The words after ``verso`` where it begins a command line."""
+    """The words after ``verso`` at the beginning of a command line."""
     text = text.replace("exec verso ", "exec SERVICE ")  # the service of docker compose has the same name
     return set(re.findall(r"(?:^|[|=\w] |')\s*verso ([a-z]+)", text, flags=re.MULTILINE))
 

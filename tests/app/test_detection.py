@@ -1,4 +1,4 @@
-"""Telling languages, with lingua itself."""
+"""Language detection with lingua."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``/docs``: the page, and that it needs nothing from anywhere else."""
+"""``/docs``: the page, which loads nothing from other hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``verso doctor``: what it finds in environments that are made up, and what it advises."""
+"""``verso doctor``: its findings and its advice in simulated environments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OTHER_PROCESSOR = NativeDecoder(reason="the processor has no AVX-512")
 
 
 def doctor(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process with a clean environment."""
+    """Run the command in a process with a clean environment."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
     code = "import sys; from app.commands.main import main; sys.exit(main(['doctor', *sys.argv[1:]]))"
     return subprocess.run(
@@ -48,7 +48,7 @@ def doctor(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.
 def doctor_here(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str, **settings: str
 ) -> tuple[int, str]:
-    """The command in this process, with these settings alone; its exit code and what it printed."""
+    """Run the command in this process with only these settings; returns its exit code and its output."""
     for name in [name for name in os.environ if name.startswith("VERSO_")]:
         monkeypatch.delenv(name)
     for name, value in {"PORT": "0", **settings}.items():
@@ -105,10 +105,10 @@ def test_without_compiler_and_library_torch_decodes_and_the_advice_says_what_to_
     (backend,) = checks["back-end"]["details"].values()
     assert backend["name"] == "eager"
     assert backend["reason"] == checks["decoder"]["details"]["reason"]
-    if "compiler" in backend["reason"]:  # else this processor could not run it anyway
+    if "compiler" in backend["reason"]:  # otherwise this processor could not run the library anyway
         assert checks["decoder"]["state"] == checks["back-end"]["state"] == "warning"
         assert "apt-get install g++" in checks["decoder"]["advice"]
-    # The translator that ships is not built yet, and nothing built it.
+    # The shipped translator was not built, neither before nor by the command.
     (model,) = checks["model"]["details"].values()
     assert not model["built"]
     assert Path(model["path"]).parent == cache / "verso"
@@ -169,8 +169,8 @@ def test_bundles_that_cannot_be_served_together_are_a_problem(toy_bundle: Path, 
 def test_a_damaged_bundle_is_found_by_loading_it(toy_bundle: Path, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.pt"
     content = bytearray(toy_bundle.read_bytes())
-    place = len(content) // 2
-    content[place : place + 64] = bytes(64)
+    position = len(content) // 2
+    content[position : position + 64] = bytes(64)
     damaged.write_bytes(content)
     check = service.check_loading(Settings(model=str(damaged), device="cpu"))
     assert check.state == "problem"

@@ -1,4 +1,4 @@
-"""The engine's thread around a translator that needs no model."""
+"""The engine and its thread, with a translator that needs no model."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ GREEDY = DecodingOptions(decoding="greedy")
 
 
 class Inbox:
-    """Outcomes as they are delivered."""
+    """Collects outcomes in the order of delivery."""
 
     def __init__(self) -> None:
         self._queue: queue.Queue[tuple[int, object]] = queue.Queue()
 
-    def deliver(self, place: int, outcome: object) -> None:
-        self._queue.put((place, outcome))
+    def deliver(self, index: int, outcome: object) -> None:
+        self._queue.put((index, outcome))
 
     def take(self, number: int) -> dict[int, Any]:
         found: dict[int, Any] = {}
         for _ in range(number):
-            place, outcome = self._queue.get(timeout=PATIENCE_S)
-            assert place not in found, "delivered twice"
-            found[place] = outcome
+            index, outcome = self._queue.get(timeout=PATIENCE_S)
+            assert index not in found, "delivered twice"
+            found[index] = outcome
         return found
 
     @property
@@ -51,7 +51,7 @@ class Inbox:
 
 
 class FakeEngine(Engine):
-    """An engine whose sentences are for one model unless another is named."""
+    """An engine with a default model."""
 
     def __init__(self, translator: FakeTranslator, max_waiting: int = 100, max_rows: int = 64) -> None:
         self.metrics = Metrics()
@@ -99,13 +99,13 @@ def until(condition: Any) -> None:
 
 
 def counted(engine: FakeEngine, outcome: str, model: str = "fake") -> float:
-    """Sentences that left this way."""
+    """Number of sentences with this outcome."""
     labels = {"model": model, "outcome": outcome}
     return engine.metrics.registry.get_sample_value("verso_sentences_total", labels) or 0.0
 
 
 def holds_nothing(engine: Engine) -> bool:
-    """Whether nothing is left behind of sentences and calls that are done with."""
+    """Whether the engine keeps no finished sentence or call."""
     return engine.is_idle
 
 
@@ -341,7 +341,7 @@ def test_a_cohort_that_cannot_be_created_fails_only_its_sentences(monkeypatch: p
 
 
 class Gate:
-    """Something that is reached, and goes on once it is opened."""
+    """A point that a thread reaches and passes once it is opened."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -476,7 +476,7 @@ def test_a_sentence_that_breaks_the_model_does_not_fail_the_running_ones() -> No
         engine.ask([ids("boom")], GREEDY, late.deliver)
         translator.step_gate.set()
         assert isinstance(late.take(1)[0], InferenceFailed)
-        assert {place: text_of(outcome) for place, outcome in early.take(2).items()} == {0: "early", 1: "bird"}
+        assert {index: text_of(outcome) for index, outcome in early.take(2).items()} == {0: "early", 1: "bird"}
         until(lambda: holds_nothing(engine))
         assert (counted(engine, "failed"), counted(engine, "finished")) == (1, 2)
 
@@ -492,7 +492,7 @@ def test_after_a_failure_sentences_are_retried_one_at_a_time_beside_new_ones() -
         translator.step_gate.set()
         inbox.take(2)
         other.take(2)
-    # One decodes alone, so that two of the three rows are left for those who come; then the last one is tried again.
+    # One sentence decodes alone, which leaves two of the three rows for new ones; then the last one is retried.
     assert translator.log.joins == [3, 1, 1, 2, 1]
 
 
@@ -585,7 +585,7 @@ def test_if_the_thread_dies_waiting_callers_get_an_error(monkeypatch: pytest.Mon
     inbox, gate = Inbox(), Gate()
 
     def bug(*_: object) -> Any:
-        raise AssertionError("a bug of ours")
+        raise AssertionError("a bug")
 
     with engine_of(FakeTranslator()) as engine:
         engine.call(lambda: gate.pass_through(), lambda outcome: None)
@@ -607,17 +607,17 @@ def test_every_sentence_gets_one_outcome_while_requests_arrive_fail_and_are_canc
     left: list[set[int]] = [set() for _ in range(num_clients)]
 
     def client(number: int, engine: FakeEngine) -> None:
-        choose = random.Random(number)
+        rng = random.Random(number)
         for request in range(num_requests):
-            texts = [choose.choice(["a", "bcd", "efghij", "nan", "boom"]) for _ in range(choose.randint(1, 4))]
-            options = choose.choice([GREEDY, DecodingOptions(beam_size=2)])
+            texts = [rng.choice(["a", "bcd", "efghij", "nan", "boom"]) for _ in range(rng.randint(1, 4))]
+            options = rng.choice([GREEDY, DecodingOptions(beam_size=2)])
 
-            def deliver(place: int, outcome: object, request: int = request) -> None:
-                delivered[number].put((request, place))
+            def deliver(index: int, outcome: object, request: int = request) -> None:
+                delivered[number].put((request, index))
 
             sentences = engine.ask([ids(text) for text in texts], options, deliver)
-            submitted[number].update({(request, place): one.key for place, one in enumerate(sentences)})
-            if choose.random() < 0.4:
+            submitted[number].update({(request, index): one.key for index, one in enumerate(sentences)})
+            if rng.random() < 0.4:
                 keys = {one.key for one in sentences}
                 engine.withdraw(keys)
                 left[number] |= keys
@@ -636,7 +636,7 @@ def test_every_sentence_gets_one_outcome_while_requests_arrive_fail_and_are_canc
         answers = [delivered[number].get_nowait() for _ in range(delivered[number].qsize())]
         assert len(set(answers)) == len(answers), "delivered twice"
         unanswered = submitted[number].keys() - set(answers)
-        assert {submitted[number][place] for place in unanswered} <= left[number], "lost"
+        assert {submitted[number][index] for index in unanswered} <= left[number], "lost"
         num_delivered += len(answers)
     assert sum(outcomes.values()) == sum(map(len, submitted))
     assert outcomes["finished"] + outcomes["failed"] == num_delivered

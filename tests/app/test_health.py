@@ -1,4 +1,4 @@
-"""``/livez``, ``/readyz`` and ``/metrics``: what load balancers and monitoring ask."""
+"""``/livez``, ``/readyz`` and ``/metrics``: the routes for load balancers and monitoring."""
 
 from __future__ import annotations
 

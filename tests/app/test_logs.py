@@ -1,4 +1,4 @@
-"""The log: JSON lines with what is needed, and never a text."""
+"""The log: JSON lines that never contain a text."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.app.serving import RoteService, client_of, rote_app
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """Where logging goes during a test; it is put back as it was afterwards."""
+    """The stream of the log during a test; the configuration is restored afterwards."""
     root = logging.getLogger()
     access = logging.getLogger("uvicorn.access")
     server = logging.getLogger("uvicorn.error")
     before = (root.handlers[:], root.level, access.disabled, server.level)
-    root.handlers = []  # configure_logging closes what it replaces
+    root.handlers = []  # configure_logging closes the handlers it replaces
     stream = io.StringIO()
     configure_logging("info", stream)
     yield stream
@@ -31,7 +31,7 @@ def stream() -> Iterator[io.StringIO]:
 
 
 def lines_of(stream: io.StringIO) -> list[dict[str, Any]]:
-    """What was written, without the remarks of the test's own client."""
+    """The written records, without those of the client of the test."""
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     return [line for line in lines if not line["logger"].startswith(("httpx", "httpcore"))]
 

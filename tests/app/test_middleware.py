@@ -1,4 +1,4 @@
-"""What surrounds every route: ids, the last answer to errors, and clients that hang up."""
+"""The middleware of every route: request ids, unexpected errors, and disconnects."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def post_scope(app: Any, path: str) -> Scope:
 
 
 class Wire:
-    """The server's side of one connection: what the client sends, and what it was sent."""
+    """The server's side of one connection: received and sent messages."""
 
     def __init__(self, *messages: Message) -> None:
         self.incoming: asyncio.Queue[Message] = asyncio.Queue()
@@ -131,7 +131,7 @@ async def test_a_disconnect_reported_after_the_answer_cancels_nothing() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
         wire.hang_up()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # time in which a wrong cancellation would happen; none is awaited
         finished = True
 
     wire = Wire(body_message({}))

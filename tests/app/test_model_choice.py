@@ -1,4 +1,4 @@
-"""What is done with each text of a request, languages told by a detector that knows two words of each."""
+"""The model of each text of a request, with a detector that knows two words of each language."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def at_once(run: Callable[[], list[Detection | None]]) -> list[Detection |
 
 
 async def never(run: Callable[[], list[Detection | None]]) -> list[Detection | None]:
-    raise AssertionError("no language is to be told")
+    raise AssertionError("no language may be detected")
 
 
 async def route(

@@ -1,4 +1,4 @@
-"""Models that come and go while the service runs."""
+"""Models that are loaded and unloaded while the service runs."""
 
 from __future__ import annotations
 
@@ -96,16 +96,16 @@ def test_texts_that_need_no_model_name_no_model() -> None:
 def test_attention_detects_the_language_too() -> None:
     async def test() -> None:
         async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
-            told: dict[str, Any] = {"source": "auto", "options": options(), "target_text": None}
-            outcome = await service.attention("der Hund", **told, target="en")
+            arguments: dict[str, Any] = {"source": "auto", "options": options(), "target_text": None}
+            outcome = await service.attention("der Hund", **arguments, target="en")
             assert outcome.model == "fake"
             assert outcome.detected == Detection("de", 0.9, ("de",))
             for text, error in (("the end", DetectedPairNotServed), (" ", EmptySource)):
                 with pytest.raises(error):
-                    await service.attention(text, **told, target="en")
+                    await service.attention(text, **arguments, target="en")
             for text in ("12", "слово"):
-                with pytest.raises(Exception, match="cannot be told"):
-                    await service.attention(text, **told, target="en")
+                with pytest.raises(Exception, match="cannot be detected"):
+                    await service.attention(text, **arguments, target="en")
 
     def options() -> Any:
         from model.decoding.options import DecodingOptions
@@ -166,7 +166,7 @@ def test_loads_run_one_after_another_and_a_name_is_loaded_once() -> None:
             first = asyncio.create_task(service.load_model("french.pt", None))
             await until(gate.reached.is_set)
             second = asyncio.create_task(service.load_model("french.pt", None))
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # lets the second load begin; the result does not depend on it
             gate.open.set()
             assert (await first).name == "french"
             with pytest.raises(ModelAlreadyLoaded, match="'french'"):

@@ -1,4 +1,4 @@
-"""``GET /models``: what is loaded and what may be asked of it."""
+"""``GET /models``: the loaded models and their limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``/openapi.json``: that it holds the whole contract, and that its examples are true."""
+"""``/openapi.json``: complete, and with examples that are tested."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def operation(path: str, method: str) -> dict[str, Any]:
 
 
 def success(path: str, method: str) -> tuple[int, Mapping[str, Any]]:
-    """The status of a route's answer, and its forms."""
+    """The status of a successful response, and its media types."""
     ((status, response),) = ((s, r) for s, r in operation(path, method)["responses"].items() if int(s) < 400)
     return int(status), response["content"]
 
 
 def requests() -> Iterator[Any]:
-    """Each request of the document; a route without a body has one."""
+    """Each example request of the document; a route without a body has one."""
     for path, method in ROUTES:
         body = operation(path, method).get("requestBody")
         named = {"no body": {"value": None}} if body is None else body["content"][JSON]["examples"]
@@ -70,18 +70,18 @@ def requests() -> Iterator[Any]:
 
 
 def errors(of_service: bool = False) -> Iterator[Any]:
-    """Each error of the document, or of those only the ones that the service raises."""
+    """Each example error of the document, or only those that the service raises."""
     for path, method in ROUTES:
         for status, response in operation(path, method)["responses"].items():
             if int(status) >= 400:
                 for code, example in response["content"][PROBLEM]["examples"].items():
                     if of_service and (code in BEFORE_THE_SERVICE or method == "get"):
-                        continue  # the tests of the routes provoke it
+                        continue  # covered by the tests of the routes
                     yield pytest.param(path, method, int(status), code, example, id=f"{method} {path}: {code}")
 
 
 def check_answer(path: str, method: str, content: Any) -> None:
-    """Check an answer against the model that its route declares."""
+    """Validate a response against the model that its route declares."""
     (route,) = (
         found
         for found in iter_route_contexts(APP.routes)

@@ -1,4 +1,4 @@
-"""``python -m app`` as a process: how it starts, how it fails to start, how it ends."""
+"""``python -m app`` as a process: start, failures at start, and shutdown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Found = TypeVar("Found")
 
 
 class Process:
-    """A running service, what it says on stderr, and a client for it."""
+    """A running service, its stderr, and a client."""
 
     def __init__(self, **environment: str) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
@@ -90,7 +90,7 @@ class Process:
 
 
 def until(found: Callable[[], Found | None], wanted: Callable[[], str]) -> Found:
-    """Wait until something is found."""
+    """Wait until a function returns a true value; returns that value."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         result = found()
@@ -102,7 +102,7 @@ def until(found: Callable[[], Found | None], wanted: Callable[[], str]) -> Found
 
 @contextmanager
 def running(**environment: str) -> Iterator[Process]:
-    """A service that is gone when the test is over, however it ends."""
+    """A service that is ended after the test in any case."""
     process = Process(**environment)
     try:
         yield process
@@ -128,9 +128,8 @@ def test_a_started_service_translates_and_ends_with_0_on_sigterm() -> None:
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str, tmp_path: Path) -> None:
-    gate = tmp_path / "decode"
     with (
-        running(FAKE_STEP_GATE=str(gate)) as process,
+        running(FAKE_STEP_GATE=str(tmp_path)) as process,
         process.client() as client,
         ThreadPoolExecutor(1) as pool,
     ):
@@ -138,7 +137,7 @@ def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str, t
         request = {"text": "one two three four five", "source": "en", "target": "de"}
         slow = pool.submit(client.post, "/translate", json=request)
         with process.client() as other:
-            until(lambda: "verso_running_sentences 1.0" in other.get("/metrics").text, lambda: "a running sentence")
+            until((tmp_path / "reached").exists, lambda: "a running sentence")
             process.popen.send_signal(signal.Signals[name])
             process.wait_for_line("draining")
             not_ready = other.get("/readyz")
@@ -146,7 +145,7 @@ def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str, t
             refused = other.post("/translate", json=request)
             assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
             assert other.get("/livez").status_code == 200
-        gate.touch()
+        (tmp_path / "open").touch()
         answer = slow.result(PATIENCE_S)
         assert answer.status_code == 200 and answer.json()["translations"][0]["text"]
         assert process.wait() == 0
@@ -168,23 +167,20 @@ def test_a_drain_that_exceeds_its_timeout_ends_with_exit_code_0() -> None:
 
 
 def test_a_request_whose_client_hangs_up_is_cancelled_and_the_next_one_is_served(tmp_path: Path) -> None:
-    gate = tmp_path / "decode"
-    with running(FAKE_STEP_GATE=str(gate)) as process:
+    with running(FAKE_STEP_GATE=str(tmp_path)) as process:
         process.wait_until_ready()
         with process.client() as client:
             body = b'{"text": "word word", "source": "en", "target": "de"}'
             host, port = process.address.removeprefix("http://").split(":")
             with socket.create_connection((host, int(port))) as leaving:
                 leaving.sendall(REQUEST_HEAD % len(body) + body)
-                until(
-                    lambda: "verso_running_sentences 1.0" in client.get("/metrics").text, lambda: "a running sentence"
-                )
+                until((tmp_path / "reached").exists, lambda: "a running sentence")
             line = until(
                 lambda: next((line for line in process.lines if '"status": 499' in line), None),
                 lambda: f"status 499 in {process.lines}",
             )
             assert json.loads(line)["client"] == "left"
-            gate.touch()
+            (tmp_path / "open").touch()
             assert 'verso_sentences_total{model="fake",outcome="cancelled"}' in client.get("/metrics").text
             assert client.post("/translate", json={"text": "a", "source": "en", "target": "de"}).status_code == 200
 

@@ -1,4 +1,4 @@
-"""Which model serves a pair."""
+"""The registry: which model serves a pair."""
 
 from __future__ import annotations
 

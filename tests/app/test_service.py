@@ -64,8 +64,8 @@ async def service_with(
 async def ask(
     service: TranslationService, *texts: str, options: DecodingOptions = GREEDY, **fields: Any
 ) -> TranslateResult:
-    told = {"source": None, "target": "de", "return_alignment": False, **fields}
-    return await service.translate(texts, options=options, **told)
+    arguments = {"source": None, "target": "de", "return_alignment": False, **fields}
+    return await service.translate(texts, options=options, **arguments)
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -95,7 +95,7 @@ def is_idle(service: ObservedService) -> bool:
 
 
 class Gate:
-    """Something that is reached on another thread, and goes on once it is opened."""
+    """A point that another thread reaches and passes once it is opened."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -107,7 +107,7 @@ class Gate:
 
 
 async def begin(service: TranslationService, translator: FakeTranslator) -> asyncio.Task[TranslateResult]:
-    """A request whose sentence is in the model."""
+    """A request whose sentence is decoding."""
     running = asyncio.create_task(ask(service, "running"))
     await until(translator.stepping.is_set)
     return running
@@ -135,7 +135,7 @@ def test_a_text_that_fails_does_not_affect_the_others() -> None:
             outcome = await ask(service, "good", "boom", "Fine. So nan. Yes.", "last")
             assert isinstance(outcome.results[1], InferenceFailed)
             assert isinstance(outcome.results[2], DecodingError)
-            assert [texts_of(outcome)[place] for place in (0, 3)] == ["GOOD", "LAST"]
+            assert [texts_of(outcome)[index] for index in (0, 3)] == ["GOOD", "LAST"]
 
     run(test)
 
@@ -325,7 +325,7 @@ def test_the_event_loop_is_free_while_the_model_works() -> None:
         async with service_of(translator) as service:
             working = asyncio.create_task(ask(service, "running"))
             await until(translator.stepping.is_set)
-            # A step is being made, and does not end before the gate opens; had it run on the loop, this would not.
+            # A step is running until the gate opens. If it ran on the event loop, these requests would not finish.
             for _ in range(10):
                 assert texts_of(await ask(service, "")) == [""]
                 await asyncio.sleep(0.001)
@@ -340,13 +340,13 @@ def test_the_event_loop_is_free_while_the_model_works() -> None:
 def test_attention_runs_on_the_engine_and_its_errors_are_raised() -> None:
     async def test() -> None:
         async with service_of(FakeTranslator()) as service:
-            told: dict[str, Any] = {"source": None, "target": "de", "options": GREEDY, "target_text": None}
-            found = await service.attention("two words", **told)
+            arguments: dict[str, Any] = {"source": None, "target": "de", "options": GREEDY, "target_text": None}
+            found = await service.attention("two words", **arguments)
             assert (found.attention.translation, found.model) == ("TWO WORDS", "fake")
             with pytest.raises(InferenceFailed):
-                await service.attention("boom", **told)
+                await service.attention("boom", **arguments)
             with pytest.raises(UnsupportedPair):
-                await service.attention("x", **{**told, "target": "fr"})
+                await service.attention("x", **{**arguments, "target": "fr"})
 
     run(test)
 
@@ -472,7 +472,7 @@ def test_many_concurrent_requests_each_get_their_own_result() -> None:
             beam = DecodingOptions(beam_size=2, num_hypotheses=2)
             asked = [f"text {'abcdefghij'[number % 10] * (number + 1)}" for number in range(40)]
             outcomes = await asyncio.gather(
-                *(ask(service, text, options=beam if place % 3 else GREEDY) for place, text in enumerate(asked))
+                *(ask(service, text, options=beam if index % 3 else GREEDY) for index, text in enumerate(asked))
             )
             assert [texts_of(outcome) for outcome in outcomes] == [[text.upper()] for text in asked]
             await until(lambda: is_idle(service))
@@ -604,7 +604,7 @@ def test_refusals_while_loading_have_a_retry_after() -> None:
         assert await service.drain(0.0), "nothing runs"
         gate.open.set()
         await service.wait_loaded()
-        assert service.state == "draining", "a model that is loaded too late opens no doors"
+        assert service.state == "draining", "a model that is loaded after the drain began changes nothing"
         assert [model.device for model in service.models] == ["cpu"]
         with pytest.raises(NotReady, match="shutting down"):
             await ask(service, "x")
@@ -729,7 +729,7 @@ def test_a_dead_engine_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
         async with service_of(FakeTranslator()) as service:
 
             def bug(*_: object) -> Any:
-                raise AssertionError("a bug of ours")
+                raise AssertionError("a bug")
 
             monkeypatch.setattr(Scheduler, "take", bug)
             with pytest.raises(NotReady, match="no longer works"):
@@ -768,10 +768,10 @@ def test_a_sentence_requested_twice_is_translated_once_with_equal_results() -> N
             service_of(without, cache_bytes=0, coalesce="off") as plain,
         ):
             for request in asked * 2:
-                for place, one in enumerate((service, plain)):
-                    texts, told = request["texts"], {name: request[name] for name in request if name != "texts"}
-                    results = (await ask(one, *texts, **told)).results
-                    found[place].append([type(one) if isinstance(one, Exception) else one for one in results])
+                for index, one in enumerate((service, plain)):
+                    texts, arguments = request["texts"], {name: request[name] for name in request if name != "texts"}
+                    results = (await ask(one, *texts, **arguments)).results
+                    found[index].append([type(one) if isinstance(one, Exception) else one for one in results])
         assert found[0] == found[1]
         assert sum(translator.log.joins) == 6, "four different ones, and one that fails each time"
         assert sum(without.log.joins) == 2 * (4 + 2 + 1 + 2)
@@ -857,7 +857,7 @@ def test_freed_memory_is_given_back_periodically_until_the_service_stops(monkeyp
         async with service_of(FakeTranslator()):
             await until(lambda: len(tidied) > 2)
         number = len(tidied)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # time in which a task that was not cancelled would run again
         assert len(tidied) <= number + 1, "one may have been on its way"
 
     run(test)

@@ -94,7 +94,7 @@ def test_settings_are_frozen_and_each_has_a_description() -> None:
 
 
 def bounds() -> list[tuple[str, str, str]]:
-    """For each bound of each number: the setting, a value just outside, and the bound as it is written."""
+    """For each bound of each number: the setting, a value just outside, and the bound as it is printed."""
     found: list[tuple[str, str, str]] = []
     for name, field in Settings.model_fields.items():
         for one in field.metadata:

@@ -1,4 +1,4 @@
-"""``POST /translate``: fields, answers, refusals."""
+"""``POST /translate``: fields, responses, errors."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ async def test_a_body_that_is_not_a_json_object_is_refused_with_the_position(
     client: httpx.AsyncClient, body: bytes, said: str
 ) -> None:
     response = await client.post("/translate", content=body, headers={"content-type": "application/json"})
-    if response.status_code == 422:  # JSON of a number that no field can hold
+    if response.status_code == 422:  # a JSON number that no field accepts
         assert said == "number"
         return
     assert said in problem_of(response, 400, "malformed_body")["detail"]

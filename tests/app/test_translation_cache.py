@@ -1,4 +1,4 @@
-"""What is remembered of translations, without an engine."""
+"""The cache of translations, without an engine."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_the_counted_memory_is_close_to_the_allocated_memory() -> None:
     try:
         number = 0
         while cache.num_bytes < 1_990_000:
-            options = DecodingOptions(beam_size=4 + number % 3)  # as requests bring them, each its own
+            options = DecodingOptions(beam_size=4 + number % 3)  # a separate object for each request, as in the service
             cache.put(key(*range(number, number + 25), options=options), Hypothesis([5] * 25, -1.0, "stop"))
             number += 1
         taken, _ = tracemalloc.get_traced_memory()

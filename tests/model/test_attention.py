@@ -1,4 +1,4 @@
-"""Attention against torch's own with the same weights, padding included."""
+"""Attention compared with torch's with the same weights, including padding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 
 
 def pair(kind: type[SelfAttention] | type[CrossAttention]) -> tuple[SelfAttention | CrossAttention, nn.Module]:
-    """Ours with random weights, and torch's with the same."""
+    """Our attention with random weights, and torch's with the same weights."""
     ours, theirs = kind(16, 4), nn.MultiheadAttention(16, 4, batch_first=True)
     randomise(ours)
     copy_attention(theirs, ours)
@@ -122,5 +122,5 @@ def test_each_stacked_projection_is_initialised_within_its_own_xavier_bound() ->
             if name.endswith("bias"):
                 assert not parameter.any()
             else:
-                # sqrt(6 / (64 + 64)); as one stacked matrix it would be narrower.
+                # sqrt(6 / (64 + 64)); the bound of one stacked matrix would be smaller.
                 assert 0.95 * 0.2165 < float(parameter.detach().abs().max()) <= 0.2166

@@ -1,4 +1,4 @@
-"""Which back-end a model gets, and what is said about it."""
+"""The choice of a back-end and its reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.model.tiny import VOCABULARY, tiny_transformer
 
 @pytest.fixture
 def model() -> ModelToDecode:
-    # The library wants heads of 16, 32 or so; nothing here runs it.
+    # The library needs a head width of 16 or 32; no test here runs it.
     config = ModelConfig(source_vocab_size=12, target_vocab_size=12, d_model=32, num_heads=2)
     return ModelToDecode(
         tiny_transformer(), VOCABULARY, DecodingPolicy(), config.to_dict(), "float32", 60, torch.device("cpu")

@@ -1,4 +1,4 @@
-"""Batches: nothing lost, nothing twice, nothing too large, and the same again after a pause."""
+"""Batches: complete, without repetitions, within their budget, and equal after an interruption."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def maker(**changes: Any) -> BatchMaker:
 
 
 def rows(batches: list[Batch]) -> Counter[Row]:
-    """How often each source and target comes, padding taken off."""
+    """The number of occurrences of each source and target, without padding."""
     found: Counter[Row] = Counter()
     for batch in batches:
         for source, target in zip(batch.source.tolist(), batch.target.tolist(), strict=True):
@@ -181,7 +181,7 @@ def test_character_vocabularies_have_no_sampled_segmentation(side: str) -> None:
 
 
 def test_a_sampled_source_stays_complete_and_within_the_bound() -> None:
-    # At this bound some random cuts are too long, and are not taken.
+    # At this bound some sampled segmentations are too long, and are not used.
     batches = maker(subword_sampling=1.0, max_tokens=12)
     for source, _ in rows([batch for epoch in range(5) for batch in batches.epoch(epoch)]):
         assert len(source) <= 12
@@ -230,7 +230,7 @@ def test_joined_sentences_are_longer_fewer_and_one_directional() -> None:
         assert max(len(source), len(target) - 1) <= 90
         assert source.count(END_ID) == target.count(END_ID) == 1
         words = [[word.strip(",.") for word in TOKENIZER.decode(side).split()] for side in (source, target)]
-        # Sentence by sentence the translation of its own, in its order, in the direction the row asks for.
+        # Each sentence is followed by the next one, on both sides in the same order, in the direction of the row.
         assert words[1] == [word.upper() if source[0] == to_german else word.lower() for word in words[0]]
         assert all(word.isupper() == (source[0] != to_german) for word in words[0])
         seen.update(words[0])
@@ -245,7 +245,7 @@ def test_joined_sentences_are_augmented_per_epoch() -> None:
 
 
 def test_joining_keeps_a_batch_without_room_unchanged() -> None:
-    """The longest sentences are as long as a sentence may be; two of them are one too many."""
+    """The longest sentences have the maximal length, so that two of them do not fit."""
     bound = max(len(side) for row in expected_rows(BOTH) for side in (row[0], row[1][1:]))
     longest = {row for row in expected_rows(BOTH) if bound in (len(row[0]), len(row[1]) - 1)}
     joined = rows(list(maker(max_tokens=bound, augmentation=Augmentation(joined=1)).epoch(0)))

@@ -12,7 +12,7 @@ from model.text.case_folding import in_capitals, in_small_letters, is_in_capital
 
 @pytest.fixture(scope="module")
 def translator(toy_bundle: Path) -> Translator:
-    """The toy, asked to fold capitals; it has never seen one in a source but the first of a German noun."""
+    """The toy with case folding; its training text has capitals only at the beginning of German nouns."""
     bundle = load_bundle(toy_bundle, "cpu")
     return Translator(replace(bundle, manifest=replace(bundle.manifest, fold_capitals=True)))
 

@@ -1,4 +1,4 @@
-"""Checkpoints: what is read is what was written, or it is refused with a sentence; the old file survives."""
+"""Checkpoints: they round-trip, damaged ones are refused with a reason, and a failed write keeps the old file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def checkpoint(seed: int = 0, **changes: Any) -> Checkpoint:
 
 
 def content() -> dict[str, Any]:
-    """What a checkpoint's file holds."""
+    """The content of a checkpoint file."""
     whole = checkpoint()
     return {
         "format_version": FORMAT_VERSION,

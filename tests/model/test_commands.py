@@ -1,4 +1,4 @@
-"""``python -m model``, mostly in this process, where a pipe matters in one of its own."""
+"""``python -m model``, mostly in this process; tests of pipes use their own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Bytes(io.TextIOWrapper):
-    """Standard input with these bytes."""
+    """Standard input with given bytes."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(io.BytesIO(data), encoding="utf-8")
@@ -146,9 +146,9 @@ def test_a_trained_model_can_be_fine_tuned(
     toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = write_toy(tmp_path)
-    told = [line for line in config.read_text().splitlines() if not line.startswith(("model:", "vocab_size:"))]
-    told = [line for line in told if not line.startswith(("max_steps", "cooldown"))]
-    config.write_text("\n".join([*told, "max_steps: 2", "cooldown_steps: 0", ""]))
+    lines = [line for line in config.read_text().splitlines() if not line.startswith(("model:", "vocab_size:"))]
+    lines = [line for line in lines if not line.startswith(("max_steps", "cooldown"))]
+    config.write_text("\n".join([*lines, "max_steps: 2", "cooldown_steps: 0", ""]))
     arguments = ["train", "--config", str(config), "--data", str(tmp_path), "--device", "cpu", "--quiet"]
     assert main([*arguments, "--run", str(tmp_path / "run"), "--init-from", str(toy_checkpoint)]) == 0
     said = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Architectures: the impossible ones are refused by name, the others survive JSON."""
+"""Architectures: impossible ones are refused with the field named, the others round-trip through JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of configuration classes: one sentence for each fault, with path, value and bound."""
+"""Errors of configuration classes: one sentence for each error, with path, value and bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading corpora: plain or packed, whole or not, and what is said when they are not."""
+"""Reading corpora: plain or compressed, and the errors of damaged ones."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ def test_a_damaged_archive_is_refused(name: str, content: bytes, tmp_path: Path)
         read_lines(tmp_path / "x.en")
 
 
-@pytest.mark.parametrize("place", range(12, len(NOISE) - 8, 97))
-def test_an_archive_with_one_wrong_byte_is_refused_at_any_position(place: int, tmp_path: Path) -> None:
-    # zlib, gzip and the checksum each have an error of their own for this.
+@pytest.mark.parametrize("position", range(12, len(NOISE) - 8, 97))
+def test_an_archive_with_one_wrong_byte_is_refused_at_any_position(position: int, tmp_path: Path) -> None:
+    # zlib, gzip and the checksum raise different errors for this.
     damaged = bytearray(NOISE)
-    damaged[place] ^= 0x55
+    damaged[position] ^= 0x55
     (tmp_path / "x.en.gz").write_bytes(damaged)
     with pytest.raises(DataError, match="cannot be read or unpacked"):
         read_lines(tmp_path / "x.en")
@@ -278,5 +278,5 @@ def test_a_pair_is_unseen_if_neither_side_is_in_the_text() -> None:
     [(1, [0]), (2, [0, 5]), (4, [0, 2, 5, 7]), (10, list(range(10))), (11, list(range(10)))],
 )
 def test_a_sample_of_a_sorted_text_covers_all_of_it(number: int, expected: list[int]) -> None:
-    pairs = [(str(place), str(place)) for place in range(10)]
-    assert spread(pairs, number) == [pairs[place] for place in expected]
+    pairs = [(str(position), str(position)) for position in range(10)]
+    assert spread(pairs, number) == [pairs[position] for position in expected]

@@ -1,4 +1,4 @@
-"""Embeddings: the paper's sines and cosines, and the scale of what enters the first layer."""
+"""Embeddings: the paper's sines and cosines, and the scale of the input of the first layer."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_every_row_may_have_its_own_position() -> None:
     embedding = embedding_of(10, 16, 5)
     token_ids = torch.tensor([[3, 4], [5, 6]])
     together = embedding(token_ids, torch.tensor([[2], [4]]))
-    for row, place in enumerate((2, 4)):
-        alone = embedding(token_ids[row : row + 1], torch.tensor([place, place]))
+    for row, position in enumerate((2, 4)):
+        alone = embedding(token_ids[row : row + 1], torch.tensor([position, position]))
         assert torch.equal(together[row], alone[0])
 
 

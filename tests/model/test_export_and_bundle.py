@@ -23,11 +23,11 @@ LOWER: list[Precision] = ["float16", "bfloat16", *(["int8"] if int8_is_supported
 
 
 def quiet(line: str) -> None:
-    """News are of no interest here."""
+    """Discards progress messages."""
 
 
 def rewrite(source: Path, target: Path, name: str, content: bytes | None) -> Path:
-    """A copy of an archive with one member changed, or left out."""
+    """Write a copy of an archive with one member changed or omitted."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
         for member in old.namelist():
             if not member.endswith(name):

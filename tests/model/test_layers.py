@@ -1,4 +1,4 @@
-"""Encoder and decoder layers against torch's with the same weights; dropout against its definition."""
+"""Encoder and decoder layers compared with torch's with the same weights; dropout compared with its definition."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_cached_steps_equal_the_full_layer(norm: str) -> None:
     x, memory = random(3, 5, 16), random(3, 7, 16, seed=1)
     at_once = layer(x, memory, CAUSAL, MAY_ATTEND)
     cross_cache = torch.stack(layer.cross_attention.project_memory(memory))
-    self_cache = torch.full((2, 3, 4, 5, 4), torch.nan)  # a column read before it is written would show
+    self_cache = torch.full((2, 3, 4, 5, 4), torch.nan)  # a column that is read before it is written would give NaN
     for column in range(5):
         seen = torch.ones(1, 1, 1, column + 1, dtype=torch.bool)
         with torch.no_grad():
@@ -160,7 +160,7 @@ def test_dropout_zeroes_its_probability_and_keeps_the_mean(probability: float) -
 
 
 def test_dropout_is_independent_of_neighbours_and_columns() -> None:
-    # Eight values share a draw: none of the eight places may be favoured, and none may follow another.
+    # Eight values share a random number: their positions must be equally frequent and independent.
     torch.manual_seed(0)
     kept = (Dropout(0.5)(torch.ones(40_000, 8)) != 0).float()
     assert kept.mean(dim=0).tolist() == pytest.approx([0.5] * 8, abs=0.015)

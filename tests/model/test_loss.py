@@ -1,4 +1,4 @@
-"""The chunked loss against torch's cross-entropy, with its gradients."""
+"""The chunked loss and its gradients, compared with torch's cross-entropy."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_large_logits_do_not_overflow() -> None:
 def test_bfloat16_activations_give_the_float32_loss_and_gradients_up_to_rounding() -> None:
     hidden, weight, bias = tensors(rows=64, width=32, vocabulary=50)
     right = targets(64, 50)
-    hidden, weight = hidden.bfloat16().float() / 4, weight.bfloat16().float() / 4  # both can be told exactly
+    hidden, weight = hidden.bfloat16().float() / 4, weight.bfloat16().float() / 4  # both are exact in bfloat16
     ours = [hidden.bfloat16().requires_grad_(), weight.clone().requires_grad_(), bias.clone().requires_grad_()]
     theirs = [tensor.clone().requires_grad_() for tensor in (hidden, weight, bias)]
     loss, _ = label_smoothed_loss(ours[0], ours[1], ours[2], right, 0.1, 16)
@@ -106,8 +106,8 @@ def test_a_projection_without_bias_is_supported() -> None:
     assert weight.grad is not None
 
 
-def spelled_out_r_drop(hidden: Tensor, weight: Tensor, bias: Tensor, smoothing: float, strength: float) -> Tensor:
-    """Equation 4 of the paper, by torch's own functions."""
+def reference_r_drop(hidden: Tensor, weight: Tensor, bias: Tensor, smoothing: float, strength: float) -> Tensor:
+    """Equation 4 of the paper, with torch's functions."""
     first, second = (passed @ weight.T + bias for passed in hidden)
     loss = sum(
         F.cross_entropy(logits, targets(), label_smoothing=smoothing, reduction="sum") for logits in (first, second)
@@ -125,11 +125,11 @@ def test_the_loss_of_two_passes_is_that_of_r_drop(strength: float, chunk_rows: i
     ours = [tensor.clone().requires_grad_() for tensor in (hidden, weight, bias)]
     theirs = [tensor.clone().requires_grad_() for tensor in (hidden, weight, bias)]
     loss, nll, divergence = r_drop_loss(ours[0], ours[1], ours[2], targets(), 0.1, strength, chunk_rows)
-    expected = spelled_out_r_drop(theirs[0], theirs[1], theirs[2], 0.1, strength)
+    expected = reference_r_drop(theirs[0], theirs[1], theirs[2], 0.1, strength)
     torch.testing.assert_close(loss, expected)
-    without = spelled_out_r_drop(theirs[0], theirs[1], theirs[2], 0.1, 0.0)
+    without = reference_r_drop(theirs[0], theirs[1], theirs[2], 0.1, 0.0)
     torch.testing.assert_close(strength * divergence, (expected - without).detach(), atol=1e-4, rtol=1e-4)
-    plain = spelled_out_r_drop(theirs[0], theirs[1], theirs[2], 0.0, 0.0)
+    plain = reference_r_drop(theirs[0], theirs[1], theirs[2], 0.0, 0.0)
     torch.testing.assert_close(nll, plain.detach() / 2)
     (loss / 7).backward()
     (expected / 7).backward()

@@ -1,4 +1,4 @@
-"""Masks, spelled out by hand."""
+"""Masks, compared with hand-written ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled decoder against the eager model, and against torch's states: the same logits, the same answers."""
+"""The compiled decoder compared with the eager model and torch's states: equal logits and outputs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def torch_cohort(module: Any, width: int, policy: DecodingPolicy = DecodingPolic
 
 @pytest.fixture(autouse=True)
 def _one_token_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that sentences meet at every stage."""
+    """Make sentences meet at every stage."""
     monkeypatch.setattr(native_cohort, "STEP_S", 0.0)
 
 
@@ -115,9 +115,7 @@ def answers(outcome: Finished) -> list[Hypothesis]:
     return [outcome.hypothesis, *outcome.hypothesis.alternatives]
 
 
-def check_same_in_any_company(
-    make: Callable[[int], Cohort], sources: list[list[int]], options: DecodingOptions
-) -> None:
+def check_same_in_any_batch(make: Callable[[int], Cohort], sources: list[list[int]], options: DecodingOptions) -> None:
     crowd = decode_in_order(make, sources, options, max_batch_tokens=100_000)
     for source, outcome in zip(sources, crowd, strict=True):
         (alone,) = decode_in_order(make, [source], options)
@@ -137,13 +135,13 @@ def test_a_sentence_is_bit_identical_in_any_batch(precision: str, width: int) ->
     def make(width: int) -> Cohort:
         return NativeCohort(model, VOCABULARY, width, 30, DecodingPolicy())
 
-    check_same_in_any_company(make, sources, options)
+    check_same_in_any_batch(make, sources, options)
 
 
 def decode_together(
     group: Cohort, sources: list[list[int]], options: list[DecodingOptions], prefix: tuple[int, ...] = ()
 ) -> dict[int, Finished]:
-    """Sentences that join at different times, while some are taken out."""
+    """Sentences that join at different times, while some are removed."""
     outcomes: dict[int, Finished] = {}
     waiting = list(range(len(sources)))
     turn = 0
@@ -160,7 +158,7 @@ def decode_together(
 
 
 def same(found: dict[int, Finished], expected: dict[int, Finished], gone: int) -> None:
-    """Whether all answers that both gave are alike; sentences that were taken out may have finished before in one."""
+    """Compare all outputs that both have; a removed sentence may have finished before its removal in one of them."""
     common = found.keys() & expected.keys()
     assert len(common) >= len(expected) - gone
     for key in common:
@@ -186,7 +184,7 @@ POLICIES = {
 def test_a_compiled_cohort_gives_the_outputs_of_torch(width: int, scoring: Scoring, policy: str) -> None:
     eager = transformer()
     with torch.no_grad():
-        eager.output.bias[VOCABULARY.end_id] += 1.0  # some sentences end by themselves
+        eager.output.bias[VOCABULARY.end_id] += 1.0  # some sentences end before the limit
     model = native(eager)
     rng = random.Random(f"{width} {scoring} {policy}")
     sources = random_sources(80, vocab_size=20, seed=3)
@@ -334,7 +332,7 @@ def test_a_supported_model_has_no_reason_against_it() -> None:
 
 
 class OtherLinear(nn.Module):
-    """Has a weight and a bias and is no linear layer we know."""
+    """An unknown layer with a weight and a bias."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -396,7 +394,7 @@ def test_a_processor_without_the_instructions_is_named(monkeypatch: pytest.Monke
 
 @pytest.fixture
 def _fresh_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """A machine with a processor that fits, where no library of this name was built."""
+    """A supported processor on a machine without a compiled library."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(library, "processor_reason", lambda: None)

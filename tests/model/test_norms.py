@@ -1,4 +1,4 @@
-"""Where norms stand and what they are made of: each kind against torch's own parts with the same weights."""
+"""The position and the parameters of norms: each kind compared with torch's parts with the same weights."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def transformer(**changes: Any) -> tuple[Transformer, ModelConfig]:
 
 
 def with_vector_gains(scalar: Transformer, **changes: Any) -> tuple[Transformer, ModelConfig]:
-    """The same model spelled with a gain for each column and, where it had none, biases of zero."""
+    """The same model with a gain for each column and, if it has no biases, biases of zero."""
     config = small_config(**{**changes, "layer_norm_gain": "vector", "attention_bias": True})
     made = Transformer(config, PAD).eval()
     weights = scalar.state_dict()
@@ -100,7 +100,7 @@ def torch_norm(norm: nn.Module, x: Tensor) -> Tensor:
 
 
 def residual_post_encoder(layer: EncoderLayer, config: ModelConfig, x: Tensor, pad: Tensor) -> Tensor:
-    """``x + norm(f(x))`` out of torch's layers."""
+    """``x + norm(f(x))``, composed of torch's layers."""
     mixed, _ = torch_attention(layer.self_attention, config)(x, x, x, key_padding_mask=pad, need_weights=False)
     x = x + torch_norm(layer.self_attention_norm, mixed)
     wide, narrow = layer.feed_forward.wide, layer.feed_forward.narrow
@@ -178,7 +178,7 @@ def test_a_step_in_slots_equals_the_full_pass(kind: str) -> None:
     ours, config = transformer(**KINDS[kind])
     cross_cache = ours.project_memory(ours.encode(SOURCE))
     at_once = ours(SOURCE, TARGET)
-    # What a mask hides may be anything but infinite: it is multiplied by a weight of zero.
+    # Masked values may be anything finite: they are multiplied by a weight of zero.
     cache = torch.full((config.decoder_layers, 2, 2, config.num_heads, 7, 4), 1e4)
     for column in range(5):
         seen = (torch.arange(7) <= column).view(1, 1, 1, 7)

@@ -1,4 +1,4 @@
-"""Perturbed inputs and what is counted about their translations."""
+"""Perturbed inputs and the counts of their translations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures: PNG files of a bounded size that show the numbers given, whatever the labels hold."""
+"""Pictures: PNG files of a bounded size that show the given numbers, for any labels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from model.plots import (
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """The figures drawn, for a look at what they show."""
+    """The figures that are drawn during a test."""
     figures: list[Figure] = []
 
     def remember(**options: Any) -> Figure:

@@ -1,4 +1,4 @@
-"""The four published Transformers: what each preset is, and that each of them learns, exports, answers and shows."""
+"""The presets of four published Transformers: their parameters, training, export, outputs and attention."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ every_preset = pytest.mark.parametrize("preset", PRESETS)
 
 
 def quiet(line: str) -> None:
-    """News are of no interest here."""
+    """Discards progress messages."""
 
 
 def scaled_down(preset: str) -> TrainingSettings:
-    """The preset's configuration with 2 + 2 layers of 64, and a recipe for seconds instead of minutes."""
+    """The preset's configuration with 2 + 2 layers of 64, and a training of seconds instead of minutes."""
     settings = TrainingSettings.load(CONFIGS / f"{preset}.yaml")
     shape = {"d_model": 64, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
     if preset != "res-post-norm":
@@ -64,7 +64,7 @@ _learned: dict[str, Path] = {}
 
 @pytest.fixture
 def learned(preset: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scaled-down preset's checkpoint, trained when it is first asked for."""
+    """The checkpoint of the scaled-down preset, trained on first use."""
     if preset not in _learned:
         folder = tmp_path_factory.mktemp(preset)
         _learned[preset] = train(scaled_down(preset), folder, folder / "run", show_progress=False, report=quiet)
@@ -93,7 +93,7 @@ def test_a_preset_exports_translates_and_returns_attention_of_every_layer(
     answers = [one.text for one in translator.translate(words, GREEDY)]
     assert sum(answer == word[::-1] for answer, word in zip(answers, words, strict=True)) >= 0.9 * len(words)
     with_torch = Translator.load(path, num_threads=1, native=False)
-    # The compiled decoder keeps an int8 model's keys and values in float16, which may decide a close call otherwise.
+    # The compiled decoder keeps an int8 model's keys and values in float16, which may change the order of close scores.
     agreed = sum(one.text == answer for one, answer in zip(with_torch.translate(words, GREEDY), answers, strict=True))
     assert agreed >= (len(words) if precision == "float32" else 0.95 * len(words))
     found = translator.attention("badge", GREEDY)
@@ -105,12 +105,12 @@ def test_a_preset_exports_translates_and_returns_attention_of_every_layer(
 
 
 def test_post_norm_has_separate_vocabularies(tmp_path: Path) -> None:
-    told = replace(scaled_down("post-norm"), max_steps=1, evaluate_every=1, warmup_steps=1, cooldown_steps=0)
-    # Sources and targets of other letters, so that the two vocabularies cannot be one.
+    config = replace(scaled_down("post-norm"), max_steps=1, evaluate_every=1, warmup_steps=1, cooldown_steps=0)
+    # Sources and targets with different letters, so that the two vocabularies differ.
     for language, letters in (("qfw", "abc"), ("qrv", "xyzvw")):
         (tmp_path / f"text.{language}").write_text("".join(f"{letters}{letters[k % 3]}\n" for k in range(6)))
     path = train(
-        replace(told, train=(CorpusSettings("text"),), dev="text"),
+        replace(config, train=(CorpusSettings("text"),), dev="text"),
         tmp_path,
         tmp_path / "run",
         show_progress=False,
@@ -135,7 +135,7 @@ def test_post_norm_has_separate_vocabularies(tmp_path: Path) -> None:
 
 
 def built(preset: str) -> Transformer:
-    """The preset in its published shape, with a few tokens, without memory for its weights."""
+    """The preset in its published shape with a small vocabulary, on the meta device."""
     config = ModelConfig.from_dict({"source_vocab_size": 11, "target_vocab_size": 13, **PRESETS[preset]})
     with torch.device("meta"):
         return Transformer(config, PAD_ID)
@@ -183,7 +183,7 @@ def test_pre_norm_is_initialised_by_xavier() -> None:
         (name, part)
         for name, module in transformer.named_modules()
         if isinstance(module, nn.Linear)
-        # Query, key and value are stacked; each is a projection of its own.
+        # Query, key and value are stacked; each is a separate projection.
         for part in (module.weight.chunk(max(1, len(module.weight) // 512)) if "attention" in name else [module.weight])
     ]
     assert len(projections) == 4 + 8 + 2 * 2 + 1

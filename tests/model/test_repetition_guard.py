@@ -64,11 +64,11 @@ def test_an_existing_guard_is_kept() -> None:
 
 
 SOURCE = "cat cat cat cat cat cat cat."
-"""The toy answers it word by word: what loops in the source is no loop, unless the source is made out to be another."""
+"""The toy translates it word by word. A loop that is in the source is allowed, unless the source is ignored."""
 
 
 class Forgetful(TextPipeline):
-    """Takes every answer for one to a source without loops, as if the model had made its loop up."""
+    """Treats every source as one without loops, as if the model had generated the loop."""
 
     def to_retry(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
         return super().to_retry("cat.", hypothesis, options)

@@ -1,4 +1,4 @@
-"""The learning rate, by hand."""
+"""The learning rate, compared with hand-computed values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rate(step: int, cooldown_steps: int = 50) -> float:
         (99, 2.0),  # the peak, at the end of the warm-up
         (399, 1.0),  # four times as many updates, half the rate
         (449, 2.0 * math.sqrt(100 / 450)),
-        (450, 2.0 * math.sqrt(100 / 451)),  # fifty left of fifty: not cooled yet
+        (450, 2.0 * math.sqrt(100 / 451)),  # fifty steps left of fifty: the cool-down begins
         (475, 2.0 * math.sqrt(100 / 476) / 2),  # half way down
         (499, 2.0 * math.sqrt(100 / 500) / 50),
     ],

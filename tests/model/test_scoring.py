@@ -1,4 +1,4 @@
-"""Rules are data: each row of the table is what its family does, and no back-end knows a rule by its name."""
+"""Scoring rules are data: each row has the properties of its family, and no back-end branches on a name."""
 
 from __future__ import annotations
 

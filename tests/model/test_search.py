@@ -1,4 +1,4 @@
-"""Greedy and beam search against searches that are slow and obviously right."""
+"""Greedy and beam search compared with simple reference searches."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_min_and_max_new_tokens_bound_the_output() -> None:
 
 
 def beam_of_one(transformer: Transformer, source: list[int]) -> Hypothesis:
-    """Beam search itself with one row; a cohort of width 1 would take the greedy way."""
+    """Beam search with one row; a cohort of width 1 would use greedy search."""
     alone = cohort(transformer, 1)
     token_filter = TokenFilter(VOCABULARY.never_generated, VOCABULARY.end_id, torch.device("cpu"))
     # Private: no public setting makes a cohort of width 1 search with a beam.
@@ -103,7 +103,7 @@ def test_a_beam_of_one_is_greedy() -> None:
 def exhaustive(
     transformer: Transformer, source: list[int], vocabulary: list[int], longest: int, penalty: float
 ) -> list[tuple[float, list[int]]]:
-    """Every answer there is, best first: closed ones of up to ``longest`` tokens and those cut there."""
+    """All possible outputs, best first: finished ones of up to ``longest`` tokens, and truncated ones."""
     found: list[tuple[float, list[int]]] = []
     for length in range(longest + 1):
         for tokens in itertools.product(vocabulary, repeat=length):
@@ -136,7 +136,7 @@ def test_a_sufficiently_wide_beam_is_exhaustive_search(penalty: float) -> None:
 def reference_beam(
     transformer: Transformer, source: list[int], width: int, penalty: float, longest: int, early: bool
 ) -> list[tuple[float, list[int]]]:
-    """Beam search over Python lists, with the rules of the module's docstring and no cache."""
+    """Beam search over Python lists, with the rules of the module's docstring and without a cache."""
     running: list[tuple[float, list[int]]] = [(0.0, [])]
     ended: list[tuple[float, list[int]]] = []
     for length in range(1, longest + 1):

@@ -1,4 +1,4 @@
-"""A text comes apart into sentences and back, whatever it holds."""
+"""Splitting any text into sentences, and joining them again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AWKWARD = [
     "\ud800",
     "\udfff",
 ]
-"""What the texts of the property test are made of, besides any character at all."""
+"""Parts of the texts of the property test, besides arbitrary characters."""
 
 
 @given(
@@ -236,5 +236,5 @@ def test_fifty_thousand_characters_are_split_within_seconds(unit: str) -> None:
     text = "x" + unit * (50_000 // len(unit)) + "x"
     begun = time.process_time()
     split_text(text, "en", lambda part: len(part) <= 400)
-    # Some hundredths of a second; a pattern that reads a run once from each of its characters takes minutes.
+    # This takes hundredths of a second of processor time; a quadratic pattern takes minutes.
     assert time.process_time() - begun < 5.0

@@ -1,4 +1,4 @@
-"""Vocabulary shortlists: learned, kept, refused; and decoding with one, compiled or not, gives the same answers."""
+"""Vocabulary shortlists: learning, storage, errors, and equal outputs with the compiled decoder and torch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tests.model.torch_layers import randomise, small_config
 from tests.toy import WORDS, sentence
 
 VOCAB = 200
-"""Enough for common columns and a sentence's own to fill more than a block each."""
+"""Large enough that common columns and those of a sentence each fill more than one block."""
 
 LARGE: dict[str, Any] = {"d_model": 64, "num_heads": 2, "source_vocab_size": VOCAB, "target_vocab_size": VOCAB}
 
@@ -70,7 +70,7 @@ def transformer() -> Transformer:
     made = Transformer(small_config(**LARGE), 0).eval()
     randomise(made)
     with torch.no_grad():
-        made.output.bias[VOCABULARY.end_id] += 2.0  # some sentences end by themselves
+        made.output.bias[VOCABULARY.end_id] += 2.0  # some sentences end before the limit
     return made
 
 
@@ -92,7 +92,7 @@ def beam(width: int, **more: Any) -> DecodingOptions:
 
 @pytest.fixture(autouse=True)
 def _one_token_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that sentences meet at every stage."""
+    """Make sentences meet at every stage."""
     monkeypatch.setattr(native_cohort, "STEP_S", 0.0)
 
 
@@ -100,7 +100,7 @@ def _one_token_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def toy_pairs(number: int) -> tuple[list[tuple[list[int], list[int]]], dict[int, int]]:
-    """Sentences of the toy language as ids: source words from 10, target words from 30, 2 at the end of both."""
+    """Sentences of the toy language as ids: source words from 10, target words from 30, 2 as the end token."""
     sources = {word: 10 + index for index, word in enumerate(WORDS)}
     targets = {word: 30 + index for index, word in enumerate(WORDS.values())}
     rng = random.Random(1)
@@ -160,7 +160,7 @@ def test_candidates_are_ascending_and_unique() -> None:
     assert shortlist.candidates([2]).tolist() == [2, 4]
 
 
-# Keeping
+# Storage
 
 
 def test_a_table_round_trips_through_bytes() -> None:
@@ -358,7 +358,7 @@ def test_with_a_shortlist_a_compiled_cohort_gives_the_outputs_of_torch(
         )
         for _ in sources
     ]
-    # Tokens that are forced need not be candidates.
+    # Forced tokens need not be candidates.
     prefix = (5, 6) if width == 2 else ()
     found = decode_together(native(eager, width, shortlist, policy), sources, options, prefix)
     expected = decode_together(with_torch(eager, width, shortlist, policy), sources, options, prefix)

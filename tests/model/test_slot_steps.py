@@ -1,4 +1,4 @@
-"""A step in slots asks the host for nothing and is always the same: what a CUDA graph needs."""
+"""A step in slots reads nothing on the host and is always the same, as CUDA graphs require."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.model.torch_layers import randomise, small_config
 
 
 class Watch(TorchDispatchMode):
-    """Notes every operation with its shapes, and refuses those that need the host."""
+    """Records every operation with its shapes, and refuses those that read values on the host."""
 
     REFUSED = (
         *("_local_scalar_dense", "nonzero", "masked_select", "unique", "repeat_interleave.Tensor", "is_nonzero"),

@@ -1,4 +1,4 @@
-"""Decoding in slots gives what an ordinary cohort gives."""
+"""Decoding in slots gives the outputs of an ordinary cohort."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from tests.model.tiny import VOCABULARY, random_sources, tiny_transformer
 from tests.model.torch_layers import randomise, small_config
 
 STEPPING: list[dict[str, Any]] = [{}, {"steps_per_call": 3}, {"steps_per_call": 3, "look_ahead": True}]
-"""One step a call; several; several, and the last ones looked at only when the next ones are on their way."""
+"""One step per call; several; several, with results read while the next steps run."""
 
 
 def compare(
     options: DecodingOptions, policy: DecodingPolicy | None = None, forced_ids: tuple[int, ...] = (), **changes: Any
 ) -> None:
-    """A dozen sentences decoded both ways."""
+    """Decode a dozen sentences in both ways."""
     transformer = tiny_transformer()
     asked = requests(random_sources(12, seed=options.width), options, forced_ids)
     found = drive(slot_cohort(transformer, options.width, policy, **changes), asked)
@@ -294,7 +294,7 @@ def test_a_sentence_whose_output_is_nan_fails_alone_and_does_not_affect_its_slot
     asked = requests([[5, 6, 2], [9, 6, 2], [7, 2], [9, 9, 9, 2]] * 3, options)
     expected = drive(plain_cohort(transformer, width), asked)
     group = slot_cohort(Poisoned(transformer, bad=9), width, **stepping)
-    for _ in range(2):  # the second time in slots where there was NaN
+    for _ in range(2):  # the second time in slots that contained NaN
         found = drive(group, asked[:4])
         found |= drive(group, asked[4:])
         for key, outcome in found.items():
@@ -323,7 +323,7 @@ def test_scripted_models_of_any_precision_decode_in_slots(width: int, precision:
     if precision == "float32":
         all_same(found, expected)
         return
-    # Sums that are rounded run in another order; where two tokens are close, that may decide.
+    # Rounded sums run in another order, which may change the order of close tokens.
     alike = [key for key in found if ranked(found[key])[0].token_ids == ranked(expected[key])[0].token_ids]
     assert len(alike) >= 16
     for key in alike:

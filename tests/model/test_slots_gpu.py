@@ -1,4 +1,4 @@
-"""Slots where there is a GPU: graphs give what plain launches give, and launching waits for nothing."""
+"""Slots on a GPU: graphs give the outputs of plain launches, and launching does not synchronise."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def test_a_scripted_model_gives_equal_outputs_with_and_without_graphs(options: D
     if precision == "float32":
         all_same(captured, launched)
         return
-    # A product may be taken by another kernel when it is captured, and a rounding fall the other way.
+    # A captured product may use another kernel, which rounds differently.
     alike = [key for key in launched if ranked(captured[key])[0].token_ids == ranked(launched[key])[0].token_ids]
     assert len(alike) >= 36
 
 
 @contextmanager
 def no_waiting() -> Iterator[None]:
-    """Within it everything that makes the host wait for the GPU is an error, but for events."""
+    """Makes every synchronisation of host and GPU an error, except events."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch says that this is a prototype
         torch.cuda.set_sync_debug_mode("error")

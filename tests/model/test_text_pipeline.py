@@ -1,4 +1,4 @@
-"""A text's way around the model: what is to be decoded, in which rounds, and how answers are put together."""
+"""The text pipeline: requests for the model, retries, and joining the outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads by what the process may use, read from made-up process folders and cgroup trees."""
+"""The number of usable threads, read from simulated process folders and cgroup trees."""
 
 from __future__ import annotations
 

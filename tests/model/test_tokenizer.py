@@ -1,4 +1,4 @@
-"""Text to ids and back: nothing lost, offsets that point at the right characters, wrong bytes refused."""
+"""Text to ids and back: lossless, with correct offsets; invalid files are refused."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_offsets_give_the_characters_of_a_piece(tokenizer: Tokenizer) -> None:
     for piece, (start, end) in zip(tokenizer.pieces(ids)[1:-1], spans[1:-1], strict=True):
         if not piece.startswith("<0x"):
             assert text[start:end] == piece.replace("\u2581", "")
-    covered = {place for start, end in spans for place in range(start, end)}
-    assert covered >= {place for place, character in enumerate(text) if not character.isspace()}
+    covered = {position for start, end in spans for position in range(start, end)}
+    assert covered >= {position for position, character in enumerate(text) if not character.isspace()}
 
 
 def test_offsets_of_a_decoded_text_refer_to_it(tokenizer: Tokenizer) -> None:

@@ -1,4 +1,4 @@
-"""Training settings: every wrong value is refused by name, before a corpus is read."""
+"""Training settings: every invalid value is refused with its name, before a corpus is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole model: against torch's parts with the same weights, and step by step against all at once."""
+"""The whole model compared with torch's parts with the same weights, and cached steps with the full pass."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_logits_are_those_of_torchs_whole_transformer(norm: str) -> None:
     ours, config = transformer(norm=norm)
     first, second = ours.encoder[0], ours.decoder[0]
     assert isinstance(first, EncoderLayer) and isinstance(second, DecoderLayer)
-    # After a post-norm stack nn.Transformer would add a norm that Vaswani et al. do not have; ours is the identity.
+    # After a post-norm stack nn.Transformer adds a norm that Vaswani et al. do not have; here it is the identity.
     encoder = nn.TransformerEncoder(
         torch_encoder_layer(first, config), 2, ours.encoder_norm, enable_nested_tensor=False
     )
     decoder = nn.TransformerDecoder(torch_decoder_layer(second, config), 3, ours.decoder_norm)
-    # Before the weights, because it initialises what it is given.
+    # Created before the weights are copied, because it initialises the layers it gets.
     theirs = nn.Transformer(16, 4, custom_encoder=encoder, custom_decoder=decoder, batch_first=True).eval()
     randomise(ours)
     for index, layer in enumerate(ours.encoder):
@@ -95,9 +95,9 @@ def test_no_position_sees_what_comes_after_it() -> None:
 def step_through(
     ours: Transformer, config: ModelConfig, source: Tensor, targets: Tensor, starts: list[int], columns: int
 ) -> None:
-    """Step rows (B, K, T) whose sentences begin at their own columns; each must be as if alone, at every step.
+    """Step rows (B, K, T) whose sentences begin at different columns; each must equal a single one at every step.
 
-    As in model/decoding/cohort.py: all write the same column, and a mask hides what stands before a row's start.
+    As in model/decoding/cohort.py: all write the same column, and a mask hides the columns before a row's start.
     """
     num_sentences, beam, length = targets.shape
     cross_cache = ours.project_memory(ours.encode(source))
@@ -110,14 +110,14 @@ def step_through(
         rows = slice(sentence * beam, (sentence + 1) * beam)
         cache[:, :, rows, :, :start] = 1e4
     for column in range(columns):
-        places = (column - begins).clamp(0, length - 1).unsqueeze(1)  # (B, 1)
-        tokens = targets.gather(2, places.unsqueeze(1).expand(-1, beam, 1)).squeeze(2)
+        positions = (column - begins).clamp(0, length - 1).unsqueeze(1)  # (B, 1)
+        tokens = targets.gather(2, positions.unsqueeze(1).expand(-1, beam, 1)).squeeze(2)
         seen = torch.arange(column + 1) >= begins.unsqueeze(1)
-        # A row that has not begun looks at its newest column only, and its answer is thrown away.
+        # A row that has not begun attends only to its newest column, and its output is discarded.
         seen[:, -1] = True
         logits = ours.step(
             tokens,
-            places,
+            positions,
             cache,
             cross_cache,
             column,
@@ -187,7 +187,7 @@ def test_all_weights_sum_to_one_and_padding_gets_none(norm: str) -> None:
     target_pad = (TARGET == PAD).view(3, 1, 1, 1, 5)
     assert (encoder.masked_select(source_pad) == 0).all()
     assert (cross.masked_select(source_pad) == 0).all()
-    # Padding stands on the right: no real row can see it.
+    # Padding is on the right: no real row can see it.
     real_rows = ~target_pad.transpose(3, 4)
     assert (decoder.masked_select(target_pad & real_rows) == 0).all()
     assert (decoder.triu(1) == 0).all()

@@ -12,7 +12,7 @@ from model.errors import EmptySource, SeveralSentences, SourceTooLong, TargetToo
 
 @pytest.fixture(scope="module", params=["compiled", "torch", "slots"])
 def translator(toy_bundle: Path, request: pytest.FixtureRequest) -> Translator:
-    """One for each way to decode; where nothing can be compiled, the first is the second."""
+    """One for each back-end; without a compiler both use torch."""
     bundle = load_bundle(toy_bundle, "cpu")
     return Translator(bundle, native=request.param == "compiled", slots=request.param == "slots")
 

@@ -1,4 +1,4 @@
-"""Checkpoints that cannot be imported: one sentence that says what, where and what to do, and nothing left behind."""
+"""Checkpoints that cannot be imported: one sentence with the error, its location and the remedy; no file is left."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ FAMILIES: dict[str, Callable[[Path], Any]] = {
     "nllb": lambda folder: make_m2m100(folder, nllb=True),
 }
 PIECES = 165
-"""Rows of marian's one embedding."""
+"""Rows of the shared embedding of marian."""
 
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One good folder of each family."""
+    """One valid folder of each family."""
     folders = {name: tmp_path_factory.mktemp("original") / name for name in FAMILIES}
     for name, make in FAMILIES.items():
         make(folders[name])
@@ -55,7 +55,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def copy(originals: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
-    """Copies one of them, to be damaged."""
+    """Copies one of them for a test to damage."""
 
     def copy_of(name: str) -> Path:
         return Path(shutil.copytree(originals[name], tmp_path / name))
@@ -64,7 +64,7 @@ def copy(originals: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
 
 
 def edit(path: Path, **changes: Any) -> None:
-    """Change keys of a JSON file; ``...`` takes one out."""
+    """Change keys of a JSON file; ``...`` removes one."""
     values = {**json.loads(path.read_text()), **changes}
     path.write_text(json.dumps({key: value for key, value in values.items() if value is not ...}))
 
@@ -85,7 +85,7 @@ def as_pickle(folder: Path, **options: Any) -> Path:
 
 
 def refused(folder: Path, *words: str, wishes: Wishes = Wishes()) -> str:  # noqa: B008  (frozen)
-    """Import what must be refused, in one line that holds these words, with nothing written; returns the message."""
+    """Import a folder that must be refused in one line with these words, without output; returns the message."""
     out = folder.parent / "out" / "bundle.pt"
     with pytest.raises(ArtifactError) as caught:
         import_checkpoint(folder, out, "float32", wishes=wishes, report=lambda line: None)
@@ -275,7 +275,7 @@ def test_random_bytes_are_refused_as_a_pickle(copy: Callable[[str], Path]) -> No
 
 
 class LeavesAMark:
-    """Makes a folder when it is unpickled."""
+    """Creates a folder when it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -317,10 +317,10 @@ def test_code_in_a_pickle_is_refused_and_not_executed(
     write(content, path)
     message = refused(folder, str(path), "run", "model.safetensors")
     assert not mark.exists()
-    if write is not write_plain_of_today:  # whose opcodes torch does not even begin to read
+    if write is not write_plain_of_today:  # torch does not read its opcodes at all
         assert "is refused" in message
         assert "mkdir" in message
-    if write in (write_plain, write_plain_of_today):  # the trap was a trap
+    if write in (write_plain, write_plain_of_today):  # without the check the code would run
         pickle.loads(path.read_bytes())
         assert mark.exists()
 
@@ -524,7 +524,7 @@ def test_a_vocabulary_of_another_size_than_the_embedding_is_refused(
 def test_tokens_without_a_row_are_refused(copy: Callable[[str], Path], family: str) -> None:
     folder = copy(family)
     rows = json.loads((folder / "config.json").read_text())["vocab_size"]
-    kept = rows - 9  # m2m100 has eight rows that nothing needs
+    kept = rows - 9  # m2m100 has eight unused rows
 
     edit_tensors(
         folder,
@@ -688,7 +688,7 @@ def test_special_tokens_that_contradict_the_vocabulary_are_refused(
     refused(folder, "config.json", *words)
 
 
-# --- what to serve
+# --- served languages
 
 
 @pytest.mark.parametrize("source", ["roa", "mul", "ROMANCE", "fi_nb_no", "", ..., ["en"], None])
@@ -738,7 +738,7 @@ def test_languages_the_model_cannot_serve_are_named(
 
 
 def fails(capfd: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Run the command, which must fail with one line; returns that line."""
+    """Run the command, which must fail with one line; returns the line."""
     assert main(["import", *map(str, arguments), "--precision", "float32"]) == 1
     captured = capfd.readouterr()
     assert captured.out == ""
@@ -853,7 +853,7 @@ def test_a_folder_that_is_not_writable_is_named_before_anything_is_read(
 ) -> None:
     folder = copy("marian")
     (folder / "config.json").unlink()
-    # Whoever runs the tests may be allowed everything.
+    # The user who runs the tests may have all permissions.
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
     out = tmp_path / "bundle.pt"
     assert f"{out} cannot be written: {tmp_path}" in fails(capfd, folder, "--out", out)
@@ -877,7 +877,7 @@ ODD = st.one_of(
 
 
 def write_without_weights(module: Any, manifest: Manifest, files: Mapping[str, bytes], out: Path) -> None:
-    """Write a manifest, after everything in it was read back as a server reads it."""
+    """Write only the manifest, after reading its parts back as a server does."""
     out.write_text(manifest.to_json())
     restored = Manifest.from_json(out.read_text())
     DecodingPolicy.from_dict(restored.decoding)
@@ -910,7 +910,7 @@ def test_for_any_value_of_a_key_the_import_succeeds_or_is_refused_with_a_reason(
     copy: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, family: str, name: str
 ) -> None:
     folder = copy(family)
-    # Scripting takes longest and sees nothing of the values.
+    # Scripting takes longest and does not depend on the values.
     monkeypatch.setattr(importer, "script_in_place", lambda transformer, precision: transformer)
     monkeypatch.setattr(importer, "write_bundle", write_without_weights)
     whole = json.loads((folder / name).read_text())

@@ -1,4 +1,4 @@
-"""Imported tokenizers against transformers' own, on text that is hard."""
+"""Imported tokenizers compared with transformers, on difficult text."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_m2m100_and_nllb_ids_and_texts_are_those_of_transformers(tmp_path: Path,
     original = theirs(names[0], tmp_path, src_lang=names[1], tgt_lang=names[2])
     for text in TEXTS:
         if "__de__" in text:
-            continue  # to transformers these are language tokens; to us they are text
+            continue  # language tokens in transformers, text here
         ids = ours.encode(text, "ru", "de")
         assert ids == original(text)["input_ids"], text
         assert ours.pieces(ids) == original.convert_ids_to_tokens(ids), text

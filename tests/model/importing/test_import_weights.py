@@ -1,4 +1,4 @@
-"""What an imported bundle is made of: which tensors count, in which files and precisions, and what is said of them."""
+"""Imported bundles: which tensors are used, from which files, in which precisions, and the manifest."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def copy(originals: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
-    """Copies one of them, to be changed."""
+    """Copies one of them for a test to change."""
 
     def copy_of(name: str) -> Path:
         return Path(shutil.copytree(originals[name], tmp_path / name))
@@ -79,7 +79,7 @@ def imported(folder: Path, precision: Precision = "float32", wishes: Wishes = Wi
 
 
 def their_model(folder: Path, kind: str = "MarianMTModel", **options: Any) -> Any:
-    """The same folder as transformers reads it, in float32."""
+    """The same folder in transformers, in float32."""
     import transformers
 
     with quiet():
@@ -87,7 +87,7 @@ def their_model(folder: Path, kind: str = "MarianMTModel", **options: Any) -> An
 
 
 def probe() -> tuple[Tensor, Tensor]:
-    """Sources without padding and targets, which every family has tokens for."""
+    """Sources without padding and targets, with tokens of every family."""
     generator = torch.Generator().manual_seed(5)
     return torch.randint(4, 150, (6, 9), generator=generator), torch.randint(4, 150, (6, 7), generator=generator)
 
@@ -123,12 +123,12 @@ def edit(path: Path, **changes: Any) -> None:
 
 
 def num_parameters(model: Translator) -> int:
-    """Numbers in memory, those of a shared table once."""
+    """The number of parameters in memory; a shared table counts once."""
     tables = {parameter.data_ptr(): parameter.numel() for parameter in model.bundle.module.parameters()}
     return sum(tables.values())
 
 
-# --- which tensors count
+# --- which tensors are used
 
 
 @pytest.mark.parametrize("family", ["marian", "m2m100"])
@@ -143,7 +143,7 @@ def test_a_separate_output_projection_is_used_even_if_the_configuration_says_tie
     assert ours.manifest.architecture["tie_output"] is False
     assert ours.manifest.architecture["share_embeddings"] is True
     theirs = their_model(folder, "MarianMTModel" if family == "marian" else "M2M100ForConditionalGeneration")
-    theirs.lm_head.weight = torch.nn.Parameter(own)  # which it has tied, as it was told
+    theirs.lm_head.weight = torch.nn.Parameter(own)  # transformers tied it, as configured
     assert_same(logits(ours), their_logits(theirs))
 
 
@@ -176,9 +176,9 @@ def test_without_an_output_projection_the_embedding_is_used_whatever_the_configu
 
 def test_an_imported_model_has_the_parameters_of_the_original(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
-    places = 2 * 400 * 32  # are parameters of theirs; ours are computed
-    bias = 165  # is none of theirs
-    assert num_parameters(imported(folder)) == their_model(folder).num_parameters() - places + bias
+    positions = 2 * 400 * 32  # parameters in transformers; computed here
+    bias = 165  # not a parameter in transformers
+    assert num_parameters(imported(folder)) == their_model(folder).num_parameters() - positions + bias
 
 
 def test_embeddings_that_differ_in_one_number_are_two_tables(copy: Callable[[str], Path]) -> None:
@@ -228,7 +228,7 @@ def test_stored_positions_of_m2m100_begin_after_the_padding_row(copy: Callable[[
     name = "model.encoder.embed_positions.weights"
     edit_tensors(folder, lambda tensors: tensors.update({name: table}))
     theirs = their_model(folder, "M2M100ForConditionalGeneration")
-    theirs.model.encoder.embed_positions.weights = table  # it would compute its own
+    theirs.model.encoder.embed_positions.weights = table  # otherwise transformers would compute it
     assert_same(logits(imported(folder)), their_logits(theirs))
 
 
@@ -246,7 +246,7 @@ def test_a_missing_output_bias_is_zero(copy: Callable[[str], Path]) -> None:
     assert_same(found, their_logits(their_model(folder)))
 
 
-# --- which files
+# --- files
 
 
 def in_pieces(folder: Path, *, safe: bool) -> None:
@@ -303,7 +303,7 @@ def test_weights_of_another_precision_are_read_as_float32(
     assert_same(logits(ours), expected)
 
 
-# --- which rules of decoding
+# --- decoding rules
 
 OLD_HABITS: dict[str, Any] = {
     "num_beams": 6,
@@ -340,7 +340,7 @@ def test_generation_config_json_overrides_config_json(copy: Callable[[str], Path
     assert [[token_id] for token_id in decoding["forbidden"]] == theirs.bad_words_ids == [[164]]
 
 
-# --- which precisions
+# --- precisions
 
 
 @precisions
@@ -379,11 +379,11 @@ def test_a_bundle_contains_no_path_of_the_machine(copy: Callable[[str], Path]) -
             assert not [path for path in paths if path in content], member.filename
 
 
-# --- what a bundle can do
+# --- use of a bundle
 
 
-def make_talkative(tensors: dict[str, Tensor]) -> None:
-    """Make a closing token unlikely."""
+def make_end_improbable(tensors: dict[str, Tensor]) -> None:
+    """Make the end token improbable."""
     if "final_logits_bias" in tensors:
         tensors["final_logits_bias"][0, 0] -= 20.0
     else:  # the final norm's bias is a direction every output has a part in
@@ -399,7 +399,7 @@ def test_a_bundle_translates_and_returns_attention(
     copy: Callable[[str], Path], family: str, source: str, target: str
 ) -> None:
     folder = copy(family)
-    edit_tensors(folder, make_talkative)
+    edit_tensors(folder, make_end_improbable)
     ours = imported(folder)
     texts = ["", "Hello world", *sentences(20, (source,)), "  " + " ".join(sentences(3, (source,))) + "\n\n x"]
     options = DecodingOptions(max_new_tokens=12, return_scores=True)
@@ -439,7 +439,7 @@ def test_a_language_code_may_have_any_spelling(bundles: dict[str, Translator], f
 
 @pytest.fixture(scope="module")
 def bundles(originals: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Translator]:
-    """The families that translate each language into each."""
+    """The families that translate every language into every other."""
     loaded = {}
     for family in ("m2m100", "nllb"):
         out = tmp_path_factory.mktemp("bundle") / "bundle.pt"
@@ -448,11 +448,11 @@ def bundles(originals: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
     return loaded
 
 
-# --- what a bundle says about itself
+# --- the manifest
 
 
 def manifest_of(folder: Path, *arguments: str) -> Manifest:
-    """Import through the command line, and read what the bundle says."""
+    """Import through the command line, and read the manifest."""
     out = folder / "bundle.pt"
     assert main(["import", str(folder), "--out", str(out), "--precision", "float32", *arguments]) == 0
     return read_manifest(out)
