@@ -205,7 +205,7 @@ def test_tokens_take_a_quarter_of_free_memory() -> None:
     budget = finder(clock, max_rows=10, memory=80_000_000).find([translator])
     # 20 MB, less four times the logits of 10 rows, for a source and a target token of 2 kB each.
     assert budget.max_tokens == (20_000_000 - 4 * 4 * 10 * 1000) // (2 * 2048)
-    assert finder(clock, max_rows=10, memory=0).find([translator]).max_tokens == 1024, "it goes on with little"
+    assert finder(clock, max_rows=10, memory=0).find([translator]).max_tokens == 1024, "it continues with a small batch"
 
 
 def test_a_size_that_exceeds_memory_is_not_tried() -> None:

@@ -128,7 +128,7 @@ def test_equal_sentences_of_several_requests_are_translated_once() -> None:
         assert first_done.wait(PATIENCE_S) and second_done.wait(PATIENCE_S)
         assert (texts_of(first), texts_of(second)) == (["same"], ["same", "other"])
         assert sum(translator.log.joins) == 2
-        assert second.waited_s == 0.0, "it was in its model already"
+        assert second.waited_s == 0.0, "it was decoding already"
         until(lambda: desk.holds_nothing)
 
 

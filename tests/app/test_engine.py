@@ -141,7 +141,7 @@ def test_different_widths_decode_concurrently() -> None:
         engine.ask([ids("beam")], beam, lambda _, outcome: inbox.deliver(1, outcome))
         translator.step_gate.set()
         first = inbox.take(1)[1]
-        assert text_of(first) == "beam", "it came later, is shorter and waits for nobody"
+        assert text_of(first) == "beam", "it arrived later, is shorter and waits for no other sentence"
         assert len(first.alternatives) == 1
         assert text_of(inbox.take(1)[0]) == "greedy" * 10
 
@@ -154,7 +154,7 @@ def test_two_models_decode_concurrently_each_its_own_sentences() -> None:
         assert first.stepping.wait(PATIENCE_S)
         engine.ask([ids("second")], GREEDY, other.deliver, second)
         first.step_gate.set()
-        assert text_of(other.take(1)[0]) == "second", "it is shorter and waits for nobody"
+        assert text_of(other.take(1)[0]) == "second", "it is shorter and waits for no other sentence"
         assert text_of(inbox.take(1)[0]) == "first" * 10
         until(lambda: holds_nothing(engine))
         assert (counted(engine, "finished"), counted(engine, "finished", "second")) == (1, 1)
@@ -186,7 +186,7 @@ def test_a_model_that_fails_does_not_affect_the_others() -> None:
         good.step_gate.set()
         found = other.take(2)
         assert isinstance(found[0], InferenceFailed)
-        assert text_of(found[1]) == "innocent", "it starts again, in its own model"
+        assert text_of(found[1]) == "innocent", "it is decoded again, with its own model"
         inbox.take(2)
         until(lambda: holds_nothing(engine))
     assert (good.log.joins, bad.log.joins) == ([2], [2, 1, 1])
@@ -418,7 +418,7 @@ def test_a_cancelled_sentence_gets_no_failure_of_its_cohort(monkeypatch: pytest.
         until(lambda: holds_nothing(engine))
         assert [counted(engine, outcome) for outcome in ("cancelled", "failed", "finished")] == [1, 0, 1]
     assert inbox.is_empty
-    assert translator.log.joins == [2, 1], "only the sentence somebody waits for starts again"
+    assert translator.log.joins == [2, 1], "only the sentence that was not cancelled is decoded again"
 
 
 def test_a_cohort_that_fails_to_remove_a_sentence_still_answers_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_one_request_may_need_several_models() -> None:
                 None,
             ]
             assert "cannot be detected" in str(outcome.results[4])
-            assert outcome.model == "french", "that of the first text that was translated"
+            assert outcome.model == "french", "the model of the first translated text"
             assert (sum(first.log.joins), sum(second.log.joins)) == (1, 1)
 
     run(test)
@@ -272,7 +272,7 @@ def test_requests_that_exceed_the_drain_timeout_are_cancelled_with_the_reason(ca
             staying.step_gate.set()
             with caplog.at_level(logging.INFO, logger="app.models"):
                 await unloading
-            assert texts_of(await other) == ["OTHER"], "requests of other models go on"
+            assert texts_of(await other) == ["OTHER"], "requests of other models continue"
             (record,) = [record for record in caplog.records if record.message == "unloaded"]
             assert record.fields["requests_given_up"] is True  # type: ignore[attr-defined]
 

@@ -38,7 +38,7 @@ def test_the_first_of_several_models_serves_what_both_have() -> None:
     found.remove("a")
     assert route(found, "en", "de") == ("b", "en-de")
     found.remove("b")
-    assert route(found, "en", "de") == ("c", "eng-deu"), "in the model's own spelling"
+    assert route(found, "en", "de") == ("c", "eng-deu"), "in the spelling of the model"
 
 
 def test_one_language_is_enough_if_it_has_a_single_pair() -> None:

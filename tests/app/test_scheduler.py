@@ -150,9 +150,7 @@ def test_models_share_rows_and_tokens_but_not_padding() -> None:
     for max_tokens, max_rows, joining in ((1000, 10, 2), (180, 100, 2), (179, 100, 1), (100, 100, 0)):
         queue = scheduler(Clock(), max_tokens=max_tokens, max_rows=max_rows)
         queue.admit([sentence(50, model=OTHER) for _ in range(3)])
-        assert len(queue.take(decoding)) == joining, (
-            "padded to 50 each, beside 80 tokens that hold no padding of theirs"
-        )
+        assert len(queue.take(decoding)) == joining, "padded to 50 each, in addition to 80 tokens without padding"
 
 
 def test_short_sentences_precede_long_ones_that_arrived_slightly_earlier() -> None:
@@ -216,7 +214,7 @@ def test_a_stream_of_short_sentences_cannot_starve_a_long_one(long: tuple[int, i
             break
     bound_s = MAX_HANDICAP_S + OVERTAKE_S
     assert all(one.arrived_at <= came_at + bound_s for one in overtook)
-    assert slow.started_at - came_at <= 2 * bound_s + 0.05, "those before it, at the speed of this model, and no more"
+    assert slow.started_at - came_at <= 2 * bound_s + 0.05, "it waits only for the sentences before it"
 
 
 def test_encoding_in_one_turn_is_bounded() -> None:
@@ -389,7 +387,7 @@ def test_no_sentence_overtakes_the_head_even_with_another_width() -> None:
     narrow = sentence()
     queue.admit([narrow])
     clock.now += OVERTAKE_S - 0.01
-    assert queue.take({(MODEL, 1): Load(1, 1, 5, 10)}) == [narrow], "exactly at the bound it may"
+    assert queue.take({(MODEL, 1): Load(1, 1, 5, 10)}) == [narrow], "exactly at the bound it is allowed"
     queue.admit([sentence()])
     clock.now += 0.01
     assert queue.take({(MODEL, 1): Load(1, 1, 5, 10)}) == []

@@ -773,7 +773,7 @@ def test_a_sentence_requested_twice_is_translated_once_with_equal_results() -> N
                     results = (await ask(one, *texts, **arguments)).results
                     found[index].append([type(one) if isinstance(one, Exception) else one for one in results])
         assert found[0] == found[1]
-        assert sum(translator.log.joins) == 6, "four different ones, and one that fails each time"
+        assert sum(translator.log.joins) == 6, "four distinct sentences, and one that fails each time"
         assert sum(without.log.joins) == 2 * (4 + 2 + 1 + 2)
 
     run(test)
@@ -858,6 +858,6 @@ def test_freed_memory_is_given_back_periodically_until_the_service_stops(monkeyp
             await until(lambda: len(tidied) > 2)
         number = len(tidied)
         await asyncio.sleep(0.05)  # time in which a task that was not cancelled would run again
-        assert len(tidied) <= number + 1, "one may have been on its way"
+        assert len(tidied) <= number + 1, "one call may have been running"
 
     run(test)

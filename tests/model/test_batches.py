@@ -74,7 +74,7 @@ def test_a_weight_is_the_number_of_repetitions_in_an_epoch() -> None:
     assert 60 < found.pop(rare) < 140
     assert set(found.values()) == {2, 3}
     assert set(found) == set(expected_rows([("en", "de")]))
-    assert rows(list(batches.epoch(1))) != rows(list(batches.epoch(0))), "the draw is another one in every epoch"
+    assert rows(list(batches.epoch(1))) != rows(list(batches.epoch(0))), "every epoch draws again"
 
 
 def test_a_one_way_corpus_is_used_in_one_direction_only() -> None:

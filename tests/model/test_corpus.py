@@ -211,7 +211,7 @@ def test_a_generated_corpus_needs_no_file_and_may_be_combined_with_others(tmp_pa
     corpora, left_out = load_training_pairs(tmp_path, [CorpusSettings("x"), WORDS, WORDS], ("en", "de"))
     pairs = [pair for corpus in corpora for pair in corpus.pairs]
     assert pairs[0] == ("Yes.", "Ja.")
-    assert len(pairs) == len(set(pairs)) == 601, "the second time, other words are made"
+    assert len(pairs) == len(set(pairs)) == 601, "other words are generated the second time"
     assert sum(left_out.values()) == 0
 
 

@@ -107,7 +107,7 @@ def test_int8_products_equal_those_of_torch() -> None:
         steps = [state.join([source], target[None, :1]), *(state.step(token.view(1, 1)) for token in target[1:])]
         expected = torch.cat(steps)[:, 0]
         difference = (model.logits(source, target.tolist()) - expected).square().mean().sqrt()
-        assert float(difference) < 0.02 * float(expected.std()), "a rounding may fall the other way here and there"
+        assert float(difference) < 0.02 * float(expected.std()), "few values may be rounded differently"
 
 
 def answers(outcome: Finished) -> list[Hypothesis]:

@@ -36,7 +36,7 @@ from tests.model.test_export_and_bundle import rewrite
 from tests.model.test_native import (
     POLICIES,
     answers,
-    check_same_in_any_company,
+    check_same_in_any_batch,
     decode_together,
     needs_library,
     same,
@@ -130,7 +130,7 @@ def test_frequent_tokens_are_always_candidates_and_on_no_list() -> None:
     assert not set(learned.always.tolist()) & set(learned.ids.tolist())
     assert not {0, 1} & set(learned.ids.tolist())
     for token in range(3, 40):
-        assert token in learned.candidates([token]), "where tokens are shared, everything can be copied"
+        assert token in learned.candidates([token]), "with a shared vocabulary all tokens can be copied"
     learned.check(40, 40, 2)
 
 
@@ -330,7 +330,7 @@ def test_with_a_shortlist_a_sentence_is_bit_identical_in_any_batch(precision: st
     def make(width: int) -> Cohort:
         return NativeCohort(model, VOCABULARY, width, 30, DecodingPolicy())
 
-    check_same_in_any_company(make, sources, options)
+    check_same_in_any_batch(make, sources, options)
 
 
 @needs_library

@@ -244,7 +244,7 @@ def test_the_memory_of_idle_slots_is_bounded() -> None:
     drive(SlotCohort(model, 4), large)
     drive(SlotCohort(model, 4), small)
     assert sum(step.tensors.num_bytes for step in idle_steps(model)) <= num_bytes
-    assert idle_steps(model)[-1].tensors.bucket.slots == 1, "the one used last stays"
+    assert idle_steps(model)[-1].tensors.bucket.slots == 1, "the most recently used one is kept"
 
 
 def test_the_cohort_reports_its_load() -> None:
@@ -345,7 +345,7 @@ def test_the_sums_are_float32_for_any_dtype_of_weights() -> None:
 def test_a_bundle_contains_the_step_for_slots(toy_bundle: Path) -> None:
     bundle = load_bundle(toy_bundle)
     arguments = (bundle.module, bundle.tokenizer, 64, bundle.device, bundle.manifest.policy)
-    assert make_slot_model(*arguments) is None, "on a CPU there is nothing to gain"
+    assert make_slot_model(*arguments) is None, "slots are not used on a CPU"
     model = make_slot_model(*arguments, force=True)
     assert model is not None
     asked = requests([bundle.tokenizer.encode("the red cat sees the old tree", "de", "en")], GREEDY)

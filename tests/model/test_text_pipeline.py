@@ -113,7 +113,7 @@ def test_a_text_that_is_not_one_sentence_is_refused() -> None:
         one.prepare_sentence("One. Two.", "en", "de", OPTIONS)
     with pytest.raises(SourceTooLong):
         one.prepare_sentence("One that is long.", "en", "de", OPTIONS)
-    assert one.prepare_sentence(" 42 ", "en", "de", OPTIONS).pending, "it need not have a letter"
+    assert one.prepare_sentence(" 42 ", "en", "de", OPTIONS).pending, "a sentence needs no letter"
 
 
 def test_links_use_the_largest_weight_among_tokens_that_cover_characters() -> None:

@@ -119,7 +119,7 @@ def test_folders_are_listed_from_the_innermost_and_by_controller(tmp_path: Path)
     )
     memory = tmp_path / "memory"
     assert list(cgroup_folders("memory", proc)) == [memory / "a" / "b", memory / "a", memory]
-    assert list(cgroup_folders("cpu", proc)) == [], "it is not there"
+    assert list(cgroup_folders("cpu", proc)) == [], "it does not exist"
 
 
 def test_no_more_threads_than_available_are_used(tmp_path: Path) -> None:
