@@ -437,8 +437,8 @@ def test_every_point_of_growth_has_a_known_workload() -> None:
     longest = jobs["length, beam 4", 200]
     assert (len(longest.sources[0]), longest.min_tokens, longest.max_tokens, longest.repeats) == (200, 200, 200, 5)
     assert jobs["beam", 16].beam_size == 16
-    crowd = jobs["concurrency, greedy", 256]
-    assert (len(crowd.sources), crowd.batch_size, crowd.max_tokens, crowd.repeats) == (256, 32, 20, 1)
+    job = jobs["concurrency, greedy", 256]
+    assert (len(job.sources), job.batch_size, job.max_tokens, job.repeats) == (256, 32, 20, 1)
     assert jobs["concurrency, greedy", 1].batch_size == 1
 
 

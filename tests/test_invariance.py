@@ -134,7 +134,7 @@ def on_the_way(model: Translator, ids: Sequence[list[int]], options: DecodingOpt
     rng = random.Random(13)
     order = rng.sample(range(len(ids)), len(ids))
     cohort = model.cohort(options.width)
-    company: list[int] = []
+    extra_keys: list[int] = []
 
     def decode() -> Iterator[Finished]:
         turn = 0
@@ -145,9 +145,9 @@ def on_the_way(model: Translator, ids: Sequence[list[int]], options: DecodingOpt
                 yield from cohort.join([DecodingRequest(key, ids[key], options) for key in joining])
                 if rng.random() < 0.3:
                     yield from cohort.join([DecodingRequest(-turn, rng.choice(ids), options)])
-                    company.append(-turn)
-            if company and rng.random() < 0.3:
-                cohort.leave({company.pop(0)})
+                    extra_keys.append(-turn)
+            if extra_keys and rng.random() < 0.3:
+                cohort.leave({extra_keys.pop(0)})
             yield from cohort.step()
 
     return hypotheses(decode(), len(ids))
@@ -204,8 +204,8 @@ def is_tie(model: Translator, source: list[int], one: Hypothesis, other: Hypothe
     return abs(float(logits[left[position]] - logits[right[position]])) < TIE_MARGIN
 
 
-Crowd = Callable[[Translator, Sequence[list[int]], DecodingOptions], list[Hypothesis]]
-CROWDS: dict[str, Crowd] = {"in batches": in_batches, "on the way": on_the_way}
+Batching = Callable[[Translator, Sequence[list[int]], DecodingOptions], list[Hypothesis]]
+BATCHINGS: dict[str, Batching] = {"in batches": in_batches, "on the way": on_the_way}
 
 
 def check(precision: Precision, native: bool, options: DecodingOptions, number: int) -> None:
@@ -213,8 +213,8 @@ def check(precision: Precision, native: bool, options: DecodingOptions, number: 
     model = translator(precision, native)
     ids = sources(model, number)
     expected = alone(model, ids, options)
-    for name, crowd in CROWDS.items():
-        difference = compare(model, ids, expected, crowd(model, ids, options))
+    for name, batching in BATCHINGS.items():
+        difference = compare(model, ids, expected, batching(model, ids, options))
         engine, search = "compiled" if native else "torch", "greedy" if options.width == 1 else f"beam {options.width}"
         print(
             f"{precision}, {engine}, {search}, {name}: {number} sentences, {difference.ties} differ at a tie, "

@@ -116,8 +116,8 @@ def answers(outcome: Finished) -> list[Hypothesis]:
 
 
 def check_same_in_any_batch(make: Callable[[int], Cohort], sources: list[list[int]], options: DecodingOptions) -> None:
-    crowd = decode_in_order(make, sources, options, max_batch_tokens=100_000)
-    for source, outcome in zip(sources, crowd, strict=True):
+    together = decode_in_order(make, sources, options, max_batch_tokens=100_000)
+    for source, outcome in zip(sources, together, strict=True):
         (alone,) = decode_in_order(make, [source], options)
         assert answers(alone) == answers(outcome)  # scores, too
 

@@ -27,8 +27,8 @@ def test_a_row_does_not_depend_on_its_neighbours() -> None:
     torch.manual_seed(0)
     quantised = Int8Linear(nn.Linear(32, 16))
     row = torch.randn(1, 32)
-    crowd = torch.cat([row, 1000 * torch.randn(9, 32)])
-    assert torch.equal(quantised(crowd)[:1], quantised(row))
+    batch = torch.cat([row, 1000 * torch.randn(9, 32)])
+    assert torch.equal(quantised(batch)[:1], quantised(row))
 
 
 def test_a_row_of_zeros_gives_the_bias() -> None:

@@ -152,11 +152,15 @@ def make_marian(folder: Path, *, separate: bool = False, multilingual: bool = Fa
         # transformers has one padding id for both sides, so both vocabularies need it at the same index.
         ordered = ["</s>", "<unk>", "<pad>", *pieces] if separate else ["</s>", "<unk>", *languages, *pieces, "<pad>"]
         vocabularies.append({piece: number for number, piece in enumerate(ordered)})
-    habits = {"source_lang": "en", "target_lang": "mul" if multilingual else "de", "separate_vocabs": separate}
+    tokenizer_config = {
+        "source_lang": "en",
+        "target_lang": "mul" if multilingual else "de",
+        "separate_vocabs": separate,
+    }
     (folder / "vocab.json").write_text(json.dumps(vocabularies[0]))
     if separate:
         (folder / "target_vocab.json").write_text(json.dumps(vocabularies[1]))
-    (folder / "tokenizer_config.json").write_text(json.dumps(habits))
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
     target_pad = vocabularies[-1]["<pad>"]
     values = {
         "vocab_size": len(vocabularies[0]),

@@ -183,8 +183,8 @@ def test_beams_n_best_and_scores_are_those_of_transformers(
 
 def test_a_sentence_decoded_alone_gets_the_output_it_gets_in_a_batch(pair: Pair) -> None:
     options = DecodingOptions(num_hypotheses=4, max_new_tokens=MAX_NEW_TOKENS, return_scores=True)
-    crowd = pair.ours.translate_tokens(pair.sources[:60], options, pair.target)
-    for source, together in zip(pair.sources[:60], crowd, strict=True):
+    batch = pair.ours.translate_tokens(pair.sources[:60], options, pair.target)
+    for source, together in zip(pair.sources[:60], batch, strict=True):
         (alone,) = pair.ours.translate_tokens([source], options, pair.target)
         for one, other in zip([alone, *alone.alternatives], [together, *together.alternatives], strict=True):
             assert one.token_ids == other.token_ids
