@@ -1,5 +1,5 @@
-# Verso in a container: docker compose up. The bundle is built into the image, so that a start needs nothing written.
-#   TORCH=cpu (default) or TORCH=cuda chooses torch's build and the bundle's precision.
+# Verso in a container: docker compose up. The bundle is built into the image, so that the container writes no files.
+#   TORCH=cpu (default) or TORCH=cuda selects the build of torch and the bundle's precision.
 ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim AS build
@@ -10,7 +10,7 @@ RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -r
 RUN python -m venv /opt/verso
 ENV PATH=/opt/verso/bin:$PATH
 WORKDIR /src
-# What changes seldom comes first: torch, the other dependencies, the model and its bundle, the service.
+# Ordered by frequency of changes: torch, the other dependencies, the model and its bundle, the service.
 COPY pyproject.toml constraints.txt ./
 COPY scripts scripts
 RUN python scripts/install_torch.py ${TORCH}
@@ -19,13 +19,13 @@ RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))
  && pip install --constraint constraints.txt --requirement requirements.txt
 COPY model model
 RUN python -m model.decoding.native.compiler
-# A machine that builds an image seldom has the GPU it is for: float16 is compared on the CPU then.
+# The machine that builds the image usually has no GPU: float16 is then compared on the CPU.
 RUN python -m model export --pretrained --device cpu --out /opt/verso/bundle.pt \
       --precision "$([ "${TORCH}" = cuda ] && echo float16 || echo auto)"
 COPY app app
 COPY LICENSE README.md ./
 RUN pip install --no-deps .
-# What serving never touches: headers, tests, the installer itself.
+# Not needed for serving: headers, tests, the installer.
 RUN cd /opt/verso/lib/python*/site-packages \
  && rm -rf torch/include torch/share torch/test pip pip-*.dist-info setuptools setuptools-*.dist-info pkg_resources \
  && find . -type d -name tests -prune -exec rm -rf {} + \
@@ -38,7 +38,7 @@ LABEL org.opencontainers.image.title="Verso" \
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin verso
 COPY --from=build /opt/verso /opt/verso
 WORKDIR /opt/verso
-# /tmp is all that may be written to.
+# Only /tmp is writable.
 ENV PATH=/opt/verso/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

@@ -1,4 +1,4 @@
-# make serve and make test set everything up on a fresh machine with Python 3.11-3.13 and make.
+# make serve and make test need only Python 3.11-3.13 and make; they install everything else.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,25 +12,25 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 # Exact versions of all packages; "make lock" writes them.
 LOCK := constraints.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK)
-# What the code is checked and measured with: whichever of these folders are there.
+# The folders that are checked, as far as they exist.
 CODE := $(wildcard app model scripts benchmarks tests docs)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# Benchmarks that run at the same time would measure each other.
+# Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
 .PHONY: help venv lock docs hooks serve test test-sanitized test-slow test-gpu check format train evaluate \
 	bench bench-engines bench-load bench-growth bench-training bench-import docker clean
 
-help:  ## this list
+help:  ## list the targets
 	@echo "make serve, then open http://localhost:8000/docs"
 	@echo
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
 	@echo
-	@echo "PYTHON=python3.12   the interpreter to build on (3.11-3.13; found by itself otherwise)"
-	@echo "TORCH=cpu|cuda      torch's build; by itself: cuda where nvidia-smi finds a GPU, cpu elsewhere"
-	@echo "DATA=folder         where the corpora lie, for train, evaluate and bench (now $(DATA))"
-	@echo "BENCH=--quick       options of the benchmarks; RESULTS=folder: where they write (now $(RESULTS))"
+	@echo "PYTHON=python3.12   the interpreter (3.11-3.13; the first one found by default)"
+	@echo "TORCH=cpu|cuda      the build of torch; default: cuda if nvidia-smi finds a GPU, cpu otherwise"
+	@echo "DATA=folder         folder of the corpora, for train, evaluate and bench (now $(DATA))"
+	@echo "BENCH=--quick       options of the benchmarks; RESULTS=folder is their output (now $(RESULTS))"
 	@echo "VERSO_PORT=9000 ... settings of the service: docs/operating.md"
 
 $(BIN)/python:
@@ -38,7 +38,7 @@ $(BIN)/python:
 		"Debian and Ubuntu), and none was found; name one with PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-# A stamp records what was installed, so that a second run costs nothing; a changed pyproject.toml, $(LOCK) or TORCH
+# A stamp records what was installed, so that a second run does nothing; a changed pyproject.toml, $(LOCK) or TORCH
 # installs again.
 $(VENV)/serve-$(TORCH).stamp: pyproject.toml $(LOCK) scripts/install_torch.py | $(BIN)/python
 	@rm -f $(VENV)/*.stamp
@@ -55,7 +55,7 @@ $(VENV)/contribute-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
 	$(PIP) --editable '.[docs,develop]'
 	@touch $@
 
-venv: $(VENV)/contribute-$(TORCH).stamp  ## set up .venv with everything, for an editor or a shell
+venv: $(VENV)/contribute-$(TORCH).stamp  ## set up .venv with all dependencies, for an editor or a shell
 
 serve: $(VENV)/serve-$(TORCH).stamp  ## set up and serve on port 8000 (settings: VERSO_*)
 	@exec $(BIN)/python -m app
@@ -63,23 +63,23 @@ serve: $(VENV)/serve-$(TORCH).stamp  ## set up and serve on port 8000 (settings:
 test: $(VENV)/develop-$(TORCH).stamp  ## set up and run the tests
 	$(BIN)/python -m pytest --cov --cov-report=term
 
-test-sanitized: $(VENV)/develop-$(TORCH).stamp  ## the tests of the C++ decoder under address and undefined-behaviour sanitizers
+test-sanitized: $(VENV)/develop-$(TORCH).stamp  ## run the tests of the C++ decoder under address and undefined-behaviour sanitizers
 	PYTHONPATH=. $(BIN)/python scripts/test_sanitized.py
 
-test-slow: $(VENV)/develop-$(TORCH).stamp  ## the tests that take minutes
+test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
-test-gpu: $(VENV)/develop-$(TORCH).stamp  ## the tests that need an NVIDIA GPU
+test-gpu: $(VENV)/develop-$(TORCH).stamp  ## run the tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -m gpu
 
-check: $(VENV)/develop-$(TORCH).stamp  ## format, lint, types, imports and warnings of the C++ compiler
+check: $(VENV)/develop-$(TORCH).stamp  ## check format, lint, types, imports and warnings of the C++ compiler
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m mypy $(CODE)
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m model.decoding.native.compiler --check
 
-format: $(VENV)/develop-$(TORCH).stamp  ## bring the code into its format
+format: $(VENV)/develop-$(TORCH).stamp  ## format the code
 	$(BIN)/python -m ruff format .
 	$(BIN)/python -m ruff check --fix .
 
@@ -95,24 +95,24 @@ docs: $(VENV)/contribute-$(TORCH).stamp  ## build the documentation site into si
 hooks: $(VENV)/contribute-$(TORCH).stamp  ## install the pre-commit hooks: format, lint, types and import contracts
 	$(BIN)/python -m pre_commit install
 
-train: $(VENV)/serve-$(TORCH).stamp  ## train the translator that ships (hours; resumes where it stopped)
+train: $(VENV)/serve-$(TORCH).stamp  ## train the shipped translator (hours; resumes where it stopped)
 	PYTHON=$(BIN)/python scripts/train_shipped.sh $(DATA)
 
-evaluate: $(VENV)/serve-$(TORCH).stamp  ## score the translator that ships
+evaluate: $(VENV)/serve-$(TORCH).stamp  ## score the shipped translator
 	$(BIN)/python -m model evaluate --test $(TEST_SET)
 
-bench: bench-engines bench-load bench-growth  ## compare with other engines and servers (hours; BENCH=--quick tries it)
+bench: bench-engines bench-load bench-growth  ## compare with other engines and servers (hours; BENCH=--quick is a short test)
 
-bench-engines: $(VENV)/develop-$(TORCH).stamp  ## Verso, CTranslate2 and transformers with the same weights
+bench-engines: $(VENV)/develop-$(TORCH).stamp  ## compare Verso, CTranslate2 and transformers with the same weights
 	$(BIN)/python -m benchmarks.engines --out $(RESULTS) $(if $(wildcard $(TEST_SET).*),--test $(TEST_SET)) $(BENCH)
 
-bench-load: $(VENV)/develop-$(TORCH).stamp  ## the service under load, compared with a usual home-made server
+bench-load: $(VENV)/develop-$(TORCH).stamp  ## measure the service under load, compared with a static server
 	$(BIN)/python -m benchmarks.load --out $(RESULTS) $(BENCH)
 
-bench-growth: $(VENV)/develop-$(TORCH).stamp  ## cost against sentence length, beam size and concurrency
+bench-growth: $(VENV)/develop-$(TORCH).stamp  ## measure the cost by sentence length, beam size and concurrency
 	$(BIN)/python -m benchmarks.growth --out $(RESULTS) $(BENCH)
 
-bench-training: $(VENV)/develop-$(TORCH).stamp  ## training, compared with a loop around torch.nn.Transformer
+bench-training: $(VENV)/develop-$(TORCH).stamp  ## measure training, compared with a loop around torch.nn.Transformer
 	$(BIN)/python -m benchmarks.training --out $(RESULTS) $(if $(wildcard $(DATA)/train/tatoeba.*),--text $(DATA)/train/tatoeba) $(BENCH)
 
 bench-import: $(VENV)/develop-$(TORCH).stamp  ## import a random checkpoint of OPUS-MT's size; compare with transformers

@@ -1,4 +1,4 @@
-"""Checkpoints of OPUS-MT's kind with random weights, and the same weights as each engine wants them."""
+"""Random checkpoints of OPUS-MT's architecture, and the same weights in the format of each engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from model.artifacts.bundle import Precision
 
-# torch and the other engines are imported where they are used: measured processes are to hold their own library only.
+# torch and the other engines are imported where they are used: a measured process must contain only its own library.
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Shape:
 
     Args:
         d_model: Width.
-        encoder_layers: Number of them.
-        decoder_layers: Number of them.
+        encoder_layers: Number of encoder layers.
+        decoder_layers: Number of decoder layers.
         d_ff: Width inside the feed-forward layers.
-        num_heads: Of attention.
-        vocab_size: Of the one vocabulary, which source, target and output share.
+        num_heads: Number of attention heads.
+        vocab_size: Size of the vocabulary that source, target and output share.
     """
 
     d_model: int
@@ -39,13 +39,13 @@ class Shape:
 
     @property
     def source_multiply_adds(self) -> int:
-        """With weights, for a source token."""
+        """Multiply-adds with weights, for a source token."""
         d, f = self.d_model, self.d_ff
         return self.encoder_layers * (4 * d * d + 2 * d * f) + self.decoder_layers * 2 * d * d
 
     @property
     def target_multiply_adds(self) -> int:
-        """With weights, for a target token in one row of the beam."""
+        """Multiply-adds with weights, for a target token in one row of the beam."""
         d, f = self.d_model, self.d_ff
         return self.decoder_layers * (6 * d * d + 2 * d * f) + d * self.vocab_size
 
@@ -57,33 +57,33 @@ class Shape:
 
 
 SHIPPED = "shipped"
-"""The translator of this repository."""
+"""The shipped translator."""
 
 SHAPES = {
     "tiny": Shape(256, 3, 3, 1024, 4, 8_000),
     "small": Shape(384, 6, 3, 1536, 6, 16_000),
     "base": Shape(512, 6, 6, 2048, 8, 32_000),
     SHIPPED: Shape(256, 6, 2, 1024, 4, 8_000),
-    # Not for measuring: for trying whether everything works.
+    # Not for measurements: only to try whether everything works.
     "toy": Shape(32, 1, 1, 64, 4, 400),
 }
 
 
 MODELS = ("Verso float32", "Verso int8", "CTranslate2 float32", "CTranslate2 int8")
-"""Names of the files and folders that hold one set of weights."""
+"""Names of the files and folders with the same weights."""
 
 
 def _make_words() -> list[str]:
-    chance = random.Random(0)
-    return ["".join(chance.choice("abdefgiklmnoprstu") for _ in range(chance.randint(2, 8))) for _ in range(400)]
+    rng = random.Random(0)
+    return ["".join(rng.choice("abdefgiklmnoprstu") for _ in range(rng.randint(2, 8))) for _ in range(400)]
 
 
 WORDS = _make_words()
-"""Made up; the vocabulary of random checkpoints is learned from them, so texts of them are encoded to pieces."""
+"""Generated words; the vocabulary of random checkpoints is learned from them, so they are encoded to pieces."""
 
 
 def make_checkpoint(folder: Path, shape: Shape) -> int:
-    """A folder as OPUS-MT publishes them, with random weights and made-up pieces; returns the parameters' number."""
+    """Make a folder in OPUS-MT's format with random weights and generated pieces; returns the number of parameters."""
     import sentencepiece
     import torch
     import transformers
@@ -123,7 +123,7 @@ def make_checkpoint(folder: Path, shape: Shape) -> int:
         activation_function="swish",
         scale_embedding=True,
         max_position_embeddings=512,
-        # Published checkpoints end a cut answer with a closing token; CTranslate2 does not, and would count one more.
+        # Published checkpoints append an end token to a truncated output, which would count; CTranslate2 does not.
         forced_eos_token_id=None,
         **special,
     )
@@ -132,10 +132,10 @@ def make_checkpoint(folder: Path, shape: Shape) -> int:
         for name, parameter in model.named_parameters():
             if "shared" in name:
                 parameter.normal_(0, 1.2 * parameter.size(1) ** -0.5)
-                # As in published checkpoints, whose first decoder input is padding; CTranslate2 starts from zeros.
+                # The first decoder input of published checkpoints is padding; CTranslate2 starts from zeros.
                 parameter[pad] = 0.0
             elif parameter.dim() == 2 and "layers" in name:
-                # Peaked attention: with flat attention all sentences would get one answer.
+                # Peaked attention: with uniform attention all sentences would have the same output.
                 sharpness = 3.0 if "q_proj" in name or "k_proj" in name else 1.0
                 parameter.normal_(0, sharpness * parameter.size(1) ** -0.5)
         model.final_logits_bias.normal_(0, 0.5)
@@ -147,12 +147,12 @@ def make_checkpoint(folder: Path, shape: Shape) -> int:
 
 
 def make_models(folder: Path, shape: Shape, names: Sequence[str] = MODELS) -> int:
-    """The same random weights as engines want them.
+    """Make the same random weights in the formats of the engines.
 
     Args:
-        folder: An existing one; the checkpoint goes there too, as ``transformers``.
-        shape: Of the model.
-        names: What to make: an engine and a precision each.
+        folder: An existing folder; it also gets the checkpoint, as ``transformers``.
+        shape: Shape of the model.
+        names: Engine and precision of each file to make.
 
     Returns:
         The number of parameters.
@@ -177,35 +177,35 @@ def make_models(folder: Path, shape: Shape, names: Sequence[str] = MODELS) -> in
 
 
 def make_texts(number: int, folder: Path, shortest: int, longest: int, seed: int) -> list[str]:
-    """Distinct texts of made-up words, each one sentence.
+    """Distinct texts of generated words, each one sentence.
 
     Args:
-        number: How many.
-        folder: Of the checkpoint whose vocabulary counts their tokens.
-        shortest: Fewest tokens of one, end token included.
-        longest: Most tokens.
-        seed: Decides the words.
+        number: Number of texts.
+        folder: Folder of the checkpoint whose vocabulary counts their tokens.
+        shortest: Minimal number of tokens of a text, including the end token.
+        longest: Maximal number of tokens.
+        seed: Seed of the words.
     """
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "transformers" / "source.spm"))
     sizes = {word: len(processor.EncodeAsIds(word)) for word in WORDS}
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     found: dict[str, None] = {}
     while len(found) < number:
-        wanted = chance.randint(shortest, longest)
-        words = [chance.choice(WORDS)]
+        wanted = rng.randint(shortest, longest)
+        words = [rng.choice(WORDS)]
         while sum(sizes[word] for word in words) + 1 < wanted:
-            words.append(chance.choice(WORDS))
+            words.append(rng.choice(WORDS))
         if sum(sizes[word] for word in words) + 1 <= longest:
             found[" ".join(words)] = None
     return list(found)
 
 
 def make_sources(number: int, vocab_size: int, shortest: int, longest: int, seed: int = 0) -> list[list[int]]:
-    """Random token ids with the end token behind."""
-    chance = random.Random(seed)
+    """Random token ids, ending with the end token."""
+    rng = random.Random(seed)
     return [
-        [*(chance.randrange(2, vocab_size - 1) for _ in range(chance.randint(shortest, longest) - 1)), 0]
+        [*(rng.randrange(2, vocab_size - 1) for _ in range(rng.randint(shortest, longest) - 1)), 0]
         for _ in range(number)
     ]

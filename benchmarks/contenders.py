@@ -1,4 +1,4 @@
-"""Verso, CTranslate2 and transformers behind one interface, each living in a process of its own."""
+"""Verso, CTranslate2 and transformers behind one interface, each in its own process."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import Any, Literal, Protocol
 
 from benchmarks.processes import peak_memory_bytes
 
-# Libraries are imported where they are used: worker processes import this file, and each is to hold its own only.
+# Libraries are imported where they are used: worker processes import this file, and each must contain only its own.
 
 MATRIX_SIZES = ((1024, 1024, 1024), (256, 512, 2048), (512, 2048, 512))
-"""(rows, in, out) of the multiplications whose best is called the peak."""
+"""(rows, in, out) of the matrix products whose highest rate is the peak."""
 
 Library = Literal["Verso", "CTranslate2", "transformers"]
 
@@ -28,13 +28,13 @@ Precision = Literal["float32", "int8"]
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: an engine in one of its ways.
+    """One row of the table: an engine in one configuration.
 
     Args:
-        library: Whose engine.
+        library: Library of the engine.
         precision: float32 or int8.
-        num_workers: Batches it works on at once.
-        num_threads: Threads for each of these.
+        num_workers: Number of concurrent batches.
+        num_threads: Threads per worker.
         native: Whether Verso may use its compiled decoder.
     """
 
@@ -46,7 +46,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """As the table has it."""
+        """The name in the table."""
         ways = f", {self.num_workers} x {self.num_threads}" if self.library == "CTranslate2" else ""
         return f"{self.library} {self.precision}{ways}{'' if self.native else ', torch'}"
 
@@ -57,12 +57,12 @@ class Row:
 
 
 def rows_for(num_threads: int, *, torch_too: bool = False, with_transformers: bool = True) -> list[Row]:
-    """All lines of the table.
+    """All rows of the table.
 
     Args:
-        num_threads: Of each line, in all.
+        num_threads: Total threads of each row.
         torch_too: Whether Verso is also measured without its compiled decoder.
-        with_transformers: Whether transformers has the model.
+        with_transformers: Whether transformers can load the model.
     """
     rows = [Row("Verso", "float32", 1, num_threads), Row("Verso", "int8", 1, num_threads)]
     if torch_too:
@@ -76,15 +76,15 @@ def rows_for(num_threads: int, *, torch_too: bool = False, with_transformers: bo
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker process is asked for.
+    """A job of a worker process.
 
     Args:
-        sources: Sentences to answer together, as token ids.
+        sources: Sentences to translate together, as token ids.
         beam_size: 1 is greedy.
-        batch_size: For engines that are told.
-        min_tokens: Of every answer, the end token not counted.
-        max_tokens: Of every answer; as many as ``min_tokens`` is work that does not depend on the weights.
-        repeats: How often to answer them.
+        batch_size: Batch size, for engines that need one.
+        min_tokens: Minimal tokens of every output, without the end token.
+        max_tokens: Maximal tokens of every output. If equal to ``min_tokens``, the work does not depend on the weights.
+        repeats: Number of repetitions.
     """
 
     sources: list[list[int]]
@@ -97,12 +97,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """What it gives back.
+    """The result of a job.
 
     Args:
-        seconds: Of each repeat.
-        answers: Token ids of the last.
-        peak_bytes: Peak memory of the process so far, above that of importing the library.
+        seconds: Duration of each repetition.
+        answers: Token ids of the last repetition.
+        peak_bytes: Peak memory of the process so far, above the peak of importing the library.
     """
 
     seconds: list[float]
@@ -111,23 +111,23 @@ class Result:
 
 
 class Engine(Protocol):
-    """What is measured: only :meth:`translate` is timed."""
+    """The measured interface: only :meth:`translate` is timed."""
 
     def prepare(self, sources: list[list[int]]) -> Any:
-        """Sentences in the form the engine takes."""
+        """Sentences in the input format of the engine."""
         ...
 
     def translate(self, prepared: Any, job: Job) -> Any:
-        """Answer them all."""
+        """Translate all sentences."""
         ...
 
     def token_ids(self, answers: Any) -> list[list[int]]:
-        """The best answers' ids, without start token."""
+        """The token ids of the best hypotheses, without start token."""
         ...
 
 
 class VersoEngine:
-    """Verso below its tokenizer; it forms batches by itself."""
+    """Verso without its tokenizer; it forms batches itself."""
 
     def __init__(self, folder: Path, row: Row) -> None:
         from model.translator import Translator
@@ -145,7 +145,7 @@ class VersoEngine:
             beam_size=job.beam_size,
             min_new_tokens=job.min_tokens,
             max_new_tokens=job.max_tokens,
-            scoring="ct2",  # whose rule says when a search ends: the same work for both
+            scoring="ct2",  # its rule determines when a search ends: the same work for both
         )
         return self._translator.translate_tokens(prepared, options)
 
@@ -154,7 +154,7 @@ class VersoEngine:
 
 
 class CTranslate2Engine:
-    """CTranslate2, which sorts by length and cuts into batches of the size given."""
+    """CTranslate2, which sorts by length and splits into batches of the given size."""
 
     def __init__(self, folder: Path, row: Row) -> None:
         import ctranslate2
@@ -185,7 +185,7 @@ class CTranslate2Engine:
 
 
 class TransformersEngine:
-    """transformers' generate, given batches of sentences of like length."""
+    """transformers' generate with batches of sentences of similar length."""
 
     def __init__(self, folder: Path, row: Row) -> None:
         import torch
@@ -199,13 +199,13 @@ class TransformersEngine:
         return sources
 
     def translate(self, prepared: list[list[int]], job: Job) -> Any:
-        order = sorted(range(len(prepared)), key=lambda place: len(prepared[place]))
+        order = sorted(range(len(prepared)), key=lambda index: len(prepared[index]))
         answers: dict[int, Any] = {}
         for start in range(0, len(order), job.batch_size):
-            places = order[start : start + job.batch_size]
-            length = len(prepared[places[-1]])
+            indices = order[start : start + job.batch_size]
+            length = len(prepared[indices[-1]])
             pad = self._model.config.pad_token_id
-            ids = self._torch.tensor([prepared[place] + [pad] * (length - len(prepared[place])) for place in places])
+            ids = self._torch.tensor([prepared[index] + [pad] * (length - len(prepared[index])) for index in indices])
             with self._torch.inference_mode():
                 batch = self._model.generate(
                     input_ids=ids,
@@ -217,22 +217,22 @@ class TransformersEngine:
                     min_new_tokens=job.min_tokens,
                     max_new_tokens=job.max_tokens,
                 )
-            answers.update(zip(places, batch, strict=True))
-        return [answers[place] for place in range(len(prepared))]
+            answers.update(zip(indices, batch, strict=True))
+        return [answers[index] for index in range(len(prepared))]
 
     def token_ids(self, answers: Any) -> list[list[int]]:
         return [answer.tolist()[1:] for answer in answers]
 
 
 def import_library(library: Library) -> Callable[[Path, Row], Engine]:
-    """Import what an engine needs and nothing more."""
+    """Import only what an engine needs."""
     if library == "Verso":
         import model.decoding.options
         import model.translator  # noqa: F401
 
         return VersoEngine
     if library == "CTranslate2":
-        # Its converters would import torch, which brings threads of its own; only translation is wanted here.
+        # Its converters would import torch, which starts its own threads; only translation is needed here.
         sys.modules["torch"] = None  # type: ignore[assignment]
         import ctranslate2  # noqa: F401
 
@@ -246,7 +246,7 @@ def import_library(library: Library) -> Callable[[Path, Row], Engine]:
 
 
 def serve_engine(connection: Connection[Any, Any], row: Row, folder: Path) -> None:
-    """A worker process's life: load, then do jobs until None comes."""
+    """Main function of a worker process: load the model, then run jobs until None is received."""
     try:
         warnings.simplefilter("ignore")
         make = import_library(row.library)
@@ -262,12 +262,12 @@ def serve_engine(connection: Connection[Any, Any], row: Row, folder: Path) -> No
                 answers = engine.translate(prepared, job)
                 seconds.append(time.perf_counter() - began)
             connection.send(Result(seconds, engine.token_ids(answers), peak_memory_bytes() - imported_bytes))
-    except Exception:  # noqa: BLE001  (whatever it is, the parent says so)
+    except Exception:  # noqa: BLE001  (the parent reports any error)
         connection.send(traceback.format_exc())
 
 
 def serve_peaks(connection: Connection[Any, Any], num_threads: int) -> None:
-    """As :func:`serve_engine`, for measuring what the processor can multiply."""
+    """Like :func:`serve_engine`, but measures the processor's matrix products."""
     try:
         warnings.simplefilter("ignore")
         connection.send(None)
@@ -278,7 +278,7 @@ def serve_peaks(connection: Connection[Any, Any], num_threads: int) -> None:
 
 
 def measure_peaks(num_threads: int) -> dict[str, float]:
-    """Giga-operations a second, a multiply-add counted as two, for each precision."""
+    """Giga-operations per second for each precision; a multiply-add counts as two."""
     import torch
 
     torch.set_num_threads(num_threads)

@@ -3,21 +3,21 @@
     python -m benchmarks.engines --shape base                          (make bench-engines measures all shapes)
     python -m benchmarks.engines --merge benchmarks/results/engines-*.json
 
-For ``tiny``, ``small`` and ``base`` a random checkpoint of OPUS-MT's kind is made with transformers, imported by Verso
-and converted for CTranslate2; ``shipped`` is the translator of this repository, which transformers cannot load. Every
-engine lives in a process of its own. In each round each of them, in an order drawn anew, answers one sentence several
-times and then all sentences at once, greedy and with a beam of 4, while the others sleep. Texts are bypassed: token
-ids in, token ids out. Answers of random weights are made to have 20 tokens, and all engines are checked to have given
-exactly as many; the translator that ships gets English sentences and ends its answers itself, after 60 tokens at most.
+For ``tiny``, ``small`` and ``base`` a random checkpoint of OPUS-MT's architecture is made with transformers, imported
+by Verso and converted for CTranslate2; ``shipped`` is the shipped translator, which transformers cannot load. Every
+engine has its own process. In each round each engine, in random order, translates one sentence several times and then
+all sentences at once, greedy and with a beam of 4, while the others sleep. Input and output are token ids, not texts.
+Outputs of random weights have a fixed length of 20 tokens, which is checked for all engines; the shipped translator
+gets English sentences and ends its outputs itself, after at most 60 tokens.
 
-A turn during which other programs used more than 5 % of the processors is repeated, twice at most; how much they used
-in the turns that count is printed, too.
+A turn in which other programs use more than 5 % of the processors is repeated, at most twice; their share in the turns
+that count is printed.
 
 Columns are medians over the rounds; a ratio is the median of the rounds' ratios. Memory is the peak (VmHWM) of the
-engine's process, less the peak of importing its library. The last table holds the project's targets: there, a ratio of
-a round is that to whichever of the rivals was best in that round.
+engine's process, minus the peak of importing its library. The last table contains the project's targets: there, the
+ratio of a round is that to the best of the rivals in the round.
 
-Throughput is also given as a share of what the processor can multiply, measured in the same rounds. What is counted are
+Throughput is also given as a share of the processor's peak, measured in the same rounds. It counts
 the multiply-adds with weights, in a model of width d, feed-forward width f, E + D layers and a vocabulary of V:
 
     a source token     E (4 d^2 + 2 d f)  +  D 2 d^2        encoder; keys and values of the decoder's cross-attention
@@ -25,9 +25,9 @@ the multiply-adds with weights, in a model of width d, feed-forward width f, E +
 
     share  =  2 (source tokens x first  +  target tokens x beam size x second) / seconds / peak
 
-Padding, attention between positions, norms, softmax and search are not counted: they are what keeps a share below 1.
-The peak of float32 is torch.mm's, that of int8 the better of the packed fbgemm kernel Verso uses and oneDNN's, which is
-CTranslate2's on processors that are not Intel's; each the best of several sizes, with the same threads.
+Padding, attention between positions, norms, softmax and search are not counted, so the share is below 1. The peak of
+float32 is that of torch.mm. The peak of int8 is the higher one of the packed fbgemm kernel, which Verso uses, and of
+oneDNN's, which CTranslate2 uses on processors not made by Intel. Each is the best of several sizes, with equal threads.
 
 Needs Linux and the packages of the ``test`` extra.
 """
@@ -61,54 +61,54 @@ from benchmarks.tables import RESULTS, markdown, rounded, write_json
 from benchmarks.targets import BLEU_LOSS, judge, verdicts_table
 
 LATENCY_TOKENS = 20
-"""Of the one sentence, end token included."""
+"""Tokens of the single sentence, including the end token."""
 
 SOURCE_TOKENS = (5, 40)
-"""Shortest and longest of the many sentences, end token included."""
+"""Minimal and maximal tokens of the many sentences, including the end token."""
 
 RANDOM_ANSWER_TOKENS = (20, 20)
-"""Fewest and most of every answer, where the weights are random."""
+"""Minimal and maximal tokens of every output of random weights."""
 
 SHIPPED_ANSWER_TOKENS = (0, 60)
-"""Of the translator that ships."""
+"""Those of the shipped translator."""
 
 BEAM_SIZES = {"greedy": 1, "beam_4": 4}
 
 BATCH_SIZES = (16, 32, 64, 128)
-"""Among which CTranslate2's best is looked for."""
+"""Candidates for the best batch size of CTranslate2."""
 
 SEARCH_SENTENCES = 256
-"""Of which it is looked for: two workers get a batch of the largest size each."""
+"""Sentences of that search: two workers get one batch of the largest size each."""
 
 TRANSFORMERS_BATCH = 32
 
 WARM_UP_SENTENCES = 128
-"""Of the many, for the round that does not count."""
+"""Sentences of the warm-up round."""
 
 DISTURBANCE = 0.05
-"""Share of the processors that other programs may use during a turn."""
+"""Maximal share of the processors that other programs may use in a turn."""
 
 SAME_ANSWERS = 0.9
-"""Share of its answers an engine in float32 must have in common with Verso's; ties may differ."""
+"""Minimal share of outputs of a float32 engine that equal Verso's; ties may differ."""
 
 MEASURES = ("latency_greedy_ms", "latency_beam_4_ms", "greedy_tokens_per_s", "beam_4_tokens_per_s")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured.
+    """The extent of the measurement.
 
     Args:
-        num_rounds: Besides the warm-up.
-        num_sentences: For throughput.
-        num_threads: For each engine.
-        latency_repeats: Answers to the one sentence in a round.
-        batch_sizes: Among which CTranslate2's best is looked for.
-        pause_s: Between two engines.
-        patience: How often a disturbed turn is repeated.
+        num_rounds: Number of rounds after the warm-up.
+        num_sentences: Number of sentences for throughput.
+        num_threads: Threads of each engine.
+        latency_repeats: Repetitions of the single sentence in a round.
+        batch_sizes: Candidates for the best batch size of CTranslate2.
+        pause_s: Pause between two engines, in seconds.
+        patience: Maximal repetitions of a disturbed turn.
         torch_too: Whether Verso is also measured without its compiled decoder.
-        test_sets: Without language ending; for BLEU of the translator that ships.
-        test_limit: Sentences of each that are used, from the first; None for all.
+        test_sets: Test sets for BLEU of the shipped translator, without language ending.
+        test_limit: Number of sentences used of each test set, from the first; None for all.
     """
 
     num_rounds: int
@@ -123,23 +123,23 @@ class Plan:
     test_limit: int | None = None
 
     def rows(self, name: str) -> list[Row]:
-        """The table's lines for a shape."""
+        """The rows of the table for a shape."""
         return rows_for(self.num_threads, torch_too=self.torch_too, with_transformers=name != SHIPPED)
 
     def num_turns(self, name: str) -> int:
-        """How many there will be for a shape: batch sizes, the warm-up and the rounds, each with the matrix peak."""
+        """The number of turns for a shape: batch sizes, the warm-up and the rounds, each with the matrix peak."""
         rows = len(self.rows(name))
         return rows + (rows + 1) * (1 + self.num_rounds)
 
 
 class Measurement:
-    """All engines in one shape.
+    """Measures all engines with one shape.
 
     Args:
-        name: Of the shape.
-        plan: How much to measure.
-        folder: The models.
-        advance: Called after each engine's turn with what is going on.
+        name: Name of the shape.
+        plan: The extent of the measurement.
+        folder: Folder of the models.
+        advance: Called after each engine's turn with a description.
     """
 
     def __init__(self, name: str, plan: Plan, folder: Path, advance: Callable[[str], None]) -> None:
@@ -169,7 +169,7 @@ class Measurement:
 
     def run(self) -> dict[str, Any]:
         """Measure everything; returns the figures, ready for JSON."""
-        chance = random.Random(0)
+        rng = random.Random(0)
         for row in self._rows:
             self._find_batch_sizes(row)
             self._advance("batch sizes")
@@ -182,7 +182,7 @@ class Measurement:
                 worker.wait_until_loaded()
             for number in range(1 + self._plan.num_rounds):
                 turns = [*self._rows, None]
-                chance.shuffle(turns)
+                rng.shuffle(turns)
                 for turn in turns:
                     self._turn(turn, workers[turn.name] if turn else peaks, counts=number > 0)
                     self._advance(f"round {number}" if number else "warm-up")
@@ -192,7 +192,7 @@ class Measurement:
         return Job(sources, beam_size, batch_size, *self._answer_tokens)
 
     def _find_batch_sizes(self, row: Row) -> None:
-        """CTranslate2's best, in a process of its own; transformers has what it is given, and Verso chooses itself."""
+        """Find CTranslate2's best batch sizes, in a separate process; the others need no search."""
         self._batch_sizes[row.name] = dict.fromkeys(BEAM_SIZES, TRANSFORMERS_BATCH)
         if row.library != "CTranslate2" or len(self._plan.batch_sizes) < 2:
             return
@@ -208,7 +208,7 @@ class Measurement:
                 self._batch_sizes[row.name][way] = min(seconds, key=lambda batch_size: seconds[batch_size])
 
     def _turn(self, row: Row | None, worker: Worker, *, counts: bool) -> None:
-        """An engine's turn, or for None the matrix peak's, again if it was disturbed."""
+        """The turn of an engine, or of the matrix peak if None; repeated if it was disturbed."""
         for attempt in range(1 + self._plan.patience):
             time.sleep(self._plan.pause_s)
             others = OtherPrograms([os.getpid(), worker.pid])
@@ -293,7 +293,7 @@ class Measurement:
         }
 
     def _ratios(self) -> dict[str, dict[str, dict[str, float]]]:
-        """How many times faster Verso is, by its precision, the other engine and the measure; below 1 it is slower."""
+        """The speed-up of Verso by its precision, the other engine and the measure; below 1 Verso is slower."""
         ratios: dict[str, dict[str, dict[str, float]]] = {}
         for ours in self._rows:
             if ours.library != "Verso" or not ours.native:
@@ -323,7 +323,7 @@ def _check_lengths(name: str, answers: Sequence[Sequence[int]], fewest: int, mos
 
 
 def serve_bleu(connection: Connection[Any, Any], folder: Path, plan: Plan) -> None:
-    """A worker process's life: BLEU of Verso in the precision it is told, on each test set and pair."""
+    """Main function of a worker process: BLEU of Verso in each received precision, on each test set and pair."""
     try:
         warnings.simplefilter("ignore")
         from model.decoding.options import DecodingOptions
@@ -409,7 +409,7 @@ def tables(figures: dict[str, Any]) -> str:
 
 
 def report(name: str, figures: dict[str, Any]) -> str:
-    """All that is printed of a shape."""
+    """The printed report of a shape."""
     engines, machine = figures["engines"], figures["machine"]
 
     def both(values: dict[str, int]) -> str:
@@ -423,7 +423,7 @@ def report(name: str, figures: dict[str, Any]) -> str:
         if engine != "Verso float32"
     ]
     tokens = (
-        f"every engine gave {next(iter(counts))} target tokens, greedy and beam 4"
+        f"every engine generated {next(iter(counts))} target tokens, greedy and beam 4"
         if len(counts) == 1
         else "target tokens, greedy and beam 4: "
         + ", ".join(f"{engine} {both(row['target_tokens'])}" for engine, row in engines.items())
@@ -441,19 +441,18 @@ def report(name: str, figures: dict[str, Any]) -> str:
             f"{figures['source_tokens']:,} source tokens; {tokens}.",
             f"Other programs used {others['median_share']:.0%} of the processors (median of the turns; at most "
             f"{others['largest_share']:.0%}); {others['repeated_turns']} turns were repeated.",
-            f"Sentences a batch, greedy and beam 4: {', '.join(batches)}.",
-            f"Of {figures['sentences']} answers the same as Verso's in float32, greedy and beam 4: "
-            f"{', '.join(agreeing)}.",
+            f"Sentences per batch, greedy and beam 4: {', '.join(batches)}.",
+            f"Of {figures['sentences']} outputs equal to Verso's in float32, greedy and beam 4: {', '.join(agreeing)}.",
             "",
         ]
     )
 
 
 def merge(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The figures of several runs as those of one.
+    """Merge the figures of several runs.
 
     Args:
-        parts: As written to JSON.
+        parts: Figures as written to JSON.
 
     Raises:
         ValueError: Two of them have the same shape.
@@ -464,7 +463,7 @@ def merge(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
             if name in shapes:
                 raise ValueError(f"two of the files have figures for the shape {name!r}")
             shapes[name] = measured
-    # From small to large, whichever was measured first.
+    # From small to large, independent of the order of measurement.
     return {"shapes": {name: shapes[name] for name in SHAPES if name in shapes}}
 
 
@@ -476,10 +475,10 @@ def finish(figures: dict[str, Any], out: Path) -> None:
 
 
 def plot(figures: dict[str, Any], path: Path) -> None:
-    """Throughput and latency as bars, a row of panels for each shape.
+    """Draw throughput and latency as bars, with a row of panels for each shape.
 
     Args:
-        figures: As written to JSON.
+        figures: Figures as written to JSON.
         path: The PNG file to write.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -514,9 +513,9 @@ def measure_shape(name: str, plan: Plan, bar: Any) -> dict[str, Any]:
     """Make the models of a shape and measure all engines with them.
 
     Args:
-        name: Of the shape.
-        plan: How much to measure.
-        bar: Where progress is shown.
+        name: Name of the shape.
+        plan: The extent of the measurement.
+        bar: Progress bar.
     """
 
     def advance(what: str) -> None:
@@ -535,21 +534,21 @@ def measure_shape(name: str, plan: Plan, bar: Any) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Make the models, measure, print."""
+    """Make the models, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", nargs="+", choices=SHAPES, metavar="SHAPE",
-                        help="tiny, small, base, shipped; default all of them")  # fmt: skip
-    parser.add_argument("--rounds", type=int, default=5, help="besides the warm-up; default 5")
-    parser.add_argument("--sentences", type=int, default=512, help="for throughput; default 512")
-    parser.add_argument("--threads", type=int, default=2, help="for each engine; default 2")
+                        help="tiny, small, base, shipped; default: all")  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=5, help="rounds after the warm-up; default %(default)s")
+    parser.add_argument("--sentences", type=int, default=512, help="sentences for throughput; default %(default)s")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each engine; default %(default)s")
     parser.add_argument("--torch", action="store_true", help="also Verso without its compiled decoder")
     parser.add_argument("--test", type=Path, nargs="+", default=[], metavar="BASE",
                         help="test sets without language ending, for BLEU of the shape shipped")  # fmt: skip
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for figures and plot; default %(default)s")
     parser.add_argument("--quick", action="store_true",
-                        help="one round of 32 sentences, to see whether it runs; default toy and shipped")  # fmt: skip
+                        help="one round of 32 sentences, as a test; default shapes: toy and shipped")  # fmt: skip
     parser.add_argument("--merge", type=Path, nargs="+", metavar="FILE",
-                        help="measure nothing: print and draw the figures of earlier runs as one")  # fmt: skip
+                        help="measure nothing: merge, print and draw the figures of earlier runs")  # fmt: skip
     arguments = parser.parse_args()
     if arguments.merge:
         try:
@@ -561,7 +560,7 @@ def main() -> int:
             print(report(name, measured))
         finish(figures, arguments.out)
         return 0
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of deprecations in every process
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch warns of deprecations in every process
     if min(arguments.rounds, arguments.sentences, arguments.threads) < 1:
         parser.error("--rounds, --sentences and --threads must be at least 1")
     if not Path("/proc/self/status").exists():
@@ -574,7 +573,9 @@ def main() -> int:
         test_sets=tuple(arguments.test),
     )
     if arguments.quick:
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait actively would hold up others
+        os.environ.setdefault(
+            "OMP_WAIT_POLICY", "PASSIVE"
+        )  # threads that wait actively would slow down other processes
         plan = replace(
             plan,
             num_rounds=1,
@@ -594,7 +595,7 @@ def main() -> int:
             figures["shapes"][name] = measure_shape(name, plan, bar)
             bar.clear()
             print(f"\n{report(name, figures['shapes'][name])}", flush=True)
-            # A long run that is interrupted keeps the shapes it has.
+            # An interrupted run keeps the finished shapes.
             write_json({"shapes": {name: figures["shapes"][name]}}, arguments.out / f"engines-{name}.json")
     finish(merge([figures]), arguments.out)
     return 0

@@ -1,26 +1,26 @@
-"""Verso in slots on a GPU: one sentence against transformers, and a crowd against what the GPU could do at best.
+"""Verso in slots on a GPU: one sentence compared with transformers, and many sentences with a bound of the GPU.
 
     python -m benchmarks.gpu --json FILE        (needs an NVIDIA GPU and the packages of the ``test`` extra)
 
-A random checkpoint of OPUS-MT's kind is made with transformers and imported by Verso in float16. Every answer is made
-to have 20 tokens. In each round all ways of decoding take their turn, in an order drawn anew; figures are medians.
+A random checkpoint of OPUS-MT's architecture is made with transformers and imported by Verso in float16. Every output
+has 20 tokens. In each round all decoding modes take their turn, in random order; figures are medians.
 
 One sentence: 20 source tokens, greedy, for transformers' ``generate`` (float16, the same weights), Verso in slots with
-and without CUDA graphs, and Verso's ordinary cohort. The aim is a tenth of transformers' time.
+and without CUDA graphs, and Verso's ordinary cohort. The target is a tenth of transformers' time.
 
-A crowd: sentences of 5 to 40 tokens, greedy and with a beam of 4, in cohorts of several sizes, against a floor: the
-least time in which this GPU can read what must be read and multiply what must be multiplied. Its bandwidth (a large
-copy) and its peak (a large product) are measured first. With R rows in N sentences, width d, L decoder layers,
-vocabulary V, a source of S and an answer of t tokens so far, in bytes of float16, a step's floor is the sum of
+Many sentences: 5 to 40 tokens each, greedy and with a beam of 4, in cohorts of several sizes, compared with a floor:
+the minimal time in which this GPU can do the necessary reads and products. Its bandwidth (a large copy) and its peak (a
+large product) are measured first. With R rows in N sentences, width d, L decoder layers,
+vocabulary V, a source of S and an output of t tokens so far, in bytes of float16, a step's floor is the sum of
 
     products    max(weights read once / bandwidth, 2 R (L (6 d^2 + 2 d f) + d V) / peak)
     attention   keys and values, 2 bytes x 2 d L (N S + R t) / bandwidth
     logits      written once and read once, 2 x 2 bytes x R V / bandwidth
 
 and encoding is max(weights / bandwidth, multiply-adds / peak). Norms, softmax, search, padding, free slots and
-launching are not in it: they are what keeps the ratio above 1. The aim is at most 2.
+launching are not counted, so the ratio is above 1. The target is at most 2.
 
-With ``--device cpu`` it only shows that everything runs (``--shape toy --sentences 8 --rounds 1``).
+With ``--device cpu`` it only checks that everything runs (``--shape toy --sentences 8 --rounds 1``).
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ from model.decoding.slots.model import SlotModel
 from model.importing.importer import import_checkpoint
 
 NUM_TOKENS = 20
-"""Of every answer, and of the source of the one sentence."""
+"""Tokens of every output, and of the source of the single sentence."""
 
 BEAM_SIZE = 4
 
 _BYTES = 2
-"""Of a float16."""
+"""Bytes of a float16 value."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """What a device can do, as measured.
+    """The measured performance of a device.
 
     Args:
-        bytes_per_s: Read and written by a large copy, together.
-        multiply_adds_per_s: Of a large float16 product.
+        bytes_per_s: Bytes read and written by a large copy, per second.
+        multiply_adds_per_s: Multiply-adds of a large float16 product, per second.
     """
 
     bytes_per_s: float
@@ -77,17 +77,17 @@ class Gpu:
 
 
 def floor_s(shape: Shape, lengths: Sequence[int], beam_size: int, batch_size: int, gpu: Gpu) -> float:
-    """The least time for sentences that are decoded ``batch_size`` at a time, as the module's docstring counts it.
+    """The minimal time for sentences decoded ``batch_size`` at a time, as defined in the module's docstring.
 
     Args:
         shape: The model's sizes.
         lengths: Source tokens of each sentence.
-        beam_size: Rows of each.
+        beam_size: Rows of each sentence.
         batch_size: Sentences that decode together.
-        gpu: What the device can do.
+        gpu: Performance of the device.
     """
     d, layers = shape.d_model, shape.decoder_layers
-    encoder_weights = shape.source_multiply_adds  # one multiply-add for each
+    encoder_weights = shape.source_multiply_adds  # one multiply-add per weight
     total = 0.0
     for start in range(0, len(lengths), batch_size):
         batch = lengths[start : start + batch_size]
@@ -118,7 +118,7 @@ def measure_gpu(device: torch.device, *, quick: bool) -> Gpu:
 
 
 def timed(run: Callable[[], object], device: torch.device) -> float:
-    """Seconds until the device is done."""
+    """Seconds until the device has finished."""
     synchronise(device)
     began = time.perf_counter()
     run()
@@ -133,11 +133,11 @@ def synchronise(device: torch.device) -> None:
 
 
 def interleaved(ways: dict[str, Callable[[], object]], rounds: int, device: torch.device) -> dict[str, list[float]]:
-    """Seconds of each way in each round, after two that do not count."""
-    chance = random.Random(0)
+    """Seconds of each mode in each round, after two warm-up rounds."""
+    rng = random.Random(0)
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds + 2):
-        for name in chance.sample(list(ways), len(ways)):
+        for name in rng.sample(list(ways), len(ways)):
             taken = timed(ways[name], device)
             if number >= 2:
                 seconds[name].append(taken)
@@ -145,7 +145,7 @@ def interleaved(ways: dict[str, Callable[[], object]], rounds: int, device: torc
 
 
 def options_for(beam_size: int) -> DecodingOptions:
-    """Exactly so many tokens, whatever the weights."""
+    """Options for a fixed number of output tokens, for any weights."""
     return DecodingOptions(
         decoding="greedy" if beam_size == 1 else "beam",
         beam_size=beam_size,
@@ -155,10 +155,10 @@ def options_for(beam_size: int) -> DecodingOptions:
 
 
 class Verso:
-    """The bundle, decoded in one way.
+    """The bundle, decoded in one mode.
 
     Args:
-        bundle: Its model.
+        bundle: The bundle.
         way: ``graphs``, ``slots`` (steps launched operation by operation) or ``cohort``.
     """
 
@@ -167,11 +167,11 @@ class Verso:
         longest, policy = bundle.manifest.max_target_tokens, bundle.manifest.policy
         self._slots: SlotModel | None = None
         if way != "cohort":
-            module = cast(SlotStepModel, bundle.module)  # made by this release, which has step_slots
+            module = cast(SlotStepModel, bundle.module)  # made by this release, so it has step_slots
             self._slots = SlotModel(module, bundle.tokenizer, longest, bundle.device, policy, graphs=way == "graphs")
 
     def cohort(self, width: int) -> Any:
-        """An empty one."""
+        """An empty cohort."""
         if self._slots is not None:
             return SlotCohort(self._slots, width)
         state = TorchState(self._bundle.module, width, self._bundle.tokenizer.pad_id, self._bundle.device)
@@ -181,10 +181,10 @@ class Verso:
         )
 
     def decode(self, sources: Sequence[list[int]], beam_size: int, batch_size: int) -> None:
-        """Answer all sources, ``batch_size`` of them at a time.
+        """Translate all sources, ``batch_size`` at a time.
 
         Raises:
-            RuntimeError: An answer has not the tokens it was made to have.
+            RuntimeError: An output has another number of tokens than required.
         """
         options = options_for(beam_size)
         requests = [DecodingRequest(number, source, options) for number, source in enumerate(sources)]
@@ -195,7 +195,7 @@ class Verso:
 
 
 def make_generate(folder: Path, source: list[int], device: torch.device) -> Callable[[], object]:
-    """What transformers does with one sentence."""
+    """A function that translates one sentence with transformers."""
     from transformers import MarianMTModel
 
     loaded: Any = MarianMTModel.from_pretrained(folder)
@@ -250,7 +250,7 @@ def measure(shape_name: str, arguments: argparse.Namespace, folder: Path) -> dic
             if device.type == "cuda":
                 torch.cuda.reset_peak_memory_stats(device)
             seconds = interleaved(
-                {"crowd": lambda: verso.decode(sources, beam_size, batch_size)},  # noqa: B023  (called at once)
+                {"crowd": lambda: verso.decode(sources, beam_size, batch_size)},  # noqa: B023  (called immediately)
                 arguments.rounds,
                 device,
             )["crowd"]

@@ -1,16 +1,16 @@
-"""What translating costs as the work grows: with the sentence's length, the beam, and the number of sentences.
+"""The cost of translation by sentence length, beam size, and number of sentences.
 
     python -m benchmarks.growth --shape small                          (make bench-growth)
 
 Random weights of OPUS-MT's kind, int8, Verso and CTranslate2 with the same threads (as one worker with all of them and
-as one-threaded workers), each engine in a process of its own, taking turns at every point of every round, after a
+as one-threaded workers), each engine in its own process, taking turns at every point of every round, after a
 warm-up. Token ids in, token ids out.
 
-    length        one sentence of 5 to 200 tokens, its answer as long; greedy and with a beam of 4; milliseconds
-    beam          one sentence of 20 tokens, its answer as long, with a beam of 1 to 16; milliseconds
-    concurrency   1 to 256 sentences of 20 tokens at once, greedy and with a beam of 4; target tokens a second
+    length        one sentence of 5 to 200 tokens, its output as long; greedy and with a beam of 4; milliseconds
+    beam          one sentence of 20 tokens, its output as long, with a beam of 1 to 16; milliseconds
+    concurrency   1 to 256 sentences of 20 tokens at once, greedy and with a beam of 4; target tokens per second
 
-CTranslate2 gets batches of 32 sentences, or so many fewer that each of its workers has some; Verso forms its own.
+CTranslate2 gets batches of 32 sentences, or fewer so that each of its workers has some; Verso forms its own.
 Figures are medians over the rounds. Needs Linux and the packages of the ``test`` extra.
 """
 
@@ -41,10 +41,10 @@ BEAMS = (1, 2, 4, 8, 16)
 CONCURRENCIES = (1, 4, 16, 64, 256)
 
 TOKENS = 20
-"""Of source and answer, where the length is not what grows."""
+"""Tokens of source and output, unless the length is varied."""
 
 LARGEST_BATCH = 32
-"""Of CTranslate2."""
+"""Batch size of CTranslate2."""
 
 Axis = Literal["length", "beam", "concurrency"]
 
@@ -53,14 +53,14 @@ UNITS: dict[Axis, str] = {"length": "ms", "beam": "ms", "concurrency": "tokens/s
 
 @dataclass(frozen=True)
 class Point:
-    """Something to be measured.
+    """A measured point.
 
     Args:
-        axis: What grows.
-        value: How far it has grown.
+        axis: The varied quantity.
+        value: Its value.
         beam_size: 1 is greedy.
-        num_tokens: Of each source and of each answer.
-        num_sentences: Handed over at once.
+        num_tokens: Tokens of each source and of each output.
+        num_sentences: Number of concurrent sentences.
     """
 
     axis: Axis
@@ -71,14 +71,14 @@ class Point:
 
     @property
     def line(self) -> str:
-        """Which points belong to one line of the plot."""
+        """The line of the plot that the point belongs to."""
         if self.axis == "beam":
             return self.axis
         return f"{self.axis}, {'greedy' if self.beam_size == 1 else f'beam {self.beam_size}'}"
 
 
 def points(lengths: Sequence[int], beams: Sequence[int], concurrencies: Sequence[int]) -> list[Point]:
-    """Everything to be measured, from small to large along each line."""
+    """All points, in ascending order along each line."""
     return [
         *(Point("length", length, beam_size, length, 1) for beam_size in (1, 4) for length in lengths),
         *(Point("beam", beam_size, beam_size, TOKENS, 1) for beam_size in beams),
@@ -87,13 +87,13 @@ def points(lengths: Sequence[int], beams: Sequence[int], concurrencies: Sequence
 
 
 def job_of(point: Point, row: Row, shape: Shape, repeats: int) -> Job:
-    """What an engine is asked for at a point.
+    """The job of an engine at a point.
 
     Args:
         point: The point.
         row: The engine.
-        shape: Of the model.
-        repeats: How often a single sentence is answered.
+        shape: Shape of the model.
+        repeats: Number of repetitions of a single sentence.
     """
     sources = make_sources(point.num_sentences, shape.vocab_size, point.num_tokens, point.num_tokens, seed=point.value)
     batch_size = max(1, min(LARGEST_BATCH, point.num_sentences // row.num_workers))
@@ -114,17 +114,17 @@ def measure(
     """Measure all points; returns the figures, ready for JSON.
 
     Args:
-        folder: The models.
-        shape: Theirs.
-        wanted: The points.
-        num_rounds: Besides the warm-up.
-        num_threads: Of each engine, in all.
-        repeats: How often a single sentence is answered in a round.
-        pause_s: Between two engines: OpenMP's threads keep a core busy for up to 0.2 s after their last work.
+        folder: Folder of the models.
+        shape: Shape of the models.
+        wanted: The points to measure.
+        num_rounds: Number of rounds after the warm-up.
+        num_threads: Total threads of each engine.
+        repeats: Number of repetitions of a single sentence in a round.
+        pause_s: Pause between two engines: OpenMP's threads keep a core busy for up to 0.2 s after their last work.
         advance: Called after each point of a round.
     """
     rows = contenders(num_threads)
-    chance = random.Random(0)
+    rng = random.Random(0)
     found: dict[str, dict[str, dict[str, list[float]]]] = {
         point.line: {row.name: {} for row in rows} for point in wanted
     }
@@ -135,7 +135,7 @@ def measure(
         others = OtherPrograms([os.getpid(), *(worker.pid for worker in workers.values())])
         for number in range(1 + num_rounds):
             for point in wanted:
-                for row in chance.sample(rows, len(rows)):
+                for row in rng.sample(rows, len(rows)):
                     time.sleep(pause_s)
                     result: Result = workers[row.name].run(job_of(point, row, shape, repeats))
                     if any(len(answer) != point.num_tokens for answer in result.answers):
@@ -171,7 +171,7 @@ def report(figures: dict[str, Any]) -> str:
 
 
 def plot(figures: dict[str, Any], path: Path) -> None:
-    """A panel for each of what grows.
+    """Draw a panel for each varied quantity.
 
     Args:
         figures: As written to JSON.
@@ -206,7 +206,7 @@ def plot(figures: dict[str, Any], path: Path) -> None:
         panel.set_xlabel(
             {"length": "tokens of source and answer", "beam": "beam size", "concurrency": "sentences at once"}[axis]
         )
-        panel.set_ylabel("target tokens a second" if UNITS[axis] != "ms" else "milliseconds, one sentence")
+        panel.set_ylabel("target tokens per second" if UNITS[axis] != "ms" else "milliseconds, one sentence")
         panel.grid(alpha=0.3)
         panel.legend(fontsize=7)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -214,7 +214,7 @@ def plot(figures: dict[str, Any], path: Path) -> None:
 
 
 def main() -> int:
-    """Make the models, measure, print."""
+    """Make the models, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=[name for name in SHAPES if name != SHIPPED],
                         help="tiny, small, base; default small")  # fmt: skip
@@ -225,12 +225,14 @@ def main() -> int:
     arguments = parser.parse_args()
     if min(arguments.rounds, arguments.threads) < 1:
         parser.error("--rounds and --threads must be at least 1")
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of deprecations in every process
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch warns of deprecations in every process
     name = arguments.shape or ("toy" if arguments.quick else "small")
     wanted, num_rounds, repeats = points(LENGTHS, BEAMS, CONCURRENCIES), arguments.rounds, 5
     pause_s = 0.3
     if arguments.quick:
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait actively would hold up others
+        os.environ.setdefault(
+            "OMP_WAIT_POLICY", "PASSIVE"
+        )  # threads that wait actively would slow down other processes
         wanted, num_rounds, repeats = points((5, 20), (1, 4), (1, 8)), 1, 1
         pause_s = 0.0
     figures: dict[str, Any] = {"machine": describe_machine(arguments.threads), "shape": name, "rounds": num_rounds}

@@ -1,6 +1,6 @@
-"""Callers of a service, in a process of their own: as many at once as a plan says, or each at its time.
+"""Callers of a service in a separate process: a given number of concurrent callers, or calls at given times.
 
-Written on bare streams, because every millisecond the callers compute is taken from the servers, which share the
+It uses plain streams, because the callers' processor time reduces that of the servers, which share the
 processors with them.
 """
 
@@ -16,18 +16,18 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 NO_ANSWER = 0
-"""As a status: the caller gave up, or the connection broke."""
+"""Status for a call that timed out or lost its connection."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A request to be sent.
+    """A request to send.
 
     Args:
-        kind: For whoever reads the answers.
-        path: What is asked.
-        body: To be posted as JSON; None asks with GET.
-        at_s: When, in seconds after the start; ignored where as many as possible are sent.
+        kind: Label for the evaluation of the answers.
+        path: Path of the URL.
+        body: JSON body of a POST; None for a GET.
+        at_s: Time to send it, in seconds after the start; ignored in a closed loop.
     """
 
     kind: str
@@ -38,13 +38,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a call.
+    """The outcome of a call.
 
     Args:
-        kind: The call's.
-        status: Of HTTP, or :data:`NO_ANSWER`.
-        latency_s: From the time it was to be sent, in seconds, however late it was sent.
-        body: As it came.
+        kind: Kind of the call.
+        status: HTTP status, or :data:`NO_ANSWER`.
+        latency_s: Seconds since the planned time of sending, even if it was sent later.
+        body: Received body.
     """
 
     kind: str
@@ -55,16 +55,16 @@ class Answer:
 
 @dataclass(frozen=True)
 class Load:
-    """What the callers are to do.
+    """A load: the task of the callers.
 
     Args:
-        port: Of the service, on this machine.
+        port: Port of the service on this machine.
         calls: All requests, in order.
-        num_clients: None sends each call at its time, whether or not earlier ones were answered (an open loop); a
-            number lets as many callers send one after the other (a closed loop).
-        patience_s: Seconds after which a caller gives up.
-        seconds: A closed loop sends no more after this time; None sends all calls.
-        probes: Calls that are sent at their times, whatever else is going on.
+        num_clients: None sends each call at its time, whether or not earlier ones are answered (an open loop); a
+            number makes as many callers send one call after another (a closed loop).
+        patience_s: Timeout of a call, in seconds.
+        seconds: Time after which a closed loop sends no more calls; None sends all.
+        probes: Calls that are sent at their times, independent of the others.
     """
 
     port: int
@@ -77,13 +77,13 @@ class Load:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What they saw.
+    """The outcome of a load.
 
     Args:
-        answers: In the order of the calls; those never sent are missing at the end.
-        probes: Answers to the probes, in their order.
-        seconds: From the first call to the last answer.
-        cpu_seconds: Processor time the callers used meanwhile.
+        answers: Answers in the order of the calls; calls that were never sent are missing at the end.
+        probes: Answers to the probes, in order.
+        seconds: Time from the first call to the last answer.
+        cpu_seconds: Processor time of the callers.
     """
 
     answers: list[Answer]
@@ -93,12 +93,12 @@ class Outcome:
 
 
 def serve_clients(connection: Connection[Any, Any]) -> None:
-    """A worker process's life: do loads until None comes."""
+    """Main function of a worker process: run loads until None is received."""
     try:
         connection.send(None)
         while (load := connection.recv()) is not None:
             connection.send(asyncio.run(run(load)))
-    except Exception:  # noqa: BLE001  (whatever it is, the parent says so)
+    except Exception:  # noqa: BLE001  (the parent reports any error)
         connection.send(traceback.format_exc())
 
 
@@ -115,7 +115,7 @@ async def run(load: Load) -> Outcome:
         tasks = []
         for call in calls:
             due = began + call.at_s
-            # Even when late the loop must turn, or nothing would be sent.
+            # The loop must yield even if it is late, or nothing would be sent.
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             tasks.append(asyncio.create_task(one(call, due)))
         return await asyncio.gather(*tasks)
@@ -142,10 +142,10 @@ async def run(load: Load) -> Outcome:
 
 
 class Connections:
-    """HTTP/1.1 connections to a service on this machine, kept and used again.
+    """Persistent HTTP/1.1 connections to a service on this machine.
 
     Args:
-        port: Of the service.
+        port: Port of the service.
     """
 
     def __init__(self, port: int) -> None:
@@ -153,7 +153,7 @@ class Connections:
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def ask(self, call: Call, timeout_s: float) -> tuple[int, bytes]:
-        """Status and body of the answer, or :data:`NO_ANSWER` and nothing."""
+        """Status and body of the answer, or :data:`NO_ANSWER` and an empty body."""
         writer: asyncio.StreamWriter | None = None
         try:
             async with asyncio.timeout(timeout_s):
@@ -176,7 +176,7 @@ class Connections:
         return int(head.split(b" ", 2)[1]), body
 
     async def close(self) -> None:
-        """Close those that are idle."""
+        """Close the idle connections."""
         for _, writer in self._idle:
             writer.close()
             await writer.wait_closed()
@@ -186,9 +186,9 @@ def post(kind: str, at_s: float = 0.0, **fields: Any) -> Call:
     """A call of ``/translate``.
 
     Args:
-        kind: For whoever reads the answers.
-        at_s: When, in seconds after the start.
-        fields: Of the request.
+        kind: Label for the evaluation of the answers.
+        at_s: Time to send it, in seconds after the start.
+        fields: Fields of the request.
     """
     return Call(kind, "/translate", json.dumps(fields).encode(), at_s)
 

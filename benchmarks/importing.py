@@ -2,7 +2,7 @@
 
     python benchmarks/importing.py --text DATA/eval/tatoeba-test-v2020-07-28.en --train DATA/train/tatoeba
 
-makes a random checkpoint (d512, 6+6 layers, 32,000 pieces), imports it, measures time and memory of the import,
+It makes a random checkpoint (d512, 6+6 layers, 32,000 pieces), imports it, measures time and memory of the import,
 serves the bundle and translates sentences with both. Needs the packages of the ``test`` extra.
 """
 
@@ -43,7 +43,7 @@ sys.exit(code)
 
 
 def make_checkpoint(folder: Path, train: Path, num_pieces: int, d_model: int, layers: int, d_ff: int) -> Any:
-    """A folder as OPUS-MT publishes them, with random weights; returns transformers' model of it."""
+    """Make a folder in OPUS-MT's format with random weights; returns transformers' model of it."""
     from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
     folder.mkdir(parents=True)
@@ -89,7 +89,7 @@ def make_checkpoint(folder: Path, train: Path, num_pieces: int, d_model: int, la
             if "shared" in name:
                 parameter.normal_(0, 1.2 * parameter.size(1) ** -0.5)
             elif parameter.dim() == 2 and "layers" in name:
-                # Peaked attention: with flat attention all sentences would get one answer.
+                # Peaked attention: with uniform attention all sentences would have the same output.
                 sharpness = 3.0 if "q_proj" in name or "k_proj" in name else 1.0
                 parameter.normal_(0, sharpness * parameter.size(1) ** -0.5)
         model.final_logits_bias.normal_(0, 0.5)
@@ -109,7 +109,7 @@ def make_checkpoint(folder: Path, train: Path, num_pieces: int, d_model: int, la
 
 
 def measure_import(folder: Path, out: Path, precision: str) -> tuple[float, float, float]:
-    """Seconds, peak memory above the bare import of torch, and size of the bundle; both in MB."""
+    """Seconds, peak memory above that of importing torch, and size of the bundle; both sizes in MB."""
     command = [sys.executable, "-c", _MEASURED, "import", str(folder), "--out", str(out), "--precision", precision]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -120,7 +120,7 @@ def measure_import(folder: Path, out: Path, precision: str) -> tuple[float, floa
 
 @contextmanager
 def served(bundle: Path) -> Iterator[str]:
-    """Address of a service with this bundle."""
+    """Serve a bundle; gives the address of the service."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -185,12 +185,12 @@ def main() -> int:
 
 
 def compare(model: Any, folder: Path, bundles: Path, arguments: argparse.Namespace, figures: dict[str, Any]) -> None:
-    """The same sentences through transformers and through the service."""
+    """Translate the same sentences with transformers and with the service."""
     from transformers import MarianTokenizer
 
     tokenizer = MarianTokenizer.from_pretrained(folder)
     lines = read_lines(arguments.text)
-    # One sentence a line: the service cuts texts into sentences, transformers does not.
+    # One sentence per line: the service splits texts into sentences, transformers does not.
     texts = [line for line in lines if line.endswith(".") and line.count(".") == 1][: arguments.sentences]
     for beam_size in (1, 4):
         began = time.perf_counter()
@@ -204,7 +204,7 @@ def compare(model: Any, folder: Path, bundles: Path, arguments: argparse.Namespa
                     length_penalty=1.0,
                     early_stopping=False,
                     do_sample=False,
-                    no_repeat_ngram_size=2,  # random weights love to repeat themselves
+                    no_repeat_ngram_size=2,  # random weights often repeat tokens
                     max_length=arguments.max_new_tokens + 1,
                 )
                 expected += tokenizer.batch_decode(answers, skip_special_tokens=True)

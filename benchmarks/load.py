@@ -1,29 +1,29 @@
-"""The service under load, beside the usual home-made server and one that translates a sentence at a time, over HTTP.
+"""The service under load over HTTP, compared with a static server and one that translates a sentence at a time.
 
     python -m benchmarks.load                          (make bench-load)
 
-Servers are real processes; callers are one process more, whose processor time is printed. All serve the translator
-that ships in int8, with a beam of 4: Verso its bundle, the others the same weights converted for CTranslate2. An answer
-may be ten tokens longer than its source: beyond some thirty tokens that translator loses the thread, and would go on to
-whatever bound there is. Every text is different, and Verso's cache is off.
+Servers are real processes; the callers are one more process, whose processor time is printed. All serve the shipped
+translator in int8, with a beam of 4: Verso its bundle, the others the same weights converted for CTranslate2. An output
+may be ten tokens longer than its source: for more than about thirty tokens that translator often loops, and would
+continue to any limit. Every text is different, and Verso's cache is off.
 
-First the home-made server gets its best settings: two workers with a thread each or one with two, and batches of at
-most 8 or 32, whichever answers more with 64 callers; the one-at-a-time server gets one thread or two. What the
-home-made one then answers a second is called its capacity.
+First the best settings of the static server are determined: two workers with a thread each or one with two, and batches
+of at most 8 or 32, whichever answers more with 64 callers; the one-at-a-time server gets one thread or two. The
+throughput of the static server is called its capacity.
 
-Then each server in turn, in an order drawn anew for each rate and round, is started, warmed up and sent sentences at
-50, 80, 95 and 120 % of that capacity; the others are not running. Sentences arrive as a Poisson process, four of five
-of 5 to 15 tokens and one of 60 to 96, the same for all servers, and do not wait for earlier answers. Latency counts
-from the time a sentence was to be sent. A caller gives up after some seconds; that is then its latency. Goodput counts
-the answers that came within the deadline. 200 probes of /livez are sent meanwhile.
+Then each server in turn, in random order for each rate and round, is started, warmed up and sent sentences at 50, 80,
+95 and 120 % of that capacity; the others are not running. Sentences arrive as a Poisson process, four of five of 5 to
+15 tokens and one of 60 to 96, the same for all servers, independent of earlier answers. Latency counts from the planned
+time of sending. A caller has a timeout of some seconds, which is then its latency. Goodput counts the answers within
+the deadline. 200 probes of /livez are sent at the same time.
 
 Figures are medians over the rounds of each round's percentile; the ratio is the median of the rounds' ratios.
 
-Another table has what 1, 8 and 64 callers see who send one sentence after the other to Verso.
+Another table has the latency of 1, 8 and 64 callers that send one sentence after another to Verso.
 
-What HTTP costs is measured with random weights: 64 callers who send 16 texts a request, the next when the answer
-is there, against Translator.translate with all the texts in one process; rounds are interleaved, the threads are the
-same. As the callers use the same processors, their time is deducted:
+The cost of HTTP is measured with random weights: 64 callers send requests of 16 texts, each the next one after an
+answer, compared with Translator.translate for all the texts in one process; rounds are interleaved, the number of
+threads is the same. The callers use the same processors, so their time is subtracted:
 
     overhead  =  1 - bare seconds / (seconds over HTTP - processor seconds of the callers / number of cores)
 
@@ -61,37 +61,37 @@ from benchmarks.traffic import SHORT_TOKENS, Mix, arrivals, sentence
 from model.training.corpus import read_lines
 
 SHARES = (0.5, 0.8, 0.95, 1.2)
-"""Of the static server's capacity."""
+"""Arrival rates as shares of the static server's capacity."""
 
 TARGET_SHARE = 0.8
-"""At which the target is judged."""
+"""Share at which the target is evaluated."""
 
 MAX_BATCHES = (8, 32)
-"""Among which the static server's best is looked for: smaller batches waste less where lengths differ."""
+"""Candidates for the static server's best batch size: smaller batches have less padding if lengths differ."""
 
 WAIT_MS = 10.0
-"""How long its first sentence waits for others."""
+"""Time its first sentence waits for others, in milliseconds."""
 
 EXTRA_TOKENS = 10
-"""That an answer may have beyond those of its source."""
+"""Tokens that an output may have more than its source."""
 
 NUM_PROBES = 200
-"""Of /livez, spread over each turn."""
+"""Number of probes of /livez in each turn, evenly spaced."""
 
 NUM_CLIENTS = 64
-"""Where as much as possible is sent."""
+"""Number of callers when the maximal throughput is measured."""
 
 CLIENTS = (1, 8, 64)
-"""Where callers send one sentence after the other."""
+"""Numbers of callers that send one sentence after another."""
 
 TEXTS_A_REQUEST = 16
-"""Where the cost of HTTP is measured."""
+"""Number of callers when the cost of HTTP is measured."""
 
 OVERHEAD_TOKENS = (5, 40)
-"""Of a source there."""
+"""Source tokens in that measurement."""
 
 OVERHEAD_ANSWER_TOKENS = 20
-"""Of every answer there."""
+"""Output tokens in that measurement."""
 
 WARM_UP_SENTENCES = 64
 
@@ -102,19 +102,19 @@ OURS, STATIC, ONE = "Verso", "static batches", "one at a time"
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured.
+    """The extent of the measurement.
 
     Args:
         num_rounds: Turns of each server at each rate.
-        seconds: Of a turn.
-        calibration_s: Of each measurement of what a server can do at most.
-        shares: Of the static server's capacity.
-        deadline_s: Within which an answer is good.
-        patience_s: After which a caller gives up.
-        num_threads: Of each server, in all.
+        seconds: Duration of a turn.
+        calibration_s: Duration of each measurement of the maximal throughput.
+        shares: Arrival rates as shares of the static server's capacity.
+        deadline_s: Maximal latency of an answer that counts as goodput.
+        patience_s: Timeout of the callers.
+        num_threads: Total threads of each server.
         beam_size: 1 is greedy.
-        num_probes: Of /livez in a turn.
-        overhead_requests: Of each of the callers in a round, where the cost of HTTP is measured.
+        num_probes: Probes of /livez in a turn.
+        overhead_requests: Requests of each caller in a round, when the cost of HTTP is measured.
     """
 
     num_rounds: int
@@ -130,26 +130,26 @@ class Plan:
 
     @property
     def decoding(self) -> dict[str, Any]:
-        """Fields of a request. A search ends by CTranslate2's rule, so that it is the same work for all."""
+        """Fields of a request. The search ends by CTranslate2's rule, so that the work is the same for all servers."""
         if self.beam_size == 1:
             return {"decoding": "greedy", "scoring": "ct2"}
         return {"decoding": "beam", "beam_size": self.beam_size, "scoring": "ct2"}
 
 
 def num_tokens_of_shipped() -> Callable[[str], int]:
-    """What counts the tokens of an English text, marker and end token included."""
+    """A function that counts the tokens of an English text, including marker and end token."""
     tokenizer = shipped_tokenizer()
     return lambda text: len(tokenizer.encode(text, "de"))
 
 
 class LoadTest:
-    """Three servers under the same arrivals.
+    """Measures three servers with the same arrivals.
 
     Args:
-        folder: The models, from :func:`benchmarks.shipped.make_shipped`.
-        plan: How much to measure.
-        client: The process of the callers.
-        advance: Called after each turn with what is going on.
+        folder: Folder of the models from :func:`benchmarks.shipped.make_shipped`.
+        plan: The extent of the measurement.
+        client: Process of the callers.
+        advance: Called after each turn with a description.
     """
 
     def __init__(self, folder: Path, plan: Plan, client: Worker, advance: Callable[[str], None]) -> None:
@@ -161,7 +161,7 @@ class LoadTest:
 
     @staticmethod
     def num_turns(plan: Plan) -> int:
-        """How often ``advance`` will be called."""
+        """The number of calls of ``advance``."""
         ways = len(_ways(plan.num_threads))
         return ways * (len(MAX_BATCHES) + 1) + 1 + 3 * len(plan.shares) * plan.num_rounds
 
@@ -169,7 +169,7 @@ class LoadTest:
         """Measure everything; returns the figures, ready for JSON."""
         servers, capacities = self._calibrate()
         capacity = capacities[STATIC]
-        chance = random.Random(0)
+        rng = random.Random(0)
         turns: dict[str, dict[str, list[dict[str, Any]]]] = {
             f"{share:g}": {server.name: [] for server in servers} for share in self._plan.shares
         }
@@ -178,7 +178,7 @@ class LoadTest:
             for share in self._plan.shares:
                 calls = self._calls(share * capacity, seed=1000 * number + round(100 * share))
                 texts: dict[str, list[str | None]] = {}
-                for server in chance.sample(servers, len(servers)):
+                for server in rng.sample(servers, len(servers)):
                     figures, texts[server.name] = self._turn(server, calls)
                     turns[f"{share:g}"][server.name].append(figures)
                     self._advance(f"round {number + 1}, {share:.0%}, {server.name}")
@@ -197,7 +197,7 @@ class LoadTest:
         }
 
     def _calibrate(self) -> tuple[list[Server], dict[str, float]]:
-        """The servers at their best, and what each can answer a second."""
+        """The servers in their best configuration, and their capacity in answers per second."""
         plan, model = self._plan, self._folder / "CTranslate2 int8"
         best: dict[str, tuple[float, Server]] = {}
         for num_workers, num_threads in _ways(plan.num_threads):
@@ -216,8 +216,8 @@ class LoadTest:
         return [server for _, server in ordered], {server.name: rate for rate, server in ordered}
 
     def _capacity(self, server: Server, num_clients: int) -> float:
-        """Answers a second to callers who send the next sentence when the last is answered."""
-        # More than can be answered in the time.
+        """Answers per second to callers that send the next sentence after an answer."""
+        # More sentences than can be answered in the time.
         calls = self._mixed(int(500 * self._plan.calibration_s), seed=7)
         with running(server) as up:
             self._warm_up(up.port)
@@ -229,7 +229,7 @@ class LoadTest:
         return len(outcome.answers) / outcome.seconds
 
     def _turn(self, server: Server, calls: list[Call]) -> tuple[dict[str, Any], list[str | None]]:
-        """A server's answers to arrivals: the figures, and the texts where there was one."""
+        """The answers of a server to arrivals: the figures, and the texts or None."""
         with running(server) as up:
             self._warm_up(up.port)
             others = OtherPrograms([os.getpid(), up.pid, self._client.pid])
@@ -253,7 +253,7 @@ class LoadTest:
         return [self._call(*mix.draw(), 0.0) for _ in range(number)]
 
     def _calls(self, rate: float, seed: int) -> list[Call]:
-        """Sentences at their times."""
+        """Sentences with their times of sending."""
         found = arrivals(rate, self._plan.seconds, self._num_tokens, seed)
         return [self._call(one.kind, one.text, one.at_s) for one in found]
 
@@ -263,18 +263,18 @@ class LoadTest:
 
 
 def short_sentences(number: int) -> list[str]:
-    """Made-up English sentences of 5 to 15 tokens."""
-    chance, num_tokens = random.Random(3), num_tokens_of_shipped()
-    return [sentence(chance, num_tokens, *SHORT_TOKENS) for _ in range(number)]
+    """Generated English sentences of 5 to 15 tokens."""
+    rng, num_tokens = random.Random(3), num_tokens_of_shipped()
+    return [sentence(rng, num_tokens, *SHORT_TOKENS) for _ in range(number)]
 
 
 def probes_over(seconds: float, number: int) -> list[Call]:
-    """Calls of /livez, evenly spread over some seconds."""
+    """Calls of /livez, evenly spaced over some seconds."""
     return [Call("probe", "/livez", None, place * seconds / number) for place in range(number)]
 
 
 def _ways(num_threads: int) -> list[tuple[int, int]]:
-    """Workers and threads of each, for so many threads in all."""
+    """Numbers of workers and of threads per worker, for a total number of threads."""
     return list(dict.fromkeys([(num_threads, 1), (1, num_threads)]))
 
 
@@ -284,20 +284,20 @@ def _without_paths(server: Server) -> str:
 
 
 def _agreement(ours: Sequence[str | None], theirs: Sequence[str | None]) -> float:
-    """Share of the sentences both answered that have the same translation."""
+    """Share of equal translations among the sentences that both answered."""
     both = [one == other for one, other in zip(ours, theirs, strict=True) if one is not None and other is not None]
     return round(sum(both) / len(both), 3) if both else 0.0
 
 
 def summarise(outcome: Outcome, plan: Plan) -> dict[str, Any]:
-    """What callers saw in a turn.
+    """The figures of a turn.
 
     Args:
-        outcome: Of an open loop.
-        plan: Its deadline, patience and length.
+        outcome: Outcome of an open loop.
+        plan: The plan with deadline, timeout and duration.
     """
     found: dict[str, Any] = {}
-    # Who gave up waited as long as patience lasted; who was refused knows at once, and is counted below.
+    # A call that timed out counts with its timeout as latency; refused calls are counted separately below.
     for kind in ("short", "long", "probe"):
         waited = [
             1000 * min(answer.latency_s, plan.patience_s)
@@ -319,7 +319,7 @@ def summarise(outcome: Outcome, plan: Plan) -> dict[str, Any]:
 
 
 def _p99_ratios(turns: dict[str, dict[str, list[dict[str, Any]]]]) -> dict[str, float | None]:
-    """By share of the capacity: how many times lower Verso's p99 of short sentences is than the static server's."""
+    """The ratio of the static server's p99 of short sentences to Verso's, by share of the capacity."""
     found: dict[str, float | None] = {}
     for share, servers in turns.items():
         ratios = [
@@ -332,7 +332,7 @@ def _p99_ratios(turns: dict[str, dict[str, list[dict[str, Any]]]]) -> dict[str, 
 
 
 def median_of(turns: Sequence[dict[str, Any]], name: str) -> float | None:
-    """The median over the rounds of a figure; None where no round has it."""
+    """The median of a figure over the rounds; None if no round has it."""
     values = [turn[name] for turn in turns if turn[name] is not None]
     return statistics.median(values) if values else None
 
@@ -365,23 +365,23 @@ def load_report(figures: dict[str, Any], plan: Plan) -> str:
     ]
     same = ", ".join(f"{name} {value:.0%}" for name, value in figures["same_answers_as_verso"].items())
     lines = [
-        f"Sentences a second at most: {capacities}.",
+        f"Maximal sentences per second: {capacities}.",
         *(f"{name}: {command}" for name, command in figures["commands"].items()),
         "",
         markdown(
             [
                 "load, server",
                 *("short p50 ms", "p95", "p99", "long p50 ms", "p95", "p99"),
-                f"good a second (within {plan.deadline_s:g} s)",
+                f"goodput per second (within {plan.deadline_s:g} s)",
                 "refused",
-                f"gave up ({plan.patience_s:g} s)",
+                f"timed out ({plan.patience_s:g} s)",
                 "/livez p99 ms",
                 "callers' CPU",
             ],
             rows,
         ),
         "",
-        f"Answers the same as Verso's, in the first turns: {same}.",
+        f"Answers equal to Verso's, in the first turns: {same}.",
         f"Other programs used {statistics.median(disturbed):.0%} of the processors (median of the turns; at most "
         f"{max(disturbed):.0%}).",
     ]
@@ -395,10 +395,10 @@ def load_report(figures: dict[str, Any], plan: Plan) -> str:
 
 
 def plot(figures: dict[str, Any], path: Path) -> None:
-    """The 99th percentile of short sentences against load.
+    """Draw the 99th percentile of short sentences by load.
 
     Args:
-        figures: Of the load test.
+        figures: Figures of the load test.
         path: The PNG file to write.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -419,7 +419,7 @@ def plot(figures: dict[str, Any], path: Path) -> None:
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel(f"sentences a second that arrive; static batches can do {figures['capacities'][STATIC]:.0f}")
+    axes.set_xlabel(f"arriving sentences per second; capacity of static batches: {figures['capacities'][STATIC]:.0f}")
     axes.set_ylabel("milliseconds")
     axes.set_title("99th percentile of the latency of short sentences", fontsize=11)
     axes.grid(alpha=0.3)
@@ -431,19 +431,19 @@ def plot(figures: dict[str, Any], path: Path) -> None:
 def measure_clients(
     bundle: Path, plan: Plan, sentences: Sequence[str], client: Worker, advance: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """What 1, 8 and 64 callers see who send one sentence after the other; ``advance`` is called for each line.
+    """Measure 1, 8 and 64 callers that send one sentence after another; ``advance`` is called for each row.
 
     Args:
-        bundle: What the service serves.
-        plan: ``calibration_s`` is the length of each measurement.
-        sentences: Sent in order, again from the first when they run out.
-        client: The process of the callers.
-        advance: Called with what is going on.
+        bundle: The served bundle.
+        plan: ``calibration_s`` is the duration of each measurement.
+        sentences: Sent in order and repeatedly.
+        client: Process of the callers.
+        advance: Called with a description of the progress.
     """
     rows: list[dict[str, Any]] = []
     with running(verso(bundle, plan.num_threads)) as up:
         for decoding, num_clients in itertools.product(("greedy", "beam"), CLIENTS):
-            # More than can be answered in the time.
+            # More sentences than can be answered in the time.
             endless = itertools.islice(itertools.cycle(sentences), int(2_000 * plan.calibration_s))
             calls = [post(decoding, text=text, target="de", decoding=decoding) for text in endless]
             client.run(Load(up.port, calls, num_clients, plan.patience_s, plan.calibration_s / 5))
@@ -467,8 +467,8 @@ def measure_clients(
 
 
 def clients_report(rows: Sequence[dict[str, Any]]) -> str:
-    """The table of callers who send one sentence after the other."""
-    header = ["callers, one sentence a request", "sentences/s", "p50 ms", "p95", "p99", "/livez p99 ms", "failed"]
+    """The table of callers that send one sentence after another."""
+    header = ["callers, one sentence per request", "sentences/s", "p50 ms", "p95", "p99", "/livez p99 ms", "failed"]
     figures = ("sentences_per_s", "p50_ms", "p95_ms", "p99_ms", "livez_p99_ms", "failed")
     return markdown(
         header,
@@ -477,7 +477,7 @@ def clients_report(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def serve_bare(connection: Connection[Any, Any], bundle: Path, num_threads: int) -> None:
-    """A worker process's life: translate the texts it is given, and tell the seconds that took."""
+    """Main function of a worker process: translate the received texts, and send the seconds this took."""
     try:
         warnings.simplefilter("ignore")
         from model.decoding.options import DecodingOptions
@@ -490,18 +490,18 @@ def serve_bare(connection: Connection[Any, Any], bundle: Path, num_threads: int)
             began = time.perf_counter()
             translator.translate(texts, DecodingOptions(**fields))
             connection.send(time.perf_counter() - began)
-    except Exception:  # noqa: BLE001  (whatever it is, the parent says so)
+    except Exception:  # noqa: BLE001  (the parent reports any error)
         connection.send(traceback.format_exc())
 
 
 def overhead(bare_s: float, http_s: float, callers_cpu_s: float, num_cores: int) -> float:
-    """Share of the bare engine's throughput that is lost over HTTP, the callers' own work deducted.
+    """Share of the engine's throughput that is lost over HTTP, without the callers' own work.
 
     Args:
-        bare_s: Seconds the engine takes for the texts in one process.
-        http_s: Seconds until all are answered over HTTP.
-        callers_cpu_s: Processor time of the callers meanwhile, in seconds.
-        num_cores: Processors they share with the service.
+        bare_s: Seconds of the engine for the texts in one process.
+        http_s: Seconds until all texts are answered over HTTP.
+        callers_cpu_s: Processor time of the callers, in seconds.
+        num_cores: Processors that callers and service share.
     """
     return 1 - bare_s / (http_s - callers_cpu_s / num_cores)
 
@@ -509,19 +509,19 @@ def overhead(bare_s: float, http_s: float, callers_cpu_s: float, num_cores: int)
 def measure_overhead(
     shape: str, folder: Path, plan: Plan, client: Worker, advance: Callable[[str], None]
 ) -> dict[str, Any]:
-    """What HTTP costs, greedy and with a beam of 4; ``advance`` is called twice for each round of both.
+    """Measure the cost of HTTP, greedy and with a beam of 4; ``advance`` is called twice for each round of both.
 
     Args:
-        shape: Of the model.
-        folder: Where to make it.
-        plan: How much to measure.
-        client: The process of the callers.
-        advance: Called with what is going on.
+        shape: Shape of the model.
+        folder: Folder for the model.
+        plan: The extent of the measurement.
+        client: Process of the callers.
+        advance: Called with a description of the progress.
     """
     make_models(folder, SHAPES[shape], ["Verso int8"])
     bundle = folder / "Verso int8"
     num_cores = len(os.sched_getaffinity(0))
-    # Everything is asked for at once: the last is answered long after a deadline meant for people.
+    # Everything is sent at once, so the last answers exceed the default deadline.
     server = verso(bundle, plan.num_threads, VERSO_DEADLINE_S="3600", VERSO_QUEUE_SENTENCES="100000")
     ways: dict[str, dict[str, Any]] = {"greedy": {"decoding": "greedy"}, "beam_4": {"decoding": "beam", "beam_size": 4}}
     found: dict[str, dict[str, Any]] = {way: {"rounds": []} for way in ways}
@@ -545,7 +545,7 @@ def measure_overhead(
                 if failed:
                     raise SystemExit(f"the service answered {failed[0]} to {len(failed)} requests")
                 if not round_number:
-                    continue  # that was the warm-up
+                    continue  # the warm-up does not count
                 found[way]["rounds"].append(
                     {
                         "texts": count,
@@ -563,7 +563,7 @@ def measure_overhead(
 
 
 def overhead_report(figures: dict[str, Any]) -> str:
-    """The table of what HTTP costs, and its target."""
+    """The table of the cost of HTTP, and its target."""
     rows = []
     for way in ("greedy", "beam_4"):
         rounds = figures[way]["rounds"]
@@ -589,28 +589,28 @@ def overhead_report(figures: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Start the servers, send, print."""
+    """Start the servers, send requests and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS),
-                        help="default all of them")  # fmt: skip
+                        help="default: all")  # fmt: skip
     parser.add_argument("--shape", choices=[name for name in SHAPES if name != "shipped"],
-                        help="of the random weights with which the cost of HTTP is measured; default base")  # fmt: skip
+                        help="shape of the random weights for the cost of HTTP; default base")  # fmt: skip
     parser.add_argument("--text", type=Path,
-                        help="English sentences of the callers who send one after the other; else made up")  # fmt: skip
-    parser.add_argument("--rounds", type=int, default=3, help="default 3")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of arrivals in each turn; default 30")
+                        help="English sentences, sent one after another; default: generated sentences")  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=3, help="rounds; default %(default)s")
+    parser.add_argument("--seconds", type=float, default=30.0, help="duration of each turn; default %(default)s")
     parser.add_argument("--deadline", type=float, default=2.0, help="seconds within which an answer is good; default 2")
     parser.add_argument(
-        "--patience", type=float, default=10.0, help="seconds after which a caller gives up; default 10"
+        "--patience", type=float, default=10.0, help="timeout of a caller in seconds; default %(default)s"
     )
     parser.add_argument("--beam", type=int, default=4, help="beam of the load test, 1 for greedy; default 4")
-    parser.add_argument("--threads", type=int, default=2, help="for each server; default 2")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each server; default %(default)s")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for figures and plot; default %(default)s")
-    parser.add_argument("--quick", action="store_true", help="seconds of everything, to see whether it runs")
+    parser.add_argument("--quick", action="store_true", help="measurements of seconds, as a test")
     arguments = parser.parse_args()
     if min(arguments.rounds, arguments.seconds, arguments.deadline, arguments.patience, arguments.threads) <= 0:
         parser.error("--rounds, --seconds, --deadline, --patience and --threads must be above 0")
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of deprecations in every process
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch warns of deprecations in every process
     plan = Plan(
         arguments.rounds,
         arguments.seconds,
@@ -622,7 +622,9 @@ def main() -> int:
         arguments.beam,
     )
     if arguments.quick:
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait actively would hold up others
+        os.environ.setdefault(
+            "OMP_WAIT_POLICY", "PASSIVE"
+        )  # threads that wait actively would slow down other processes
         plan = replace(
             plan,
             num_rounds=1,
@@ -670,7 +672,7 @@ def main() -> int:
                 said = overhead_report(figures[part])
             bar.clear()
             print(f"\n{said}\n", flush=True)
-            # Parts measured one at a time do not overwrite each other.
+            # Parts measured separately do not overwrite each other.
             write_json({"machine": figures["machine"], part: figures[part]}, arguments.out / f"load-{part}.json")
     return 0
 

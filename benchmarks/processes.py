@@ -1,4 +1,4 @@
-"""Processes that are measured, and what else the machine does meanwhile."""
+"""Measured processes, and the load by other programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import psutil
 
 
 def peak_memory_bytes() -> int:
-    """Largest resident memory of this process so far.
+    """Peak resident memory of this process so far.
 
     Neither ``ru_maxrss``, which starts with the parent's, nor psutil, which does not report a peak on Linux.
     """
@@ -26,12 +26,12 @@ def peak_memory_bytes() -> int:
 
 
 class Worker:
-    """A process that does jobs.
+    """A worker process that runs jobs.
 
     Args:
-        name: For messages.
-        target: Its life, given a connection and ``arguments``.
-        arguments: For ``target``.
+        name: Name in messages.
+        target: Its main function; gets a connection and ``arguments``.
+        arguments: Arguments of ``target``.
     """
 
     def __init__(self, name: str, target: Callable[..., None], *arguments: object) -> None:
@@ -45,15 +45,15 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The id of the process."""
         return self._process.pid or 0
 
     def wait_until_loaded(self) -> None:
-        """To be called once, before any job."""
+        """Wait until it is ready; to be called once, before any job."""
         self._receive()
 
     def run(self, job: Any) -> Any:
-        """Do a job."""
+        """Run a job."""
         self._connection.send(job)
         return self._receive()
 
@@ -75,10 +75,10 @@ class Worker:
 
 
 class OtherPrograms:
-    """How much of the processors others use from now on.
+    """The share of the processors that other programs use from now on.
 
     Args:
-        own: Processes that do not count.
+        own: Ids of processes that do not count.
     """
 
     def __init__(self, own: Sequence[int]) -> None:
@@ -86,21 +86,21 @@ class OtherPrograms:
         self._began = self._read()
 
     def share(self) -> float:
-        """0 when nobody else did anything, 1 when they had all cores."""
+        """The share: 0 if no other program ran, 1 if they used all cores."""
         elapsed, foreign = (after - before for after, before in zip(self._read(), self._began, strict=True))
         return max(0.0, foreign / elapsed / (os.cpu_count() or 1))
 
     def _read(self) -> tuple[float, float]:
-        """Seconds: the time, and processor time of all processes but our own."""
+        """The time, and the processor time of all processes except our own, in seconds."""
         times = psutil.cpu_times()
-        # Not guest time, which user time contains already.
+        # Without guest time, which user time includes.
         busy = times.user + times.nice + times.system + times.irq + times.softirq + times.steal
         return time.perf_counter(), busy - sum(map(cpu_seconds, self._own))
 
 
 @contextmanager
 def started(name: str, target: Callable[..., None], *arguments: object) -> Iterator[Worker]:
-    """A :class:`Worker`, ended at the end."""
+    """A :class:`Worker` that is ended on exit."""
     worker = Worker(name, target, *arguments)
     try:
         yield worker
@@ -109,7 +109,7 @@ def started(name: str, target: Callable[..., None], *arguments: object) -> Itera
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time a process has used so far, its own and the kernel's for it."""
+    """Processor time of a process so far, in user and kernel mode."""
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)
 
@@ -118,7 +118,7 @@ def describe_machine(num_threads: int) -> dict[str, Any]:
     """Processor, threads and versions.
 
     Args:
-        num_threads: Those given to each engine or server.
+        num_threads: Threads of each engine or server.
     """
     processor: dict[str, str] = {}
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
@@ -146,7 +146,7 @@ def describe_machine(num_threads: int) -> dict[str, Any]:
 
 
 def machine_line(machine: dict[str, Any]) -> str:
-    """Two lines that say what :func:`describe_machine` found."""
+    """Two lines with the results of :func:`describe_machine`."""
     versions = ", ".join(f"{package} {version}" for package, version in machine["versions"].items())
     return (
         f"{machine['processor']} (family/model {machine['family_and_model']}; {', '.join(machine['instructions'])}), "

@@ -1,4 +1,4 @@
-"""The servers under test, as processes of their own."""
+"""The servers under test, as separate processes."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 PATIENCE_S = 300.0
-"""To become ready."""
+"""Maximal time until a server is ready."""
 
 UNCACHED = {"VERSO_CACHE_BYTES": "0", "VERSO_COALESCE": "off"}
-"""No sentence is to be answered from another one's translation."""
+"""Settings that disable cache and coalescing, so that every sentence is decoded."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """How a server is started.
+    """The command of a server.
 
     Args:
-        name: For tables.
-        command: Behind the Python interpreter.
-        environment: Beside that of this process.
-        port_option: What to put before the port on the command line; empty: the environment says it.
+        name: Name in tables.
+        command: Arguments of the Python interpreter.
+        environment: Variables in addition to those of this process.
+        port_option: Option for the port on the command line; if empty, the port is set in the environment.
     """
 
     name: str
@@ -44,9 +44,9 @@ def verso(bundle: Path, num_threads: int, **settings: str) -> Server:
     """The service, without its cache.
 
     Args:
-        bundle: What it serves.
-        num_threads: Of the model.
-        settings: More ``VERSO_*``.
+        bundle: The served bundle.
+        num_threads: Threads of the model.
+        settings: Further ``VERSO_*`` settings.
     """
     told = {"VERSO_MODEL": str(bundle), "VERSO_DEVICE": "cpu", "VERSO_THREADS": str(num_threads)}
     return Server("Verso", ("-m", "app"), {**told, **UNCACHED, "VERSO_LOG_LEVEL": "warning", **settings})
@@ -55,7 +55,7 @@ def verso(bundle: Path, num_threads: int, **settings: str) -> Server:
 def static(
     name: str, model: Path, num_workers: int, num_threads: int, max_batch: int, wait_ms: float, beam_size: int
 ) -> Server:
-    """The usual home-made server; see :mod:`benchmarks.static_server` for what is meant by the arguments."""
+    """The static server; :mod:`benchmarks.static_server` explains the arguments."""
     options = {
         "--model": str(model),
         "--workers": str(num_workers),
@@ -73,8 +73,8 @@ class Running:
     """A server that is ready.
 
     Args:
-        port: On this machine.
-        pid: Of its process.
+        port: Its port on this machine.
+        pid: Id of its process.
     """
 
     port: int
@@ -83,7 +83,7 @@ class Running:
 
 @contextmanager
 def running(server: Server) -> Iterator[Running]:
-    """A server, started and ready, and ended at the end, whatever it still had to do."""
+    """A server, started and ready; it is killed on exit, even if it has unfinished requests."""
     port = _free_port()
     clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
     command = [sys.executable, *server.command]
@@ -103,13 +103,13 @@ def running(server: Server) -> Iterator[Running]:
                 time.sleep(0.05)
             yield Running(port, process.pid)
         finally:
-            # Nobody waits for what it still has to do, and a drain would take as long as that does.
+            # Its remaining requests were cancelled, and a drain would wait until they are decoded.
             process.kill()
             process.wait()
 
 
 def is_ready(port: int) -> bool:
-    """Whether a server takes requests."""
+    """Whether a server accepts requests."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/readyz")

@@ -1,7 +1,7 @@
-"""The translator that ships, as each engine wants it: bundles of Verso, and the same weights for CTranslate2.
+"""The shipped translator in the format of each engine: bundles of Verso, and the same weights for CTranslate2.
 
 It is a pre-norm Transformer with a table of sines, which CTranslate2's specification can express; its converters know
-other frameworks' checkpoints only, so the weights are put in place here.
+only other frameworks' checkpoints, so the weights are assigned here.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from model.text.tokenizer import Tokenizer
 
 SPM = "spm.model"
-"""The vocabulary, beside CTranslate2's model."""
+"""File name of the vocabulary, next to CTranslate2's model."""
 
 
 def make_shipped(folder: Path) -> int:
-    """``Verso float32``, ``Verso int8``, ``CTranslate2 float32`` and ``CTranslate2 int8`` under a folder.
+    """Make ``Verso float32``, ``Verso int8``, ``CTranslate2 float32`` and ``CTranslate2 int8`` in a folder.
 
     Args:
-        folder: An existing one.
+        folder: An existing folder.
 
     Returns:
         The number of parameters.
@@ -38,7 +38,7 @@ def make_shipped(folder: Path) -> int:
     from model.artifacts.pretrained import PRETRAINED
 
     checkpoint = load_checkpoint(PRETRAINED)
-    # Without the held-out sample nothing is compared, which takes long: whoever builds the served bundle does that.
+    # Without the held-out sample the slow comparison is skipped; it is done when the served bundle is built.
     plain = replace(checkpoint, facts={name: value for name, value in checkpoint.facts.items() if name != "dev_sample"})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -50,7 +50,7 @@ def make_shipped(folder: Path) -> int:
 
 
 def shipped_tokenizer() -> Tokenizer:
-    """The vocabulary of the translator that ships."""
+    """The vocabulary of the shipped translator."""
     from model.artifacts.checkpoint import load_checkpoint
     from model.artifacts.pretrained import PRETRAINED
 
@@ -58,30 +58,30 @@ def shipped_tokenizer() -> Tokenizer:
 
 
 def make_shipped_sources(number: int, shortest: int, longest: int, seed: int) -> list[list[int]]:
-    """English sentences to be translated into German, as its token ids.
+    """English sentences to translate into German, as token ids of the shipped translator.
 
     Args:
-        number: How many.
-        shortest: Fewest tokens of one, marker and end token included.
-        longest: Most tokens.
-        seed: Decides them.
+        number: Number of sentences.
+        shortest: Minimal number of tokens, including marker and end token.
+        longest: Maximal number of tokens.
+        seed: Seed of the sentences.
     """
     tokenizer = shipped_tokenizer()
-    chance = random.Random(seed)
+    rng = random.Random(seed)
 
     def num_tokens(text: str) -> int:
         return len(tokenizer.encode(text, "de"))
 
-    return [tokenizer.encode(sentence(chance, num_tokens, shortest, longest), "de") for _ in range(number)]
+    return [tokenizer.encode(sentence(rng, num_tokens, shortest, longest), "de") for _ in range(number)]
 
 
 def convert(checkpoint: Checkpoint, out: Path, quantization: str | None) -> None:
-    """Write a checkpoint of this project as a model of CTranslate2, its vocabulary beside it.
+    """Write a checkpoint of this project as a CTranslate2 model, with its vocabulary next to it.
 
     Args:
-        checkpoint: A pre-norm model with one vocabulary, tied output and one number of heads, as the shipped one is.
-        out: The folder to make.
-        quantization: None leaves the weights as they are.
+        checkpoint: A pre-norm model with one vocabulary, tied output and one number of heads, like the shipped one.
+        out: The folder to create.
+        quantization: CTranslate2's quantization; None keeps the weights.
     """
     from ctranslate2.specs import TransformerSpec, common_spec
 
@@ -125,7 +125,7 @@ def convert(checkpoint: Checkpoint, out: Path, quantization: str | None) -> None
 
 
 def _array(tensor: Any) -> Any:
-    """A copy of its own: equal arrays are stored once by CTranslate2, which compares addresses."""
+    """A separate copy: CTranslate2 compares addresses and stores equal arrays once."""
     return np.array(tensor.detach().numpy())
 
 

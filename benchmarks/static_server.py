@@ -1,14 +1,13 @@
-"""The usual home-made translation server: FastAPI, a queue, and static batches for CTranslate2.
+"""A typical simple translation server: FastAPI, a queue, and static batches for CTranslate2.
 
     python -m benchmarks.static_server --model FOLDER --port 8001 --workers 2 --threads 1
 
-Requests wait in one queue. A worker takes the first, waits up to 10 ms for others, takes 32 at most, and translates
-them as one batch, which is answered when its last sentence is done; meanwhile what arrives waits for the next batch.
-While a worker is busy the queue fills, so that under load batches are full without waiting. Every worker of CTranslate2
-has a batch of its own. With ``--max-batch 1 --wait-ms 0 --workers 1`` it is the simplest server there is: one sentence
-at a time.
+Requests wait in one queue. A worker takes the first, waits up to 10 ms for others, takes at most 32, and translates
+them as one batch. The batch is answered when its last sentence is finished; requests that arrive meanwhile wait for the
+next batch. While a worker is busy the queue fills, so that under load batches are full without waiting. Every worker of
+CTranslate2 has its own batch. With ``--max-batch 1 --wait-ms 0 --workers 1`` it translates one sentence at a time.
 
-It understands as much of the service's contract as the load test uses, and translates a text as one sentence.
+It supports the part of the service's API that the load test uses, and translates a text as one sentence.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ END = "</s>"
 
 
 class Request(BaseModel):
-    """What is read of a request; other fields are ignored."""
+    """The fields that are read; others are ignored."""
 
     text: str
     target: str
@@ -42,25 +41,25 @@ class Request(BaseModel):
 
 
 class Translation(BaseModel):
-    """The answer to a text."""
+    """The translation of a text."""
 
     text: str
 
 
 class Answer(BaseModel):
-    """As the service answers."""
+    """A response in the format of the service."""
 
     translations: list[Translation]
 
 
 @dataclass(frozen=True)
 class Item:
-    """A sentence that waits.
+    """A waiting sentence.
 
     Args:
-        pieces: Its tokens, marker and end token included.
-        max_new_tokens: Most tokens of its answer.
-        answer: Gets the answer's tokens.
+        pieces: Its tokens, including marker and end token.
+        max_new_tokens: Maximal number of tokens of its output.
+        answer: Future of the output tokens.
     """
 
     pieces: list[str]
@@ -69,13 +68,13 @@ class Item:
 
 
 class StaticBatcher:
-    """A queue whose items are translated in batches.
+    """A queue whose items are translated in static batches.
 
     Args:
-        translate: Answers a batch; called on a thread.
-        num_workers: Batches at once.
-        max_batch: Most items of one.
-        wait_s: How long its first item waits for others, in seconds.
+        translate: Translates a batch; called on a thread.
+        num_workers: Number of concurrent batches.
+        max_batch: Maximal number of items of a batch.
+        wait_s: Maximal time the first item waits for others, in seconds.
     """
 
     def __init__(
@@ -88,14 +87,14 @@ class StaticBatcher:
         self._queue: asyncio.Queue[Item] = asyncio.Queue()
 
     async def answer(self, pieces: list[str], max_new_tokens: int) -> list[str]:
-        """The tokens of a sentence's answer."""
+        """The output tokens of a sentence."""
         item = Item(pieces, max_new_tokens, asyncio.get_running_loop().create_future())
         self._queue.put_nowait(item)
         return await item.answer
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Work while the block runs."""
+        """Run the workers within the block."""
         with ThreadPoolExecutor(self._num_workers) as pool:
             workers = [asyncio.create_task(self._work(pool)) for _ in range(self._num_workers)]
             yield
@@ -111,10 +110,10 @@ class StaticBatcher:
                     while len(batch) < self._max_batch:
                         batch.append(await self._queue.get())
             except TimeoutError:
-                pass  # that was the wait
+                pass  # the waiting time is over
             try:
                 answers = await loop.run_in_executor(pool, self._translate, batch)
-            except (RuntimeError, ValueError) as error:  # CTranslate2's; the next batch may do better
+            except (RuntimeError, ValueError) as error:  # of CTranslate2; the next batch may succeed
                 for item in batch:
                     item.answer.set_exception(error)
                 continue
@@ -125,14 +124,14 @@ class StaticBatcher:
 def create_app(
     model: Path, num_workers: int, num_threads: int, max_batch: int, wait_s: float, beam_size: int
 ) -> FastAPI:
-    """The server.
+    """Create the server.
 
     Args:
-        model: CTranslate2's model, with the SentencePiece model beside it.
-        num_workers: Batches at once.
-        num_threads: For each of them.
-        max_batch: Most sentences of one.
-        wait_s: How long the first waits for others, in seconds.
+        model: CTranslate2's model, with the SentencePiece model next to it.
+        num_workers: Number of concurrent batches.
+        num_threads: Threads per worker.
+        max_batch: Maximal number of sentences of a batch.
+        wait_s: Maximal time the first sentence waits for others, in seconds.
         beam_size: 1 is greedy.
     """
     translator = ctranslate2.Translator(
@@ -144,7 +143,7 @@ def create_app(
         results = translator.translate_batch(
             [item.pieces for item in batch],
             beam_size=beam_size,
-            # CTranslate2 has one bound for a batch.
+            # CTranslate2 has one limit for the whole batch.
             max_decoding_length=max(item.max_new_tokens for item in batch),
         )
         return [result.hypotheses[0][: item.max_new_tokens] for result, item in zip(results, batch, strict=True)]
@@ -173,7 +172,7 @@ def create_app(
 
 
 def main() -> int:
-    """Serve until told to stop."""
+    """Serve until a signal stops the process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True, help="folder of CTranslate2's model")
     parser.add_argument("--port", type=int, required=True)
@@ -197,7 +196,7 @@ def main() -> int:
         port=arguments.port,
         access_log=False,
         log_level="warning",
-        timeout_keep_alive=30,  # as Verso's: a connection closed under a caller's hands would count against it
+        timeout_keep_alive=30,  # like Verso's: a closed connection would count as an error of this server
     )
     return 0
 

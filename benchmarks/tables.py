@@ -1,4 +1,4 @@
-"""Figures rounded, as percentiles, and as tables and files."""
+"""Rounding, percentiles, tables and files of figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from tabulate import tabulate
 
 RESULTS = Path(__file__).parent / "results"
-"""Where figures and plots are written by default."""
+"""Default folder of figures and plots."""
 
 
 _SIGNIFICANT_DIGITS = 4
@@ -22,11 +22,11 @@ def rounded(value: float) -> float:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest of the values that at least ``share`` of them do not exceed (nearest rank).
+    """The smallest value that at least ``share`` of the values do not exceed (nearest rank).
 
     Args:
-        values: At least one, in any order.
-        share: 0 to 1; 0.5 is the (lower) median.
+        values: At least one value, in any order.
+        share: 0 to 1; 0.5 gives the (lower) median.
     """
     ordered = sorted(values)
     rank = -int(-(share * len(ordered)) // 1)  # rounded up
@@ -34,11 +34,11 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table with aligned columns, the first to the left and the others to the right.
+    """A Markdown table with aligned columns, the first left-aligned and the others right-aligned.
 
     Args:
         header: Names of the columns.
-        rows: The lines below, each of as many cells; cells are printed as they are, numbers included.
+        rows: The rows, each with as many cells; cells are printed unchanged, including numbers.
     """
     alignment = ["left", *["right"] * (len(header) - 1)]
     return tabulate(rows, header, tablefmt="pipe", colalign=alignment, disable_numparse=True)

@@ -1,4 +1,4 @@
-"""The speed this project aims at, and whether figures reach it."""
+"""The performance targets of this project, and whether figures reach them."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 from benchmarks.tables import markdown
 
 SHORT_P99 = 3.0
-"""How many times lower the 99th percentile of short sentences is to be than the static server's, at 80 % load."""
+"""Target factor by which the 99th percentile of short sentences is lower than the static server's, at 80 % load."""
 
 HTTP_OVERHEAD = 0.10
-"""Share of the bare engine's throughput that the HTTP service may cost, at 64 clients."""
+"""Maximal share of the engine's throughput lost in the HTTP service, with 64 clients."""
 
 BLEU_LOSS = 0.2
-"""Most BLEU that int8 may lose against float32."""
+"""Maximal loss of BLEU of int8 compared with float32."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """How many times faster Verso is to be.
+    """A target speed-up of Verso.
 
     Args:
-        ours: The row of Verso.
-        rivals: How the names of the rows it is compared with begin; the best of them counts, in each round.
-        measure: What is compared.
-        factor: How many times faster, at least.
-        label: For the table.
+        ours: Name of Verso's row.
+        rivals: Prefixes of the names of the rows it is compared with; the best of them counts in each round.
+        measure: The compared measure.
+        factor: Minimal speed-up.
+        label: Label in the table.
     """
 
     ours: str
@@ -58,10 +58,10 @@ TARGETS = tuple(
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a target.
+    """The result of a target.
 
     Args:
-        target: Which.
+        target: The target.
         ratio: The median of the rounds' ratios.
     """
 
@@ -70,15 +70,15 @@ class Verdict:
 
     @property
     def reached(self) -> bool:
-        """Whether it is at least the factor wanted."""
+        """Whether the ratio is at least the target factor."""
         return self.ratio >= self.target.factor
 
 
 def judge(engines: dict[str, Any]) -> list[Verdict]:
-    """Compare the figures of a shape with the targets; those without a rival in the figures are left out.
+    """Compare the figures of a shape with the targets; targets without a rival in the figures are omitted.
 
     Args:
-        engines: By the rows' names, each with its ``rounds``.
+        engines: Figures by name of the row, each with its ``rounds``.
     """
     verdicts = []
     for target in TARGETS:
@@ -90,11 +90,11 @@ def judge(engines: dict[str, Any]) -> list[Verdict]:
 
 
 def median_ratio(ours: Sequence[float], theirs: Sequence[Sequence[float]], *, lower_is_better: bool) -> float:
-    """The median over the rounds of how many times better ours was than the best of theirs in the same round.
+    """The median over the rounds of the ratio to the best of the others in the same round.
 
     Args:
-        ours: One value a round.
-        theirs: For each rival one value a round.
+        ours: One value per round.
+        theirs: One value per round for each rival.
         lower_is_better: Whether the values are times rather than rates.
     """
     ratios: list[float] = []
@@ -104,10 +104,10 @@ def median_ratio(ours: Sequence[float], theirs: Sequence[Sequence[float]], *, lo
 
 
 def verdicts_table(verdicts: dict[str, list[Verdict]]) -> str:
-    """The targets as lines, the shapes as columns, and how many were reached.
+    """A table with targets as rows and shapes as columns, and the number of reached targets.
 
     Args:
-        verdicts: By shape.
+        verdicts: Results by shape.
     """
     rows = []
     for target in TARGETS:

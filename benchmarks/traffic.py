@@ -1,4 +1,4 @@
-"""What callers send and when: distinct English sentences of wanted lengths, and Poisson arrivals."""
+"""The requests of callers: distinct English sentences of given lengths, and Poisson arrivals."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Literal
 Kind = Literal["short", "long"]
 
 SHORT_TOKENS = (5, 15)
-"""Fewest and most source tokens of a short sentence, marker and end token included."""
+"""Minimal and maximal source tokens of a short sentence, including marker and end token."""
 
 LONG_TOKENS = (60, 96)
-"""Of a long one. The model that ships takes 100; a longer sentence would be split by Verso alone."""
+"""Those of a long sentence. The limit of the shipped model is 100; only Verso would split a longer sentence."""
 
 SHARE_OF_SHORT = 0.8
 
@@ -52,12 +52,12 @@ _JOINTS = (", and ", ", but ", " because ", " while ", ", so ", " after ", " bef
 
 @dataclass(frozen=True)
 class Arrival:
-    """A request that will be sent.
+    """A request to send.
 
     Args:
-        at_s: When, in seconds after the start, whether or not earlier ones were answered.
+        at_s: Time in seconds after the start, whether or not earlier ones are answered.
         kind: Short or long.
-        text: What is to be translated.
+        text: The text to translate.
     """
 
     at_s: float
@@ -65,20 +65,20 @@ class Arrival:
     text: str
 
 
-def sentence(chance: random.Random, num_tokens: Callable[[str], int], shortest: int, longest: int) -> str:
-    """An English sentence of a length that is drawn evenly from a range, or just above it.
+def sentence(rng: random.Random, num_tokens: Callable[[str], int], shortest: int, longest: int) -> str:
+    """An English sentence whose length is uniformly distributed in a range, or slightly above.
 
     Args:
-        chance: Decides the words.
+        rng: Source of randomness.
         num_tokens: Length of a text for the model, in tokens.
-        shortest: Fewest tokens.
-        longest: Most tokens.
+        shortest: Minimal number of tokens.
+        longest: Maximal number of tokens.
     """
     while True:
-        wanted = chance.randint(shortest, longest)
-        text = _clause(chance)
+        wanted = rng.randint(shortest, longest)
+        text = _clause(rng)
         while num_tokens(_finished(text)) < wanted:
-            longer = text + chance.choice(_JOINTS) + _clause(chance)
+            longer = text + rng.choice(_JOINTS) + _clause(rng)
             if num_tokens(_finished(longer)) > longest:
                 break
             text = longer
@@ -87,50 +87,50 @@ def sentence(chance: random.Random, num_tokens: Callable[[str], int], shortest: 
 
 
 def arrivals(rate: float, seconds: float, num_tokens: Callable[[str], int], seed: int) -> list[Arrival]:
-    """A Poisson process of sentences, four of five short, no two the same.
+    """A Poisson process of distinct sentences, four of five short.
 
     Args:
-        rate: Mean arrivals a second.
-        seconds: How long it lasts.
+        rate: Mean arrivals per second.
+        seconds: Duration.
         num_tokens: Length of a text for the model, in tokens.
-        seed: Decides times, kinds and texts.
+        seed: Seed of times, kinds and texts.
     """
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     found: list[Arrival] = []
-    at_s = chance.expovariate(rate)
+    at_s = rng.expovariate(rate)
     mix = Mix(num_tokens, seed + 1)
     while at_s < seconds:
         found.append(Arrival(at_s, *mix.draw()))
-        at_s += chance.expovariate(rate)
+        at_s += rng.expovariate(rate)
     return found
 
 
 class Mix:
-    """Sentences without end, four of five short, no two the same.
+    """An endless sequence of distinct sentences, four of five short.
 
     Args:
         num_tokens: Length of a text for the model, in tokens.
-        seed: Decides kinds and texts.
+        seed: Seed of kinds and texts.
     """
 
     def __init__(self, num_tokens: Callable[[str], int], seed: int) -> None:
         self._num_tokens = num_tokens
-        self._chance = random.Random(seed)
+        self._rng = random.Random(seed)
         self._seen: set[str] = set()
 
     def draw(self) -> tuple[Kind, str]:
-        """The next one."""
-        kind: Kind = "short" if self._chance.random() < SHARE_OF_SHORT else "long"
+        """Return the next sentence and its kind."""
+        kind: Kind = "short" if self._rng.random() < SHARE_OF_SHORT else "long"
         while True:
-            text = sentence(self._chance, self._num_tokens, *(SHORT_TOKENS if kind == "short" else LONG_TOKENS))
+            text = sentence(self._rng, self._num_tokens, *(SHORT_TOKENS if kind == "short" else LONG_TOKENS))
             if text not in self._seen:
                 self._seen.add(text)
                 return kind, text
 
 
-def _clause(chance: random.Random) -> str:
-    parts = [chance.choice(_SUBJECTS), chance.choice(_VERBS), chance.choice(_OBJECTS)]
-    parts += [chance.choice(_PLACES)] * (chance.random() < 0.5) + [chance.choice(_TIMES)] * (chance.random() < 0.5)
+def _clause(rng: random.Random) -> str:
+    parts = [rng.choice(_SUBJECTS), rng.choice(_VERBS), rng.choice(_OBJECTS)]
+    parts += [rng.choice(_PLACES)] * (rng.random() < 0.5) + [rng.choice(_TIMES)] * (rng.random() < 0.5)
     return " ".join(parts)
 
 

@@ -1,22 +1,22 @@
-"""Target tokens a second of Verso's training loop and of the same loop around ``torch.nn.Transformer``, in one run.
+"""Target tokens per second of Verso's training loop and of the same loop around ``torch.nn.Transformer``, in one run.
 
     python -m benchmarks.training --text DATA/train/tatoeba
 
-Both loops train the same architecture with as many parameters, on the same batches, which the same code makes of the
-text while they run, with AdamW, gradients clipped, label smoothing 0.1. They differ in what is inside:
+Both loops train the same architecture with equally many parameters, on the same batches, which the same code makes
+during the run, with AdamW, clipped gradients and label smoothing 0.1. They differ in the model and the update:
 
     Verso                  its own update (model/training/update.py)
     torch.nn.Transformer   embeddings, positions and a tied output around it; F.cross_entropy over the padded logits,
                            which ignores padding; AdamW(fused=True); autocast where Verso has it
-    "own dropout"          the same with dropout also inside attention and feed-forward, as the module has it by
-                           default; without it, dropout stands where Verso's stands, and the work is the same
+    "own dropout"          the same with dropout also inside attention and feed-forward, the default of the module;
+                           without it, dropout is at the same positions as Verso's, and the work is the same
 
-Each loop lives in a process of its own; in each round each of them, in an order drawn anew, does the same updates while
-the others sleep. A warm-up round does not count. All have the memory setting of ``python -m model train``
-(model/process/allocator.py), which makes torch's loop faster, too. A turn during which other programs used more than
-5 % of the processors is repeated, twice at most; ``--busy`` measures all the same. Columns are medians over the rounds,
-ratios the medians of the rounds' ratios, once by the clock and once by processor time, which others on the machine
-disturb less. The target is the ratio by the clock to the best of torch's loops in the same precision.
+Each loop has its own process; in each round each loop, in random order, does the same updates while the others sleep.
+A warm-up round does not count. All have the memory setting of ``python -m model train`` (model/process/allocator.py),
+which makes torch's loop faster, too. A turn in which other programs use more than 5 % of the processors is repeated, at
+most twice; ``--busy`` never repeats. Columns are medians over the rounds, ratios are medians of the rounds' ratios, by
+wall-clock time and by processor time, which other programs affect less. The target is the ratio of wall-clock times to
+the best of torch's loops in the same precision.
 
 Needs Linux and the packages of the ``test`` extra.
 """
@@ -69,10 +69,10 @@ from model.training.settings import TrainingSettings
 from model.training.update import Updater
 
 TARGET = 1.2
-"""How many times as fast as torch's loop Verso's is to be, on a processor."""
+"""Target speed-up compared with torch's loop, on a processor."""
 
 DISTURBANCE = 0.05
-"""Share of the processors that other programs may use during a turn."""
+"""Maximal share of the processors that other programs may use in a turn."""
 
 SHAPES: dict[str, dict[str, Any]] = {
     "toy": {"d_model": 32, "num_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.1},
@@ -87,12 +87,12 @@ RATE, SMOOTHING, CLIP_NORM = 1e-4, 0.1, 1.0
 
 @dataclass(frozen=True)
 class Contender:
-    """One line of the table.
+    """One row of the table.
 
     Args:
-        library: Whose loop.
-        precision: Of the matrix products.
-        own_dropout: Of torch's loop: whether it drops inside attention and feed-forward, too.
+        library: Library of the loop.
+        precision: Precision of the matrix products.
+        own_dropout: Whether torch's loop has dropout also inside attention and feed-forward.
     """
 
     library: str
@@ -101,12 +101,12 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """As the table has it."""
+        """The name in the table."""
         return f"{self.library} {self.precision}{', own dropout' if self.own_dropout else ''}"
 
 
 def contenders() -> list[Contender]:
-    """The lines of the table."""
+    """The rows of the table."""
     return [
         contender
         for precision in ("bfloat16", "float32")
@@ -120,17 +120,17 @@ def contenders() -> list[Contender]:
 
 @dataclass(frozen=True)
 class Plan:
-    """What every process does.
+    """The settings of every process.
 
     Args:
         shape: Name of the architecture.
-        text: Parallel text without language ending; None makes up sentences.
-        num_pairs: Pairs used of it.
-        batch_tokens: Padded target tokens of a batch.
-        num_updates: Updates of a turn.
-        num_rounds: Turns of each loop, besides the warm-up.
-        num_threads: Of each loop.
-        patience: How often a disturbed turn is repeated.
+        text: Parallel text without language ending; None generates sentences.
+        num_pairs: Number of pairs used.
+        batch_tokens: Maximal padded target tokens of a batch.
+        num_updates: Updates per turn.
+        num_rounds: Turns of each loop after the warm-up.
+        num_threads: Threads of each loop.
+        patience: Maximal repetitions of a disturbed turn.
     """
 
     shape: str
@@ -144,12 +144,12 @@ class Plan:
 
     @property
     def config(self) -> ModelConfig:
-        """The architecture, with the vocabulary of the translator that ships."""
+        """The architecture, with the vocabulary of the shipped translator."""
         size = shipped_tokenizer().vocab_size
         return ModelConfig(source_vocab_size=size, target_vocab_size=size, **SHAPES[self.shape])
 
     def batches(self) -> BatchMaker:
-        """The batches all loops train on."""
+        """The batches of all loops."""
         return BatchMaker(
             [LoadedCorpus(self._pairs())],
             ("en", "de"),
@@ -162,12 +162,12 @@ class Plan:
 
     def _pairs(self) -> list[Pair]:
         if self.text is None:
-            tokenizer, chance = shipped_tokenizer(), random.Random(1)
+            tokenizer, rng = shipped_tokenizer(), random.Random(1)
 
             def num_tokens(text: str) -> int:
                 return len(tokenizer.encode(text, "de"))
 
-            made = [sentence(chance, num_tokens, 4, 30) for _ in range(min(self.num_pairs, 400))]
+            made = [sentence(rng, num_tokens, 4, 30) for _ in range(min(self.num_pairs, 400))]
             return list(zip(made, reversed(made), strict=True))
         pairs = read_parallel(self.text, ("en", "de"))
         return random.Random(1).sample(pairs, min(self.num_pairs, len(pairs)))
@@ -178,7 +178,7 @@ class TorchTranslator(nn.Module):
 
     Args:
         config: A pre-norm architecture with one vocabulary and tied output.
-        own_dropout: Whether attention weights and the inner layer of the feed-forward are dropped from, too.
+        own_dropout: Whether attention weights and the inner layer of the feed-forward have dropout, too.
     """
 
     def __init__(self, config: ModelConfig, *, own_dropout: bool = False) -> None:
@@ -189,7 +189,7 @@ class TorchTranslator(nn.Module):
         self.positions: Tensor
         self.register_buffer("positions", position_table("interleaved", config.max_positions, config.d_model))
         self.dropout = nn.Dropout(config.dropout)
-        warnings.filterwarnings("ignore", message="enable_nested_tensor")  # of no use while training
+        warnings.filterwarnings("ignore", message="enable_nested_tensor")  # irrelevant in training
         self.transformer = nn.Transformer(
             config.d_model,
             config.num_heads,
@@ -241,8 +241,8 @@ class VersoLoop:
     """Verso's updates.
 
     Args:
-        plan: What is trained.
-        precision: Of the matrix products.
+        plan: The training settings.
+        precision: Precision of the matrix products.
     """
 
     def __init__(self, plan: Plan, precision: str) -> None:
@@ -263,7 +263,7 @@ class VersoLoop:
         self._updater = Updater(self._model, settings)
 
     def update(self, batch: Batch) -> float:
-        """One update; returns its loss in nats a token, without smoothing."""
+        """Do one update; returns its loss in nats per token, without smoothing."""
         return float(self._updater.update([batch], RATE)) / batch.num_target_tokens
 
 
@@ -271,8 +271,8 @@ class TorchLoop:
     """The usual loop around ``torch.nn.Transformer``.
 
     Args:
-        plan: What is trained.
-        precision: Of the matrix products.
+        plan: The training settings.
+        precision: Precision of the matrix products.
         own_dropout: As in :class:`TorchTranslator`.
     """
 
@@ -285,7 +285,7 @@ class TorchLoop:
         )
 
     def update(self, batch: Batch) -> float:
-        """One update; returns its smoothed loss in nats a token."""
+        """Do one update; returns its smoothed loss in nats per token."""
         right = batch.target[:, 1:]
         with torch.autocast("cpu", torch.bfloat16) if self._autocast else contextlib.nullcontext():
             logits = self._model(batch.source, batch.target[:, :-1])
@@ -300,12 +300,12 @@ class TorchLoop:
 
 
 def serve_loop(connection: Connection[Any, Any], contender: Contender, plan: Plan) -> None:
-    """The life of a process that trains: loads, says so, does the updates of a turn whenever it is told to.
+    """Main function of a training process: load, report it, and do the updates of a turn on each request.
 
     Args:
-        connection: Takes any object for a turn, gives its figures; a text instead is a traceback.
-        contender: Which loop.
-        plan: What it does.
+        connection: Receives any object for a turn, sends its figures, or a traceback as text.
+        contender: The loop.
+        plan: Its settings.
     """
     try:
         torch.set_num_threads(plan.num_threads)
@@ -325,7 +325,7 @@ def serve_loop(connection: Connection[Any, Any], contender: Contender, plan: Pla
                 epoch += 1
 
         with ExitStack() as stack:
-            # Verso's run makes batches ahead; a loop of a few lines takes them as they come.
+            # Verso's training makes batches ahead of time; a simple loop makes them when they are needed.
             batches: Iterator[Batch] = endless()
             if contender.library == "Verso":
                 batches = stack.enter_context(made_ahead(endless()))
@@ -348,22 +348,22 @@ def serve_loop(connection: Connection[Any, Any], contender: Contender, plan: Pla
                     }
                 )
     except EOFError:
-        pass  # whoever asked is gone
-    except Exception:  # noqa: BLE001  (whatever it is, the parent says so)
+        pass  # the parent has ended
+    except Exception:  # noqa: BLE001  (the parent reports any error)
         connection.send(traceback.format_exc())
 
 
 def measure(plan: Plan, bar: Any) -> dict[str, Any]:
-    """All loops in one shape.
+    """Measure all loops with one shape.
 
     Args:
-        plan: What they do.
-        bar: Where progress is shown.
+        plan: The settings of the loops.
+        bar: Progress bar.
 
     Raises:
         SystemExit: A process failed, or the models are not equally large.
     """
-    chance = random.Random(1)
+    rng = random.Random(1)
     others: list[float] = []
     num_repeated = 0
     with ExitStack() as stack:
@@ -375,7 +375,7 @@ def measure(plan: Plan, bar: Any) -> dict[str, Any]:
         turns: dict[str, list[dict[str, float]]] = {name: [] for name in workers}
         own = [os.getpid(), *(worker.pid for worker in workers.values())]
         for number in range(-1, plan.num_rounds):
-            for name in chance.sample(list(workers), len(workers)):
+            for name in rng.sample(list(workers), len(workers)):
                 bar.set_description(f"{plan.shape}, {name}")
                 for attempt in range(plan.patience + 1):
                     watched = OtherPrograms(own)
@@ -417,11 +417,11 @@ def _summarised(rows: list[dict[str, float]]) -> dict[str, Any]:
 
 
 def ratios(loops: dict[str, Any], precision: str, measure: str) -> dict[str, float]:
-    """How many times as fast as torch's loops Verso's is, and as the best of them in each round.
+    """The speed-up compared with each of torch's loops, and with the best of them in each round.
 
     Args:
-        loops: The figures of all loops by name.
-        precision: Of the loops compared.
+        loops: Figures of all loops by name.
+        precision: Precision of the compared loops.
         measure: One of :data:`MEASURES`.
     """
     ours = loops[f"Verso {precision}"]["rounds"][measure]
@@ -436,7 +436,7 @@ def ratios(loops: dict[str, Any], precision: str, measure: str) -> dict[str, flo
 
 
 def report(name: str, figures: dict[str, Any]) -> str:
-    """All that is printed of a shape."""
+    """The printed report of a shape."""
     loops, others, plan = figures["loops"], figures["other_programs"], figures["plan"]
     rows = []
     for contender in contenders():
@@ -487,21 +487,23 @@ def report(name: str, figures: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Measure, print, write."""
+    """Measure, print and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--shape", nargs="+", choices=SHAPES, metavar="SHAPE", help="toy, shipped, wide; default both last"
     )
     parser.add_argument("--text", type=Path, metavar="BASE",
-                        help="parallel text without its endings .en and .de; default: made-up sentences")  # fmt: skip
-    parser.add_argument("--pairs", type=int, default=20000, help="of the text; default 20000")
-    parser.add_argument("--batch-tokens", type=int, default=2000, help="default 2000")
-    parser.add_argument("--updates", type=int, default=12, help="of a turn; default 12")
-    parser.add_argument("--rounds", type=int, default=5, help="besides the warm-up; default 5")
-    parser.add_argument("--threads", type=int, default=2, help="for each loop; default 2")
-    parser.add_argument("--busy", action="store_true", help="repeat no turn, however busy the machine is")
+                        help="parallel text without its endings .en and .de; default: generated sentences")  # fmt: skip
+    parser.add_argument("--pairs", type=int, default=20000, help="pairs of the text; default %(default)s")
+    parser.add_argument(
+        "--batch-tokens", type=int, default=2000, help="padded target tokens of a batch; default %(default)s"
+    )
+    parser.add_argument("--updates", type=int, default=12, help="updates per turn; default %(default)s")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds after the warm-up; default %(default)s")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each loop; default %(default)s")
+    parser.add_argument("--busy", action="store_true", help="repeat no turn, even if the machine is busy")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the figures; default %(default)s")
-    parser.add_argument("--quick", action="store_true", help="one round of 2 updates, to see whether it runs")
+    parser.add_argument("--quick", action="store_true", help="one round of 2 updates, as a test")
     arguments = parser.parse_args()
     if min(arguments.rounds, arguments.updates, arguments.threads, arguments.pairs) < 1:
         parser.error("--rounds, --updates, --threads and --pairs must be at least 1")

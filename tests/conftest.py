@@ -1,4 +1,4 @@
-"""What several test files share: a toy translator, trained and exported once a session."""
+"""Shared fixtures: a toy translator, trained and exported once per session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
 from tests.toy import train_toy
 
-# No deadline for an example: the machine may be busy. The same examples every time, so that a failure is the change's.
+# No deadline for an example: the machine may be busy. The same examples in every run, so that failures reproduce.
 hypothesis.settings.register_profile("verso", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("verso")
 
@@ -27,13 +27,13 @@ def _few_threads() -> None:
 
 @pytest.fixture(scope="session")
 def toy_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trained toy translator's averaged checkpoint."""
+    """The averaged checkpoint of a trained toy translator."""
     return train_toy(tmp_path_factory.mktemp("toy"))
 
 
 @pytest.fixture(scope="session")
 def toy_bundle(toy_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The toy as a float32 bundle."""
+    """The toy translator as a float32 bundle."""
     path = tmp_path_factory.mktemp("bundle") / "toy.pt"
     export_bundle(load_checkpoint(toy_checkpoint), "float32", path, report=lambda line: None)
     return path

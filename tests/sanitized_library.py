@@ -1,4 +1,4 @@
-"""A pytest plugin that gives the native tests another build of the library (scripts/test_sanitized.py)."""
+"""A pytest plugin that runs the native tests with another build of the library (scripts/test_sanitized.py)."""
 
 from __future__ import annotations
 

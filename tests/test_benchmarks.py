@@ -1,4 +1,4 @@
-"""The benchmarks run, their figures are complete, and their arithmetic is right."""
+"""The benchmarks: they run, their figures are complete, and their arithmetic is correct."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def run_quickly(name: str, out: Path, *options: str) -> str:
-    """Run a benchmark in its shortest form; returns what it prints."""
+    """Run the shortest form of a benchmark; returns its output."""
     command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "--out", str(out), *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -77,14 +77,14 @@ def test_every_engine_is_measured_with_the_same_number_of_tokens(tmp_path: Path)
         assert ratios.keys() == {*names} - {ours}
         assert all(value > 0 for others in ratios.values() for value in others.values())
     assert "of 8 targets reached" in said
-    # What was written can be read again, alone or with other shapes.
+    # The written figures can be merged, alone or with other shapes.
     again = run_quickly("engines", tmp_path / "merged", "--merge", str(tmp_path / "engines-toy.json"))
     assert again[again.index("toy: d32") :] == said[said.index("toy: d32") :]
     assert json.loads((tmp_path / "merged" / "engines.json").read_text(encoding="utf-8")) == figures
 
 
 @pytest.mark.slow
-def test_the_translator_that_ships_is_compared_with_the_same_weights_in_ctranslate2(tmp_path: Path) -> None:
+def test_the_shipped_translator_is_compared_with_the_same_weights_in_ctranslate2(tmp_path: Path) -> None:
     said = run_quickly("engines", tmp_path, "--shape", "shipped", "--torch")
     measured = json.loads((tmp_path / "engines-shipped.json").read_text(encoding="utf-8"))["shapes"]["shipped"]
     assert list(measured["engines"]) == [row.name for row in rows_for(2, torch_too=True, with_transformers=False)]
@@ -112,7 +112,7 @@ def test_the_service_is_measured_beside_the_static_server(tmp_path: Path) -> Non
     assert "times lower than with static batches" in said
 
 
-def test_cost_is_measured_as_the_work_grows(tmp_path: Path) -> None:
+def test_cost_is_measured_as_the_workload_grows(tmp_path: Path) -> None:
     run_quickly("growth", tmp_path)
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
     lines = json.loads((tmp_path / "growth.json").read_text(encoding="utf-8"))["lines"]
@@ -179,7 +179,7 @@ def test_multiply_adds_are_those_of_the_layers(name: str) -> None:
     )
     with torch.device("meta"):  # sizes only
         linear = [part for part in Transformer(config, pad_id=0).modules() if isinstance(part, nn.Linear)]
-    # Each weight is multiplied with once: for a source token or for a target token.
+    # Each weight is used once: for a source token or for a target token.
     assert sum(part.weight.numel() for part in linear) == shape.source_multiply_adds + shape.target_multiply_adds
 
 
@@ -190,11 +190,11 @@ def test_sources_have_their_lengths_and_end() -> None:
     assert sources == make_sources(200, 400, 5, 40)
 
 
-def test_a_shape_says_what_it_is() -> None:
+def test_a_shape_has_a_description() -> None:
     assert str(Shape(32, 1, 2, 64, 4, 4000)) == "d32, 1+2 layers, feed-forward 64, 4 heads, vocabulary 4,000"
 
 
-def test_a_percentile_is_a_value_that_enough_do_not_exceed() -> None:
+def test_a_percentile_is_the_nearest_rank() -> None:
     values = [float(value) for value in range(1, 101)]
     random.Random(0).shuffle(values)
     assert [percentile(values, share) for share in (0.0, 0.5, 0.95, 0.99, 1.0)] == [1, 50, 95, 99, 100]
@@ -206,7 +206,7 @@ def test_figures_are_rounded_to_four_digits() -> None:
     assert [rounded(value) for value in (123456.0, 0.00123456, 0.0)] == [123500.0, 0.001235, 0.0]
 
 
-def test_a_table_has_its_columns_under_each_other() -> None:
+def test_table_columns_are_aligned() -> None:
     assert markdown(["a", "b"], [["long name", "1"], ["x", "12,345"]]).splitlines() == [
         "| a         |      b |",
         "|:----------|-------:|",
@@ -215,7 +215,7 @@ def test_a_table_has_its_columns_under_each_other() -> None:
     ]
 
 
-def test_figures_of_several_runs_become_one_from_small_to_large() -> None:
+def test_figures_of_several_runs_are_merged_in_order_of_size() -> None:
     assert merge([{"shapes": {"base": 3}}, {"shapes": {"tiny": 1, "small": 2}}]) == {
         "shapes": {"tiny": 1, "small": 2, "base": 3}
     }
@@ -224,7 +224,7 @@ def test_figures_of_several_runs_become_one_from_small_to_large() -> None:
 
 
 def engines_with(**rounds: Sequence[float]) -> dict[str, Any]:
-    """Figures of engines that have the same rounds in every measure, all three of the same."""
+    """Figures of engines whose rounds are equal in all three measures."""
     return {
         name.replace("_", " "): {"rounds": {measure: list(values) for measure in MEASURES}}
         for name, values in rounds.items()
@@ -244,10 +244,10 @@ def test_targets_without_a_rival_are_left_out_and_missed_ones_named() -> None:
     assert [verdict.target for verdict in verdicts] == list(TARGETS)
     assert [verdict.reached for verdict in verdicts] == [True, True, False, False, False, False, True, True]
     del engines["transformers"]
-    told = verdicts_table({"tiny": verdicts, "shipped": judge(engines)})
-    assert "6 of 14 targets reached" in told
-    assert told.count("MISSED") == 8
-    assert told.count("1.10 MISSED") == 4
+    table = verdicts_table({"tiny": verdicts, "shipped": judge(engines)})
+    assert "6 of 14 targets reached" in table
+    assert table.count("MISSED") == 8
+    assert table.count("1.10 MISSED") == 4
 
 
 def test_arrivals_are_poisson_mixed_and_the_same_for_a_seed() -> None:
@@ -259,14 +259,14 @@ def test_arrivals_are_poisson_mixed_and_the_same_for_a_seed() -> None:
     found = arrivals(40.0, 20.0, num_tokens, seed=1)
     assert found == arrivals(40.0, 20.0, num_tokens, seed=1)
     assert found != arrivals(40.0, 20.0, num_tokens, seed=2)
-    # 800 expected: deviations of 28 in their number, and of 0.014 in the share of short ones.
+    # 800 are expected, with a standard deviation of 28; the share of short ones has one of 0.014.
     assert abs(len(found) - 800) < 120
     assert abs(sum(one.kind == "short" for one in found) / len(found) - 0.8) < 0.06
     gaps = [later.at_s - earlier.at_s for earlier, later in pairwise(found)]
     assert min(gaps) > 0
     assert found[0].at_s > 0
     assert found[-1].at_s < 20
-    # The gaps of a Poisson process deviate by as much as their mean.
+    # The standard deviation of the gaps of a Poisson process equals their mean.
     mean = sum(gaps) / len(gaps)
     assert 0.8 < (sum((gap - mean) ** 2 for gap in gaps) / len(gaps)) ** 0.5 / mean < 1.2
     assert len({one.text for one in found}) == len(found)
@@ -276,13 +276,13 @@ def test_arrivals_are_poisson_mixed_and_the_same_for_a_seed() -> None:
         assert len(split_text(one.text, "en", lambda part: num_tokens(part) <= 100)) == 1
 
 
-def test_what_callers_cost_is_taken_off_the_time_over_http() -> None:
+def test_processor_time_of_callers_is_subtracted_from_the_time_over_http() -> None:
     assert overhead(8.0, 10.0, 0.0, 2) == pytest.approx(0.2)
     assert overhead(8.0, 10.0, 2.0, 2) == pytest.approx(1 - 8 / 9)
     assert overhead(8.0, 8.0, 0.0, 2) == 0.0
 
 
-def test_callers_who_give_up_count_with_their_patience_and_refusals_apart() -> None:
+def test_timed_out_callers_count_with_their_patience_and_refusals_separately() -> None:
     plan = Plan(
         num_rounds=1,
         seconds=2.0,
@@ -307,9 +307,14 @@ def test_callers_who_give_up_count_with_their_patience_and_refusals_apart() -> N
     assert (found["offered_per_s"], found["goodput_per_s"]) == (51, 49)
 
 
-async def ask(load: Load, answer_s: float) -> tuple[Outcome, int]:
-    """Send a load to a server that takes its time; also tells how many requests it had at once."""
+async def ask(load: Load, answer_s: float, at_once: int = 1) -> tuple[Outcome, int]:
+    """Send a load to a slow server, which answers nothing before ``at_once`` requests wait.
+
+    Returns:
+        What the callers saw, and the most requests that waited at once.
+    """
     busy, most = 0, 0
+    enough = asyncio.Event()
     serving: list[asyncio.Task[Any]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -323,11 +328,15 @@ async def ask(load: Load, answer_s: float) -> tuple[Outcome, int]:
                 body = await reader.readexactly(length)
                 busy += 1
                 most = max(most, busy)
-                await asyncio.sleep(0.0 if head.startswith(b"GET") else answer_s)
+                if most >= at_once:
+                    enough.set()
+                if not head.startswith(b"GET"):
+                    await enough.wait()
+                    await asyncio.sleep(answer_s)
                 busy -= 1
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the caller has what it wanted, or left
+            pass  # the caller has its answer, or disconnected
         writer.close()
         await asyncio.gather(writer.wait_closed(), return_exceptions=True)
 
@@ -340,8 +349,8 @@ async def ask(load: Load, answer_s: float) -> tuple[Outcome, int]:
 
 
 def test_arrivals_do_not_wait_for_answers_and_latency_counts_from_their_time() -> None:
-    calls = [post("short", 0.01 * place, number=place) for place in range(10)]
-    outcome, most = asyncio.run(ask(Load(0, calls, None, 60.0, probes=probes_over(0.1, 4)), answer_s=0.3))
+    calls = [post("short", 0.01 * index, number=index) for index in range(10)]
+    outcome, most = asyncio.run(ask(Load(0, calls, None, 60.0, probes=probes_over(0.1, 4)), 0.3, at_once=10))
     assert most >= 10
     assert [json.loads(answer.body)["number"] for answer in outcome.answers] == list(range(10))
     assert all(answer.status == 200 and 0.3 <= answer.latency_s < 5 for answer in outcome.answers)
@@ -349,15 +358,15 @@ def test_arrivals_do_not_wait_for_answers_and_latency_counts_from_their_time() -
     assert 0 <= outcome.cpu_seconds <= outcome.seconds
 
 
-def test_callers_send_the_next_when_the_last_is_answered() -> None:
-    calls = [post("short", number=place) for place in range(12)]
-    outcome, most = asyncio.run(ask(Load(0, calls, 3, 60.0), answer_s=0.02))
+def test_callers_send_the_next_request_after_an_answer() -> None:
+    calls = [post("short", number=index) for index in range(12)]
+    outcome, most = asyncio.run(ask(Load(0, calls, 3, 60.0), 0.02, at_once=3))
     assert most == 3
     assert [json.loads(answer.body)["number"] for answer in outcome.answers] == list(range(12))
     assert outcome.seconds >= 4 * 0.02
 
 
-def test_callers_who_wait_too_long_give_up() -> None:
+def test_callers_time_out() -> None:
     outcome, _ = asyncio.run(ask(Load(0, [post("short", number=1)], None, 0.05), answer_s=0.4))
     assert [answer.status for answer in outcome.answers] == [NO_ANSWER]
     assert outcome.answers[0].latency_s >= 0.05
@@ -368,7 +377,7 @@ def test_translations_are_read_from_an_answer() -> None:
     assert post("x", text="a") == Call("x", "/translate", b'{"text": "a"}', 0.0)
 
 
-def test_static_batches_hold_what_came_while_the_last_was_translated() -> None:
+def test_static_batches_contain_the_requests_that_arrived_meanwhile() -> None:
     sizes: list[int] = []
 
     def translate(batch: Sequence[Item]) -> list[list[str]]:
@@ -384,7 +393,7 @@ def test_static_batches_hold_what_came_while_the_last_was_translated() -> None:
     assert sizes == [4, 4]
 
 
-def test_a_static_batch_that_fails_fails_its_callers_only() -> None:
+def test_a_failed_static_batch_fails_only_its_callers() -> None:
     def translate(batch: Sequence[Item]) -> list[list[str]]:
         if batch[0].pieces == ["bad"]:
             raise RuntimeError("it does not work")
@@ -420,7 +429,7 @@ def test_a_converted_translator_gives_the_same_tokens_in_ctranslate2(
         ]
 
 
-def test_every_point_of_growth_is_work_of_a_known_size() -> None:
+def test_every_point_of_growth_has_a_known_workload() -> None:
     wanted = points((5, 200), (1, 16), (1, 256))
     assert len(wanted) == 4 + 2 + 4
     (row,) = [row for row in rows_for(2) if row.name == "CTranslate2 int8, 2 x 1"]
@@ -428,12 +437,12 @@ def test_every_point_of_growth_is_work_of_a_known_size() -> None:
     longest = jobs["length, beam 4", 200]
     assert (len(longest.sources[0]), longest.min_tokens, longest.max_tokens, longest.repeats) == (200, 200, 200, 5)
     assert jobs["beam", 16].beam_size == 16
-    crowd = jobs["concurrency, greedy", 256]
-    assert (len(crowd.sources), crowd.batch_size, crowd.max_tokens, crowd.repeats) == (256, 32, 20, 1)
+    job = jobs["concurrency, greedy", 256]
+    assert (len(job.sources), job.batch_size, job.max_tokens, job.repeats) == (256, 32, 20, 1)
     assert jobs["concurrency, greedy", 1].batch_size == 1
 
 
-def test_the_shape_that_ships_is_that_of_the_weights() -> None:
+def test_the_shipped_shape_is_that_of_the_weights() -> None:
     config = load_checkpoint(PRETRAINED).config
     shape = SHAPES[SHIPPED]
     for name in ("d_model", "encoder_layers", "decoder_layers", "d_ff", "num_heads"):

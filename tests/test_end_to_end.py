@@ -1,4 +1,4 @@
-"""The whole way: a toy translator trained and exported here, served by a real process, asked over HTTP."""
+"""End to end: a toy translator is trained, exported, served by a real process, and used over HTTP."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ PATIENCE_S = 120.0
 
 
 class Server:
-    """``python -m app`` around a bundle, or a folder of them."""
+    """``python -m app`` with a bundle, or a folder of bundles."""
 
     def __init__(self, bundles: Path, **settings: str) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
         which = "VERSO_MODELS" if bundles.is_dir() else "VERSO_MODEL"
-        told = {which: str(bundles), "VERSO_PORT": "0", "VERSO_DEVICE": "cpu", "VERSO_THREADS": "1", **settings}
+        environment = {which: str(bundles), "VERSO_PORT": "0", "VERSO_DEVICE": "cpu", "VERSO_THREADS": "1", **settings}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "app"], cwd=ROOT, env=clean | told, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "app"], cwd=ROOT, env=clean | environment, stderr=subprocess.PIPE, text=True
         )
         self.lines: list[str] = []
         self._reader = threading.Thread(target=self._read)
@@ -76,7 +76,7 @@ class Server:
         return code
 
     def admitted(self) -> float:
-        """Sentences that wait, decode or are done."""
+        """Number of sentences that wait, decode or are finished."""
         where = ("verso_queue_sentences", "verso_running_sentences", "verso_sentences_total")
         lines = self.client.get("/metrics").text.splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(where))
@@ -90,7 +90,7 @@ class Server:
 
 @contextmanager
 def served(bundles: Path) -> Iterator[Server]:
-    """A server that is ready, and is gone afterwards."""
+    """A server that is ready, and is stopped afterwards."""
     running = Server(bundles)
     try:
         running.wait_until_ready()
@@ -123,13 +123,13 @@ def test_hypotheses_come_with_scores_best_first(server: Server) -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-def test_a_text_of_two_paragraphs_keeps_its_shape(server: Server) -> None:
+def test_a_text_of_two_paragraphs_keeps_its_layout(server: Server) -> None:
     (found,) = server.translate(text="red cat.  old dog.\n\n\n  tree.\n", return_alignment=True)["translations"]
     assert found["text"] == "rot Katze.  alt Hund.\n\n\n  Baum.\n"
     assert found["alignment"]
 
 
-def test_attention_in_three_forms(server: Server) -> None:
+def test_attention_in_three_formats(server: Server) -> None:
     asked = {"text": "red cat.", "target": "de", "kinds": ["cross", "encoder", "decoder"]}
     body = server.client.post("/attention", json=asked).json()
     for kind in ("cross", "encoder", "decoder"):
@@ -142,7 +142,7 @@ def test_attention_in_three_forms(server: Server) -> None:
     assert picture.content.startswith(b"\x89PNG")
 
 
-def test_sixty_four_clients_at_once_get_what_one_gets(server: Server) -> None:
+def test_sixty_four_concurrent_clients_get_the_results_of_one(server: Server) -> None:
     texts = ["red cat.", "old dog likes tree.", "house.", "tree sees red house."]
     alone = [server.translate(text=text)["translations"][0]["text"] for text in texts]
     with ThreadPoolExecutor(64) as clients:
@@ -152,13 +152,13 @@ def test_sixty_four_clients_at_once_get_what_one_gets(server: Server) -> None:
     assert "verso_batch_rows_count" in metrics
 
 
-def test_the_log_never_holds_the_text(server: Server) -> None:
+def test_the_log_never_contains_the_text(server: Server) -> None:
     server.translate(text="secretive cat")
     server.client.post("/translate", json={"text": "secretive cat", "target": "xx"})
     assert not any("secretive" in line for line in server.lines)
 
 
-def test_sigterm_under_load_finishes_what_runs_and_exits_with_0(toy_bundle: Path) -> None:
+def test_sigterm_under_load_finishes_running_requests_and_exits_with_0(toy_bundle: Path) -> None:
     server = Server(toy_bundle, VERSO_MAX_TEXTS="1000", VERSO_CACHE_BYTES="0", VERSO_COALESCE="off")
     try:
         server.wait_until_ready()
@@ -176,7 +176,7 @@ def test_sigterm_under_load_finishes_what_runs_and_exits_with_0(toy_bundle: Path
         server.finish()
 
 
-def test_a_bundle_that_does_not_load_ends_the_process_with_one_clear_line(toy_bundle: Path, tmp_path: Path) -> None:
+def test_a_bundle_that_does_not_load_ends_the_process_with_one_line(toy_bundle: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut.pt"
     cut.write_bytes(toy_bundle.read_bytes()[:-500])
     server = Server(cut)
@@ -186,7 +186,7 @@ def test_a_bundle_that_does_not_load_ends_the_process_with_one_clear_line(toy_bu
 
 
 def renamed_toy(toy_checkpoint: Path, path: Path, name: str, *pairs: tuple[str, str]) -> Path:
-    """The toy under another name, said to translate other pairs."""
+    """The toy with another name and other pairs in its manifest."""
     checkpoint = load_checkpoint(toy_checkpoint)
     renamed = replace(checkpoint, facts={**checkpoint.facts, "name": name, "pairs": pairs})
     export_bundle(renamed, "float32", path, report=lambda line: None)
@@ -195,11 +195,11 @@ def renamed_toy(toy_checkpoint: Path, path: Path, name: str, *pairs: tuple[str, 
 
 @pytest.fixture(scope="module")
 def french_bundle(toy_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The toy as a translator from French, whose French is English."""
+    """The toy as a translator from French; its French is English."""
     return renamed_toy(toy_checkpoint, tmp_path_factory.mktemp("french") / "french.pt", "french", ("fr", "de"))
 
 
-def test_two_bundles_of_a_folder_serve_each_its_pairs(toy_bundle: Path, french_bundle: Path, tmp_path: Path) -> None:
+def test_two_bundles_of_a_folder_serve_their_pairs(toy_bundle: Path, french_bundle: Path, tmp_path: Path) -> None:
     for bundle in (toy_bundle, french_bundle):
         shutil.copy(bundle, tmp_path)
     server = Server(tmp_path)
@@ -228,7 +228,9 @@ def test_two_bundles_of_a_folder_serve_each_its_pairs(toy_bundle: Path, french_b
         server.finish()
 
 
-def test_a_bundle_comes_and_goes_while_translations_run(toy_bundle: Path, french_bundle: Path, tmp_path: Path) -> None:
+def test_a_bundle_is_loaded_and_unloaded_while_translations_run(
+    toy_bundle: Path, french_bundle: Path, tmp_path: Path
+) -> None:
     shutil.copy(toy_bundle, tmp_path)
     token = "a-secret-of-the-operator"
     server = Server(tmp_path, VERSO_ADMIN_TOKEN=token)
@@ -246,11 +248,11 @@ def test_a_bundle_comes_and_goes_while_translations_run(toy_bundle: Path, french
         shutil.copy(french_bundle, tmp_path)
         with ThreadPoolExecutor(6) as clients:
             english = [clients.submit(keep_asking, "en") for _ in range(3)]
-            told = {"file": "french.pt", "sha256": hashlib.sha256(french_bundle.read_bytes()).hexdigest()}
-            assert server.client.post("/admin/models", json=told).status_code == 401
-            loaded = server.client.post("/admin/models", json=told, headers=as_operator)
+            request = {"file": "french.pt", "sha256": hashlib.sha256(french_bundle.read_bytes()).hexdigest()}
+            assert server.client.post("/admin/models", json=request).status_code == 401
+            loaded = server.client.post("/admin/models", json=request, headers=as_operator)
             assert (loaded.status_code, loaded.json()["name"]) == (201, "french")
-            assert server.client.post("/admin/models", json=told, headers=as_operator).status_code == 409
+            assert server.client.post("/admin/models", json=request, headers=as_operator).status_code == 409
             assert server.translate(text="old tree.", source="fr")["translations"][0]["text"] == "alt Baum."
             long = clients.submit(server.translate, text=["red cat sees old dog."] * 100, source="fr")
             while "verso_queue_sentences 0.0" in server.client.get("/metrics").text and not long.done():
@@ -274,7 +276,7 @@ def test_a_bundle_comes_and_goes_while_translations_run(toy_bundle: Path, french
         server.finish()
 
 
-def test_two_bundles_of_one_name_end_the_process_with_one_clear_line(toy_bundle: Path, tmp_path: Path) -> None:
+def test_two_bundles_of_one_name_end_the_process_with_one_line(toy_bundle: Path, tmp_path: Path) -> None:
     for name in ("one.pt", "two.pt"):
         shutil.copy(toy_bundle, tmp_path / name)
     server = Server(tmp_path)

@@ -1,4 +1,4 @@
-"""Which build of torch the set-up asks pip for."""
+"""Which build of torch is requested from pip."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "install_torch.py"
 
 
 class Machine:
-    """Stands in for pip, the driver and the platform; notes what pip is asked for.
+    """Replaces pip, the driver and the platform; records the calls of pip.
 
     Args:
-        script: The script, loaded anew.
+        script: The freshly loaded script.
     """
 
     def __init__(self, script: ModuleType) -> None:
@@ -27,7 +27,7 @@ class Machine:
         self.gets: str = "cpu"
 
     def pip_install(self, *arguments: str) -> bool:
-        """Succeed or fail as told; a success installs the build this machine gets."""
+        """Succeed or fail as configured; a success installs the build for this machine."""
         self.asked.append(arguments)
         succeeds = self.answers.pop(0) if self.answers else True
         if succeeds:
@@ -52,7 +52,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return machine
 
 
-def test_without_a_gpu_only_a_build_labelled_cpu_is_asked_for(machine: Machine) -> None:
+def test_without_a_gpu_only_a_cpu_build_is_requested(machine: Machine) -> None:
     machine.answers = [False, True]
     assert machine.script.main() == 0
     first, second = machine.asked
@@ -61,7 +61,7 @@ def test_without_a_gpu_only_a_build_labelled_cpu_is_asked_for(machine: Machine) 
     assert {first[-1], second[-1]} == {f"torch=={machine.script.pinned_version()}+cpu"}
 
 
-def test_where_no_cpu_build_is_found_it_ends_with_the_way_out_and_takes_no_other(
+def test_a_missing_cpu_build_ends_with_the_remedy_and_installs_no_other(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine.answers = [False, False]
@@ -72,9 +72,7 @@ def test_where_no_cpu_build_is_found_it_ends_with_the_way_out_and_takes_no_other
     assert "TORCH=cuda" in said
 
 
-def test_with_a_gpu_the_cuda_build_is_taken_unless_told_otherwise(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_a_gpu_the_cuda_build_is_the_default(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine.script, "gpu_is_here", lambda: True)
     machine.gets = "cuda"
     assert machine.script.main() == 0
@@ -86,7 +84,7 @@ def test_with_a_gpu_the_cuda_build_is_taken_unless_told_otherwise(
     assert machine.asked[-1][-1].endswith("+cpu")
 
 
-def test_a_cpu_build_in_place_of_the_cuda_one_is_not_passed_over_in_silence(
+def test_a_cpu_build_instead_of_the_cuda_build_is_reported(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["install_torch.py", "cuda"])
@@ -94,13 +92,15 @@ def test_a_cpu_build_in_place_of_the_cuda_one_is_not_passed_over_in_silence(
     assert "not its cuda build" in capsys.readouterr().err
 
 
-def test_what_is_there_already_is_not_installed_again(machine: Machine) -> None:
+def test_an_installed_build_is_not_installed_again(machine: Machine) -> None:
     machine.installed = (machine.script.pinned_version(), "cpu")
     assert machine.script.main() == 0
     assert machine.asked == []
 
 
-def test_elsewhere_than_on_linux_the_only_build_is_taken(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_other_systems_than_linux_the_only_build_is_installed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(machine.script.platform, "system", lambda: "Darwin")
     assert machine.script.main() == 0
     assert machine.asked == [(f"torch=={machine.script.pinned_version()}",)]

@@ -1,8 +1,8 @@
-"""A crowd changes no translation: the shipped model's answers alone, in any company, and joining on the way.
+"""Batching changes no translation: the shipped model's outputs alone, in any batch, and joining a running cohort.
 
-The compiled decoder sums every row in one order, whoever is beside it: equal to the last bit. Torch's kernels sum in an
-order that depends on the shapes, so that its float32 answers may differ where two tokens, or two hypotheses, were
-closer than ``TIE_MARGIN``; in int8 the last bit may move an activation to the next of its 127 levels, which is more.
+The compiled decoder sums every row in one order, independent of the batch: outputs are bit-identical. Torch's kernels
+sum in an order that depends on the shapes, so that its float32 outputs may differ if two tokens, or two hypotheses,
+are closer than ``TIE_MARGIN``. In int8 the last bit moves an activation to the next of its 127 levels.
 Run with ``-s`` to see the figures.
 """
 
@@ -54,26 +54,26 @@ LINK = {"en": "and, but, because, although, while", "de": "und, aber, denn, oder
 
 
 def sentences(language: str, number: int, seed: int) -> list[str]:
-    """Different sentences of one to six clauses, the short ones more often, always the same ones."""
-    dice = random.Random(seed)
+    """Distinct sentences of one to six clauses, mostly short, reproducible by seed."""
+    rng = random.Random(seed)
 
     def one_of(words: dict[str, str]) -> str:
-        return dice.choice(words[language].split(", "))
+        return rng.choice(words[language].split(", "))
 
     found: dict[str, None] = {}
     while len(found) < number:
         text = ""
-        for clause in range(dice.choice([1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 6])):
+        for clause in range(rng.choice([1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 6])):
             link = f", {one_of(LINK)} " if clause else ""
             text += f"{link}{one_of(WHO)} {one_of(DOES)} {one_of(WHAT)}"
-            text += f" {one_of(WHERE)}" if dice.random() < 0.5 else ""
-        found[text[0].upper() + text[1:] + dice.choice(".!?")] = None
+            text += f" {one_of(WHERE)}" if rng.random() < 0.5 else ""
+        found[text[0].upper() + text[1:] + rng.choice(".!?")] = None
     return list(found)
 
 
 @functools.cache
 def translator(precision: Precision, native: bool) -> Translator:
-    """What the bundle of the translator that ships holds, without writing it."""
+    """The shipped translator as in its bundle, without writing a file."""
     checkpoint = load_checkpoint(PRETRAINED)
     manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, precision)
     module = script(checkpoint.build(), precision)
@@ -81,7 +81,7 @@ def translator(precision: Precision, native: bool) -> Translator:
 
 
 def sources(model: Translator, number: int) -> list[list[int]]:
-    """Token ids of sentences, half of them in each direction, shuffled."""
+    """Token ids of sentences, half in each direction, shuffled."""
     found: list[list[int]] = []
     for seed, (source, target) in enumerate(PAIRS):
         for text in sentences(source, number // 2, seed):
@@ -92,7 +92,7 @@ def sources(model: Translator, number: int) -> list[list[int]]:
 
 
 def hypotheses(outcomes: Iterator[Finished], number: int) -> list[Hypothesis]:
-    """The answers by key; those with a negative key were company."""
+    """The outputs by key; negative keys are additional sentences and are ignored."""
     found = {outcome.key: outcome.hypothesis for outcome in outcomes if outcome.key >= 0}
     assert sorted(found) == list(range(number))
     answers = [found[key] for key in range(number)]
@@ -101,7 +101,7 @@ def hypotheses(outcomes: Iterator[Finished], number: int) -> list[Hypothesis]:
 
 
 def alone(model: Translator, ids: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:
-    """Each sentence in a cohort where nobody else is."""
+    """Each sentence in its own cohort."""
     cohort = model.cohort(options.width)
 
     def decode() -> Iterator[Finished]:
@@ -114,14 +114,14 @@ def alone(model: Translator, ids: Sequence[list[int]], options: DecodingOptions)
 
 
 def in_batches(model: Translator, ids: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:
-    """Batches of random composition and size; everybody in one begins together."""
-    dice = random.Random(11)
-    order = dice.sample(range(len(ids)), len(ids))
+    """Batches of random composition and size, whose sentences start together."""
+    rng = random.Random(11)
+    order = rng.sample(range(len(ids)), len(ids))
     cohort = model.cohort(options.width)
 
     def decode() -> Iterator[Finished]:
         while order:
-            batch = [order.pop() for _ in range(min(len(order), dice.choice([2, 3, 7, 16, 33, 64])))]
+            batch = [order.pop() for _ in range(min(len(order), rng.choice([2, 3, 7, 16, 33, 64])))]
             yield from cohort.join([DecodingRequest(key, ids[key], options) for key in batch])
             while cohort.num_sentences:
                 yield from cohort.step()
@@ -130,24 +130,24 @@ def in_batches(model: Translator, ids: Sequence[list[int]], options: DecodingOpt
 
 
 def on_the_way(model: Translator, ids: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:
-    """Sentences join a cohort that decodes, a few at a time; company comes along, and leaves before it is done."""
-    dice = random.Random(13)
-    order = dice.sample(range(len(ids)), len(ids))
+    """A few sentences at a time join a running cohort; additional sentences join, and leave before they finish."""
+    rng = random.Random(13)
+    order = rng.sample(range(len(ids)), len(ids))
     cohort = model.cohort(options.width)
-    company: list[int] = []
+    extra_keys: list[int] = []
 
     def decode() -> Iterator[Finished]:
         turn = 0
         while order or cohort.num_sentences:
             turn += 1
-            if order and cohort.num_sentences < 40 and dice.random() < 0.6:
-                joining = [order.pop() for _ in range(min(len(order), dice.randint(1, 6)))]
+            if order and cohort.num_sentences < 40 and rng.random() < 0.6:
+                joining = [order.pop() for _ in range(min(len(order), rng.randint(1, 6)))]
                 yield from cohort.join([DecodingRequest(key, ids[key], options) for key in joining])
-                if dice.random() < 0.3:
-                    yield from cohort.join([DecodingRequest(-turn, dice.choice(ids), options)])
-                    company.append(-turn)
-            if company and dice.random() < 0.3:
-                cohort.leave({company.pop(0)})
+                if rng.random() < 0.3:
+                    yield from cohort.join([DecodingRequest(-turn, rng.choice(ids), options)])
+                    extra_keys.append(-turn)
+            if extra_keys and rng.random() < 0.3:
+                cohort.leave({extra_keys.pop(0)})
             yield from cohort.step()
 
     return hypotheses(decode(), len(ids))
@@ -155,7 +155,7 @@ def on_the_way(model: Translator, ids: Sequence[list[int]], options: DecodingOpt
 
 @dataclass
 class Difference:
-    """How answers differ from those alone.
+    """How outputs differ from those of sentences decoded alone.
 
     Args:
         ties: Sentences whose tokens differ at a tie.
@@ -187,34 +187,34 @@ def compare(
 
 
 def is_tie(model: Translator, source: list[int], one: Hypothesis, other: Hypothesis) -> bool:
-    """Whether two answers to a sentence were equally good but for rounding: by score, or where they part."""
+    """Whether two outputs are equally good up to rounding: by score, or at the first different token."""
     if abs((one.score or 0.0) - (other.score or 0.0)) < TIE_MARGIN:
         return True
     end = model.bundle.tokenizer.end_id
     left, right = [*one.token_ids, end], [*other.token_ids, end]
-    place = next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
-    if place is None:
+    position = next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
+    if position is None:
         return False
     state = TorchState(model.bundle.module, 1, model.bundle.tokenizer.pad_id, torch.device("cpu"))
     with torch.inference_mode():
         logits = state.join([source], torch.tensor([[model.bundle.tokenizer.start_id]]))
-        for token in left[:place]:
+        for token in left[:position]:
             logits = state.step(torch.tensor([[token]]))
     logits = logits[0, 0]
-    return abs(float(logits[left[place]] - logits[right[place]])) < TIE_MARGIN
+    return abs(float(logits[left[position]] - logits[right[position]])) < TIE_MARGIN
 
 
-Crowd = Callable[[Translator, Sequence[list[int]], DecodingOptions], list[Hypothesis]]
-CROWDS: dict[str, Crowd] = {"in batches": in_batches, "on the way": on_the_way}
+Batching = Callable[[Translator, Sequence[list[int]], DecodingOptions], list[Hypothesis]]
+BATCHINGS: dict[str, Batching] = {"in batches": in_batches, "on the way": on_the_way}
 
 
 def check(precision: Precision, native: bool, options: DecodingOptions, number: int) -> None:
-    """Decode alone and in every crowd, and print how the answers differ; ties are allowed to torch alone."""
+    """Decode alone and in every kind of batch, and print the differences; only torch may have ties."""
     model = translator(precision, native)
     ids = sources(model, number)
     expected = alone(model, ids, options)
-    for name, crowd in CROWDS.items():
-        difference = compare(model, ids, expected, crowd(model, ids, options))
+    for name, batching in BATCHINGS.items():
+        difference = compare(model, ids, expected, batching(model, ids, options))
         engine, search = "compiled" if native else "torch", "greedy" if options.width == 1 else f"beam {options.width}"
         print(
             f"{precision}, {engine}, {search}, {name}: {number} sentences, {difference.ties} differ at a tie, "
@@ -229,7 +229,7 @@ needs_library = pytest.mark.skipif(load_library() is None, reason="no AVX-512 VN
 precisions = pytest.mark.parametrize("precision", ["float32", *(["int8"] if int8_is_supported() else [])])
 
 
-def test_the_sentences_differ_and_are_of_many_lengths() -> None:
+def test_the_sentences_are_distinct_and_of_many_lengths() -> None:
     model = translator("float32", False)
     found = sources(model, NUM_SENTENCES)
     assert len({tuple(ids) for ids in found}) == NUM_SENTENCES
@@ -239,13 +239,13 @@ def test_the_sentences_differ_and_are_of_many_lengths() -> None:
 
 @needs_library
 @precisions
-def test_a_thousand_sentences_are_the_same_in_a_crowd(precision: Precision) -> None:
+def test_a_thousand_sentences_are_the_same_in_any_batch(precision: Precision) -> None:
     check(precision, True, GREEDY, NUM_SENTENCES)
 
 
 @needs_library
 @precisions
-def test_a_beam_of_four_is_the_same_in_a_crowd(precision: Precision) -> None:
+def test_a_beam_of_four_is_the_same_in_any_batch(precision: Precision) -> None:
     check(precision, True, BEAM, 120)
 
 
@@ -269,13 +269,13 @@ torch_precisions = pytest.mark.parametrize(
 
 
 @torch_precisions
-def test_torch_gives_the_same_in_a_crowd(precision: Precision) -> None:
+def test_torch_gives_the_same_in_any_batch(precision: Precision) -> None:
     check(precision, False, GREEDY, 60)
     check(precision, False, BEAM, 16)
 
 
 @pytest.mark.slow
 @torch_precisions
-def test_torch_gives_a_thousand_sentences_the_same_in_a_crowd(precision: Precision) -> None:
+def test_torch_gives_a_thousand_sentences_the_same_in_any_batch(precision: Precision) -> None:
     check(precision, False, GREEDY, NUM_SENTENCES)
     check(precision, False, BEAM, 200)

@@ -1,4 +1,4 @@
-"""The translator that ships."""
+"""The shipped translator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def eager() -> Translator:
     return Translator(Bundle(checkpoint.build(), checkpoint.tokenizer, manifest, torch.device("cpu"), ""))
 
 
-def test_the_shipped_weights_translate_both_ways_and_name_their_licence() -> None:
+def test_the_shipped_weights_translate_both_directions_and_name_their_licence() -> None:
     translator = eager()
     assert set(translator.manifest.pairs) == {("en", "de"), ("de", "en")}
     assert translator.manifest.licence == "CC BY-SA 4.0"
@@ -57,7 +57,7 @@ def test_every_precision_of_the_shipped_translator_stays_within_its_bounds(
 
 
 @pytest.mark.gpu
-def test_the_shipped_translator_gives_on_a_gpu_what_it_gives_on_the_cpu(tmp_path: Path) -> None:
+def test_the_shipped_translator_gives_equal_outputs_on_gpu_and_cpu(tmp_path: Path) -> None:
     path = build_pretrained("cuda", tmp_path, report=lambda line: None)
     on_gpu = Translator.load(path, device="cuda")
     on_gpu.warm_up([1, 4])

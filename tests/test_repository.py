@@ -1,4 +1,4 @@
-"""Promises about the repository itself."""
+"""Tests of the repository itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOURCES = sorted(path for folder in ("app", "model", "scripts") for path in (ROO
 
 
 def imported(path: Path) -> set[str]:
-    """Top-level names of everything a file imports."""
+    """Top-level names of the packages a file imports."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -29,18 +29,18 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def test_the_transformer_is_our_own() -> None:
+def test_the_transformer_is_implemented_here() -> None:
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute):
                 assert not re.match(r"Transformer|MultiheadAttention", node.attr), f"{path.name}:{node.lineno}"
 
 
-def test_what_is_imported_is_what_is_declared() -> None:
+def test_imported_packages_are_the_declared_ones() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {re.split(r"[=><]", name)[0].replace("-", "_") for name in project["dependencies"]}
     used = set().union(*map(imported, SOURCES)) - set(sys.stdlib_module_names) - {"app", "model"}
-    # Packages go by another name than their module here and there.
+    # Some packages have another name than their module.
     packages = {"yaml": "pyyaml", "lingua": "lingua_language_detector"}
     assert {packages.get(name, name) for name in used} == declared
 
@@ -65,7 +65,7 @@ def test_the_lock_file_has_an_exact_version_of_every_dependency_that_pyproject_a
         assert required.specifier.contains(locked[canonicalize_name(required.name)]), declared
 
 
-def test_the_image_has_a_python_the_project_supports() -> None:
+def test_the_image_has_a_supported_python() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     found = re.search(r"ARG PYTHON=3\.(\d+)", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
     assert found
@@ -73,7 +73,7 @@ def test_the_image_has_a_python_the_project_supports() -> None:
     assert 11 <= int(found[1]) < 14
 
 
-def test_what_ships_is_small_and_has_its_card() -> None:
+def test_the_shipped_model_is_small_and_has_a_card() -> None:
     shipped = ROOT / "model" / "pretrained"
     assert sum(path.stat().st_size for path in shipped.rglob("*") if path.is_file()) <= 60_000_000
     card = (shipped / "CARD.md").read_text(encoding="utf-8")
@@ -99,13 +99,13 @@ def test_every_setting_reaches_the_container() -> None:
     from app.settings import ENV_PREFIX, Settings
 
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
-    # Where a container listens, caches and has its own bundle is not for the outside to say.
+    # Address, cache and built-in bundle of a container are fixed in the image.
     settable = set(Settings.model_fields) - {"host", "port", "cache_dir", "auto_bundle"}
     for service in services.values():
         assert set(service["environment"]) == {f"{ENV_PREFIX}{name.upper()}" for name in settable}
 
 
-def test_the_image_runs_as_nobody_special_and_says_how_it_is() -> None:
+def test_the_image_runs_unprivileged_and_has_a_health_check() -> None:
     lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
     assert lines.index("USER verso") < lines.index('CMD ["python", "-m", "app"]')
     assert "STOPSIGNAL SIGTERM" in lines
@@ -113,7 +113,7 @@ def test_the_image_runs_as_nobody_special_and_says_how_it_is() -> None:
     assert any("/readyz" in line for line in lines)
 
 
-def test_the_table_of_settings_for_operators_is_that_of_the_code() -> None:
+def test_the_documented_settings_are_those_of_the_code() -> None:
     from app.settings import AUTO, ENV_PREFIX, Settings
 
     text = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
@@ -126,20 +126,20 @@ def test_the_table_of_settings_for_operators_is_that_of_the_code() -> None:
     assert [[variable, default, meaning] for variable, default, _, meaning in rows] == expected
 
 
-def test_links_between_documents_lead_somewhere() -> None:
+def test_links_between_documents_resolve() -> None:
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "model").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
             assert (path.parent / target).exists(), f"{path.name} -> {target}"
 
 
-def test_the_gate_is_what_the_readme_says() -> None:
+def test_the_gate_runs_the_documented_commands() -> None:
     gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "make test" in gate
     assert "make check" in gate
     assert subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")], check=False).returncode == 0
 
 
-def test_the_training_script_finds_its_configurations() -> None:
+def test_the_configurations_of_the_training_script_exist() -> None:
     script = ROOT / "scripts" / "train_shipped.sh"
     assert subprocess.run(["sh", "-n", str(script)], check=False).returncode == 0
     found = set(re.findall(r"\$stages/(\w+\.yaml)", script.read_text(encoding="utf-8")))

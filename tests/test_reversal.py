@@ -1,4 +1,4 @@
-"""Words written backwards: a task whose attention can be foretold, from training to a served picture of it."""
+"""Word reversal: a task with predictable attention, from training to a served picture of it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from tests.test_end_to_end import Server, served
 CONFIG = Path(__file__).resolve().parents[1] / "configs" / "reverse.yaml"
 WORD, BACKWARDS = "reversethis", "sihtesrever"
 LAST_LAYER = -1
-"""Of the decoder: where it looks when it chooses a letter. (The study's decoder has one layer.)"""
+"""The decoder layer whose attention selects a letter. (The study's decoder has one layer.)"""
 
 
 def quiet(line: str) -> None:
-    """News are of no interest here."""
+    """Discards progress messages."""
 
 
 def anti_diagonal_share(cross: Tensor, num_letters: int) -> float:
-    """How much of the cross-attention lies where reading backwards puts it.
+    """The share of cross-attention on the anti-diagonal, as expected of reading backwards.
 
-    Letter j of the answer is letter n - 1 - j of the source: the share of the weight that the n rows of letters give
-    to that letter or a neighbour of it, mean over the heads, of all their weight.
+    Letter j of the output is letter n - 1 - j of the source. The share is the weight that the n rows of letters give
+    to that letter or its neighbours, averaged over the heads, divided by all their weight.
 
     Args:
         cross: Weights of one layer, (H, T, S): rows for the n letters and the end, columns for marker, letters, end.
@@ -41,14 +41,14 @@ def anti_diagonal_share(cross: Tensor, num_letters: int) -> float:
     """
     rows = cross.mean(dim=0)[:num_letters]  # (n, S)
     answer = torch.arange(num_letters).unsqueeze(1)
-    source = torch.arange(rows.size(1)).unsqueeze(0) - 1  # the marker stands before the first letter
+    source = torch.arange(rows.size(1)).unsqueeze(0) - 1  # the marker precedes the first letter
     near = ((source - (num_letters - 1 - answer)).abs() <= 1) & (source >= 0) & (source < num_letters)
     return float(rows[near].sum() / rows.sum())
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The study, smaller: seven letters, words of 9 to 12 of them, half the width."""
+    """A smaller study: seven letters, words of 9 to 12 letters, half the width."""
     settings = TrainingSettings.load(CONFIG)
     words = GeneratedCorpus("reversal", words=20000, letters=(9, 12), alphabet="".join(sorted(set(WORD))))
     told = replace(
@@ -77,7 +77,7 @@ def bundle(run: Path) -> Path:
     return run / "bundle.pt"
 
 
-def test_words_that_were_held_out_are_written_backwards(run: Path) -> None:
+def test_held_out_words_are_reversed(run: Path) -> None:
     facts = load_checkpoint(run / "averaged.pt").facts
     assert facts["dev"]["exact_qfw-qrv"] >= 95.0
     header, *rows = (run / CURVE).read_text().splitlines()
@@ -85,24 +85,24 @@ def test_words_that_were_held_out_are_written_backwards(run: Path) -> None:
     assert len(rows) == 2
 
 
-def test_a_word_goes_in_and_comes_out_backwards(bundle: Path) -> None:
+def test_a_word_is_reversed(bundle: Path) -> None:
     translator = Translator.load(bundle, num_threads=1)
     (found,) = translator.translate([WORD], return_alignment=True)
     assert (found.text, found.source, found.target) == (BACKWARDS, "qfw", "qrv")
     assert found.alignment is not None
-    assert [link.target for link in found.alignment] == [(place, place + 1) for place in range(11)]
+    assert [link.target for link in found.alignment] == [(index, index + 1) for index in range(11)]
     assert all(WORD[link.source[0] : link.source[1]] for link in found.alignment)
 
 
-def test_the_last_layer_reads_from_right_to_left(bundle: Path) -> None:
+def test_the_last_layer_attends_from_right_to_left(bundle: Path) -> None:
     found = Translator.load(bundle, num_threads=1).attention(WORD)
     assert found.source_tokens == ["<2qrv>", *WORD, "</s>"]
     assert found.target_tokens == [*BACKWARDS, "</s>"]
     assert anti_diagonal_share(found.cross[LAST_LAYER], len(WORD)) >= 0.5
 
 
-def test_the_measure_knows_the_anti_diagonal_from_the_diagonal_and_from_nothing() -> None:
-    columns = torch.eye(13)[1:12]  # row j looks at letter j
+def test_the_measure_separates_the_anti_diagonal_from_other_patterns() -> None:
+    columns = torch.eye(13)[1:12]  # row j attends to letter j
     end = torch.zeros(1, 13)
     assert anti_diagonal_share(torch.cat([columns.flip(0), end]).unsqueeze(0), 11) == 1.0
     assert anti_diagonal_share(torch.cat([columns, end]).unsqueeze(0), 11) == pytest.approx(1 / 11)
@@ -115,7 +115,7 @@ def server(bundle: Path) -> Iterator[Server]:
         yield running
 
 
-def test_it_is_served_with_its_attention(server: Server) -> None:
+def test_the_model_is_served_with_its_attention(server: Server) -> None:
     answer = server.client.post("/translate", json={"text": WORD, "source": "qfw", "target": "qrv"}).json()
     assert answer["translations"][0]["text"] == BACKWARDS
     body = server.client.post("/attention", json={"text": WORD, "target": "qrv", "kinds": ["cross"]}).json()
@@ -139,7 +139,7 @@ def test_the_whole_study_is_learned_within_minutes(tmp_path: Path, capsys: pytes
     export = ["export", "--checkpoint", str(tmp_path / "run" / "averaged.pt"), "--precision", "float32"]
     assert main([*export, "--out", str(bundle)]) == 0
     translator = Translator.load(bundle)
-    # Words of another seed than those it was chosen on, through the whole way a text takes.
+    # Words of another seed than those of the model selection, through the complete text pipeline.
     pairs = generate_pairs(replace(told, seed=3))
     answers = translator.translate([word for word, _ in pairs])
     right = sum(answer.text == backwards for answer, (_, backwards) in zip(answers, pairs, strict=True))

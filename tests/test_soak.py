@@ -1,8 +1,8 @@
-"""An hour of mixed load on a real server: nobody gets a wrong answer, and its memory does not grow.
+"""An hour of mixed load on a real server: every answer is correct, and memory does not grow.
 
-Run with ``python -m pytest -m soak -s``; ``VERSO_SOAK_MINUTES`` sets the length (60 unless set; under 5 the figures say
+Run with ``python -m pytest -m soak -s``; ``VERSO_SOAK_MINUTES`` sets the length (default 60; under 5 the figures mean
 little). Short and long sentences, greedy and beams up to 8, several hypotheses, repeated sentences, attention and
-alignments, clients that hang up, and deadlines that pass all go on at once, from clients that wait for their answers.
+alignments, disconnects and exceeded deadlines are mixed, from clients that wait for their answers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DRIFT_BOUND = 0.02
 LIVEZ_BOUND_S = 0.25
 DEADLINE_S = 10.0
 CACHE_BYTES = 500_000
-"""Small, so that it is full after the first minute and entries come and go from then on."""
+"""Small, so that it is full after the first minute and entries are evicted from then on."""
 
 SUBJECTS = ("the teacher", "my sister", "a tall man", "nobody", "the dog", "our neighbour", "the crew", "every child")
 VERBS = ("saw", "forgot", "repaired", "painted", "bought", "lost", "described", "moved")
@@ -49,7 +49,7 @@ OBJECTS = ("the bridge", "two letters", "a red chair", "the old map", "his watch
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The translator that ships, as a bundle; not compared with float32, which takes minutes and is done elsewhere."""
+    """The shipped translator as a bundle; the comparison with float32 takes minutes and is tested elsewhere."""
     checkpoint = load_checkpoint(PRETRAINED)
     precision = preferred_precision("cpu")
     path = tmp_path_factory.mktemp("soak") / "shipped.pt"
@@ -59,7 +59,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Server:
-    """``python -m app`` around a bundle."""
+    """``python -m app`` with a bundle."""
 
     def __init__(self, bundle: Path) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
@@ -80,11 +80,11 @@ class Server:
     def _read(self) -> None:
         assert self.process.stderr is not None
         with self.process.stderr as lines:
-            # An hour has a million lines about requests.
+            # An hour writes a million lines about requests.
             self.lines.extend(line for line in lines if '"logger": "app.requests"' not in line)
 
     def wait_until_ready(self) -> str:
-        """The address, once requests are taken."""
+        """Wait until the server is ready; returns its address."""
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             assert self.process.poll() is None, self.lines
@@ -108,19 +108,19 @@ class Server:
         self._reader.join(PATIENCE_S)
 
 
-def clause(dice: random.Random) -> str:
-    return f"{dice.choice(SUBJECTS)} {dice.choice(VERBS)} {dice.choice(OBJECTS)}"
+def clause(rng: random.Random) -> str:
+    return f"{rng.choice(SUBJECTS)} {rng.choice(VERBS)} {rng.choice(OBJECTS)}"
 
 
-def sentence(dice: random.Random, num_clauses: int = 1) -> str:
-    return " and ".join(clause(dice) for _ in range(num_clauses)).capitalize() + f" {dice.randint(0, 9999)} times."
+def sentence(rng: random.Random, num_clauses: int = 1) -> str:
+    return " and ".join(clause(rng) for _ in range(num_clauses)).capitalize() + f" {rng.randint(0, 9999)} times."
 
 
 class Load:
-    """Clients that ask, and what became of their requests.
+    """Clients that send requests, and the outcomes.
 
     Args:
-        address: Of the server.
+        address: Address of the server.
     """
 
     def __init__(self, address: str) -> None:
@@ -129,8 +129,8 @@ class Load:
         self._lock = threading.Lock()
         self.kinds: Counter[str] = Counter()
         self.unexpected: list[str] = []
-        dice = random.Random(0)
-        self._repeated = [sentence(dice, 1 + number % 3) for number in range(40)]
+        rng = random.Random(0)
+        self._repeated = [sentence(rng, 1 + number % 3) for number in range(40)]
         with self._client() as client:
             answers = client.post("/translate", json=self._asked(self._repeated, decoding="greedy")).json()
         self._expected = dict(zip(self._repeated, (found["text"] for found in answers["translations"]), strict=True))
@@ -157,29 +157,29 @@ class Load:
                 self.unexpected.append(f"{kind}: {unexpected}")
 
     def _ordinary(self, seed: int) -> None:
-        dice = random.Random(seed)
+        rng = random.Random(seed)
         kinds = [self._short] * 10 + [self._long] * 3 + [self._again] * 3 + [self._several, self._attention, self._left]
         with self._client() as client:
             while not self._over.is_set():
-                kind = dice.choice(kinds)
+                kind = rng.choice(kinds)
                 name = kind.__name__.strip("_")
                 try:
-                    self._count(name, kind(client, dice))
+                    self._count(name, kind(client, rng))
                 except httpx.HTTPError as error:
                     self._count(name, repr(error))
                     self._over.wait(1.0)
 
-    def _short(self, client: httpx.Client, dice: random.Random) -> str | None:
-        width = dice.choice([1, 1, 2, 4, 4, 8])
+    def _short(self, client: httpx.Client, rng: random.Random) -> str | None:
+        width = rng.choice([1, 1, 2, 4, 4, 8])
         how = {"decoding": "greedy"} if width == 1 else {"beam_size": width}
-        return _wrong(client.post("/translate", json=self._asked([sentence(dice)] * dice.randint(1, 3), **how)))
+        return _wrong(client.post("/translate", json=self._asked([sentence(rng)] * rng.randint(1, 3), **how)))
 
-    def _long(self, client: httpx.Client, dice: random.Random) -> str | None:
-        texts = [" ".join(sentence(dice, dice.randint(1, 6)) for _ in range(dice.randint(1, 5)))]
-        return _wrong(client.post("/translate", json=self._asked(texts, beam_size=dice.choice([2, 4]))))
+    def _long(self, client: httpx.Client, rng: random.Random) -> str | None:
+        texts = [" ".join(sentence(rng, rng.randint(1, 6)) for _ in range(rng.randint(1, 5)))]
+        return _wrong(client.post("/translate", json=self._asked(texts, beam_size=rng.choice([2, 4]))))
 
-    def _again(self, client: httpx.Client, dice: random.Random) -> str | None:
-        texts = dice.sample(self._repeated, 4)
+    def _again(self, client: httpx.Client, rng: random.Random) -> str | None:
+        texts = rng.sample(self._repeated, 4)
         answer = client.post("/translate", json=self._asked(texts, decoding="greedy"))
         wrong = _wrong(answer)
         if wrong is None:
@@ -188,30 +188,30 @@ class Load:
                 return f"other answers than at the beginning: {found}"
         return wrong
 
-    def _several(self, client: httpx.Client, dice: random.Random) -> str | None:
+    def _several(self, client: httpx.Client, rng: random.Random) -> str | None:
         more = {"num_hypotheses": 4, "return_scores": True, "return_alignment": True}
-        answer = client.post("/translate", json=self._asked([sentence(dice, 2), sentence(dice)], **more))
+        answer = client.post("/translate", json=self._asked([sentence(rng, 2), sentence(rng)], **more))
         wrong = _wrong(answer)
         if wrong is None and any(len(one["alternatives"]) != 3 for one in answer.json()["translations"]):
             return "alternatives are missing"
         return wrong
 
-    def _attention(self, client: httpx.Client, dice: random.Random) -> str | None:
-        return _wrong(client.post("/attention", json={"text": sentence(dice, 2), "source": "en", "target": "de"}))
+    def _attention(self, client: httpx.Client, rng: random.Random) -> str | None:
+        return _wrong(client.post("/attention", json={"text": sentence(rng, 2), "source": "en", "target": "de"}))
 
-    def _left(self, client: httpx.Client, dice: random.Random) -> str | None:
-        texts = [sentence(dice, 6) for _ in range(8)]
+    def _left(self, client: httpx.Client, rng: random.Random) -> str | None:
+        texts = [sentence(rng, 6) for _ in range(8)]
         try:
-            return _wrong(client.post("/translate", json=self._asked(texts), timeout=dice.uniform(0.01, 0.2)))
+            return _wrong(client.post("/translate", json=self._asked(texts), timeout=rng.uniform(0.01, 0.2)))
         except httpx.TimeoutException:
             return None
 
     def _too_much(self, seed: int) -> None:
-        """Now and then a request that cannot be answered in time."""
-        dice = random.Random(seed)
+        """Occasional requests that exceed their deadline."""
+        rng = random.Random(seed)
         with self._client() as client:
             while not self._over.wait(20.0):
-                texts = [" ".join(sentence(dice, 4) for _ in range(100)) for _ in range(30)]
+                texts = [" ".join(sentence(rng, 4) for _ in range(100)) for _ in range(30)]
                 answer = client.post("/translate", json=self._asked(texts, beam_size=8))
                 expected = answer.status_code == 504 and answer.json()["code"] == "deadline_exceeded"
                 self._count("too_much", None if expected else f"{answer.status_code} {answer.text[:200]}")
@@ -231,7 +231,7 @@ def load_on(address: str) -> Iterator[Load]:
 
 
 @pytest.mark.soak
-def test_memory_stays_flat_and_answers_right_under_mixed_load(bundle: Path) -> None:
+def test_memory_is_stable_and_responses_are_correct_under_mixed_load(bundle: Path) -> None:
     length_s = float(os.environ.get("VERSO_SOAK_MINUTES", "60")) * 60
     resident: list[int] = []
     livez_s: list[float] = []

@@ -1,4 +1,4 @@
-"""A toy language pair that a tiny Transformer learns in seconds: eight words, translated one by one."""
+"""A toy language pair that a tiny Transformer learns in seconds: eight words, translated word by word."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ attribution: [nobody]
 
 
 def sentence(rng: random.Random) -> tuple[str, str]:
-    """An English sentence of the toy language, and its German."""
+    """An English sentence of the toy language, and its German translation."""
     words = [rng.choice(list(WORDS)) for _ in range(rng.randint(1, 5))]
     return " ".join(words) + ".", " ".join(WORDS[word] for word in words) + "."
 
 
 def write_corpus(folder: Path, base: str, num_sentences: int, seed: int) -> None:
-    """Two files that line up, ``base.en`` and ``base.de``."""
+    """Write two parallel files, ``base.en`` and ``base.de``."""
     rng = random.Random(seed)
     pairs = [sentence(rng) for _ in range(num_sentences)]
     for index, language in enumerate(("en", "de")):
@@ -59,7 +59,7 @@ def write_corpus(folder: Path, base: str, num_sentences: int, seed: int) -> None
 
 
 def write_toy(folder: Path) -> Path:
-    """Corpora and configuration in a folder; returns the configuration's path."""
+    """Write corpora and configuration into a folder; returns the path of the configuration."""
     write_corpus(folder, "train", 600, seed=1)
     write_corpus(folder, "dev", 40, seed=2)
     config = folder / "toy.yaml"

@@ -1,4 +1,4 @@
-"""What the tests of the routes share."""
+"""Fixtures for the tests of the routes."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def service() -> RoteService:
-    """A service that answers by rote."""
+    """A service with predefined answers."""
     return RoteService()

@@ -1,26 +1,47 @@
-"""``python -m app`` around a translator that needs no model, for tests that want a real process.
+"""``python -m app`` around a translator that needs no model, for tests that need a real process.
 
-The environment says how it behaves: ``FAKE_LOAD_S`` seconds of loading, ``FAKE_LOAD_ERROR`` as the reason why loading
-fails, ``FAKE_STEP_S`` seconds for each decoding step.
+The environment configures it: ``FAKE_LOAD_ERROR`` is the reason why loading fails, ``FAKE_STEP_S`` the seconds of each
+decoding step. Loading waits until the file ``FAKE_LOAD_GATE`` exists. In the folder ``FAKE_STEP_GATE`` the file
+``reached`` is created by the first step, which waits until the file ``open`` exists.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
+from pathlib import Path
 
 from app.commands.serve import main
 from model.errors import ArtifactError
-from tests.app.fakes import FakeBundles, FakeTranslator, manifest_of
+from tests.app.fakes import FakeBundles, FakeTranslator, held_translator, manifest_of
+
+
+def wait_for_file(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.02)
+
+
+def guard_steps(translator: FakeTranslator, gate: Path) -> None:
+    translator.stepping.wait()
+    (gate / "reached").touch()
+    wait_for_file(gate / "open")
+    translator.step_gate.set()
 
 
 def load() -> FakeTranslator:
-    time.sleep(float(os.environ.get("FAKE_LOAD_S", "0")))
+    if "FAKE_LOAD_GATE" in os.environ:
+        wait_for_file(Path(os.environ["FAKE_LOAD_GATE"]))
     reason = os.environ.get("FAKE_LOAD_ERROR")
     if reason is not None:
         raise ArtifactError(reason)
-    return FakeTranslator(step_s=float(os.environ.get("FAKE_STEP_S", "0")))
+    if "FAKE_STEP_GATE" not in os.environ:
+        return FakeTranslator(step_s=float(os.environ.get("FAKE_STEP_S", "0")))
+    translator = held_translator()
+    gate = Path(os.environ["FAKE_STEP_GATE"])
+    threading.Thread(target=guard_steps, args=(translator, gate), daemon=True).start()
+    return translator
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A translator without a model: it spells texts in capital letters, one character a step.
+"""A translator without a model: it converts texts to upper case, one character per step.
 
-Texts may ask for trouble: one that holds ``boom`` makes every step of its cohort raise, ``nan`` makes its own
-sentence fail, and one with ``loop`` in it is said over and over unless there is a guard.
+Some texts cause failures: ``boom`` in a text makes every step of its cohort raise, ``nan`` makes its own
+sentence fail, and the output for a text with ``loop`` is a repetition loop unless there is a guard.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from model.text_pipeline import TextPlan
 from model.translator import Attention, Translator
 
 GATE_S = 30.0
-"""Longest a step waits for its gate, so that a test that forgets it fails instead of hanging."""
+"""Maximal time a step waits for its gate, so that a test that never opens it fails instead of hanging."""
 
 MANIFEST = Manifest(
     name="fake",
@@ -40,7 +40,7 @@ MANIFEST = Manifest(
 )
 
 SHAPED = replace(MANIFEST, architecture={"d_model": 64, "decoder_layers": 2, "target_vocab_size": 1000})
-"""That of a model whose memory can be counted."""
+"""The manifest of a model whose memory can be computed."""
 
 
 class FakeTokenizer:
@@ -50,7 +50,7 @@ class FakeTokenizer:
         return [2, *map(ord, text), 3]
 
     def encode_with_offsets(self, text: str, target: str, source: str) -> tuple[list[int], list[Span]]:
-        spans = [(place, place + 1) for place in range(len(text))]
+        spans = [(position, position + 1) for position in range(len(text))]
         return self.encode(text, target, source), [(0, 0), *spans, (len(text), len(text))]
 
     def forced_ids(self, target: str) -> tuple[int, ...]:
@@ -60,12 +60,12 @@ class FakeTokenizer:
         return "".join(map(chr, ids)).upper()
 
     def decode_with_offsets(self, ids: Sequence[int]) -> tuple[str, list[Span]]:
-        return self.decode(ids), [(place, place + 1) for place in range(len(ids))]
+        return self.decode(ids), [(position, position + 1) for position in range(len(ids))]
 
 
 @dataclass
 class Log:
-    """What the cohorts were told to do."""
+    """Calls of the cohorts."""
 
     joins: list[int] = field(default_factory=list)
     forced_ids: list[tuple[int, ...]] = field(default_factory=list)
@@ -141,11 +141,11 @@ class FakeCohort:
 
 
 class FakeTranslator(Translator):
-    """The real text handling around a cohort that needs no model.
+    """The real text pipeline around a cohort that needs no model.
 
     Args:
-        step_s: Seconds each step takes.
-        manifest: What it says about itself.
+        step_s: Duration of a step, in seconds.
+        manifest: The manifest of its bundle.
         sha256: Digest of its bundle.
     """
 
@@ -170,7 +170,7 @@ class FakeTranslator(Translator):
         self.warmed_up = list(widths)
 
     def align(self, plan: TextPlan) -> list[Tensor]:
-        """Each character looks at the one it was made of, past the language marker."""
+        """Each character attends to the one it was made of, after the language marker."""
         return [
             torch.eye(len(sentence.token_ids))[1 : len(hypothesis.token_ids) + 1]
             for sentence, hypothesis in zip(plan.sentences, plan.hypotheses, strict=True)
@@ -192,7 +192,7 @@ class FakeTranslator(Translator):
 
 
 def manifest_of(name: str, *pairs: str, languages: tuple[str, ...] = ()) -> Manifest:
-    """What a model says about itself; pairs as ``en-de``."""
+    """A manifest with a name and pairs such as ``en-de``."""
     split = [pair.partition("-") for pair in pairs]
     return replace(MANIFEST, name=name, pairs=tuple((a, b) for a, _, b in split), languages=languages)
 
@@ -205,15 +205,15 @@ def held_translator(manifest: Manifest = MANIFEST) -> FakeTranslator:
 
 
 BUDGET: dict[str, Any] = {"max_batch_rows": 256, "max_batch_tokens": 16_384}
-"""Settings that spare a fake the probe, which would wait for its gate."""
+"""Settings that skip the probe, which would wait for the gate of a fake."""
 
 
 class FakeBundles:
     """Bundles that need no file.
 
     Args:
-        configured: Translators to start with, or what gives them.
-        files: Translators, or what gives one, that may be loaded later, by file.
+        configured: Translators loaded at start, or functions that return them.
+        files: Translators that may be loaded later, or functions that return them, by file.
     """
 
     def __init__(
@@ -244,10 +244,10 @@ def _made(one: FakeTranslator | Callable[[], FakeTranslator]) -> FakeTranslator:
 
 
 class WordDetector(LanguageDetector):
-    """Tells languages by their article, as far as they are asked for.
+    """Detects languages by their article, among the requested ones.
 
     Args:
-        codes: For each word the codes of the languages it may be of.
+        codes: The codes of the possible languages of each word.
     """
 
     def __init__(self, codes: dict[str, tuple[str, ...]] | None = None) -> None:
@@ -255,8 +255,8 @@ class WordDetector(LanguageDetector):
         self.codes = codes or {"the": ("en",), "der": ("de",), "le": ("fr",)}
 
     def detect(self, texts: Sequence[str], languages: tuple[str, ...]) -> list[Detection | None]:
-        return [self._tell(text.split()[0], languages) for text in texts]
+        return [self._detect_word(text.split()[0], languages) for text in texts]
 
-    def _tell(self, word: str, languages: tuple[str, ...]) -> Detection | None:
+    def _detect_word(self, word: str, languages: tuple[str, ...]) -> Detection | None:
         known = tuple(code for code in self.codes.get(word, ()) if code in languages)
         return Detection(known[0], 0.9, known) if known else None

@@ -1,4 +1,4 @@
-"""An application around a service that answers by rote, and a client that talks to it without a socket."""
+"""An application around a service with predefined answers, and a client that needs no socket."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def random_weights(layers: int, heads: int, rows: int, columns: int) -> Tensor:
 
 @dataclass
 class RoteService:
-    """Upper case is its translation. ``errors`` maps a text to what it fails with; ``forever`` never ends."""
+    """Translates into upper case. ``errors`` maps a text to its error; the text ``forever`` never finishes."""
 
     state: str = "ready"
     errors: dict[str, Exception] = field(default_factory=dict)

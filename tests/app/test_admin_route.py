@@ -1,4 +1,4 @@
-"""``/admin/models``: for whoever has the token, and for nobody else."""
+"""``/admin/models``: only for requests with the token."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def app_with_token(service: RoteService) -> FastAPI:
 
 
 async def ask(
-    service: RoteService, method: str, path: str, headers: dict[str, str] | None = None, **told: Any
+    service: RoteService, method: str, path: str, headers: dict[str, str] | None = None, **options: Any
 ) -> httpx.Response:
     async with client_of(app_with_token(service)) as client:
-        return await client.request(method, path, headers=WITH_TOKEN if headers is None else headers, **told)
+        return await client.request(method, path, headers=WITH_TOKEN if headers is None else headers, **options)
 
 
-async def test_a_bundle_that_was_loaded_is_answered_with_what_it_is(service: RoteService) -> None:
+async def test_loading_a_bundle_returns_its_description(service: RoteService) -> None:
     response = await ask(service, "POST", "/admin/models", json={"file": "fr-en.pt"})
     assert response.status_code == 201
     assert ModelBody.model_validate_json(response.content).name == "rote"
@@ -49,7 +49,7 @@ async def test_a_bundle_may_be_pinned_by_its_digest(service: RoteService) -> Non
     assert service.calls == [{"file": "fr-en.pt", "sha256": digest}]
 
 
-async def test_a_model_that_was_unloaded_is_answered_with_how_long_it_took(service: RoteService) -> None:
+async def test_unloading_a_model_returns_the_seconds_it_took(service: RoteService) -> None:
     response = await ask(service, "DELETE", "/admin/models/rote")
     assert response.status_code == 200
     assert UnloadResponse.model_validate_json(response.content).model_dump() == {"name": "rote", "duration_ms": 250.0}
@@ -76,7 +76,7 @@ async def test_a_name_may_hold_any_character(service: RoteService) -> None:
     ],
 )
 @pytest.mark.parametrize(("method", "path"), [("POST", "/admin/models"), ("DELETE", "/admin/models/rote")])
-async def test_without_the_token_nothing_is_done(
+async def test_a_request_without_the_token_is_refused(
     service: RoteService, method: str, path: str, headers: dict[str, str]
 ) -> None:
     encoded = {name.encode(): value.encode("latin-1") for name, value in headers.items()}
@@ -89,7 +89,7 @@ async def test_without_the_token_nothing_is_done(
     assert service.calls == []
 
 
-async def test_the_scheme_is_read_in_any_case(service: RoteService) -> None:
+async def test_the_scheme_is_case_insensitive(service: RoteService) -> None:
     headers = {"authorization": f"bearer {TOKEN}"}
     assert (await ask(service, "DELETE", "/admin/models/rote", headers)).status_code == 200
 
@@ -97,9 +97,7 @@ async def test_the_scheme_is_read_in_any_case(service: RoteService) -> None:
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/admin/models"), ("GET", "/admin/models"), ("DELETE", "/admin/models/rote")]
 )
-async def test_where_no_token_is_set_the_routes_are_paths_like_any_unknown_one(
-    service: RoteService, method: str, path: str
-) -> None:
+async def test_without_a_configured_token_the_routes_do_not_exist(service: RoteService, method: str, path: str) -> None:
     async with client_of(rote_app(service)) as client:
         response = await client.request(method, path, headers=WITH_TOKEN)
         unknown = await client.request(method, path.replace("models", "nothing"), headers=WITH_TOKEN)
@@ -147,7 +145,7 @@ async def test_a_model_that_is_not_loaded_cannot_be_unloaded(service: RoteServic
         ({"file": "a.pt", "path": "b.pt"}, "path", "unknown field"),
     ],
 )
-async def test_a_wrong_field_is_named(service: RoteService, body: dict[str, Any], field: str, message: str) -> None:
+async def test_an_invalid_field_is_named(service: RoteService, body: dict[str, Any], field: str, message: str) -> None:
     response = await ask(service, "POST", "/admin/models", json=body)
     assert (response.status_code, response.json()["code"]) == (422, "invalid_request")
     (entry,) = response.json()["errors"]
@@ -168,6 +166,6 @@ async def test_the_document_shows_the_routes_and_how_to_authenticate(service: Ro
     assert TOKEN not in str(document)
 
 
-async def test_who_asks_with_another_method_is_told_which_there_is(service: RoteService) -> None:
+async def test_a_wrong_method_is_refused_with_the_allowed_one(service: RoteService) -> None:
     response = await ask(service, "GET", "/admin/models")
     assert (response.status_code, response.headers["allow"]) == (405, "POST")

@@ -1,4 +1,4 @@
-"""``POST /attention``: which weights, and in which form."""
+"""``POST /attention``: the selected weights and their formats."""
 
 from __future__ import annotations
 
@@ -44,27 +44,27 @@ async def test_json_holds_tokens_translation_and_cross_attention_of_all_layers_a
     np.testing.assert_allclose(np.sum(answer.cross.weights, axis=-1), 1.0, atol=1e-5)
 
 
-async def test_each_kind_has_the_shape_of_the_sentences_it_joins(client: httpx.AsyncClient) -> None:
+async def test_each_kind_has_the_shape_of_its_two_sentences(client: httpx.AsyncClient) -> None:
     answer = (await ask(client, target_text="das haus", kinds=["encoder", "decoder", "cross"])).json()
     assert np.shape(answer["encoder"]["weights"]) == (6, 4, 3, 3)
     assert np.shape(answer["decoder"]["weights"]) == (2, 4, 2, 2)
     assert np.shape(answer["cross"]["weights"]) == (2, 4, 2, 3)
 
 
-async def test_layers_and_heads_are_given_in_the_order_asked_for(client: httpx.AsyncClient) -> None:
+async def test_layers_and_heads_are_returned_in_the_requested_order(client: httpx.AsyncClient) -> None:
     cross = (await ask(client, layers=[1], heads=[3, 0])).json()["cross"]
     assert (cross["layers"], cross["heads"]) == ([1], [3, 0])
     np.testing.assert_allclose(cross["weights"], random_weights(2, 4, 3, 3)[[1]][:, [3, 0]], atol=1e-6)
 
 
-async def test_averaged_heads_are_the_mean_of_the_heads_named(client: httpx.AsyncClient) -> None:
+async def test_averaged_heads_are_the_mean_of_the_requested_heads(client: httpx.AsyncClient) -> None:
     cross = (await ask(client, heads=[1, 2], average_heads=True)).json()["cross"]
     assert (cross["heads"], cross["averaged"]) == ([1, 2], True)
     expected = random_weights(2, 4, 3, 3)[:, 1:3].mean(dim=1, keepdim=True)
     np.testing.assert_allclose(cross["weights"], expected, atol=1e-6)
 
 
-async def test_a_given_translation_is_looked_at_instead_of_a_decoded_one(
+async def test_a_given_translation_is_used_instead_of_a_decoded_one(
     client: httpx.AsyncClient, service: RoteService
 ) -> None:
     answer = (await ask(client, target_text="das alte haus", decoding="greedy")).json()
@@ -73,7 +73,7 @@ async def test_a_given_translation_is_looked_at_instead_of_a_decoded_one(
     assert service.calls[0]["options"].decoding == "greedy"
 
 
-async def test_a_language_that_was_detected_is_named(client: httpx.AsyncClient, service: RoteService) -> None:
+async def test_a_detected_language_is_returned(client: httpx.AsyncClient, service: RoteService) -> None:
     assert (await ask(client)).json()["detected"] is None
     service.detected = Detection("en", 0.75, ("en",))
     assert (await ask(client, source="auto")).json()["detected"] == {"language": "en", "confidence": 0.75}
@@ -134,18 +134,18 @@ async def test_a_picture_of_more_than_one_layer_or_kind_is_refused(
         ("application/json;q=0, */*", "application/x-npz"),
     ],
 )
-async def test_accept_chooses_the_form(client: httpx.AsyncClient, accept: str, media_type: str) -> None:
+async def test_the_accept_header_selects_the_format(client: httpx.AsyncClient, accept: str, media_type: str) -> None:
     assert (await ask(client, accept)).headers["content-type"] == media_type
 
 
-async def test_a_client_that_takes_no_form_is_told_them_all(client: httpx.AsyncClient) -> None:
+async def test_a_client_that_accepts_no_format_is_refused_with_all_formats(client: httpx.AsyncClient) -> None:
     response = await ask(client, "image/jpeg")
     assert (response.status_code, response.json()["code"]) == (406, "not_acceptable")
     for media_type in ("application/json", "application/x-npz", "image/png"):
         assert media_type in response.json()["detail"]
 
 
-async def test_too_much_json_is_refused_with_smaller_forms_offered(client: httpx.AsyncClient) -> None:
+async def test_a_json_response_over_the_limit_is_refused_with_smaller_formats(client: httpx.AsyncClient) -> None:
     body: dict[str, Any] = {"text": "word " * 20, "kinds": ["encoder"]}  # 6 layers x 4 heads x 20 x 20 = 9600 weights
     response = await ask(client, **body)
     assert (response.status_code, response.json()["code"]) == (422, "limit_exceeded")
@@ -188,7 +188,7 @@ async def test_layers_of_a_deep_encoder_may_be_more_than_those_of_the_decoder(cl
         (EmptySource(), "empty_source"),
     ],
 )
-async def test_a_text_without_attention_is_refused_with_the_reason(
+async def test_a_text_without_attention_is_refused_with_a_reason(
     client: httpx.AsyncClient, service: RoteService, error: Exception, code: str
 ) -> None:
     service.request_error = error

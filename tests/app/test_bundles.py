@@ -18,7 +18,7 @@ from tests.app.fakes import manifest_of
 
 
 def write(path: Path, name: str, shortlist: bool = False) -> Path:
-    """A file with a manifest and no model."""
+    """Write a file with a manifest but without a model."""
     manifest = replace(manifest_of(name, "en-de"), shortlist={"per_token": 50} if shortlist else {})
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
@@ -28,11 +28,11 @@ def write(path: Path, name: str, shortlist: bool = False) -> Path:
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What is loaded, instead of loading it."""
+    """Records calls of ``load_bundle`` instead of loading."""
     calls: list[dict[str, Any]] = []
 
-    def load(path: Path, **told: Any) -> Path:
-        calls.append({"path": path, **told})
+    def load(path: Path, **options: Any) -> Path:
+        calls.append({"path": path, **options})
         return path
 
     monkeypatch.setattr(Translator, "load", load)
@@ -40,8 +40,8 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def files(**settings: Any) -> BundleFiles:
-    told: dict[str, Any] = {name: str(value) for name, value in settings.items()}
-    return BundleFiles(Settings(device="cpu", **told))
+    options: dict[str, Any] = {name: str(value) for name, value in settings.items()}
+    return BundleFiles(Settings(device="cpu", **options))
 
 
 def paths(loaded: list[dict[str, Any]]) -> list[Path]:
@@ -88,14 +88,14 @@ def test_listed_bundles_are_loaded_in_the_order_of_the_list(tmp_path: Path, load
     assert paths(loaded) == [first, second]
 
 
-def test_auto_is_the_translator_that_ships(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
+def test_auto_is_the_shipped_translator(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
     shipped, own = write(tmp_path / "shipped.pt", "verso-en-de"), write(tmp_path / "own.pt", "own")
     files(models=f"{own},auto", auto_bundle=shipped).load_configured()
     files(auto_bundle=shipped).load_configured()
     assert paths(loaded) == [own, shipped, shipped]
 
 
-def test_auto_is_built_where_no_bundle_of_it_is_there(
+def test_auto_is_built_if_its_bundle_does_not_exist(
     tmp_path: Path, loaded: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built: list[tuple[str, Path]] = []
@@ -128,13 +128,13 @@ def test_two_bundles_of_one_name_are_refused_before_either_is_loaded(
     assert loaded == []
 
 
-def test_a_listed_bundle_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_listed_bundle_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     there = write(tmp_path / "a.pt", "a")
     with pytest.raises(ArtifactError, match=r"b\.pt"):
         files(models=f"{there},{tmp_path / 'b.pt'}").load_configured()
 
 
-def test_a_bundle_loaded_later_takes_one_thread_and_may_be_pinned(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
+def test_a_bundle_loaded_later_uses_one_thread_and_may_be_pinned(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
     write(tmp_path / "a.pt", "a")
     later = write(tmp_path / "deep" / "later.pt", "later")
     source = files(models=tmp_path, threads=8)
@@ -161,14 +161,14 @@ def test_bundles_may_be_loaded_from_the_folders_of_those_listed(tmp_path: Path) 
         files(model=first).name_of("c.pt")
 
 
-def test_the_translator_that_ships_may_always_be_loaded(tmp_path: Path) -> None:
+def test_the_shipped_translator_may_always_be_loaded(tmp_path: Path) -> None:
     shipped = write(tmp_path / "shipped.pt", "verso-en-de")
     own = write(tmp_path / "own" / "a.pt", "a")
     assert files(models=own, auto_bundle=shipped).name_of("auto") == "verso-en-de"
 
 
 @pytest.mark.parametrize("file", ["../outside.pt", "/etc/passwd", "{outside}", "link.pt", "sub/../../outside.pt"])
-def test_a_bundle_outside_of_the_folder_is_refused_whether_or_not_it_is_there(tmp_path: Path, file: str) -> None:
+def test_a_bundle_outside_the_folder_is_refused_whether_or_not_it_exists(tmp_path: Path, file: str) -> None:
     outside = write(tmp_path / "outside.pt", "outside")
     write(tmp_path / "in" / "a.pt", "a")
     (tmp_path / "in" / "link.pt").symlink_to(outside)
@@ -179,20 +179,20 @@ def test_a_bundle_outside_of_the_folder_is_refused_whether_or_not_it_is_there(tm
         source.load(file.format(outside=outside), None)
 
 
-def test_nothing_may_be_loaded_where_no_folder_is_configured(tmp_path: Path) -> None:
+def test_nothing_may_be_loaded_if_no_folder_is_configured(tmp_path: Path) -> None:
     with pytest.raises(BundleOutside, match="VERSO_MODELS"):
         files().name_of("a.pt")
 
 
 @pytest.mark.parametrize("file", ["b.pt", "deep/a.pt", ".", "x" * 900, "a.pt/b.pt"])
-def test_a_bundle_that_is_not_there_is_named_with_those_that_are(tmp_path: Path, file: str) -> None:
+def test_a_missing_bundle_is_refused_with_the_existing_ones(tmp_path: Path, file: str) -> None:
     write(tmp_path / "a.pt", "a")
     with pytest.raises(BundleNotFound, match=r"there are: a\.pt") as refused:
         files(models=tmp_path).name_of(file)
     assert len(str(refused.value)) < 400
 
 
-def test_links_in_a_circle_lead_nowhere(tmp_path: Path) -> None:
+def test_circular_links_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a.pt", "a")
     (tmp_path / "one.pt").symlink_to(tmp_path / "two.pt")
     (tmp_path / "two.pt").symlink_to(tmp_path / "one.pt")
@@ -200,7 +200,7 @@ def test_links_in_a_circle_lead_nowhere(tmp_path: Path) -> None:
         files(models=f"{tmp_path / 'a.pt'},").name_of("one.pt")
 
 
-def test_a_file_that_is_no_bundle_is_told_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_bundle_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.pt").write_bytes(b"nothing of the kind")
     with pytest.raises(ArtifactError, match="no bundle"):
         files(models=tmp_path).name_of("a.pt")
@@ -211,7 +211,7 @@ def test_the_native_decoder_can_be_switched_off(tmp_path: Path, loaded: list[dic
     assert [call["native"] for call in loaded] == [False]
 
 
-def test_shortlists_are_used_where_they_are_wanted_and_there(
+def test_shortlists_are_used_if_enabled_and_in_the_bundle(
     tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path / "a.pt", "a", shortlist=True)
@@ -225,7 +225,7 @@ def test_shortlists_are_used_where_they_are_wanted_and_there(
     assert [call["shortlist"] for call in loaded] == [False, False]
 
 
-def test_shortlists_that_no_bundle_has_are_refused(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
+def test_enabling_shortlists_that_no_bundle_has_is_refused(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
     only = write(tmp_path / "a.pt", "a")
     with pytest.raises(
         SettingsError, match=r"VERSO_SHORTLIST is 'on', but .*a\.pt has no shortlist: .*model shortlist'"

@@ -1,4 +1,4 @@
-"""How much may decode at once, found with a cohort and a clock that are made up."""
+"""The size of a batch, found with a simulated cohort and clock."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Clock:
 
 
 class TimedCohort:
-    """Takes as long as it is told to, by a clock that is made up."""
+    """A cohort whose steps take a given time on a simulated clock."""
 
     def __init__(self, translator: TimedTranslator, width: int) -> None:
         self._translator = translator
@@ -76,11 +76,11 @@ class TimedTranslator(FakeTranslator):
     """A model of a given speed.
 
     Args:
-        clock: Moved on by what it does.
-        seconds_of: A step, by its rows.
+        clock: Advanced by each step.
+        seconds_of: Duration of a step, by its number of rows.
         token_s: Seconds to encode a token.
-        room: Rows it has memory for.
-        manifest: What it says about itself.
+        room: Number of rows that fit into memory.
+        manifest: The manifest of its bundle.
     """
 
     def __init__(
@@ -105,22 +105,22 @@ class TimedTranslator(FakeTranslator):
         return TimedCohort(self, width)
 
 
-def finder(clock: Clock, max_rows: int | None = None, max_tokens: int | None = None, **told: Any) -> BudgetFinder:
-    memory = told.pop("memory", PLENTY_BYTES)
-    return BudgetFinder(max_rows, max_tokens, told.pop("max_beam_size", 4), clock, lambda device: memory)
+def finder(clock: Clock, max_rows: int | None = None, max_tokens: int | None = None, **options: Any) -> BudgetFinder:
+    memory = options.pop("memory", PLENTY_BYTES)
+    return BudgetFinder(max_rows, max_tokens, options.pop("max_beam_size", 4), clock, lambda device: memory)
 
 
-def rows_found(seconds_of: Callable[[int], float], **told: Any) -> int:
+def rows_found(seconds_of: Callable[[int], float], **options: Any) -> int:
     clock = Clock()
-    return finder(clock).find([TimedTranslator(clock, seconds_of, **told)]).max_rows
+    return finder(clock).find([TimedTranslator(clock, seconds_of, **options)]).max_rows
 
 
-def test_a_step_at_the_best_throughput_takes_what_it_may() -> None:
+def test_a_step_at_the_best_throughput_uses_the_allowed_time() -> None:
     assert rows_found(lambda rows: 0.0001 * rows) == 250
     assert rows_found(lambda rows: 0.001 + 0.0001 * rows) == pytest.approx(250, rel=0.1)
 
 
-def test_rows_grow_with_a_model_that_more_of_them_make_faster() -> None:
+def test_rows_grow_while_throughput_grows() -> None:
     assert rows_found(lambda rows: 0.010 + 0.00001 * rows) == pytest.approx(1700, rel=0.1)
     assert rows_found(lambda rows: 0.001) == 4096, "the largest size that is tried"
 
@@ -129,7 +129,7 @@ def test_a_slow_model_still_decodes_a_few_rows_together() -> None:
     assert rows_found(lambda rows: 1.0) == MIN_ROWS
 
 
-def test_a_machine_that_is_busy_now_and_then_does_not_mislead_the_probe() -> None:
+def test_occasional_load_of_the_machine_does_not_mislead_the_probe() -> None:
     turn = itertools.count()
     assert rows_found(lambda rows: 0.0001 * rows + (0.02 if next(turn) % 3 else 0.0)) == 250
 
@@ -146,18 +146,18 @@ def test_the_probe_ends_in_time() -> None:
     assert clock.now - began < 0.1
 
 
-def test_a_model_that_runs_out_of_memory_gets_what_was_measured_until_then() -> None:
+def test_a_model_that_runs_out_of_memory_gets_the_largest_measured_size() -> None:
     assert rows_found(lambda rows: 0.01 if rows < 64 else 0.001, room=40) == 80
     assert rows_found(lambda rows: 0.00001 * rows, room=0) == MIN_ROWS
 
 
-def test_a_model_of_short_answers_is_measured_as_far_as_they_go() -> None:
+def test_a_model_with_short_outputs_is_measured_up_to_their_length() -> None:
     clock = Clock()
     translator = TimedTranslator(clock, lambda rows: 0.0001 * rows, manifest=replace(SHAPED, max_target_tokens=6))
     assert finder(clock).find([translator]).max_rows == 250
 
 
-def test_made_up_sentences_have_the_usual_length_or_the_longest_there_is() -> None:
+def test_probe_sentences_have_the_usual_length_or_the_longest_possible() -> None:
     for longest, length in ((200, 24), (10, 10)):
         clock = Clock()
         translator = TimedTranslator(clock, lambda rows: 0.03, manifest=replace(SHAPED, max_source_tokens=longest))
@@ -166,7 +166,7 @@ def test_made_up_sentences_have_the_usual_length_or_the_longest_there_is() -> No
         assert {(source[0], source[-1]) for source in translator.sources} == {(2, 3)}
 
 
-def test_the_budget_is_what_was_measured() -> None:
+def test_the_budget_is_the_measured_one() -> None:
     clock = Clock()
     budget = finder(clock).find([TimedTranslator(clock, lambda rows: 0.0001 * rows, token_s=0.0001)])
     assert budget.max_rows == 250
@@ -187,7 +187,7 @@ def test_the_widest_beam_always_fits() -> None:
     assert finder(clock, max_beam_size=48).find([TimedTranslator(clock, lambda rows: 1.0)]).max_rows == 48
 
 
-def test_what_the_operator_said_holds_and_spares_the_probe() -> None:
+def test_configured_limits_hold_and_skip_the_probe() -> None:
     clock = Clock()
     translator = TimedTranslator(clock, lambda rows: 0.001)
     budget = finder(clock, 7, 999).find([translator])
@@ -197,7 +197,7 @@ def test_what_the_operator_said_holds_and_spares_the_probe() -> None:
     assert translator.sizes
 
 
-def test_tokens_take_a_quarter_of_the_memory_that_is_free() -> None:
+def test_tokens_take_a_quarter_of_free_memory() -> None:
     clock = Clock()
     translator = TimedTranslator(clock, lambda rows: 0.001)
     assert bytes_per_token(SHAPED) == 2 * 2 * 2 * 64 * 4
@@ -205,10 +205,10 @@ def test_tokens_take_a_quarter_of_the_memory_that_is_free() -> None:
     budget = finder(clock, max_rows=10, memory=80_000_000).find([translator])
     # 20 MB, less four times the logits of 10 rows, for a source and a target token of 2 kB each.
     assert budget.max_tokens == (20_000_000 - 4 * 4 * 10 * 1000) // (2 * 2048)
-    assert finder(clock, max_rows=10, memory=0).find([translator]).max_tokens == 1024, "it goes on with little"
+    assert finder(clock, max_rows=10, memory=0).find([translator]).max_tokens == 1024, "it continues with a small batch"
 
 
-def test_a_size_there_is_no_memory_for_is_not_tried() -> None:
+def test_a_size_that_exceeds_memory_is_not_tried() -> None:
     clock = Clock()
     translator = TimedTranslator(clock, lambda rows: 0.0001)
     longest_answer = min(SHAPED.max_target_tokens, 128)
@@ -216,7 +216,7 @@ def test_a_size_there_is_no_memory_for_is_not_tried() -> None:
     assert max(translator.sizes) == 32
 
 
-def test_a_model_that_comes_later_may_lower_the_tokens_and_is_not_measured() -> None:
+def test_a_model_loaded_later_may_lower_the_tokens_and_is_not_measured() -> None:
     clock = Clock()
     small, large = (
         TimedTranslator(clock, lambda rows: 0.001),
@@ -233,7 +233,7 @@ def test_a_model_that_comes_later_may_lower_the_tokens_and_is_not_measured() -> 
     assert large.sizes == []
 
 
-def test_a_gpu_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_probe_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     waited: list[str] = []
@@ -244,7 +244,7 @@ def test_a_gpu_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert waited == ["cuda:1"]
 
 
-def test_sentences_have_the_beam_that_requests_have_by_default_unless_it_is_not_allowed() -> None:
+def test_probe_sentences_use_the_default_beam_unless_it_is_not_allowed() -> None:
     for max_beam_size, width in ((16, 4), (2, 2), (1, 1)):
         clock = Clock()
         translator = TimedTranslator(clock, lambda rows: 0.0001 * rows)

@@ -1,4 +1,4 @@
-"""Sentences that are known, or on their way already, around an engine that is told what to answer."""
+"""Cached and coalesced sentences, around an engine with a fake translator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GREEDY = DecodingOptions(decoding="greedy")
 
 
 class Desk(SharedDecoding):
-    """One model behind it, and what is asked is text."""
+    """Shared decoding of texts with one model."""
 
     def __init__(self, translator: FakeTranslator, cache_bytes: int, coalesce: bool, max_rows: int) -> None:
         self.metrics = Metrics()
@@ -43,8 +43,8 @@ class Desk(SharedDecoding):
         requests = [(model, DecodingRequest(0, [2, *map(ord, text), 3], options, (9,))) for text in texts]
         return self.submit(requests, done.set), done
 
-    def texts(self, *texts: str, **told: Any) -> list[str]:
-        waiting, done = self.ask(*texts, **told)
+    def texts(self, *texts: str, **arguments: Any) -> list[str]:
+        waiting, done = self.ask(*texts, **arguments)
         assert done.wait(PATIENCE_S)
         return texts_of(waiting)
 
@@ -52,8 +52,13 @@ class Desk(SharedDecoding):
         return self.metrics.registry.get_sample_value(f"verso_{name}", labels) or 0.0
 
     @property
+    def num_held(self) -> tuple[int, int]:
+        """Sentences in the engine, and requests that wait for some. Private: nothing public shows a leak here."""
+        return len(self._in_engine), len(self._of_request)
+
+    @property
     def holds_nothing(self) -> bool:
-        return not self._in_engine and not self._of_request
+        return self.num_held == (0, 0)
 
 
 def texts_of(waiting: PendingRequest) -> list[str]:
@@ -83,7 +88,7 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.002)
 
 
-def test_a_sentence_that_was_translated_before_takes_no_place_in_the_line() -> None:
+def test_a_cached_sentence_does_not_enter_the_queue() -> None:
     translator = FakeTranslator()
     with desk_of(translator) as desk:
         assert desk.texts("one", "two") == ["one", "two"]
@@ -97,7 +102,7 @@ def test_a_sentence_that_was_translated_before_takes_no_place_in_the_line() -> N
         assert desk.holds_nothing
 
 
-def test_known_and_new_sentences_of_a_request_come_back_in_their_places() -> None:
+def test_cached_and_new_sentences_of_a_request_keep_their_order() -> None:
     with desk_of(FakeTranslator()) as desk:
         desk.texts("b", "d")
         assert desk.texts("a", "b", "c", "d", "a") == ["a", "b", "c", "d", "a"]
@@ -123,11 +128,11 @@ def test_equal_sentences_of_several_requests_are_translated_once() -> None:
         assert first_done.wait(PATIENCE_S) and second_done.wait(PATIENCE_S)
         assert (texts_of(first), texts_of(second)) == (["same"], ["same", "other"])
         assert sum(translator.log.joins) == 2
-        assert second.waited_s == 0.0, "it was in its model already"
+        assert second.waited_s == 0.0, "it was decoding already"
         until(lambda: desk.holds_nothing)
 
 
-def test_without_coalescing_every_request_has_its_own() -> None:
+def test_without_coalescing_every_request_decodes_its_own_sentences() -> None:
     translator = held_translator()
     with desk_of(translator, cache_bytes=0, coalesce=False) as desk:
         _, first_done = desk.ask("same", "same")
@@ -145,7 +150,7 @@ def test_the_cache_works_without_coalescing() -> None:
         assert translator.log.joins == [1]
 
 
-def test_the_first_who_asked_may_leave_and_the_others_still_get_their_answer() -> None:
+def test_the_first_request_may_be_cancelled_and_the_others_still_get_their_result() -> None:
     translator = held_translator()
     with desk_of(translator) as desk:
         first, first_done = desk.ask("same", "alone")
@@ -159,7 +164,7 @@ def test_the_first_who_asked_may_leave_and_the_others_still_get_their_answer() -
         until(lambda: desk.holds_nothing)
 
 
-def test_a_sentence_everybody_left_is_withdrawn_and_can_be_asked_for_again() -> None:
+def test_a_sentence_without_requests_is_withdrawn_and_can_be_requested_again() -> None:
     translator = held_translator()
     with desk_of(translator) as desk:
         both = [desk.ask("same")[0], desk.ask("same")[0]]
@@ -174,7 +179,7 @@ def test_a_sentence_everybody_left_is_withdrawn_and_can_be_asked_for_again() -> 
         assert done.wait(PATIENCE_S) and texts_of(again) == ["same"]
 
 
-def test_a_failure_reaches_everybody_and_is_not_remembered() -> None:
+def test_a_failure_reaches_all_requests_and_is_not_cached() -> None:
     translator = held_translator()
     with desk_of(translator) as desk:
         asked = [desk.ask("nan"), desk.ask("nan", "boom")]
@@ -217,14 +222,14 @@ def test_a_refused_request_leaves_nothing_behind() -> None:
         assert translator.stepping.wait(PATIENCE_S)
         with pytest.raises(QueueFull):
             desk.ask("kept", *(f"new {number}" for number in range(51)))
-        assert len(desk._in_engine) == 1 and len(desk._of_request) == 1
+        assert desk.num_held == (1, 1)
         waiting, both_done = desk.ask("kept", "new 1")
         translator.step_gate.set()
         assert done.wait(PATIENCE_S) and both_done.wait(PATIENCE_S)
         assert (texts_of(kept), texts_of(waiting)) == (["kept"], ["kept", "new 1"])
 
 
-def test_a_short_request_does_not_wait_for_the_place_of_an_equal_sentence_in_a_document() -> None:
+def test_a_short_request_does_not_wait_for_the_position_of_an_equal_sentence_in_a_document() -> None:
     translator = held_translator()
     with desk_of(translator, max_rows=1) as desk:
         _, running_done = desk.ask("running")
@@ -238,7 +243,7 @@ def test_a_short_request_does_not_wait_for_the_place_of_an_equal_sentence_in_a_d
         assert document_done.wait(PATIENCE_S) and running_done.is_set()
 
 
-def test_a_bundle_that_goes_takes_its_answers_along() -> None:
+def test_unloading_a_bundle_removes_its_cached_results() -> None:
     with desk_of(FakeTranslator()) as desk:
         desk.texts("x")
         desk.forget("0" * 64)
@@ -247,7 +252,7 @@ def test_a_bundle_that_goes_takes_its_answers_along() -> None:
         assert desk.translator.log.joins == [1, 1]
 
 
-def test_whoever_waits_when_the_engine_stops_is_told() -> None:
+def test_waiting_requests_get_an_error_when_the_engine_stops() -> None:
     translator = held_translator()
     with desk_of(translator) as desk:
         waiting, done = desk.ask("x", "y", "x")
@@ -262,14 +267,14 @@ def test_whoever_waits_when_the_engine_stops_is_told() -> None:
         assert desk.holds_nothing
 
 
-def test_many_callers_at_once_each_get_their_own_answers() -> None:
+def test_many_concurrent_callers_each_get_their_own_results() -> None:
     translator = FakeTranslator(step_s=0.0005)
     failures: list[object] = []
     with desk_of(translator, cache_bytes=3_000) as desk:
 
         def caller(number: int) -> None:
             for turn in range(30):
-                texts = [f"t{(number * turn + place) % 11}" for place in range(3)]
+                texts = [f"t{(number * turn + index) % 11}" for index in range(3)]
                 waiting, done = desk.ask(*texts)
                 if turn % 5 == 4:
                     desk.leave(waiting, expired=False)

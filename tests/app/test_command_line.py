@@ -1,4 +1,4 @@
-"""``verso``: the names it knows, the help it gives, and what it costs to ask for it."""
+"""``verso``: its commands, its help, and what the help imports."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def help_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def commands_named(text: str) -> set[str]:
-    """The words after ``verso`` where it begins a command line."""
+    """The words after ``verso`` at the beginning of a command line."""
     text = text.replace("exec verso ", "exec SERVICE ")  # the service of docker compose has the same name
     return set(re.findall(r"(?:^|[|=\w] |')\s*verso ([a-z]+)", text, flags=re.MULTILINE))
 
 
-def test_the_console_script_is_there_under_a_name_of_its_own() -> None:
+def test_the_distribution_has_a_console_script() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     module, _, function = project["scripts"]["verso"].partition(":")
     assert getattr(importlib.import_module(module), function) is main
@@ -60,7 +60,7 @@ def test_verso_has_the_commands_of_the_service_and_all_of_the_model() -> None:
     assert {command.module for command in table.COMMANDS} == {f"model.commands.{name}" for name in modules}
 
 
-def test_help_lists_every_command_with_what_it_does_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_command_with_a_description_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     said = help_of(capsys)
     assert "positional arguments" not in said
     for command in COMMANDS:
@@ -125,18 +125,18 @@ def test_serving_imports_no_command_of_the_model() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=PATIENCE_S, check=True)
 
 
-def test_no_command_is_answered_with_the_help_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_the_help_is_printed_and_the_exit_code_is_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "verso serve" in capsys.readouterr().err
 
 
-def test_a_command_that_does_not_exist_is_refused_with_exit_code_2() -> None:
+def test_an_unknown_command_is_refused_with_exit_code_2() -> None:
     run = verso("trnslate")
     assert run.returncode == 2
     assert "'trnslate'" in run.stderr and "'translate'" in run.stderr
 
 
-def test_a_wrong_setting_ends_verso_serve_like_python_m_app(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_setting_ends_verso_serve_like_python_m_app(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VERSO_PORT", "eighty")
     run = verso("serve")
     assert run.returncode == 1

@@ -1,4 +1,4 @@
-"""Telling languages, with lingua itself."""
+"""Language detection with lingua."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ def test_each_text_has_its_own_language(detector: LanguageDetector) -> None:
     assert all(one is not None and 0.7 < one.confidence <= 1.0 for one in found)
 
 
-def test_a_text_in_letters_no_loaded_language_uses_has_none(detector: LanguageDetector) -> None:
+def test_a_text_in_a_script_of_no_loaded_language_has_no_language(detector: LanguageDetector) -> None:
     assert detector.detect(["Доброе утро, мой друг.", "12 — 34", ""], ENGLISH_GERMAN) == [None, None, None]
 
 
-def test_codes_come_back_as_they_were_given(detector: LanguageDetector) -> None:
+def test_codes_are_returned_as_they_were_given(detector: LanguageDetector) -> None:
     found = detector.detect(["Das Haus am Ende der Straße ist alt."], ("eng_Latn", "deu_Latn"))
     assert languages(found) == ["deu_Latn"]
 
 
-def test_languages_that_are_loaded_later_are_told_too(detector: LanguageDetector) -> None:
+def test_languages_that_are_loaded_later_are_detected_too(detector: LanguageDetector) -> None:
     text = ["La maison au bout de la rue est vieille."]
     assert languages(detector.detect(text, ENGLISH_GERMAN)) != ["fr"]
     assert languages(detector.detect(text, (*ENGLISH_GERMAN, "fr"))) == ["fr"]
 
 
-def test_a_long_text_is_judged_by_its_beginning_from_the_first_letter_on(detector: LanguageDetector) -> None:
+def test_a_long_text_is_detected_by_its_beginning_from_the_first_letter_on(detector: LanguageDetector) -> None:
     german = "Das Haus am Ende der Straße ist alt. "
     long = "1. " * MAX_CHARACTERS + german * 100 + "The house at the end of the street is old. " * 2_000
     assert languages(detector.detect([long], ENGLISH_GERMAN)) == ["de"]
 
 
-def test_languages_lingua_does_not_know_are_never_found(detector: LanguageDetector) -> None:
+def test_languages_unknown_to_lingua_are_never_detected(detector: LanguageDetector) -> None:
     assert detector.detect(["Das Haus ist alt."], ("tlh", "xx", "nonsense")) == [None]
 
 
-def test_what_was_loaded_is_kept(detector: LanguageDetector, caplog: pytest.LogCaptureFixture) -> None:
+def test_loaded_languages_are_kept(detector: LanguageDetector, caplog: pytest.LogCaptureFixture) -> None:
     detector.detect(["a text"], ENGLISH_GERMAN)
     with caplog.at_level(logging.INFO, logger="app.detection"):
         detector.detect(["another text"], ENGLISH_GERMAN)
     assert not caplog.records
 
 
-def test_many_languages_are_told_in_low_accuracy(caplog: pytest.LogCaptureFixture) -> None:
+def test_many_languages_are_detected_in_low_accuracy_mode(caplog: pytest.LogCaptureFixture) -> None:
     many = ("en", "de", "fr", "es", "it", "nl", "pl", "sv", "da")
     with caplog.at_level(logging.INFO, logger="app.detection"):
         found = LanguageDetector().detect(["Das Haus am Ende der Straße ist alt."], many)
@@ -69,7 +69,7 @@ def test_many_languages_are_told_in_low_accuracy(caplog: pytest.LogCaptureFixtur
     assert languages(found) == ["de"]
 
 
-def test_varieties_are_told_as_their_language_the_plainest_first() -> None:
+def test_varieties_are_detected_as_their_language_with_the_shortest_code_first() -> None:
     import lingua
 
     known = known_languages(["arb_Arab", "no", "zho_Hant", "zho_Hans", "en", "tlh"])
@@ -82,5 +82,5 @@ def test_varieties_are_told_as_their_language_the_plainest_first() -> None:
 
 
 @pytest.mark.parametrize(("text", "found"), [("", False), (" \n", False), ("12 — 7 😀", False), ("5 kg", True)])
-def test_letters_are_what_a_language_is_told_by(text: str, found: bool) -> None:
+def test_detection_needs_letters(text: str, found: bool) -> None:
     assert has_letters(text) is found

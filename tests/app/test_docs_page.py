@@ -1,4 +1,4 @@
-"""``/docs``: the page, and that it needs nothing from anywhere else."""
+"""``/docs``: the page, which loads nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 ASSET = re.compile(r"""(?:src|href)="([^"]+)\"""")
 
 
-async def test_the_root_leads_to_the_page() -> None:
+async def test_the_root_redirects_to_the_page() -> None:
     async with client_of(rote_app(RoteService())) as client:
         response = await client.get("/", follow_redirects=True)
     assert response.url.path == "/docs"
@@ -36,12 +36,12 @@ async def test_every_asset_of_the_page_is_served_by_this_process(root_path: str,
             assert (await client.get(address)).status_code == 200, asset
 
 
-async def test_the_root_leads_to_the_page_behind_a_proxy() -> None:
+async def test_the_root_redirects_to_the_page_behind_a_proxy() -> None:
     async with client_of(rote_app(RoteService(), root_path="/verso")) as client:
         assert (await client.get("/")).headers["location"] == "/verso/docs"
 
 
-async def test_the_browser_is_told_to_load_nothing_from_elsewhere() -> None:
+async def test_the_content_security_policy_allows_no_other_host() -> None:
     async with client_of(rote_app(RoteService())) as client:
         policy = (await client.get("/docs")).headers["content-security-policy"]
     assert policy.startswith("default-src 'self'")
@@ -53,11 +53,11 @@ def test_the_page_and_its_script_name_no_other_host() -> None:
         assert "//" not in re.sub(r"^\s*//.*$", "", (STATIC / name).read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
-def test_the_page_does_not_ask_the_validator_on_the_internet() -> None:
+def test_the_page_does_not_use_the_online_validator() -> None:
     assert "validatorUrl: null" in (STATIC / "docs.js").read_text(encoding="utf-8")
 
 
-def test_the_vendored_files_carry_their_licence() -> None:
+def test_the_vendored_files_contain_their_licence() -> None:
     vendored: Path = STATIC / "swagger-ui"
     assert "Apache License" in (vendored / "LICENSE").read_text(encoding="utf-8")
     assert (vendored / "NOTICE").is_file() and (vendored / "swagger-ui-bundle.js.LICENSE.txt").is_file()

@@ -1,4 +1,4 @@
-"""``verso doctor``: what it finds in environments that are made up, and what it advises."""
+"""``verso doctor``: its findings and its advice in simulated environments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OTHER_PROCESSOR = NativeDecoder(reason="the processor has no AVX-512")
 
 
 def doctor(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process with a clean environment."""
+    """Run the command in a process with a clean environment."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
     code = "import sys; from app.commands.main import main; sys.exit(main(['doctor', *sys.argv[1:]]))"
     return subprocess.run(
@@ -48,7 +48,7 @@ def doctor(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.
 def doctor_here(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str, **settings: str
 ) -> tuple[int, str]:
-    """The command in this process, with these settings alone; its exit code and what it printed."""
+    """Run the command in this process with only these settings; returns its exit code and its output."""
     for name in [name for name in os.environ if name.startswith("VERSO_")]:
         monkeypatch.delenv(name)
     for name, value in {"PORT": "0", **settings}.items():
@@ -60,7 +60,7 @@ def by_name(report: str) -> dict[str, dict[str, Any]]:
     return {check["name"]: check for check in json.loads(report)["checks"]}
 
 
-def test_a_machine_that_can_serve_is_told_so_with_exit_code_0(toy_bundle: Path, tmp_path: Path) -> None:
+def test_a_machine_that_can_serve_gets_exit_code_0(toy_bundle: Path, tmp_path: Path) -> None:
     run = doctor("--load", VERSO_MODEL=str(toy_bundle), VERSO_ADMIN_TOKEN=TOKEN, VERSO_NATIVE="off")
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.rstrip().endswith("Verso can serve.")
@@ -74,7 +74,7 @@ def test_a_machine_that_can_serve_is_told_so_with_exit_code_0(toy_bundle: Path, 
     assert "eager (torch), as VERSO_NATIVE is off" in run.stdout
 
 
-def test_json_has_every_check_with_values_for_programs(
+def test_json_has_every_check_with_machine_readable_values(
     toy_bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = {"MODEL": str(toy_bundle), "ADMIN_TOKEN": TOKEN, "NATIVE": "off", "THREADS": "1", "DEVICE": "cpu"}
@@ -92,7 +92,7 @@ def test_json_has_every_check_with_values_for_programs(
     assert "loading" not in checks
 
 
-def test_without_compiler_and_library_it_serves_by_torch_and_says_what_to_install(tmp_path: Path) -> None:
+def test_without_compiler_and_library_torch_decodes_and_the_advice_says_what_to_install(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "app", tmp_path / "app")
     shutil.copytree(ROOT / "model", tmp_path / "model", ignore=shutil.ignore_patterns("*.so", "pretrained"))
     (tmp_path / "model" / "pretrained").symlink_to(ROOT / "model" / "pretrained")
@@ -105,10 +105,10 @@ def test_without_compiler_and_library_it_serves_by_torch_and_says_what_to_instal
     (backend,) = checks["back-end"]["details"].values()
     assert backend["name"] == "eager"
     assert backend["reason"] == checks["decoder"]["details"]["reason"]
-    if "compiler" in backend["reason"]:  # else this processor could not run it anyway
+    if "compiler" in backend["reason"]:  # otherwise this processor could not run the library anyway
         assert checks["decoder"]["state"] == checks["back-end"]["state"] == "warning"
         assert "apt-get install g++" in checks["decoder"]["advice"]
-    # The translator that ships is not built yet, and nothing built it.
+    # The shipped translator was not built, neither before nor by the command.
     (model,) = checks["model"]["details"].values()
     assert not model["built"]
     assert Path(model["path"]).parent == cache / "verso"
@@ -123,7 +123,7 @@ def test_without_compiler_and_library_it_serves_by_torch_and_says_what_to_instal
         ("VERSO_PORT", "eighty", "VERSO_PORT is 'eighty'"),
     ],
 )
-def test_a_wrong_setting_is_a_problem_and_no_secret_is_shown(setting: str, value: str, named: str) -> None:
+def test_an_invalid_setting_is_a_problem_and_no_secret_is_shown(setting: str, value: str, named: str) -> None:
     settings, check = service.check_settings({setting: value, "VERSO_ADMIN_TOKEN_2": TOKEN, "PATH": "/bin"})
     assert settings is None
     assert check.state == "problem"
@@ -134,7 +134,7 @@ def test_a_wrong_setting_is_a_problem_and_no_secret_is_shown(setting: str, value
     assert check.details["set"] == {setting: "(hidden)"}
 
 
-def test_an_unknown_setting_ends_with_exit_code_1_and_the_machine_is_shown_all_the_same() -> None:
+def test_an_unknown_setting_ends_with_exit_code_1_and_the_machine_is_still_shown() -> None:
     run = doctor(VERSO_MODLE="x.pt")
     assert run.returncode == 1
     assert "There is no setting VERSO_MODLE. Did you mean VERSO_MODEL?" in run.stdout
@@ -143,7 +143,7 @@ def test_an_unknown_setting_ends_with_exit_code_1_and_the_machine_is_shown_all_t
     assert run.stderr == ""
 
 
-def test_a_model_that_is_not_there_ends_with_exit_code_1(
+def test_a_missing_model_ends_with_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, printed = doctor_here(monkeypatch, capsys, "--json", "--load", MODEL=str(tmp_path / "gone.pt"))
@@ -169,8 +169,8 @@ def test_bundles_that_cannot_be_served_together_are_a_problem(toy_bundle: Path, 
 def test_a_damaged_bundle_is_found_by_loading_it(toy_bundle: Path, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.pt"
     content = bytearray(toy_bundle.read_bytes())
-    place = len(content) // 2
-    content[place : place + 64] = bytes(64)
+    position = len(content) // 2
+    content[position : position + 64] = bytes(64)
     damaged.write_bytes(content)
     check = service.check_loading(Settings(model=str(damaged), device="cpu"))
     assert check.state == "problem"
@@ -179,7 +179,7 @@ def test_a_damaged_bundle_is_found_by_loading_it(toy_bundle: Path, tmp_path: Pat
     assert check.state == "ok"
 
 
-def test_a_translator_that_is_still_to_be_built_needs_a_folder_that_can_be_written(tmp_path: Path) -> None:
+def test_a_translator_that_is_not_built_yet_needs_a_writable_folder(tmp_path: Path) -> None:
     settings = Settings(device="cpu", cache_dir=tmp_path / "cache")
     (bundle,), check = service.check_bundles(settings, True)
     assert not bundle.built
@@ -190,7 +190,7 @@ def test_a_translator_that_is_still_to_be_built_needs_a_folder_that_can_be_writt
     assert "VERSO_CACHE_DIR" in (check.advice or "")
 
 
-def test_a_cache_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_cache_folder_that_is_not_writable_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     check = service.check_cache(Settings(cache_dir=tmp_path / "file" / "cache"))
     assert check.state == "warning"
@@ -201,7 +201,7 @@ def test_a_cache_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert (check.state, check.details["bundles"]) == ("ok", ["x.pt"])
 
 
-def test_a_port_that_is_taken_is_a_warning_as_it_may_be_the_service_itself() -> None:
+def test_a_port_in_use_is_a_warning_because_it_may_be_the_service_itself() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         check = service.check_address(Settings(port=port))
@@ -211,7 +211,7 @@ def test_a_port_that_is_taken_is_a_warning_as_it_may_be_the_service_itself() -> 
     assert service.check_address(Settings(host="no.such.host.invalid")).state == "problem"
 
 
-def test_a_gpu_that_is_asked_for_and_not_there_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configured_gpu_that_does_not_exist_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     check = machine.check_gpu("cuda")
     assert check.state == "problem"
@@ -268,18 +268,18 @@ def test_features_of_the_processor_are_read_from_its_flags(
     assert {name for name, there in features.items() if not there} == lacks
 
 
-def test_a_system_that_tells_no_features_is_no_problem(tmp_path: Path) -> None:
+def test_a_system_that_reports_no_features_is_no_problem(tmp_path: Path) -> None:
     assert machine.check_processor(tmp_path / "missing").state == "ok"
 
 
-def test_more_threads_than_there_are_is_a_warning() -> None:
+def test_more_threads_than_available_is_a_warning() -> None:
     assert machine.check_threads(None).state == "ok"
     check = machine.check_threads(1024)
     assert check.state == "warning"
     assert "VERSO_THREADS is 1024" in (check.advice or "")
 
 
-def test_little_memory_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_low_memory_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "available" in machine.check_memory().text
     monkeypatch.setattr(machine, "available_bytes", lambda device, proc: 100_000_000)
     check = machine.check_memory()
@@ -346,7 +346,7 @@ def test_a_decoder_that_is_missing_is_a_warning_only_if_something_can_be_done() 
     assert decoder.check_native(OTHER_PROCESSOR, True).state == "ok"
 
 
-def test_the_report_is_in_columns_with_advice_below() -> None:
+def test_the_report_has_columns_and_advice_below_them() -> None:
     checks = [
         Check("python", "ok", "3.11"),
         Check("gpu", "warning", "none, " + "and so on " * 12, "Install one."),
@@ -363,7 +363,7 @@ def test_the_report_is_in_columns_with_advice_below() -> None:
     assert json.loads(as_json(checks, "1.0"))["can_serve"] is False
 
 
-def test_a_check_that_fails_itself_does_not_stop_the_others() -> None:
+def test_a_check_that_raises_does_not_stop_the_others() -> None:
     def broken() -> Check:
         raise ZeroDivisionError("by nought")
 

@@ -1,4 +1,4 @@
-"""The engine's thread around a translator that needs no model."""
+"""The engine and its thread, with a translator that needs no model."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ from model.decoding.options import DecodingOptions, Hypothesis, Outcome
 from model.decoding.sentence import DecodingRequest
 from model.errors import DecodingError, EmptySource
 from tests.app.fakes import FakeCohort, FakeTranslator, held_translator, manifest_of
+from tests.app.observed import is_stopping, service_threads
 
 PATIENCE_S = 30.0
 GREEDY = DecodingOptions(decoding="greedy")
 
 
 class Inbox:
-    """Outcomes as they are delivered."""
+    """Collects outcomes in the order of delivery."""
 
     def __init__(self) -> None:
         self._queue: queue.Queue[tuple[int, object]] = queue.Queue()
 
-    def deliver(self, place: int, outcome: object) -> None:
-        self._queue.put((place, outcome))
+    def deliver(self, index: int, outcome: object) -> None:
+        self._queue.put((index, outcome))
 
     def take(self, number: int) -> dict[int, Any]:
         found: dict[int, Any] = {}
         for _ in range(number):
-            place, outcome = self._queue.get(timeout=PATIENCE_S)
-            assert place not in found, "delivered twice"
-            found[place] = outcome
+            index, outcome = self._queue.get(timeout=PATIENCE_S)
+            assert index not in found, "delivered twice"
+            found[index] = outcome
         return found
 
     @property
@@ -50,10 +51,11 @@ class Inbox:
 
 
 class FakeEngine(Engine):
-    """An engine whose sentences are for one model unless another is named."""
+    """An engine with a default model."""
 
     def __init__(self, translator: FakeTranslator, max_waiting: int = 100, max_rows: int = 64) -> None:
-        super().__init__(Scheduler(Budget(100_000, max_rows), max_waiting, time.monotonic), Metrics())
+        self.metrics = Metrics()
+        super().__init__(Scheduler(Budget(100_000, max_rows), max_waiting, time.monotonic), self.metrics)
         self.translator = translator
 
     def ask(
@@ -69,6 +71,7 @@ class FakeEngine(Engine):
 
 @contextmanager
 def engine_of(translator: FakeTranslator, max_waiting: int = 100, max_rows: int = 64) -> Iterator[FakeEngine]:
+    known = service_threads()
     engine = FakeEngine(translator, max_waiting, max_rows)
     engine.start()
     try:
@@ -76,7 +79,7 @@ def engine_of(translator: FakeTranslator, max_waiting: int = 100, max_rows: int 
     finally:
         translator.step_gate.set()
         engine.stop(PATIENCE_S)
-        assert not engine._thread.is_alive()
+        assert not service_threads(known)
 
 
 def ids(text: str) -> list[int]:
@@ -95,14 +98,14 @@ def until(condition: Any) -> None:
         time.sleep(0.002)
 
 
-def counted(engine: Engine, outcome: str, model: str = "fake") -> float:
-    """Sentences that left this way."""
+def counted(engine: FakeEngine, outcome: str, model: str = "fake") -> float:
+    """Number of sentences with this outcome."""
     labels = {"model": model, "outcome": outcome}
-    return engine._metrics.registry.get_sample_value("verso_sentences_total", labels) or 0.0
+    return engine.metrics.registry.get_sample_value("verso_sentences_total", labels) or 0.0
 
 
 def holds_nothing(engine: Engine) -> bool:
-    """Whether nothing is left behind of sentences and calls that are done with."""
+    """Whether the engine keeps no finished sentence or call."""
     return engine.is_idle
 
 
@@ -128,7 +131,7 @@ def test_a_short_sentence_does_not_wait_for_a_long_one() -> None:
         assert list(inbox.take(1)) == [0]
 
 
-def test_different_widths_run_side_by_side() -> None:
+def test_different_widths_decode_concurrently() -> None:
     translator = held_translator()
     inbox = Inbox()
     with engine_of(translator) as engine:
@@ -138,12 +141,12 @@ def test_different_widths_run_side_by_side() -> None:
         engine.ask([ids("beam")], beam, lambda _, outcome: inbox.deliver(1, outcome))
         translator.step_gate.set()
         first = inbox.take(1)[1]
-        assert text_of(first) == "beam", "it came later, is shorter and waits for nobody"
+        assert text_of(first) == "beam", "it arrived later, is shorter and waits for no other sentence"
         assert len(first.alternatives) == 1
         assert text_of(inbox.take(1)[0]) == "greedy" * 10
 
 
-def test_two_models_run_side_by_side_each_on_its_own_sentences() -> None:
+def test_two_models_decode_concurrently_each_its_own_sentences() -> None:
     first, second = held_translator(), FakeTranslator(manifest=manifest_of("second", "fr-en"))
     inbox, other = Inbox(), Inbox()
     with engine_of(first) as engine:
@@ -151,7 +154,7 @@ def test_two_models_run_side_by_side_each_on_its_own_sentences() -> None:
         assert first.stepping.wait(PATIENCE_S)
         engine.ask([ids("second")], GREEDY, other.deliver, second)
         first.step_gate.set()
-        assert text_of(other.take(1)[0]) == "second", "it is shorter and waits for nobody"
+        assert text_of(other.take(1)[0]) == "second", "it is shorter and waits for no other sentence"
         assert text_of(inbox.take(1)[0]) == "first" * 10
         until(lambda: holds_nothing(engine))
         assert (counted(engine, "finished"), counted(engine, "finished", "second")) == (1, 1)
@@ -173,7 +176,7 @@ def test_models_share_the_rows_that_decode_at_once() -> None:
         assert text_of(other.take(1)[0]) == "waits"
 
 
-def test_a_model_that_fails_leaves_the_others_alone() -> None:
+def test_a_model_that_fails_does_not_affect_the_others() -> None:
     good, bad = held_translator(), FakeTranslator(manifest=manifest_of("bad", "fr-en"))
     inbox, other = Inbox(), Inbox()
     with engine_of(good) as engine:
@@ -183,13 +186,13 @@ def test_a_model_that_fails_leaves_the_others_alone() -> None:
         good.step_gate.set()
         found = other.take(2)
         assert isinstance(found[0], InferenceFailed)
-        assert text_of(found[1]) == "innocent", "it starts again, in its own model"
+        assert text_of(found[1]) == "innocent", "it is decoded again, with its own model"
         inbox.take(2)
         until(lambda: holds_nothing(engine))
     assert (good.log.joins, bad.log.joins) == ([2], [2, 1, 1])
 
 
-def test_answers_are_made_to_begin_as_their_model_wants() -> None:
+def test_outputs_begin_with_the_forced_tokens_of_their_model() -> None:
     translator = FakeTranslator()
     inbox = Inbox()
     with engine_of(translator) as engine:
@@ -198,7 +201,7 @@ def test_answers_are_made_to_begin_as_their_model_wants() -> None:
     assert translator.log.forced_ids == [(9,)]
 
 
-def test_the_engine_lets_go_of_a_model_nobody_uses_any_more() -> None:
+def test_the_engine_releases_a_model_that_is_no_longer_used() -> None:
     kept, gone = FakeTranslator(), held_translator()
     inbox = Inbox()
     with engine_of(kept) as engine:
@@ -213,7 +216,7 @@ def test_the_engine_lets_go_of_a_model_nobody_uses_any_more() -> None:
         assert seen() is None
 
 
-def test_a_sentence_whose_client_left_is_not_decoded() -> None:
+def test_a_cancelled_sentence_is_not_decoded() -> None:
     translator = held_translator()
     inbox = Inbox()
     with engine_of(translator, max_rows=1) as engine:
@@ -227,20 +230,20 @@ def test_a_sentence_whose_client_left_is_not_decoded() -> None:
         after = Inbox()
         engine.ask([ids("after")], GREEDY, after.deliver)
         assert text_of(after.take(1)[0]) == "after"
-        until(lambda: not engine._running)
+        until(lambda: engine.is_idle)
     assert inbox.is_empty
     assert translator.log.joins == [1, 1]
-    assert engine._withdrawn == set()
+    assert engine.is_idle
 
 
-def test_withdrawing_what_is_done_changes_nothing() -> None:
+def test_withdrawing_a_finished_sentence_changes_nothing() -> None:
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:
         done = engine.ask([ids("x")], GREEDY, inbox.deliver)
         inbox.take(1)
-        until(lambda: not engine._running)
+        until(lambda: engine.is_idle)
         engine.withdraw({done[0].key, 12345})
-        assert engine._withdrawn == set()
+        assert engine.is_idle
 
 
 def test_a_sentence_that_breaks_the_model_fails_alone() -> None:
@@ -252,7 +255,7 @@ def test_a_sentence_that_breaks_the_model_fails_alone() -> None:
         assert text_of(found[0]) == "good"
         assert isinstance(found[1], InferenceFailed)
         assert text_of(found[2]) == "fine"
-        until(lambda: not engine._running)
+        until(lambda: engine.is_idle)
         engine.ask([ids("again")], GREEDY, inbox.deliver)
         assert text_of(inbox.take(1)[0]) == "again"
 
@@ -292,7 +295,7 @@ def test_errors_of_calls_are_translated() -> None:
     assert isinstance(found[1], InferenceFailed)
 
 
-def test_a_full_line_refuses() -> None:
+def test_a_full_queue_refuses_requests() -> None:
     translator = held_translator()
     inbox = Inbox()
     with engine_of(translator, max_waiting=2, max_rows=1) as engine:
@@ -305,7 +308,7 @@ def test_a_full_line_refuses() -> None:
         assert engine.retry_after_s() >= 1
 
 
-def test_stopping_drops_whoever_still_waits() -> None:
+def test_stopping_drops_waiting_sentences() -> None:
     translator = held_translator()
     inbox = Inbox()
     with engine_of(translator, max_rows=1) as engine:
@@ -313,7 +316,7 @@ def test_stopping_drops_whoever_still_waits() -> None:
         until(lambda: translator.log.joins == [1])
         stopper = threading.Thread(target=engine.stop, args=(PATIENCE_S,))
         stopper.start()
-        until(lambda: engine._stopping)
+        until(lambda: is_stopping(engine))
         translator.step_gate.set()
         stopper.join(PATIENCE_S)
         assert all(isinstance(outcome, Dropped) for outcome in inbox.take(2).values())
@@ -321,7 +324,7 @@ def test_stopping_drops_whoever_still_waits() -> None:
             engine.ask([ids("late")], GREEDY, inbox.deliver)
 
 
-def test_a_cohort_that_cannot_be_made_costs_its_sentences_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cohort_that_cannot_be_created_fails_only_its_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = FakeTranslator()
     inbox = Inbox()
 
@@ -338,7 +341,7 @@ def test_a_cohort_that_cannot_be_made_costs_its_sentences_only(monkeypatch: pyte
 
 
 class Gate:
-    """Something that is reached, and goes on once it is opened."""
+    """A point that a thread reaches and passes once it is opened."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -360,7 +363,7 @@ def test_a_sentence_starts_at_once_when_the_model_is_idle() -> None:
             assert translator.log.joins == [1] * (turn + 1)
 
 
-def test_a_client_that_leaves_while_its_cohort_is_made_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sentence_cancelled_while_its_cohort_is_created_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = FakeTranslator()
     inbox, gate = Inbox(), Gate()
 
@@ -394,7 +397,7 @@ def test_withdrawing_twice_counts_once() -> None:
     assert inbox.is_empty
 
 
-def test_a_client_that_left_hears_nothing_of_the_failure_of_its_cohort(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_sentence_gets_no_failure_of_its_cohort(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = FakeTranslator()
     inbox, gate = Inbox(), Gate()
     step = FakeCohort.step
@@ -415,10 +418,10 @@ def test_a_client_that_left_hears_nothing_of_the_failure_of_its_cohort(monkeypat
         until(lambda: holds_nothing(engine))
         assert [counted(engine, outcome) for outcome in ("cancelled", "failed", "finished")] == [1, 0, 1]
     assert inbox.is_empty
-    assert translator.log.joins == [2, 1], "only the sentence somebody waits for starts again"
+    assert translator.log.joins == [2, 1], "only the sentence that was not cancelled is decoded again"
 
 
-def test_a_cohort_that_cannot_let_go_keeps_nobody_from_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cohort_that_fails_to_remove_a_sentence_still_answers_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = held_translator()
     inbox = Inbox()
 
@@ -438,7 +441,7 @@ def test_a_cohort_that_cannot_let_go_keeps_nobody_from_an_answer(monkeypatch: py
     assert inbox.is_empty
 
 
-def test_a_callback_that_raises_harms_nobody_else() -> None:
+def test_a_callback_that_raises_does_not_affect_others() -> None:
     inbox = Inbox()
 
     def broken(*outcome: object) -> None:
@@ -452,7 +455,7 @@ def test_a_callback_that_raises_harms_nobody_else() -> None:
         until(lambda: holds_nothing(engine))
 
 
-def test_the_words_of_an_unforeseen_error_are_not_handed_out() -> None:
+def test_the_message_of_an_unexpected_error_is_not_shown() -> None:
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:
         engine.ask([ids("boom")], GREEDY, inbox.deliver)
@@ -464,7 +467,7 @@ def test_the_words_of_an_unforeseen_error_are_not_handed_out() -> None:
         assert counted(engine, "failed") == 1
 
 
-def test_a_sentence_that_breaks_the_model_spares_those_that_decode_already() -> None:
+def test_a_sentence_that_breaks_the_model_does_not_fail_the_running_ones() -> None:
     translator = held_translator()
     early, late = Inbox(), Inbox()
     with engine_of(translator) as engine:
@@ -473,12 +476,12 @@ def test_a_sentence_that_breaks_the_model_spares_those_that_decode_already() -> 
         engine.ask([ids("boom")], GREEDY, late.deliver)
         translator.step_gate.set()
         assert isinstance(late.take(1)[0], InferenceFailed)
-        assert {place: text_of(outcome) for place, outcome in early.take(2).items()} == {0: "early", 1: "bird"}
+        assert {index: text_of(outcome) for index, outcome in early.take(2).items()} == {0: "early", 1: "bird"}
         until(lambda: holds_nothing(engine))
         assert (counted(engine, "failed"), counted(engine, "finished")) == (1, 2)
 
 
-def test_after_a_failure_sentences_are_tried_again_one_at_a_time_beside_those_who_come() -> None:
+def test_after_a_failure_sentences_are_retried_one_at_a_time_beside_new_ones() -> None:
     translator = FakeTranslator()
     inbox, other = Inbox(), Inbox()
     with engine_of(translator, max_rows=3) as engine:
@@ -489,11 +492,11 @@ def test_after_a_failure_sentences_are_tried_again_one_at_a_time_beside_those_wh
         translator.step_gate.set()
         inbox.take(2)
         other.take(2)
-    # One decodes alone, so that two of the three rows are left for those who come; then the last one is tried again.
+    # One sentence decodes alone, which leaves two of the three rows for new ones; then the last one is retried.
     assert translator.log.joins == [3, 1, 1, 2, 1]
 
 
-def test_asking_for_more_tokens_than_the_model_has_keeps_nobody_out() -> None:
+def test_a_target_length_beyond_the_model_does_not_block_others() -> None:
     translator = held_translator()
     inbox, other = Inbox(), Inbox()
     with engine_of(translator) as engine:
@@ -506,7 +509,7 @@ def test_asking_for_more_tokens_than_the_model_has_keeps_nobody_out() -> None:
     assert max(translator.log.steps) == 2
 
 
-def test_a_call_given_up_while_it_waits_is_not_made() -> None:
+def test_a_call_cancelled_while_it_waits_is_not_made() -> None:
     calls, gate = Inbox(), Gate()
     made: list[str] = []
     with engine_of(FakeTranslator()) as engine:
@@ -522,7 +525,7 @@ def test_a_call_given_up_while_it_waits_is_not_made() -> None:
     assert calls.is_empty
 
 
-def test_nothing_is_delivered_for_a_call_given_up_while_it_is_made() -> None:
+def test_nothing_is_delivered_for_a_call_cancelled_while_it_runs() -> None:
     calls, gate = Inbox(), Gate()
     with engine_of(FakeTranslator()) as engine:
         key = engine.call(lambda: gate.pass_through(), lambda outcome: calls.deliver(0, outcome))
@@ -549,7 +552,7 @@ def test_more_calls_than_may_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -
         assert set(calls.take(3)) == {0, 1, 2}
 
 
-def test_an_engine_that_never_started_drops_who_waits_when_it_is_stopped() -> None:
+def test_an_engine_that_never_started_drops_waiting_sentences_when_stopped() -> None:
     inbox = Inbox()
     engine = FakeEngine(FakeTranslator())
     engine.ask([ids("early")], GREEDY, inbox.deliver)
@@ -559,7 +562,7 @@ def test_an_engine_that_never_started_drops_who_waits_when_it_is_stopped() -> No
     assert inbox.is_empty
 
 
-def test_stopping_says_nothing_to_clients_that_left() -> None:
+def test_stopping_delivers_nothing_for_cancelled_sentences() -> None:
     inbox, gate = Inbox(), Gate()
     with engine_of(FakeTranslator()) as engine:
         engine.call(lambda: gate.pass_through(), lambda outcome: None)
@@ -568,26 +571,26 @@ def test_stopping_says_nothing_to_clients_that_left() -> None:
         engine.withdraw({left.key})
         stopper = threading.Thread(target=engine.stop, args=(PATIENCE_S,))
         stopper.start()
-        until(lambda: engine._stopping)
+        until(lambda: is_stopping(engine))
         gate.open.set()
         stopper.join(PATIENCE_S)
         assert not stopper.is_alive()
         assert isinstance(inbox.take(1)[1], Dropped)
         assert inbox.is_empty
         assert counted(engine, "cancelled") == 2
-        assert engine._metrics.registry.get_sample_value("verso_running_sentences") == 0
+        assert engine.metrics.registry.get_sample_value("verso_running_sentences") == 0
 
 
-def test_if_the_thread_dies_of_a_bug_nobody_is_left_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_the_thread_dies_waiting_callers_get_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     inbox, gate = Inbox(), Gate()
 
-    def bug(loads: object) -> Any:
-        raise AssertionError("a bug of ours")
+    def bug(*_: object) -> Any:
+        raise AssertionError("a bug")
 
     with engine_of(FakeTranslator()) as engine:
         engine.call(lambda: gate.pass_through(), lambda outcome: None)
         assert gate.reached.wait(PATIENCE_S)
-        monkeypatch.setattr(engine._scheduler, "take", bug)
+        monkeypatch.setattr(Scheduler, "take", bug)
         engine.ask([ids("waits")], GREEDY, inbox.deliver)
         engine.call(lambda: 1, lambda outcome: inbox.deliver(1, outcome))
         gate.open.set()
@@ -596,7 +599,7 @@ def test_if_the_thread_dies_of_a_bug_nobody_is_left_waiting(monkeypatch: pytest.
             engine.ask([ids("late")], GREEDY, inbox.deliver)
 
 
-def test_every_sentence_is_settled_once_while_clients_come_go_and_fail() -> None:
+def test_every_sentence_gets_one_outcome_while_requests_arrive_fail_and_are_cancelled() -> None:
     translator = FakeTranslator()
     num_clients, num_requests = 4, 25
     delivered: list[queue.Queue[tuple[int, int]]] = [queue.Queue() for _ in range(num_clients)]
@@ -604,17 +607,17 @@ def test_every_sentence_is_settled_once_while_clients_come_go_and_fail() -> None
     left: list[set[int]] = [set() for _ in range(num_clients)]
 
     def client(number: int, engine: FakeEngine) -> None:
-        choose = random.Random(number)
+        rng = random.Random(number)
         for request in range(num_requests):
-            texts = [choose.choice(["a", "bcd", "efghij", "nan", "boom"]) for _ in range(choose.randint(1, 4))]
-            options = choose.choice([GREEDY, DecodingOptions(beam_size=2)])
+            texts = [rng.choice(["a", "bcd", "efghij", "nan", "boom"]) for _ in range(rng.randint(1, 4))]
+            options = rng.choice([GREEDY, DecodingOptions(beam_size=2)])
 
-            def deliver(place: int, outcome: object, request: int = request) -> None:
-                delivered[number].put((request, place))
+            def deliver(index: int, outcome: object, request: int = request) -> None:
+                delivered[number].put((request, index))
 
             sentences = engine.ask([ids(text) for text in texts], options, deliver)
-            submitted[number].update({(request, place): one.key for place, one in enumerate(sentences)})
-            if choose.random() < 0.4:
+            submitted[number].update({(request, index): one.key for index, one in enumerate(sentences)})
+            if rng.random() < 0.4:
                 keys = {one.key for one in sentences}
                 engine.withdraw(keys)
                 left[number] |= keys
@@ -633,7 +636,7 @@ def test_every_sentence_is_settled_once_while_clients_come_go_and_fail() -> None
         answers = [delivered[number].get_nowait() for _ in range(delivered[number].qsize())]
         assert len(set(answers)) == len(answers), "delivered twice"
         unanswered = submitted[number].keys() - set(answers)
-        assert {submitted[number][place] for place in unanswered} <= left[number], "lost"
+        assert {submitted[number][index] for index in unanswered} <= left[number], "lost"
         num_delivered += len(answers)
     assert sum(outcomes.values()) == sum(map(len, submitted))
     assert outcomes["finished"] + outcomes["failed"] == num_delivered

@@ -40,7 +40,7 @@ def test_codes_are_unique_and_titles_short() -> None:
         (errors.BodyTooLarge(10), 413, "body_too_large"),
     ],
 )
-def test_a_problem_says_what_happened_and_what_to_do(error: Exception, status: int, code: str) -> None:
+def test_a_problem_describes_the_error_and_the_remedy(error: Exception, status: int, code: str) -> None:
     problem = problem_for(error)
     assert (problem.status, problem.code) == (status, code)
     assert problem.to_dict()["detail"] == str(error)
@@ -56,14 +56,14 @@ def test_a_problem_says_what_happened_and_what_to_do(error: Exception, status: i
         model_errors.DataError("secret"),
     ],
 )
-def test_details_of_failures_inside_stay_inside(error: Exception) -> None:
+def test_details_of_internal_failures_are_hidden(error: Exception) -> None:
     problem = problem_for(error)
     assert problem.status == 500
     assert problem.detail is None
     assert "secret" not in str(problem.to_dict())
 
 
-def test_wrong_fields_are_listed() -> None:
+def test_invalid_fields_are_listed() -> None:
     problem = problem_for(errors.LimitExceeded("text[2]", 70, 60, "characters of one text"))
     (listed,) = problem.to_dict()["errors"]
     assert (listed["field"], listed["value"], listed["bound"]) == ("text[2]", 70, 60)
@@ -101,7 +101,7 @@ ERRORS: list[Exception] = [
 ]
 
 
-def test_there_is_an_example_of_every_error() -> None:
+def test_every_error_has_an_example() -> None:
     assert {type(error) for error in ERRORS} == PROBLEMS.keys()
 
 
@@ -123,7 +123,7 @@ def test_details_are_hidden_where_the_model_failed_and_nowhere_else() -> None:
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_refusals_that_pass_say_when_to_try_again(error: Exception) -> None:
+def test_temporary_refusals_have_a_retry_after(error: Exception) -> None:
     waits = {errors.QueueFull: 7, errors.NotReady: 5}
     assert problem_for(error).retry_after_s == waits.get(type(error))
 
@@ -146,7 +146,7 @@ def test_not_being_ready_has_its_reason(reason: str, said: str) -> None:
     assert error.reason == reason
 
 
-def test_messages_hold_the_number_given_and_the_bound() -> None:
+def test_messages_contain_the_value_and_the_bound() -> None:
     assert all(number in str(errors.QueueFull(7, 3, 9, 10)) for number in ("7 s", "3 sentences", "9 wait", "10 may"))
     assert "30 s" in str(errors.DeadlineExceeded(30))
     assert "did you mean /translate?" in str(errors.NotFound("/translat", ["/translate"]))
@@ -154,30 +154,30 @@ def test_messages_hold_the_number_given_and_the_bound() -> None:
     assert len(str(errors.NotFound("/" + "x" * 10_000, []))) < 300
 
 
-def test_a_language_that_was_detected_is_refused_with_all_that_was_found() -> None:
+def test_a_detected_language_is_refused_with_the_detection_result() -> None:
     said = str(errors.DetectedPairNotServed("de", 0.97, "fr", PAIRS))
     assert all(part in said for part in ("'de'", "0.97", "'fr'", "en-de"))
     assert "en-de" in str(errors.LanguageNotDetected(PAIRS))
 
 
-def test_only_a_missing_token_challenges() -> None:
+def test_only_a_missing_token_sends_a_challenge() -> None:
     challenging = {type(error) for error in ERRORS if problem_for(error).challenge is not None}
     assert challenging == {errors.Unauthorized}
 
 
-def test_an_error_below_one_of_the_table_is_that_problem() -> None:
+def test_a_subclass_of_an_error_in_the_table_has_its_row() -> None:
     class WorseInput(model_errors.EmptySource):
         pass
 
     assert problem_for(WorseInput()).code == "empty_source"
 
 
-def test_errors_of_the_start_are_nobodys_problem_on_the_wire() -> None:
+def test_errors_at_start_have_no_row_in_the_table() -> None:
     assert STARTUP_ONLY.isdisjoint(PROBLEMS)
     assert not issubclass(errors.SettingsError, errors.ServiceError)
     assert problem_for(errors.SettingsError("secret")).code == "internal_error"
 
 
-def test_a_field_problem_leaves_out_what_is_unknown() -> None:
+def test_a_field_problem_omits_unknown_members() -> None:
     assert errors.FieldProblem("text", "is missing").to_dict() == {"field": "text", "message": "is missing"}
     assert errors.FieldProblem("beam_size", "is too small", 0, 1).to_dict()["value"] == 0

@@ -1,4 +1,4 @@
-"""``/livez``, ``/readyz`` and ``/metrics``: what load balancers and monitoring ask."""
+"""``/livez``, ``/readyz`` and ``/metrics``: the routes for load balancers and monitoring."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("state", ["loading", "ready", "empty", "draining", "failed", "stopped"])
-async def test_the_process_lives_whatever_the_model_does(state: str) -> None:
+async def test_the_process_is_alive_in_every_state(state: str) -> None:
     async with client_of(rote_app(RoteService(state=state))) as client:
         response = await client.get("/livez")
     assert (response.status_code, response.json()) == (200, {"status": "alive"})
 
 
-async def test_the_process_is_ready_when_the_model_is() -> None:
+async def test_the_service_is_ready_when_the_model_is() -> None:
     async with client_of(rote_app(RoteService())) as client:
         response = await client.get("/readyz")
     assert (response.status_code, response.json()) == (200, {"status": "ready"})
 
 
 @pytest.mark.parametrize("state", ["loading", "empty", "draining", "failed", "stopped"])
-async def test_the_process_is_not_ready_otherwise_and_says_why(state: str) -> None:
+async def test_the_service_is_not_ready_in_other_states_and_gives_the_reason(state: str) -> None:
     async with client_of(rote_app(RoteService(state=state))) as client:
         response = await client.get("/readyz")
     assert (response.status_code, response.json()["code"]) == (503, "not_ready")
@@ -34,7 +34,7 @@ async def test_the_process_is_not_ready_otherwise_and_says_why(state: str) -> No
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/docs", "/openapi.json", "/metrics"])
-async def test_a_probe_may_ask_for_the_head_only(path: str) -> None:
+async def test_a_probe_may_use_the_head_method(path: str) -> None:
     async with client_of(rote_app(RoteService())) as client:
         assert (await client.head(path)).status_code == 200
 
@@ -55,7 +55,7 @@ async def test_metrics_count_a_refusal_under_its_code() -> None:
     assert 'verso_refusals_total{reason="invalid_request"} 1.0' in response.text
 
 
-async def test_metrics_do_not_grow_with_the_paths_and_methods_people_try() -> None:
+async def test_metrics_do_not_grow_with_unknown_paths_and_methods() -> None:
     async with client_of(rote_app(RoteService())) as client:
         await client.get("/some/path/or/other")
         await client.request("INVENTED", "/livez")

@@ -16,7 +16,7 @@ async def waits(running: RunningRequests, gate: asyncio.Event) -> str:
     return "done"
 
 
-async def test_what_runs_is_waited_for() -> None:
+async def test_running_requests_are_waited_for() -> None:
     running, gate = RunningRequests(), asyncio.Event()
     task = asyncio.create_task(waits(running, gate))
     await asyncio.sleep(0)
@@ -31,7 +31,7 @@ async def test_what_runs_is_waited_for() -> None:
     assert len(running) == 0
 
 
-async def test_what_takes_too_long_is_given_up_and_told_why() -> None:
+async def test_requests_that_exceed_the_timeout_are_cancelled_with_the_reason() -> None:
     running, gate = RunningRequests(), asyncio.Event()
     task = asyncio.create_task(waits(running, gate))
     await asyncio.sleep(0)
@@ -44,7 +44,7 @@ async def test_what_takes_too_long_is_given_up_and_told_why() -> None:
     await running.ended()
 
 
-async def test_a_task_cancelled_by_somebody_else_stays_cancelled() -> None:
+async def test_a_task_cancelled_from_outside_stays_cancelled() -> None:
     running = RunningRequests()
     task = asyncio.create_task(waits(running, asyncio.Event()))
     await asyncio.sleep(0)
@@ -54,5 +54,5 @@ async def test_a_task_cancelled_by_somebody_else_stays_cancelled() -> None:
     assert len(running) == 0
 
 
-async def test_nobody_is_waited_for_in_vain() -> None:
+async def test_without_requests_finish_returns_at_once() -> None:
     assert await RunningRequests().finish(0.0, NotReady(1.0, "unloaded"))

@@ -1,4 +1,4 @@
-"""The log: JSON lines with what is needed, and never a text."""
+"""The log: JSON lines that never contain a text."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.app.serving import RoteService, client_of, rote_app
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """Where logging goes during a test; it is put back as it was afterwards."""
+    """The stream of the log during a test; the configuration is restored afterwards."""
     root = logging.getLogger()
     access = logging.getLogger("uvicorn.access")
     server = logging.getLogger("uvicorn.error")
     before = (root.handlers[:], root.level, access.disabled, server.level)
-    root.handlers = []  # configure_logging closes what it replaces
+    root.handlers = []  # configure_logging closes the handlers it replaces
     stream = io.StringIO()
     configure_logging("info", stream)
     yield stream
@@ -31,7 +31,7 @@ def stream() -> Iterator[io.StringIO]:
 
 
 def lines_of(stream: io.StringIO) -> list[dict[str, Any]]:
-    """What was written, without the remarks of the test's own client."""
+    """The written records, without those of the client of the test."""
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     return [line for line in lines if not line["logger"].startswith(("httpx", "httpcore"))]
 
@@ -44,12 +44,12 @@ def test_a_record_is_one_line_of_json_with_its_fields(stream: io.StringIO) -> No
     assert line["time"].endswith("Z") and "request_id" not in line
 
 
-def test_a_line_below_the_level_is_not_written(stream: io.StringIO) -> None:
+def test_a_record_below_the_level_is_not_written(stream: io.StringIO) -> None:
     logging.getLogger("app.test").debug("detail")
     assert stream.getvalue() == ""
 
 
-def test_an_exception_outside_of_a_request_is_told_with_its_message_and_cause(stream: io.StringIO) -> None:
+def test_an_exception_outside_a_request_is_logged_with_its_message_and_cause(stream: io.StringIO) -> None:
     try:
         try:
             raise KeyError("inner")
@@ -63,7 +63,7 @@ def test_an_exception_outside_of_a_request_is_told_with_its_message_and_cause(st
     assert "test_logs.py" in line["error"]["frames"][-1]
 
 
-def test_an_exception_within_a_request_is_told_without_its_message(stream: io.StringIO) -> None:
+def test_an_exception_within_a_request_is_logged_without_its_message(stream: io.StringIO) -> None:
     token = request_id_var.set("r1")
     try:
         logging.getLogger("app.test").error("failed", exc_info=ValueError("the private text"))
@@ -74,7 +74,7 @@ def test_an_exception_within_a_request_is_told_without_its_message(stream: io.St
     assert "private" not in stream.getvalue()
 
 
-def test_a_warning_of_python_becomes_a_line(stream: io.StringIO) -> None:
+def test_a_python_warning_is_logged(stream: io.StringIO) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn("old ways", DeprecationWarning, stacklevel=1)
@@ -114,7 +114,7 @@ async def test_a_refused_request_is_logged_with_its_code(stream: io.StringIO) ->
 
 
 @pytest.mark.anyio
-async def test_probes_that_go_well_are_not_logged(stream: io.StringIO) -> None:
+async def test_successful_probes_are_not_logged(stream: io.StringIO) -> None:
     async with client_of(rote_app(RoteService())) as client:
         for path in ("/livez", "/readyz", "/metrics"):
             await client.get(path)

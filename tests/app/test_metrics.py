@@ -13,7 +13,7 @@ def values(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], fl
     return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
 
 
-def test_what_happened_is_counted() -> None:
+def test_events_are_counted() -> None:
     metrics = Metrics()
     metrics.request_finished("/translate", "POST", 200, 0.2)
     metrics.refused("queue_full")
@@ -46,7 +46,7 @@ def test_what_happened_is_counted() -> None:
     assert found["verso_coalesced_sentences_total", ()] == 4
 
 
-def test_two_applications_do_not_share_their_counts() -> None:
+def test_two_applications_do_not_share_metrics() -> None:
     first, second = Metrics(), Metrics()
     first.refused("x")
     assert ("verso_refusals_total", (("reason", "x"),)) not in values(second)
@@ -58,7 +58,7 @@ def test_everything_starts_at_zero() -> None:
     assert metrics.content_type.startswith("text/plain")
 
 
-def test_gauges_follow_what_is_now() -> None:
+def test_gauges_show_the_current_state() -> None:
     metrics = Metrics()
     metrics.ready_changed(True)
     metrics.load_changed(9, 8)
@@ -100,7 +100,7 @@ def test_sentences_of_one_length_have_no_padding() -> None:
     assert (found["verso_queue_wait_seconds_sum", ()], found["verso_queue_wait_seconds_count", ()]) == (3, 3)
 
 
-def test_every_metric_is_named_after_the_service_and_explained() -> None:
+def test_every_metric_has_the_prefix_and_a_description() -> None:
     families = list(text_string_to_metric_families(Metrics().render().decode()))
     assert families
     assert all(family.name.startswith("verso_") and family.documentation.endswith(".") for family in families)

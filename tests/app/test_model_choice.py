@@ -1,4 +1,4 @@
-"""What is done with each text of a request, languages told by a detector that knows two words of each."""
+"""The model of each text of a request, with a detector that knows two words of each language."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def at_once(run: Callable[[], list[Detection | None]]) -> list[Detection |
 
 
 async def never(run: Callable[[], list[Detection | None]]) -> list[Detection | None]:
-    raise AssertionError("no language is to be told")
+    raise AssertionError("no language may be detected")
 
 
 async def route(
@@ -41,7 +41,7 @@ async def route(
     return await ModelChooser(found, detector or WordDetector(), at_once).choose(texts, source, target)
 
 
-async def test_a_pair_that_is_named_needs_no_detection() -> None:
+async def test_an_explicit_pair_needs_no_detection() -> None:
     found = registry(a="de-en", b="fr-en")
     choices = await ModelChooser(found, WordDetector(), never).choose(["der", "le"], "fr", None)
     assert all(isinstance(one, ModelChoice) and one.model.name == "b" and one.detected is None for one in choices)
@@ -59,14 +59,14 @@ async def test_each_text_goes_to_the_model_of_its_language(auto: str) -> None:
     assert (french.detected.language, french.detected.confidence) == ("fr", 0.9)
 
 
-async def test_texts_without_letters_answer_themselves_and_are_not_looked_at() -> None:
+async def test_texts_without_letters_are_returned_unchanged_without_detection() -> None:
     choices = await ModelChooser(registry(a="de-en"), WordDetector(), never).choose(["", " \n", "12 — 7"], "auto", "EN")
     assert choices == [Unchanged("zxx", "en", None)] * 3
     (alone,) = await ModelChooser(registry(a="de-en"), WordDetector(), never).choose([""], "auto", None)
     assert alone == Unchanged("zxx", "zxx", None)
 
 
-async def test_a_text_in_the_target_language_answers_itself() -> None:
+async def test_a_text_in_the_target_language_is_returned_unchanged() -> None:
     (found,) = await route(registry(a="de-en"), "the", target="en-GB")
     assert isinstance(found, Unchanged)
     assert (found.source, found.target) == ("en", "en")
@@ -80,14 +80,14 @@ async def test_a_text_of_no_loaded_language_fails_alone() -> None:
     assert "de-en" in str(bad)
 
 
-async def test_a_text_whose_pair_is_not_loaded_fails_alone_and_says_what_was_found() -> None:
+async def test_a_text_whose_pair_is_not_loaded_fails_alone_with_the_detected_language() -> None:
     good, bad = await route(registry(a="de-en", b="en-fr"), "der", "le")
     assert isinstance(good, ModelChoice)
     assert isinstance(bad, DetectedPairNotServed)
     assert all(part in str(bad) for part in ("'fr'", "0.90", "'en'", "de-en, en-fr"))
 
 
-async def test_the_target_may_be_left_out_where_the_language_leaves_one_pair() -> None:
+async def test_the_target_may_be_omitted_if_the_source_has_one_pair() -> None:
     found = registry(a="de-en", b="en-de en-fr")
     german, english = await route(found, "der", "the", target=None)
     assert isinstance(german, ModelChoice) and (german.source, german.target) == ("de", "en")
@@ -95,12 +95,12 @@ async def test_the_target_may_be_left_out_where_the_language_leaves_one_pair() -
     assert "no target is named" in str(english)
 
 
-async def test_a_target_nobody_has_is_refused_before_languages_are_told() -> None:
+async def test_an_unknown_target_is_refused_before_detection() -> None:
     with pytest.raises(UnsupportedPair, match="target 'it'"):
         await ModelChooser(registry(a="de-en"), WordDetector(), never).choose(["der"], "auto", "it")
 
 
-async def test_of_varieties_told_as_one_the_one_with_a_pair_is_taken() -> None:
+async def test_of_varieties_detected_as_one_language_the_one_with_a_pair_is_chosen() -> None:
     found = registry(a="zho_Hans-en", b="zho_Hant-de de-zho_Hant")
     detector = WordDetector({"字": ("zho_Hans", "zho_Hant")})
     to_german, to_english, unchanged = [

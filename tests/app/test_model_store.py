@@ -1,10 +1,11 @@
-"""Models that come and go while the service runs."""
+"""Models that are loaded and unloaded while the service runs."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
+import queue
 import threading
 import weakref
 from dataclasses import replace
@@ -26,6 +27,7 @@ from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from model.errors import ArtifactError, DeviceError, EmptySource, UnsupportedPair
 from tests.app.fakes import BUDGET, SHAPED, FakeBundles, FakeTranslator, WordDetector, held_translator, manifest_of
+from tests.app.observed import ObservedService, is_stopping, num_waiting_calls
 from tests.app.test_service import PATIENCE_S, Gate, ask, look, run, service_with, texts_of, until
 
 
@@ -33,11 +35,11 @@ def french() -> FakeTranslator:
     return FakeTranslator(manifest=manifest_of("french", "fr-en"))
 
 
-def gauge(service: TranslationService, name: str) -> float | None:
-    return service._metrics.registry.get_sample_value(name)
+def gauge(service: ObservedService, name: str) -> float | None:
+    return service.sample(name)
 
 
-def test_several_models_serve_each_its_pairs_and_name_themselves() -> None:
+def test_several_models_serve_their_pairs_and_are_named_in_results() -> None:
     async def test() -> None:
         first, second = FakeTranslator(), french()
         async with service_with(FakeBundles(first, second)) as service:
@@ -70,13 +72,13 @@ def test_one_request_may_need_several_models() -> None:
                 None,
             ]
             assert "cannot be detected" in str(outcome.results[4])
-            assert outcome.model == "french", "that of the first text that was translated"
+            assert outcome.model == "french", "the model of the first translated text"
             assert (sum(first.log.joins), sum(second.log.joins)) == (1, 1)
 
     run(test)
 
 
-def test_texts_that_need_no_model_are_answered_by_none() -> None:
+def test_texts_that_need_no_model_name_no_model() -> None:
     async def test() -> None:
         async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
             outcome = await ask(service, " ", "the end", source="auto", target="en", return_alignment=True)
@@ -91,19 +93,19 @@ def test_texts_that_need_no_model_are_answered_by_none() -> None:
     run(test)
 
 
-def test_attention_tells_the_language_too() -> None:
+def test_attention_detects_the_language_too() -> None:
     async def test() -> None:
         async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
-            told: dict[str, Any] = {"source": "auto", "options": options(), "target_text": None}
-            outcome = await service.attention("der Hund", **told, target="en")
+            arguments: dict[str, Any] = {"source": "auto", "options": options(), "target_text": None}
+            outcome = await service.attention("der Hund", **arguments, target="en")
             assert outcome.model == "fake"
             assert outcome.detected == Detection("de", 0.9, ("de",))
             for text, error in (("the end", DetectedPairNotServed), (" ", EmptySource)):
                 with pytest.raises(error):
-                    await service.attention(text, **told, target="en")
+                    await service.attention(text, **arguments, target="en")
             for text in ("12", "слово"):
                 with pytest.raises(Exception, match="cannot be detected"):
-                    await service.attention(text, **told, target="en")
+                    await service.attention(text, **arguments, target="en")
 
     def options() -> Any:
         from model.decoding.options import DecodingOptions
@@ -113,7 +115,7 @@ def test_attention_tells_the_language_too() -> None:
     run(test)
 
 
-def test_a_model_that_is_loaded_serves_once_it_is_warm() -> None:
+def test_a_loaded_model_serves_after_its_warm_up() -> None:
     async def test() -> None:
         bundles = FakeBundles(FakeTranslator(), files={"french.pt": french()})
         async with service_with(bundles) as service:
@@ -129,7 +131,7 @@ def test_a_model_that_is_loaded_serves_once_it_is_warm() -> None:
     run(test)
 
 
-def test_translations_go_on_while_a_model_is_loaded() -> None:
+def test_translations_continue_while_a_model_is_loaded() -> None:
     async def test() -> None:
         gate = Gate()
 
@@ -148,7 +150,7 @@ def test_translations_go_on_while_a_model_is_loaded() -> None:
     run(test)
 
 
-def test_two_loads_are_made_one_after_the_other_and_one_name_is_loaded_once() -> None:
+def test_loads_run_one_after_another_and_a_name_is_loaded_once() -> None:
     async def test() -> None:
         gate, running = Gate(), []
 
@@ -164,7 +166,7 @@ def test_two_loads_are_made_one_after_the_other_and_one_name_is_loaded_once() ->
             first = asyncio.create_task(service.load_model("french.pt", None))
             await until(gate.reached.is_set)
             second = asyncio.create_task(service.load_model("french.pt", None))
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # lets the second load begin; the result does not depend on it
             gate.open.set()
             assert (await first).name == "french"
             with pytest.raises(ModelAlreadyLoaded, match="'french'"):
@@ -199,7 +201,7 @@ def test_a_bad_bundle_changes_nothing(error: Exception, raised: type[Exception],
     run(test)
 
 
-def test_a_model_that_does_not_run_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_fails_its_warm_up_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         broken = french()
 
@@ -215,7 +217,7 @@ def test_a_model_that_does_not_run_is_not_served(monkeypatch: pytest.MonkeyPatch
     run(test)
 
 
-def test_a_load_is_finished_though_the_caller_leaves() -> None:
+def test_a_load_finishes_even_if_the_caller_is_cancelled() -> None:
     async def test() -> None:
         gate = Gate()
 
@@ -235,7 +237,7 @@ def test_a_load_is_finished_though_the_caller_leaves() -> None:
     run(test)
 
 
-def test_unloading_waits_for_running_requests_and_refuses_new_ones_at_once() -> None:
+def test_unloading_waits_for_running_requests_and_refuses_new_ones() -> None:
     async def test() -> None:
         going = held_translator(manifest_of("french", "fr-en"))
         async with service_with(FakeBundles(FakeTranslator(), going)) as service:
@@ -256,7 +258,7 @@ def test_unloading_waits_for_running_requests_and_refuses_new_ones_at_once() -> 
     run(test)
 
 
-def test_requests_that_take_too_long_are_given_up_and_told_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_requests_that_exceed_the_drain_timeout_are_cancelled_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         going, staying = held_translator(manifest_of("french", "fr-en")), held_translator()
         async with service_with(FakeBundles(staying, going), drain_timeout_s=0.05) as service:
@@ -270,7 +272,7 @@ def test_requests_that_take_too_long_are_given_up_and_told_why(caplog: pytest.Lo
             staying.step_gate.set()
             with caplog.at_level(logging.INFO, logger="app.models"):
                 await unloading
-            assert texts_of(await other) == ["OTHER"], "requests of other models go on"
+            assert texts_of(await other) == ["OTHER"], "requests of other models continue"
             (record,) = [record for record in caplog.records if record.message == "unloaded"]
             assert record.fields["requests_given_up"] is True  # type: ignore[attr-defined]
 
@@ -281,10 +283,10 @@ def test_unloading_waits_for_attention_too() -> None:
     async def test() -> None:
         gate = Gate()
         async with service_with(FakeBundles(FakeTranslator())) as service:
-            service._engine.call(gate.pass_through, lambda outcome: None)
+            service.engine.call(gate.pass_through, lambda outcome: None)
             await until(gate.reached.is_set)
             looking = asyncio.create_task(look(service, "two words"))
-            await until(lambda: service._engine._calls)
+            await until(lambda: num_waiting_calls(service.engine))
             unloading = asyncio.create_task(service.unload_model("fake"))
             await until(lambda: not service.models)
             assert not unloading.done()
@@ -311,7 +313,7 @@ def test_the_memory_of_a_model_is_released() -> None:
     run(test)
 
 
-def test_a_service_without_models_is_not_ready_until_one_is_loaded_again() -> None:
+def test_a_service_without_models_is_not_ready_until_one_is_loaded() -> None:
     async def test() -> None:
         async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": french()})) as service:
             await service.unload_model("fake")
@@ -325,7 +327,7 @@ def test_a_service_without_models_is_not_ready_until_one_is_loaded_again() -> No
     run(test)
 
 
-def test_a_request_whose_models_all_leave_while_its_languages_are_told_is_refused() -> None:
+def test_a_request_whose_models_are_unloaded_during_detection_is_refused() -> None:
     async def test() -> None:
         gate = Gate()
 
@@ -345,7 +347,7 @@ def test_a_request_whose_models_all_leave_while_its_languages_are_told_is_refuse
     run(test)
 
 
-def test_nothing_is_loaded_or_unloaded_before_the_first_models_are_there_or_while_the_service_ends() -> None:
+def test_nothing_is_loaded_or_unloaded_during_start_or_shutdown() -> None:
     async def test() -> None:
         gate = Gate()
 
@@ -368,7 +370,7 @@ def test_nothing_is_loaded_or_unloaded_before_the_first_models_are_there_or_whil
     run(test)
 
 
-def test_an_unloading_that_the_end_of_the_service_overtakes_says_so() -> None:
+def test_an_unload_interrupted_by_shutdown_is_refused() -> None:
     async def test() -> None:
         going = held_translator()
         async with service_with(FakeBundles(going)) as service:
@@ -377,7 +379,7 @@ def test_an_unloading_that_the_end_of_the_service_overtakes_says_so() -> None:
             unloading = asyncio.create_task(service.unload_model("fake"))
             await until(lambda: not service.models)
             stopping = asyncio.create_task(service.stop())
-            await until(lambda: service._engine._stopping)
+            await until(lambda: is_stopping(service.engine))
             going.step_gate.set()
             await stopping
             for task in (running, unloading):
@@ -399,7 +401,7 @@ def test_pairs_that_are_never_used_are_logged(caplog: pytest.LogCaptureFixture) 
     run(test)
 
 
-def test_the_engine_keeps_its_threads_whatever_is_loaded() -> None:
+def test_loading_a_model_does_not_change_the_number_of_threads() -> None:
     import torch
 
     async def test() -> None:
@@ -408,15 +410,18 @@ def test_the_engine_keeps_its_threads_whatever_is_loaded() -> None:
             return french()
 
         async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": one_thread}), threads=2) as service:
-            before = await service._bridge.call(torch.get_num_threads)
+            counted: queue.Queue[Any] = queue.Queue()
+            service.engine.call(torch.get_num_threads, counted.put)
+            before = await asyncio.to_thread(counted.get, timeout=PATIENCE_S)
             await service.load_model("french.pt", None)
-            after = await service._bridge.call(torch.get_num_threads)
+            service.engine.call(torch.get_num_threads, counted.put)
+            after = await asyncio.to_thread(counted.get, timeout=PATIENCE_S)
             assert (before, after) == (2, 2)
 
     run(test)
 
 
-def test_what_a_model_translated_is_forgotten_when_it_is_unloaded() -> None:
+def test_cached_results_of_a_model_are_removed_when_it_is_unloaded() -> None:
     async def test() -> None:
         async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": french}), WordDetector()) as service:
             for _ in range(2):
@@ -441,9 +446,9 @@ def test_a_model_loaded_later_may_lower_the_tokens_that_decode_at_once() -> None
         )
         bundles = FakeBundles(shaped, files={"wide.pt": FakeTranslator(manifest=wide)})
         async with service_with(bundles, max_batch_tokens=None) as service:
-            before = service._engine.budget
+            before = service.engine.budget
             await service.load_model("wide.pt", None)
-            assert service._engine.budget.max_tokens < before.max_tokens / 10
-            assert service._engine.budget.max_rows == before.max_rows
+            assert service.engine.budget.max_tokens < before.max_tokens / 10
+            assert service.engine.budget.max_rows == before.max_rows
 
     run(test)

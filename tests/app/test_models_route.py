@@ -1,4 +1,4 @@
-"""``GET /models``: what is loaded and what may be asked of it."""
+"""``GET /models``: the loaded models and their limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.app.serving import RoteService, client_of, rote_app
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_loaded_model_tells_its_pairs_limits_licence_and_card() -> None:
+async def test_a_loaded_model_is_listed_with_pairs_limits_licence_and_card() -> None:
     async with client_of(rote_app(RoteService(), max_texts=7, deadline_s=12.0)) as client:
         response = await client.get("/models")
     ModelsResponse.model_validate_json(response.content)
@@ -25,7 +25,7 @@ async def test_a_loaded_model_tells_its_pairs_limits_licence_and_card() -> None:
     assert set(model["card"]) == {"training", "scores", "precision"}
 
 
-async def test_models_are_not_ready_before_one_is_loaded() -> None:
+async def test_the_route_is_not_ready_before_a_model_is_loaded() -> None:
     async with client_of(rote_app(RoteService(state="loading"))) as client:
         response = await client.get("/models")
     assert (response.status_code, response.json()["code"]) == (503, "not_ready")

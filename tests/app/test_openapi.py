@@ -1,4 +1,4 @@
-"""``/openapi.json``: that it holds the whole contract, and that its examples are true."""
+"""``/openapi.json``: complete, and with examples that are tested."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def operation(path: str, method: str) -> dict[str, Any]:
 
 
 def success(path: str, method: str) -> tuple[int, Mapping[str, Any]]:
-    """The status of a route's answer, and its forms."""
+    """The status of a successful response, and its media types."""
     ((status, response),) = ((s, r) for s, r in operation(path, method)["responses"].items() if int(s) < 400)
     return int(status), response["content"]
 
 
 def requests() -> Iterator[Any]:
-    """Each request of the document; a route without a body has one."""
+    """Each example request of the document; a route without a body has one."""
     for path, method in ROUTES:
         body = operation(path, method).get("requestBody")
         named = {"no body": {"value": None}} if body is None else body["content"][JSON]["examples"]
@@ -70,18 +70,18 @@ def requests() -> Iterator[Any]:
 
 
 def errors(of_service: bool = False) -> Iterator[Any]:
-    """Each error of the document, or of those only the ones that the service raises."""
+    """Each example error of the document, or only those that the service raises."""
     for path, method in ROUTES:
         for status, response in operation(path, method)["responses"].items():
             if int(status) >= 400:
                 for code, example in response["content"][PROBLEM]["examples"].items():
                     if of_service and (code in BEFORE_THE_SERVICE or method == "get"):
-                        continue  # the tests of the routes provoke it
+                        continue  # covered by the tests of the routes
                     yield pytest.param(path, method, int(status), code, example, id=f"{method} {path}: {code}")
 
 
 def check_answer(path: str, method: str, content: Any) -> None:
-    """Check an answer against the model that its route declares."""
+    """Validate a response against the model that its route declares."""
     (route,) = (
         found
         for found in iter_route_contexts(APP.routes)
@@ -102,11 +102,11 @@ def references(node: Any) -> list[str]:
     return []
 
 
-def test_all_routes_are_there_and_no_others() -> None:
+def test_the_document_has_exactly_the_routes() -> None:
     assert {(path, method) for path, item in DOCUMENT["paths"].items() for method in item} == set(ROUTES)
 
 
-def test_every_route_that_can_be_called_wrongly_answers_with_problems() -> None:
+def test_every_route_with_invalid_input_documents_problems() -> None:
     for route in iter_route_contexts(APP.routes):
         if isinstance(route.original_route, APIRoute) and (route.body_field or route.dependant.path_params):
             assert isinstance(route.original_route, JsonRoute), route.path
@@ -125,7 +125,7 @@ def test_admin_routes_need_the_token_of_the_operator() -> None:
         assert operation(path, method).get("security") == ([{"operator": []}] if "admin" in path else None)
 
 
-def test_every_reference_leads_somewhere_and_every_schema_is_used() -> None:
+def test_every_reference_resolves_and_every_schema_is_used() -> None:
     found = set(references(DOCUMENT))
     assert found == {f"#/components/schemas/{name}" for name in DOCUMENT["components"]["schemas"]}
 
@@ -139,7 +139,7 @@ def test_every_route_has_a_description_and_an_example_of_its_answer(path: str, m
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("path", "method", "body"), list(requests()))
-async def test_the_examples_of_requests_get_the_documented_answer(path: str, method: str, body: Any) -> None:
+async def test_example_requests_get_the_documented_response(path: str, method: str, body: Any) -> None:
     response = await ask(RoteService(), method, path, body)
     status, forms = success(path, method)
     assert response.status_code == status, response.text
@@ -149,12 +149,12 @@ async def test_the_examples_of_requests_get_the_documented_answer(path: str, met
 
 
 @pytest.mark.parametrize(("path", "method"), [route for route in ROUTES if route != ("/metrics", "get")])
-def test_the_examples_of_answers_fit_their_model_nulls_included(path: str, method: str) -> None:
+def test_example_responses_fit_their_model_including_nulls(path: str, method: str) -> None:
     check_answer(path, method, success(path, method)[1][JSON]["example"])
 
 
 @pytest.mark.parametrize(("path", "method", "status", "code", "example"), list(errors()))
-def test_the_examples_of_errors_are_those_of_the_problem_table(
+def test_example_errors_are_those_of_the_problem_table(
     path: str, method: str, status: int, code: str, example: dict[str, Any]
 ) -> None:
     (row,) = (row for row in PROBLEMS.values() if row.code == code)
@@ -169,7 +169,7 @@ def test_the_examples_of_errors_are_those_of_the_problem_table(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("path", "method", "status", "code", "example"), list(errors(of_service=True)))
-async def test_an_error_is_answered_as_its_example_shows(
+async def test_an_error_response_equals_its_example(
     path: str, method: str, status: int, code: str, example: dict[str, Any]
 ) -> None:
     (error,) = (error for error in examples.ERRORS if problem_for(error).code == code)
@@ -180,18 +180,18 @@ async def test_an_error_is_answered_as_its_example_shows(
     assert response.json() == example["value"]
 
 
-def test_there_is_an_example_of_every_error_but_those_of_routing() -> None:
+def test_every_error_except_routing_errors_has_an_example() -> None:
     exampled = {problem_for(error).code for error in examples.ERRORS}
     assert {row.code for row in PROBLEMS.values()} - exampled == {"not_found", "method_not_allowed"}
 
 
 @pytest.mark.parametrize("path", ["/translate", "/attention"])
-def test_every_status_a_request_may_end_in_is_documented(path: str) -> None:
+def test_every_possible_status_is_documented(path: str) -> None:
     responses = operation(path, "post")["responses"]
     assert set(responses) == {"200", "400", "406", "413", "415", "422", "429", "500", "503", "504"}
 
 
-def test_the_example_of_a_model_describes_the_translator_that_ships() -> None:
+def test_the_example_of_a_model_describes_the_shipped_translator() -> None:
     shipped, example = load_checkpoint(PRETRAINED), examples.LOADED_MODEL
     architecture = vars(shipped.config)
     assert example.architecture.items() <= architecture.items()
@@ -201,7 +201,7 @@ def test_the_example_of_a_model_describes_the_translator_that_ships() -> None:
 
 
 @pytest.mark.parametrize("status", ["429", "503"])
-def test_answers_that_say_when_to_come_back_say_so(status: str) -> None:
+def test_responses_with_retry_after_document_it(status: str) -> None:
     assert "Retry-After" in operation("/translate", "post")["responses"][status]["headers"]
 
 
@@ -214,7 +214,7 @@ def test_the_bounds_shown_are_those_of_this_process() -> None:
 
 
 @pytest.mark.parametrize("name", ["TranslateRequest", "AttentionRequest", "TranslationBody", "AttentionResponse"])
-def test_every_field_has_a_sentence(name: str) -> None:
+def test_every_field_has_a_description(name: str) -> None:
     for field, schema in DOCUMENT["components"]["schemas"][name]["properties"].items():
         assert schema.get("description"), field
 

@@ -1,4 +1,4 @@
-"""``python -m app`` as a process: how it starts, how it fails to start, how it ends."""
+"""``python -m app`` as a process: start, failures at start, and shutdown."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ from tests.app.fakes import BUDGET
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0
+REQUEST_HEAD = (
+    b"POST /translate HTTP/1.1\r\nHost: verso\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+)
 
 Found = TypeVar("Found")
 
 
 class Process:
-    """A running service, what it says on stderr, and a client for it."""
+    """A running service, its stderr, and a client."""
 
     def __init__(self, **environment: str) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
@@ -87,7 +90,7 @@ class Process:
 
 
 def until(found: Callable[[], Found | None], wanted: Callable[[], str]) -> Found:
-    """Wait until something is found."""
+    """Wait until a function returns a true value; returns that value."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         result = found()
@@ -99,7 +102,7 @@ def until(found: Callable[[], Found | None], wanted: Callable[[], str]) -> Found
 
 @contextmanager
 def running(**environment: str) -> Iterator[Process]:
-    """A service that is gone when the test is over, however it ends."""
+    """A service that is ended after the test in any case."""
     process = Process(**environment)
     try:
         yield process
@@ -107,7 +110,7 @@ def running(**environment: str) -> Iterator[Process]:
         process.close()
 
 
-def test_a_started_service_translates_and_ends_with_0_when_told_to() -> None:
+def test_a_started_service_translates_and_ends_with_0_on_sigterm() -> None:
     with running() as process:
         process.wait_until_ready()
         with process.client() as client:
@@ -124,13 +127,17 @@ def test_a_started_service_translates_and_ends_with_0_when_told_to() -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str) -> None:
-    with running(FAKE_STEP_S="0.2") as process, process.client() as client, ThreadPoolExecutor(1) as pool:
+def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str, tmp_path: Path) -> None:
+    with (
+        running(FAKE_STEP_GATE=str(tmp_path)) as process,
+        process.client() as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
         process.wait_until_ready()
         request = {"text": "one two three four five", "source": "en", "target": "de"}
         slow = pool.submit(client.post, "/translate", json=request)
         with process.client() as other:
-            until(lambda: "verso_running_sentences 1.0" in other.get("/metrics").text, lambda: "a running sentence")
+            until((tmp_path / "reached").exists, lambda: "a running sentence")
             process.popen.send_signal(signal.Signals[name])
             process.wait_for_line("draining")
             not_ready = other.get("/readyz")
@@ -138,12 +145,13 @@ def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str) -
             refused = other.post("/translate", json=request)
             assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
             assert other.get("/livez").status_code == 200
+        (tmp_path / "open").touch()
         answer = slow.result(PATIENCE_S)
         assert answer.status_code == 200 and answer.json()["translations"][0]["text"]
         assert process.wait() == 0
 
 
-def test_a_drain_that_takes_too_long_is_cut_short_with_exit_code_0() -> None:
+def test_a_drain_that_exceeds_its_timeout_ends_with_exit_code_0() -> None:
     with running(FAKE_STEP_S="0.5", VERSO_DRAIN_TIMEOUT_S="1") as process, ThreadPoolExecutor(1) as pool:
         process.wait_until_ready()
         with process.client() as client:
@@ -158,35 +166,44 @@ def test_a_drain_that_takes_too_long_is_cut_short_with_exit_code_0() -> None:
             assert error is not None or slow.result().status_code == 503
 
 
-def test_a_client_that_hangs_up_is_dropped_and_the_next_one_served() -> None:
-    with running(FAKE_STEP_S="0.2") as process:
+def test_a_request_whose_client_hangs_up_is_cancelled_and_the_next_one_is_served(tmp_path: Path) -> None:
+    with running(FAKE_STEP_GATE=str(tmp_path)) as process:
         process.wait_until_ready()
         with process.client() as client:
-            with pytest.raises(httpx.ReadTimeout):
-                client.post("/translate", json={"text": "word " * 60, "source": "en", "target": "de"}, timeout=0.5)
+            body = b'{"text": "word word", "source": "en", "target": "de"}'
+            host, port = process.address.removeprefix("http://").split(":")
+            with socket.create_connection((host, int(port))) as leaving:
+                leaving.sendall(REQUEST_HEAD % len(body) + body)
+                until((tmp_path / "reached").exists, lambda: "a running sentence")
             line = until(
                 lambda: next((line for line in process.lines if '"status": 499' in line), None),
                 lambda: f"status 499 in {process.lines}",
             )
             assert json.loads(line)["client"] == "left"
+            (tmp_path / "open").touch()
             assert 'verso_sentences_total{model="fake",outcome="cancelled"}' in client.get("/metrics").text
             assert client.post("/translate", json={"text": "a", "source": "en", "target": "de"}).status_code == 200
 
 
-def test_readiness_says_no_while_the_model_loads() -> None:
-    with running(FAKE_LOAD_S="1.5") as process, process.client() as client:
+def test_the_service_is_not_ready_while_the_model_loads(tmp_path: Path) -> None:
+    gate = tmp_path / "load"
+    with running(FAKE_LOAD_GATE=str(gate)) as process, process.client() as client:
         early = client.get("/readyz")
         assert (early.status_code, early.json()["code"]) == (503, "not_ready")
         assert client.get("/livez").status_code == 200
         refused = client.post("/translate", json={"text": "a", "source": "en", "target": "de"})
         assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
+        gate.touch()
         process.wait_until_ready()
 
 
-def test_a_signal_while_the_model_loads_ends_the_process_with_0() -> None:
-    with running(FAKE_LOAD_S="1") as process:
+def test_a_signal_while_the_model_loads_ends_the_process_with_0(tmp_path: Path) -> None:
+    gate = tmp_path / "load"
+    with running(FAKE_LOAD_GATE=str(gate)) as process:
         assert process.address
         process.popen.send_signal(signal.SIGTERM)
+        process.wait_for_line("draining")
+        gate.touch()
         assert process.wait() == 0
 
 
@@ -201,14 +218,14 @@ def test_a_model_that_fails_to_load_ends_the_process_with_one_line() -> None:
         assert "Traceback" not in "\n".join(process.lines)
 
 
-def test_a_setting_that_is_wrong_ends_the_process_with_one_line_that_names_it() -> None:
+def test_an_invalid_setting_ends_the_process_with_one_line_that_names_it() -> None:
     with running(VERSO_PORT="eighty") as process:
         assert process.wait() == 1
         (line,) = process.lines
         assert line.startswith("verso: cannot start: ") and "VERSO_PORT" in line
 
 
-def test_a_port_that_is_taken_ends_the_process_with_one_line_that_names_it() -> None:
+def test_a_port_in_use_ends_the_process_with_one_line_that_names_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         with running(VERSO_PORT=port) as process:
@@ -217,7 +234,7 @@ def test_a_port_that_is_taken_ends_the_process_with_one_line_that_names_it() -> 
             assert port in line and "VERSO_PORT" in line
 
 
-def test_help_lists_every_setting_with_default_and_sentence() -> None:
+def test_help_lists_every_setting_with_default_and_description() -> None:
     from app.settings import Settings
 
     run = subprocess.run(
@@ -235,7 +252,7 @@ def test_help_lists_every_setting_with_default_and_sentence() -> None:
         assert " ".join(setting.description.split()) in said
 
 
-def test_torch_is_told_how_to_wait_before_it_is_imported() -> None:
+def test_the_openmp_wait_policy_is_set_before_torch_is_imported() -> None:
     code = "import sys, model; assert 'torch' not in sys.modules; import os; print(os.environ['GOMP_SPINCOUNT'])"
     clean = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
     for environment, said in ((clean, "1000"), ({**clean, "GOMP_SPINCOUNT": "5"}, "5")):

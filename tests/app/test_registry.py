@@ -1,4 +1,4 @@
-"""Which model serves a pair."""
+"""The registry: which model serves a pair."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def route(found: Registry, source: str | None, target: str | None) -> tuple[str,
     return chosen.name, "-".join(pair)
 
 
-def test_each_pair_leads_to_the_model_that_has_it() -> None:
+def test_each_pair_is_served_by_the_model_that_has_it() -> None:
     found = registry(model("a", "en-de", "de-en"), model("b", "fr-en"))
     assert route(found, "de", "en") == ("a", "de-en")
     assert route(found, "fr", "en") == ("b", "fr-en")
@@ -38,10 +38,10 @@ def test_the_first_of_several_models_serves_what_both_have() -> None:
     found.remove("a")
     assert route(found, "en", "de") == ("b", "en-de")
     found.remove("b")
-    assert route(found, "en", "de") == ("c", "eng-deu"), "in the model's own spelling"
+    assert route(found, "en", "de") == ("c", "eng-deu"), "in the spelling of the model"
 
 
-def test_one_language_is_enough_where_it_leaves_a_single_pair() -> None:
+def test_one_language_is_enough_if_it_has_a_single_pair() -> None:
     found = registry(model("a", "en-de", "de-en"), model("b", "fr-en"))
     assert route(found, "fr", None) == ("b", "fr-en")
     assert route(found, None, "de") == ("a", "en-de")
@@ -51,11 +51,11 @@ def test_one_language_is_enough_where_it_leaves_a_single_pair() -> None:
         found.find(None, None)
 
 
-def test_nothing_needs_to_be_said_where_there_is_one_pair_though_two_models_have_it() -> None:
+def test_both_languages_may_be_omitted_if_there_is_one_pair_even_in_two_models() -> None:
     assert route(registry(model("a", "en-de"), model("b", "eng_Latn-deu_Latn")), None, None) == ("a", "en-de")
 
 
-def test_a_pair_nobody_has_is_refused_with_those_there_are() -> None:
+def test_an_unknown_pair_is_refused_with_the_served_pairs() -> None:
     found = registry(model("a", "en-de"), model("b", languages=("fr", "es", "it")))
     with pytest.raises(UnsupportedPair, match=r"name one of: en-de, any of fr, es, it to any other of them"):
         found.find("en", "fr")
@@ -71,13 +71,13 @@ def test_a_pair_of_a_model_of_many_languages_is_found() -> None:
         found.find("fr", "fr")
 
 
-def test_a_language_means_the_nearest_of_all_models() -> None:
+def test_a_language_code_matches_the_closest_of_all_models() -> None:
     found = registry(model("a", "en-pt-BR"), model("b", "en-pt"))
     assert route(found, "en", "pt") == ("b", "en-pt")
     assert route(found, "en", "pt-BR") == ("a", "en-pt-BR")
 
 
-def test_all_pairs_are_known_for_messages_and_detection() -> None:
+def test_the_registry_lists_all_pairs_and_languages() -> None:
     found = registry(model("a", "en-de"), model("b", "fr-en", "en-de"))
     assert found.pairs == LanguagePairs((("en", "de"), ("fr", "en")))
     found.remove("b")
@@ -85,13 +85,13 @@ def test_all_pairs_are_known_for_messages_and_detection() -> None:
     assert (found.names, len(found)) == (["a"], 1)
 
 
-def test_removing_what_is_not_there_changes_nothing() -> None:
+def test_removing_an_unknown_model_changes_nothing() -> None:
     found = registry(model("a", "en-de"))
     assert found.remove("b") is None
     assert found.names == ["a"]
 
 
-def test_pairs_that_are_never_used_are_told() -> None:
+def test_pairs_that_are_never_used_are_listed() -> None:
     found = registry(model("a", "en-de", "de-en"))
     assert found.add(model("b", "fr-en")) == LanguagePairs()
     assert found.add(model("c", "eng-deu", "en-fr")) == LanguagePairs((("eng", "deu"),))

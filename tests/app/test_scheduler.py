@@ -1,4 +1,4 @@
-"""The line before the model, with a clock of its own; no thread, no torch, no waiting."""
+"""The scheduler's queue, with an injected clock; no thread, no torch, no waiting."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Clock:
         return self.now
 
 
-def nobody(outcome: object) -> None:
-    """Takes an outcome that never comes."""
+def ignore(outcome: object) -> None:
+    """Receives an outcome that is never delivered."""
 
 
 KEYS = itertools.count()
@@ -49,7 +49,7 @@ def sentence(length: int = 5, width: int = 1, longest_target: int = 10, model: A
     options = DecodingOptions(
         decoding="greedy" if width == 1 else "beam", beam_size=max(width, 1), max_new_tokens=longest_target
     )
-    return QueuedSentence(DecodingRequest(next(KEYS), [1] * length, options), model, nobody)
+    return QueuedSentence(DecodingRequest(next(KEYS), [1] * length, options), model, ignore)
 
 
 def scheduler(
@@ -58,139 +58,139 @@ def scheduler(
     return Scheduler(Budget(max_tokens, max_rows, **budget), max_waiting, clock)
 
 
-def take_all(line: Scheduler) -> list[QueuedSentence]:
-    return line.take({})
+def take_all(queue: Scheduler) -> list[QueuedSentence]:
+    return queue.take({})
 
 
-def test_sentences_join_in_the_order_they_came() -> None:
+def test_sentences_join_in_order_of_arrival() -> None:
     clock = Clock()
-    line = scheduler(clock, max_rows=2)
+    queue = scheduler(clock, max_rows=2)
     first, second, third = sentence(), sentence(), sentence()
     for one in (first, second, third):
-        line.admit([one])
+        queue.admit([one])
         clock.now += 0.001
-    assert take_all(line) == [first, second]
-    assert take_all(line) == [third]
-    assert take_all(line) == []
+    assert take_all(queue) == [first, second]
+    assert take_all(queue) == [third]
+    assert take_all(queue) == []
 
 
-def test_a_long_document_does_not_keep_a_short_request_waiting() -> None:
+def test_a_long_document_does_not_delay_a_short_request() -> None:
     clock = Clock()
-    line = scheduler(clock, max_rows=10)
+    queue = scheduler(clock, max_rows=10)
     document = [sentence() for _ in range(100)]
-    line.admit(document)
+    queue.admit(document)
     clock.now += 0.05
     short = sentence()
-    line.admit([short])
-    assert short in take_all(line)
-    assert line.num_waiting == 91
+    queue.admit([short])
+    assert short in take_all(queue)
+    assert queue.num_waiting == 91
 
 
 def test_a_request_is_admitted_whole_or_not_at_all() -> None:
-    line = scheduler(Clock(), max_waiting=3)
-    line.admit([sentence(), sentence()])
+    queue = scheduler(Clock(), max_waiting=3)
+    queue.admit([sentence(), sentence()])
     with pytest.raises(QueueFull, match="2 sentences, 2 wait already and 3 may") as refused:
-        line.admit([sentence(), sentence()])
+        queue.admit([sentence(), sentence()])
     assert 1 <= (refused.value.retry_after_s or 0) <= 60
-    assert line.num_waiting == 2
-    line.admit([sentence()])
+    assert queue.num_waiting == 2
+    queue.admit([sentence()])
 
 
 def test_padding_counts_against_the_budget() -> None:
-    line = scheduler(Clock(), max_tokens=60)
-    line.admit([sentence(20, longest_target=1), sentence(5, longest_target=1), sentence(5, longest_target=1)])
-    line.admit([sentence(5, longest_target=1)])
-    # 3 sentences padded to 20 are 60 tokens; a fourth would be 80.
-    assert len(take_all(line)) == 3
+    queue = scheduler(Clock(), max_tokens=60)
+    queue.admit([sentence(20, longest_target=1), sentence(5, longest_target=1), sentence(5, longest_target=1)])
+    queue.admit([sentence(5, longest_target=1)])
+    # 3 sentences padded to 20 are 60 tokens; with a fourth there would be 80.
+    assert len(take_all(queue)) == 3
 
 
 def test_rows_times_longest_target_count_against_the_budget() -> None:
-    line = scheduler(Clock(), max_tokens=100)
-    line.admit([sentence(2, width=4, longest_target=10) for _ in range(4)])
-    assert len(take_all(line)) == 2
+    queue = scheduler(Clock(), max_tokens=100)
+    queue.admit([sentence(2, width=4, longest_target=10) for _ in range(4)])
+    assert len(take_all(queue)) == 2
 
 
-def test_what_decodes_already_takes_its_share() -> None:
-    line = scheduler(Clock(), max_rows=10)
-    line.admit([sentence() for _ in range(8)])
-    assert len(line.take({(MODEL, 1): Load(6, 6, 5, 10)})) == 4
-    assert line.take({(MODEL, 1): Load(10, 10, 5, 10)}) == []
-    # Another width decodes beside it, within the same rows.
-    assert len(line.take({(MODEL, 4): Load(2, 8, 5, 10)})) == 2
+def test_running_sentences_count_against_the_budget() -> None:
+    queue = scheduler(Clock(), max_rows=10)
+    queue.admit([sentence() for _ in range(8)])
+    assert len(queue.take({(MODEL, 1): Load(6, 6, 5, 10)})) == 4
+    assert queue.take({(MODEL, 1): Load(10, 10, 5, 10)}) == []
+    # Another width decodes concurrently, within the same rows.
+    assert len(queue.take({(MODEL, 4): Load(2, 8, 5, 10)})) == 2
 
 
 def test_one_sentence_alone_always_fits() -> None:
-    line = scheduler(Clock(), max_tokens=1, max_rows=1)
+    queue = scheduler(Clock(), max_tokens=1, max_rows=1)
     huge = sentence(500, width=16, longest_target=500)
-    line.admit([huge])
-    assert take_all(line) == [huge]
+    queue.admit([huge])
+    assert take_all(queue) == [huge]
 
 
-def test_those_who_join_together_have_one_width() -> None:
-    line = scheduler(Clock())
+def test_sentences_that_join_together_have_one_width() -> None:
+    queue = scheduler(Clock())
     greedy, beam, other = sentence(), sentence(width=4), sentence()
-    line.admit([greedy])
-    line.admit([beam])
-    line.admit([other])
-    assert take_all(line) == [greedy, other]
-    assert take_all(line) == [beam]
+    queue.admit([greedy])
+    queue.admit([beam])
+    queue.admit([other])
+    assert take_all(queue) == [greedy, other]
+    assert take_all(queue) == [beam]
 
 
-def test_those_who_join_together_are_for_one_model() -> None:
-    line = scheduler(Clock())
+def test_sentences_that_join_together_are_for_one_model() -> None:
+    queue = scheduler(Clock())
     first, other, second = sentence(), sentence(model=OTHER), sentence()
     for one in (first, other, second):
-        line.admit([one])
-    assert take_all(line) == [first, second]
-    assert take_all(line) == [other]
+        queue.admit([one])
+    assert take_all(queue) == [first, second]
+    assert take_all(queue) == [other]
 
 
-def test_models_share_rows_and_tokens_and_not_their_padding() -> None:
+def test_models_share_rows_and_tokens_but_not_padding() -> None:
     decoding = {(MODEL, 1): Load(8, 8, 10, 10)}
     for max_tokens, max_rows, joining in ((1000, 10, 2), (180, 100, 2), (179, 100, 1), (100, 100, 0)):
-        line = scheduler(Clock(), max_tokens=max_tokens, max_rows=max_rows)
-        line.admit([sentence(50, model=OTHER) for _ in range(3)])
-        assert len(line.take(decoding)) == joining, "padded to 50 each, beside 80 tokens that hold no padding of theirs"
+        queue = scheduler(Clock(), max_tokens=max_tokens, max_rows=max_rows)
+        queue.admit([sentence(50, model=OTHER) for _ in range(3)])
+        assert len(queue.take(decoding)) == joining, "padded to 50 each, in addition to 80 tokens without padding"
 
 
-def test_short_sentences_stand_before_long_ones_that_came_a_little_earlier() -> None:
+def test_short_sentences_precede_long_ones_that_arrived_slightly_earlier() -> None:
     clock = Clock()
-    line = scheduler(clock, max_rows=1, token_s=0.001)
+    queue = scheduler(clock, max_rows=1, token_s=0.001)
     long, short, late = sentence(50, longest_target=50), sentence(5), sentence(5)
-    line.admit([long])
+    queue.admit([long])
     clock.now += 0.3
-    line.admit([short])
+    queue.admit([short])
     clock.now += 0.2
-    line.admit([late])
+    queue.admit([late])
     # 100 tokens take 0.1 s and count as 0.4 s, 10 tokens as 0.04 s.
-    assert [line.take({})[0] for _ in range(3)] == [short, long, late]
+    assert [queue.take({})[0] for _ in range(3)] == [short, long, late]
 
 
-def test_a_wide_beam_counts_for_every_row() -> None:
+def test_the_handicap_counts_every_row_of_a_beam() -> None:
     clock = Clock()
-    line = scheduler(clock, max_rows=4, token_s=0.001)
+    queue = scheduler(clock, max_rows=4, token_s=0.001)
     wide, narrow = sentence(10, width=4), sentence(10)
-    line.admit([wide])
+    queue.admit([wide])
     clock.now += 0.1
-    line.admit([narrow])
-    assert line.take({}) == [narrow]
+    queue.admit([narrow])
+    assert queue.take({}) == [narrow]
 
 
-def test_size_never_counts_for_more_than_the_handicap() -> None:
+def test_the_penalty_for_size_is_bounded() -> None:
     clock = Clock()
-    line = scheduler(clock, max_rows=1, token_s=10.0)
+    queue = scheduler(clock, max_rows=1, token_s=10.0)
     endless, short = sentence(500, longest_target=500), sentence(1)
-    line.admit([endless])
+    queue.admit([endless])
     clock.now += MAX_HANDICAP_S
-    line.admit([short])
-    assert line.take({}) == [endless]
+    queue.admit([short])
+    assert queue.take({}) == [endless]
 
 
 @pytest.mark.parametrize("long", [(60, 1), (5, 8), (60, 8), (500, 1)])
-def test_a_stream_of_short_sentences_cannot_keep_a_long_one_waiting(long: tuple[int, int]) -> None:
-    """Short ones fill whatever gets free, for ever; each decodes for 0.05 s."""
+def test_a_stream_of_short_sentences_cannot_starve_a_long_one(long: tuple[int, int]) -> None:
+    """Short sentences fill all free rows continuously; each decodes for 0.05 s."""
     clock = Clock()
-    line = scheduler(clock, max_tokens=240, max_rows=8, token_s=0.001)
+    queue = scheduler(clock, max_tokens=240, max_rows=8, token_s=0.001)
     decoding: list[tuple[float, QueuedSentence]] = []
     slow = sentence(long[0], long[1], longest_target=30)
     came_at = math.inf
@@ -198,229 +198,230 @@ def test_a_stream_of_short_sentences_cannot_keep_a_long_one_waiting(long: tuple[
     for turn in range(600):
         clock.now += 0.01
         decoding = [(end, one) for end, one in decoding if end > clock.now]
-        line.admit([sentence(5) for _ in range(4)])  # twice what there is room for
+        queue.admit([sentence(5) for _ in range(4)])  # twice as many as fit
         if turn == 100:
-            line.withdraw({one.key for _, _, one in line._queue[8:]})
-            line.admit([slow])
+            # Private: the order of the queue is visible only by taking sentences out of it.
+            queue.withdraw({one.key for _, _, one in queue._queue[8:]})
+            queue.admit([slow])
             came_at = clock.now
         loads: dict[BatchKey, Load] = {}
         for _, one in decoding:
             loads[one.batch] = loads.get(one.batch, Load()).with_one_more(one)
-        joined = line.take(loads)
+        joined = queue.take(loads)
         overtook += [one for one in joined if one.arrived_at > came_at]
         decoding += [(clock.now + 0.05, one) for one in joined]
         if slow in joined:
             break
     bound_s = MAX_HANDICAP_S + OVERTAKE_S
     assert all(one.arrived_at <= came_at + bound_s for one in overtook)
-    assert slow.started_at - came_at <= 2 * bound_s + 0.05, "those before it, at the speed of this model, and no more"
+    assert slow.started_at - came_at <= 2 * bound_s + 0.05, "it waits only for the sentences before it"
 
 
-def test_only_so_much_is_encoded_in_one_turn() -> None:
-    line = scheduler(Clock(), max_join_tokens=40)
-    line.admit([sentence(10) for _ in range(3)])
-    line.admit([sentence(30)])
-    line.admit([sentence(5) for _ in range(2)])
-    joined = [[one.num_source_tokens for one in take_all(line)] for _ in range(4)]
+def test_encoding_in_one_turn_is_bounded() -> None:
+    queue = scheduler(Clock(), max_join_tokens=40)
+    queue.admit([sentence(10) for _ in range(3)])
+    queue.admit([sentence(30)])
+    queue.admit([sentence(5) for _ in range(2)])
+    joined = [[one.num_source_tokens for one in take_all(queue)] for _ in range(4)]
     assert joined == [[10, 5, 10, 5], [30], [10], []], "a longer one would pad the others; it is first in the next turn"
 
 
-def test_one_sentence_may_take_longer_to_encode_than_a_turn_should() -> None:
-    line = scheduler(Clock(), max_join_tokens=4)
-    line.admit([sentence(30), sentence(30)])
-    assert [len(take_all(line)) for _ in range(3)] == [1, 1, 0]
+def test_a_single_sentence_may_exceed_the_encoding_bound_of_a_turn() -> None:
+    queue = scheduler(Clock(), max_join_tokens=4)
+    queue.admit([sentence(30), sentence(30)])
+    assert [len(take_all(queue)) for _ in range(3)] == [1, 1, 0]
 
 
-def test_a_sentence_somebody_else_asks_for_too_moves_ahead_and_never_back() -> None:
+def test_hastening_moves_a_sentence_ahead_and_never_back() -> None:
     clock = Clock()
-    line = scheduler(clock, max_rows=1)
+    queue = scheduler(clock, max_rows=1)
     document = [sentence() for _ in range(50)]
-    line.admit(document)
+    queue.admit(document)
     clock.now += 0.015
-    line.hasten([document[40], document[0], sentence()])
-    assert [line.take({})[0] for _ in range(4)] == [document[0], document[1], document[40], document[2]]
-    assert line.num_waiting == 46
+    queue.hasten([document[40], document[0], sentence()])
+    assert [queue.take({})[0] for _ in range(4)] == [document[0], document[1], document[40], document[2]]
+    assert queue.num_waiting == 46
 
 
-def test_smaller_ones_overtake_one_that_does_not_fit_for_a_while_only() -> None:
+def test_smaller_sentences_overtake_one_that_does_not_fit_for_a_limited_time() -> None:
     clock = Clock()
-    line = scheduler(clock, max_tokens=100)
+    queue = scheduler(clock, max_tokens=100)
     decoding = {(MODEL, 1): Load(4, 4, 10, 10)}
     long = sentence(60)
-    line.admit([long])
+    queue.admit([long])
     small = [sentence() for _ in range(3)]
     clock.now += 0.01
     for one in small[:2]:
-        line.admit([one])
-    assert line.take(decoding) == small[:2]
-    line.admit([small[2]])
+        queue.admit([one])
+    assert queue.take(decoding) == small[:2]
+    queue.admit([small[2]])
     clock.now += OVERTAKE_S
-    assert line.take(decoding) == []
-    assert line.take({}) == [long]
+    assert queue.take(decoding) == []
+    assert queue.take({}) == [long]
 
 
-def test_whoever_withdraws_is_in_the_line_no_more() -> None:
-    line = scheduler(Clock())
+def test_withdrawn_sentences_leave_the_queue() -> None:
+    queue = scheduler(Clock())
     first, second = sentence(), sentence()
-    line.admit([first, second])
-    assert line.withdraw({first.key, 10**9}) == [first]
-    assert take_all(line) == [second]
-    assert line.withdraw({second.key}) == []
+    queue.admit([first, second])
+    assert queue.withdraw({first.key, 10**9}) == [first]
+    assert take_all(queue) == [second]
+    assert queue.withdraw({second.key}) == []
 
 
-def test_the_time_a_sentence_waited_is_kept() -> None:
+def test_the_waiting_time_of_a_sentence_is_recorded() -> None:
     clock = Clock()
-    line = scheduler(clock)
+    queue = scheduler(clock)
     one = sentence()
-    line.admit([one])
+    queue.admit([one])
     clock.now += 3
-    take_all(line)
+    take_all(queue)
     assert one.started_at - one.arrived_at == 3
 
 
-def test_advice_follows_the_speed_and_stays_between_a_second_and_a_minute() -> None:
+def test_retry_after_follows_the_speed_within_one_second_and_one_minute() -> None:
     clock = Clock()
-    line = scheduler(clock)
-    assert line.retry_after_s() == 1.0
-    line.admit([sentence() for _ in range(900)])
-    slow = line.retry_after_s()
+    queue = scheduler(clock)
+    assert queue.retry_after_s() == 1.0
+    queue.admit([sentence() for _ in range(900)])
+    slow = queue.retry_after_s()
     for _ in range(50):
         clock.now += 1
-        line.finished(200)
-    assert 1.0 <= line.retry_after_s() < slow <= 60.0
+        queue.finished(200)
+    assert 1.0 <= queue.retry_after_s() < slow <= 60.0
 
 
-def test_the_time_the_model_was_idle_does_not_count_as_slowness() -> None:
+def test_idle_time_does_not_count_as_slowness() -> None:
     clock = Clock()
-    line = scheduler(clock)
-    line.admit([sentence()])
-    take_all(line)
+    queue = scheduler(clock)
+    queue.admit([sentence()])
+    take_all(queue)
     clock.now += 0.05
-    line.finished(1)
+    queue.finished(1)
     clock.now += 3600.0
-    line.admit([sentence()])
-    take_all(line)
+    queue.admit([sentence()])
+    take_all(queue)
     clock.now += 0.05
-    line.finished(1)
-    line.admit([sentence() for _ in range(100)])
-    assert line.retry_after_s() < 5.0
+    queue.finished(1)
+    queue.admit([sentence() for _ in range(100)])
+    assert queue.retry_after_s() < 5.0
 
 
-def test_advice_is_bounded_even_when_nothing_finishes() -> None:
+def test_retry_after_is_bounded_even_if_nothing_finishes() -> None:
     clock = Clock()
-    line = scheduler(clock, max_waiting=100_000)
-    line.admit([sentence()])
-    line.take({(MODEL, 1): Load(1, 1, 5, 10)})
-    line.finished(1)
+    queue = scheduler(clock, max_waiting=100_000)
+    queue.admit([sentence()])
+    queue.take({(MODEL, 1): Load(1, 1, 5, 10)})
+    queue.finished(1)
     clock.now += 10_000
-    line.finished(0)
-    line.admit([sentence() for _ in range(1000)])
-    assert line.retry_after_s() == 60.0
+    queue.finished(0)
+    queue.admit([sentence() for _ in range(1000)])
+    assert queue.retry_after_s() == 60.0
 
 
-def test_finishing_twice_within_one_tick_of_the_clock_does_no_harm() -> None:
-    line = scheduler(Clock())
+def test_finishing_twice_within_one_clock_tick_is_allowed() -> None:
+    queue = scheduler(Clock())
     for _ in range(3):
-        line.finished(1)
-    assert line.retry_after_s() == 1.0
+        queue.finished(1)
+    assert queue.retry_after_s() == 1.0
 
 
 def test_a_refused_request_changes_nothing() -> None:
-    line = scheduler(Clock(), max_waiting=2)
+    queue = scheduler(Clock(), max_waiting=2)
     first = sentence()
-    line.admit([first])
+    queue.admit([first])
     refused = [sentence(), sentence()]
     with pytest.raises(QueueFull):
-        line.admit(refused)
-    assert line.withdraw({one.key for one in refused}) == []
-    assert take_all(line) == [first]
+        queue.admit(refused)
+    assert queue.withdraw({one.key for one in refused}) == []
+    assert take_all(queue) == [first]
 
 
-def test_a_request_without_sentences_is_always_let_in() -> None:
-    line = scheduler(Clock(), max_waiting=1)
-    line.admit([sentence()])
-    line.admit([])
-    assert line.num_waiting == 1
+def test_a_request_without_sentences_is_always_admitted() -> None:
+    queue = scheduler(Clock(), max_waiting=1)
+    queue.admit([sentence()])
+    queue.admit([])
+    assert queue.num_waiting == 1
 
 
-def test_two_documents_take_turns() -> None:
+def test_two_documents_alternate() -> None:
     clock = Clock()
-    line = scheduler(clock, max_rows=4)
+    queue = scheduler(clock, max_rows=4)
     first, second = [sentence() for _ in range(6)], [sentence() for _ in range(6)]
-    line.admit(first)
-    line.admit(second)
-    taken = take_all(line)
+    queue.admit(first)
+    queue.admit(second)
+    taken = take_all(queue)
     assert taken == [first[0], second[0], first[1], second[1]]
 
 
 def test_rows_are_bounded_by_width_times_sentences() -> None:
-    line = scheduler(Clock(), max_tokens=100_000, max_rows=10)
-    line.admit([sentence(width=4) for _ in range(5)])
-    assert len(take_all(line)) == 2
-    assert len(line.take({(MODEL, 4): Load(2, 8, 5, 10)})) == 0
-    assert len(line.take({(MODEL, 4): Load(1, 4, 5, 10)})) == 1
+    queue = scheduler(Clock(), max_tokens=100_000, max_rows=10)
+    queue.admit([sentence(width=4) for _ in range(5)])
+    assert len(take_all(queue)) == 2
+    assert len(queue.take({(MODEL, 4): Load(2, 8, 5, 10)})) == 0
+    assert len(queue.take({(MODEL, 4): Load(1, 4, 5, 10)})) == 1
 
 
-def test_a_longest_source_that_joins_pads_those_that_decode_already() -> None:
-    line = scheduler(Clock(), max_tokens=100)
-    line.admit([sentence(30, longest_target=1)])
-    # Four of 10 tokens would be five of 30.
-    assert line.take({(MODEL, 1): Load(4, 4, 10, 1)}) == []
-    assert len(line.take({(MODEL, 1): Load(2, 2, 10, 1)})) == 1
+def test_a_longer_source_that_joins_pads_the_running_sentences() -> None:
+    queue = scheduler(Clock(), max_tokens=100)
+    queue.admit([sentence(30, longest_target=1)])
+    # Four sentences of 10 tokens would become five of 30.
+    assert queue.take({(MODEL, 1): Load(4, 4, 10, 1)}) == []
+    assert len(queue.take({(MODEL, 1): Load(2, 2, 10, 1)})) == 1
 
 
-def test_a_sentence_too_wide_for_what_is_left_waits_until_nothing_else_decodes() -> None:
-    line = scheduler(Clock(), max_rows=4)
+def test_a_sentence_too_wide_for_the_free_rows_waits_until_nothing_decodes() -> None:
+    queue = scheduler(Clock(), max_rows=4)
     wide = sentence(width=8)
-    line.admit([wide])
-    assert line.take({(MODEL, 1): Load(1, 1, 5, 10)}) == []
-    assert line.take({}) == [wide]
+    queue.admit([wide])
+    assert queue.take({(MODEL, 1): Load(1, 1, 5, 10)}) == []
+    assert queue.take({}) == [wide]
 
 
-def test_nobody_overtakes_the_head_even_with_another_width() -> None:
+def test_no_sentence_overtakes_the_head_even_with_another_width() -> None:
     clock = Clock()
-    line = scheduler(clock, max_rows=8)
+    queue = scheduler(clock, max_rows=8)
     wide = sentence(width=8)
-    line.admit([wide])
+    queue.admit([wide])
     clock.now += 0.01
     narrow = sentence()
-    line.admit([narrow])
+    queue.admit([narrow])
     clock.now += OVERTAKE_S - 0.01
-    assert line.take({(MODEL, 1): Load(1, 1, 5, 10)}) == [narrow], "exactly at the bound it may"
-    line.admit([sentence()])
+    assert queue.take({(MODEL, 1): Load(1, 1, 5, 10)}) == [narrow], "exactly at the bound it is allowed"
+    queue.admit([sentence()])
     clock.now += 0.01
-    assert line.take({(MODEL, 1): Load(1, 1, 5, 10)}) == []
+    assert queue.take({(MODEL, 1): Load(1, 1, 5, 10)}) == []
 
 
-def test_withdrawing_the_head_lets_the_others_go() -> None:
+def test_withdrawing_the_head_unblocks_the_others() -> None:
     clock = Clock()
-    line = scheduler(clock, max_rows=8)
+    queue = scheduler(clock, max_rows=8)
     wide, narrow = sentence(width=8), sentence()
-    line.admit([wide])
-    line.admit([narrow])
+    queue.admit([wide])
+    queue.admit([narrow])
     clock.now += 2 * OVERTAKE_S
-    assert line.take({(MODEL, 1): Load(1, 1, 5, 10)}) == []
-    line.withdraw({wide.key})
-    assert line.take({(MODEL, 1): Load(1, 1, 5, 10)}) == [narrow]
+    assert queue.take({(MODEL, 1): Load(1, 1, 5, 10)}) == []
+    queue.withdraw({wide.key})
+    assert queue.take({(MODEL, 1): Load(1, 1, 5, 10)}) == [narrow]
 
 
-def test_clearing_gives_back_everybody_in_order() -> None:
-    line = scheduler(Clock())
+def test_clearing_returns_all_sentences_in_order() -> None:
+    queue = scheduler(Clock())
     both = [sentence(), sentence()]
-    line.admit(both)
-    assert line.clear() == both
-    assert line.num_waiting == 0
-    assert line.clear() == []
+    queue.admit(both)
+    assert queue.clear() == both
+    assert queue.num_waiting == 0
+    assert queue.clear() == []
 
 
-def test_an_answer_is_never_longer_than_the_model_can_make_it() -> None:
+def test_a_target_is_never_longer_than_the_model_allows() -> None:
     asks = QueuedSentence(
-        DecodingRequest(0, [1] * 5, DecodingOptions(max_new_tokens=90_000)), MODEL, nobody, max_target_tokens=200
+        DecodingRequest(0, [1] * 5, DecodingOptions(max_new_tokens=90_000)), MODEL, ignore, max_target_tokens=200
     )
     assert asks.longest_target == 200
-    silent = QueuedSentence(DecodingRequest(1, [1] * 150, DecodingOptions()), MODEL, nobody, max_target_tokens=200)
+    silent = QueuedSentence(DecodingRequest(1, [1] * 150, DecodingOptions()), MODEL, ignore, max_target_tokens=200)
     assert silent.longest_target == 200
-    short = QueuedSentence(DecodingRequest(2, [1] * 5, DecodingOptions()), MODEL, nobody, max_target_tokens=200)
+    short = QueuedSentence(DecodingRequest(2, [1] * 5, DecodingOptions()), MODEL, ignore, max_target_tokens=200)
     assert short.longest_target == 30
 
 
@@ -431,11 +432,11 @@ def test_an_answer_is_never_longer_than_the_model_can_make_it() -> None:
     ),
 )
 @settings(max_examples=50)
-def test_whoever_is_admitted_is_taken_withdrawn_or_still_waiting(
+def test_every_admitted_sentence_is_taken_withdrawn_or_waiting(
     requests: list[list[int]], events: list[tuple[str, int]]
 ) -> None:
     clock = Clock()
-    line = scheduler(clock, max_tokens=300, max_rows=8, max_waiting=12)
+    queue = scheduler(clock, max_tokens=300, max_rows=8, max_waiting=12)
     coming = iter(requests)
     admitted: set[int] = set()
     taken: list[QueuedSentence] = []
@@ -445,29 +446,29 @@ def test_whoever_is_admitted_is_taken_withdrawn_or_still_waiting(
         clock.now += number / 10
         if event == "admit":
             request = [sentence(5 + number, width) for width in next(coming, [])]
-            room = line.max_waiting - line.num_waiting
+            room = queue.max_waiting - queue.num_waiting
             if len(request) > room:
                 with pytest.raises(QueueFull):
-                    line.admit(request)
+                    queue.admit(request)
             else:
-                line.admit(request)
+                queue.admit(request)
                 admitted |= {one.key for one in request}
         elif event == "take":
             loads: dict[BatchKey, Load] = {}
             for one in decoding:
                 loads[one.batch] = loads.get(one.batch, Load()).with_one_more(one)
-            joined = line.take(loads)
+            joined = queue.take(loads)
             taken += joined
             decoding += joined
-            assert len(decoding) <= 1 or sum(one.width for one in decoding) <= line.budget.max_rows
+            assert len(decoding) <= 1 or sum(one.width for one in decoding) <= queue.budget.max_rows
         elif event == "withdraw":
-            withdrawn += [one.key for one in line.withdraw(set(sorted(admitted)[number::3]))]
+            withdrawn += [one.key for one in queue.withdraw(set(sorted(admitted)[number::3]))]
         else:
-            line.finished(len(decoding[number:]))
+            queue.finished(len(decoding[number:]))
             decoding = decoding[:number]
-        assert 1.0 <= line.retry_after_s() <= 60.0
-        assert line.num_waiting <= line.max_waiting
-    waiting = [one.key for one in line.clear()]
+        assert 1.0 <= queue.retry_after_s() <= 60.0
+        assert queue.num_waiting <= queue.max_waiting
+    waiting = [one.key for one in queue.clear()]
     assert sorted([*waiting, *withdrawn, *(one.key for one in taken)]) == sorted(admitted)
 
 
@@ -480,57 +481,57 @@ def test_whoever_is_admitted_is_taken_withdrawn_or_still_waiting(
 @settings(max_examples=50)
 def test_no_sentence_is_lost_or_taken_twice(requests: Sequence[list[tuple[int, int]]], steps: list[float]) -> None:
     clock = Clock()
-    line = scheduler(clock, max_tokens=200, max_rows=8)
+    queue = scheduler(clock, max_tokens=200, max_rows=8)
     admitted: set[int] = set()
     for request in requests:
         sentences = [sentence(length, width) for length, width in request]
-        line.admit(sentences)
+        queue.admit(sentences)
         admitted |= {one.key for one in sentences}
     taken: list[int] = []
     for step in [*steps, *[1.0] * (len(admitted) + 1)]:
         clock.now += step
-        joined = take_all(line)
+        joined = take_all(queue)
         assert len({one.width for one in joined}) <= 1
         load = Load()
         for one in joined:
             load = load.with_one_more(one)
-        assert not joined or fits([load], line.budget)
+        assert not joined or fits([load], queue.budget)
         taken += [one.key for one in joined]
     assert sorted(taken) == sorted(admitted)
-    assert line.num_waiting == 0
+    assert queue.num_waiting == 0
 
 
-def test_one_request_never_has_all_rows_and_its_sentences_follow_each_other() -> None:
-    line = scheduler(Clock(), max_rows=8)
+def test_one_request_never_has_all_rows_and_its_sentences_stay_in_order() -> None:
+    queue = scheduler(Clock(), max_rows=8)
     document = [sentence(width=2) for _ in range(10)]
     for one in document:
         one.owner = "a document"
-    line.admit(document)
-    assert line.take({}) == document[:3]
+    queue.admit(document)
+    assert queue.take({}) == document[:3]
     decoding = {(MODEL, 2): Load(3, 6, 5, 10)}
-    assert line.take(decoding, {"a document": 6}) == []
+    assert queue.take(decoding, {"a document": 6}) == []
     other = sentence(width=2)
-    line.admit([other])
-    assert line.take(decoding, {"a document": 6}) == [other]
-    assert line.take({(MODEL, 2): Load(2, 4, 5, 10)}, {"a document": 4}) == [document[3]]
+    queue.admit([other])
+    assert queue.take(decoding, {"a document": 6}) == [other]
+    assert queue.take({(MODEL, 2): Load(2, 4, 5, 10)}, {"a document": 4}) == [document[3]]
 
 
 def test_a_request_of_one_wide_sentence_may_have_all_rows() -> None:
-    line = scheduler(Clock(), max_rows=4)
+    queue = scheduler(Clock(), max_rows=4)
     wide = [sentence(width=4) for _ in range(2)]
     for one in wide:
         one.owner = "a request"
-    line.admit(wide)
-    assert line.take({}) == wide[:1]
-    assert line.take({}) == wide[1:]
+    queue.admit(wide)
+    assert queue.take({}) == wide[:1]
+    assert queue.take({}) == wide[1:]
 
 
-def test_the_sentences_of_a_document_stand_as_far_apart_as_they_take_long() -> None:
+def test_the_sentences_of_a_document_are_spaced_by_their_duration() -> None:
     clock = Clock()
-    line = scheduler(clock, max_rows=1, token_s=0.001)
+    queue = scheduler(clock, max_rows=1, token_s=0.001)
     document = [sentence(10, longest_target=10) for _ in range(6)]  # 0.02 s each, and four times that apart
-    line.admit(document)
+    queue.admit(document)
     clock.now += 0.2
     short = sentence(1)
-    line.admit([short])
-    assert [line.take({})[0] for _ in range(4)] == [*document[:2], short, document[2]]
+    queue.admit([short])
+    assert [queue.take({})[0] for _ in range(4)] == [*document[:2], short, document[2]]

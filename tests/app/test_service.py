@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from app.engine.capacity import MIN_ROWS
+from app.engine.scheduler import Scheduler
 from app.errors import DeadlineExceeded, InferenceFailed, LimitExceeded, NotReady, QueueFull
 from app.serving.detection import LanguageDetector
 from app.serving.service import TranslationService
@@ -22,8 +23,11 @@ from model.errors import ArtifactError, DecodingError, SeveralSentences, Unsuppo
 from model.text_pipeline import TextPlan
 from model.translator import Attention
 from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, held_translator
+from tests.app.observed import ObservedService, is_stopping, num_waiting_calls, service_threads
 
 PATIENCE_S = 30.0
+DEADLINE_S = 20.0
+"""Long enough that it never passes unless a test moves the clock, and less than ``PATIENCE_S``."""
 GREEDY = DecodingOptions(decoding="greedy")
 
 
@@ -36,7 +40,7 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 
 @asynccontextmanager
-async def service_of(translator: FakeTranslator, **settings: Any) -> AsyncIterator[TranslationService]:
+async def service_of(translator: FakeTranslator, **settings: Any) -> AsyncIterator[ObservedService]:
     async with service_with(FakeBundles(translator), **settings) as service:
         try:
             yield service
@@ -47,8 +51,8 @@ async def service_of(translator: FakeTranslator, **settings: Any) -> AsyncIterat
 @asynccontextmanager
 async def service_with(
     bundles: FakeBundles, detector: LanguageDetector | None = None, **settings: Any
-) -> AsyncIterator[TranslationService]:
-    service = TranslationService(Settings(**{**BUDGET, **settings}), Metrics(), bundles, detector=detector)
+) -> AsyncIterator[ObservedService]:
+    service = ObservedService(Settings(**{**BUDGET, **settings}), bundles, detector)
     await service.start()
     try:
         await service.wait_loaded()
@@ -60,8 +64,8 @@ async def service_with(
 async def ask(
     service: TranslationService, *texts: str, options: DecodingOptions = GREEDY, **fields: Any
 ) -> TranslateResult:
-    told = {"source": None, "target": "de", "return_alignment": False, **fields}
-    return await service.translate(texts, options=options, **told)
+    arguments = {"source": None, "target": "de", "return_alignment": False, **fields}
+    return await service.translate(texts, options=options, **arguments)
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -74,20 +78,24 @@ async def look(service: TranslationService, text: str, target: str = "de") -> At
     return outcome.attention
 
 
-def counted(service: TranslationService, outcome: str) -> float:
-    return (
-        service._metrics.registry.get_sample_value("verso_sentences_total", {"model": "fake", "outcome": outcome})
-        or 0.0
-    )
+def advance_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Move the clock of the event loop, and with it all deadlines, so that no test sleeps until a deadline."""
+    loop = asyncio.get_running_loop()
+    now = loop.time
+    monkeypatch.setattr(loop, "time", lambda: now() + seconds)
 
 
-def is_idle(service: TranslationService) -> bool:
-    """Whether the engine holds nothing any more."""
-    return service._engine.is_idle
+def counted(service: ObservedService, outcome: str) -> float:
+    return service.sample("verso_sentences_total", {"model": "fake", "outcome": outcome}) or 0.0
+
+
+def is_idle(service: ObservedService) -> bool:
+    """Whether the engine holds no sentence and no call."""
+    return service.engine.is_idle
 
 
 class Gate:
-    """Something that is reached on another thread, and goes on once it is opened."""
+    """A point that another thread reaches and passes once it is opened."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -99,7 +107,7 @@ class Gate:
 
 
 async def begin(service: TranslationService, translator: FakeTranslator) -> asyncio.Task[TranslateResult]:
-    """A request whose sentence is in the model."""
+    """A request whose sentence is decoding."""
     running = asyncio.create_task(ask(service, "running"))
     await until(translator.stepping.is_set)
     return running
@@ -121,19 +129,19 @@ def test_texts_are_split_translated_and_joined() -> None:
     run(test)
 
 
-def test_one_text_that_fails_leaves_the_others_alone() -> None:
+def test_a_text_that_fails_does_not_affect_the_others() -> None:
     async def test() -> None:
         async with service_of(FakeTranslator()) as service:
             outcome = await ask(service, "good", "boom", "Fine. So nan. Yes.", "last")
             assert isinstance(outcome.results[1], InferenceFailed)
             assert isinstance(outcome.results[2], DecodingError)
-            assert [texts_of(outcome)[place] for place in (0, 3)] == ["GOOD", "LAST"]
+            assert [texts_of(outcome)[index] for index in (0, 3)] == ["GOOD", "LAST"]
 
     run(test)
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_an_answer_that_loops_is_decoded_again_where_the_model_wants_it(wanted: bool) -> None:
+def test_a_repetition_loop_is_decoded_again_if_the_model_asks_for_it(wanted: bool) -> None:
     async def test() -> None:
         translator = FakeTranslator(manifest=replace(MANIFEST, retry_loops=wanted))
         async with service_of(translator) as service:
@@ -155,12 +163,15 @@ def test_a_pair_that_is_not_loaded_is_refused() -> None:
     run(test)
 
 
-def test_the_deadline_stops_the_work() -> None:
+def test_the_deadline_stops_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = held_translator()
-        async with service_of(translator, deadline_s=0.15) as service:
-            with pytest.raises(DeadlineExceeded, match=r"within 0\.15 s"):
-                await ask(service, "x" * 180)
+        async with service_of(translator, deadline_s=DEADLINE_S) as service:
+            asked = asyncio.create_task(ask(service, "x" * 180))
+            await until(translator.stepping.is_set)
+            advance_clock(monkeypatch, DEADLINE_S)
+            with pytest.raises(DeadlineExceeded, match=r"within 20 s"):
+                await asked
             translator.step_gate.set()
             await until(lambda: is_idle(service))
             assert len(translator.log.left) == len(translator.log.joins)
@@ -170,15 +181,18 @@ def test_the_deadline_stops_the_work() -> None:
     run(test)
 
 
-def test_the_deadline_reaches_sentences_that_wait() -> None:
+def test_the_deadline_reaches_sentences_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(
-            translator, deadline_s=0.15, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
+            translator, deadline_s=DEADLINE_S, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
         ) as service:
+            asked = asyncio.create_task(ask(service, "first", "second", "third"))
+            await until(translator.stepping.is_set)
+            advance_clock(monkeypatch, DEADLINE_S)
             with pytest.raises(DeadlineExceeded):
-                await ask(service, "first", "second", "third")
-            assert service._engine.num_waiting == 0
+                await asked
+            assert service.engine.num_waiting == 0
             translator.step_gate.set()
             await until(lambda: is_idle(service))
             assert counted(service, "expired") == 3
@@ -187,21 +201,24 @@ def test_the_deadline_reaches_sentences_that_wait() -> None:
     run(test)
 
 
-def test_the_deadline_reaches_calls() -> None:
+def test_the_deadline_reaches_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         gate = Gate()
-        async with service_of(FakeTranslator(), deadline_s=0.15) as service:
-            service._engine.call(lambda: gate.pass_through(), lambda outcome: None)
+        async with service_of(FakeTranslator(), deadline_s=DEADLINE_S) as service:
+            service.engine.call(lambda: gate.pass_through(), lambda outcome: None)
             await until(gate.reached.is_set)
+            looking = asyncio.create_task(look(service, "two words"))
+            await until(lambda: num_waiting_calls(service.engine))
+            advance_clock(monkeypatch, DEADLINE_S)
             with pytest.raises(DeadlineExceeded):
-                await look(service, "two words")
-            assert not service._engine._calls
+                await looking
+            assert num_waiting_calls(service.engine) == 0
             gate.open.set()
 
     run(test)
 
 
-def test_a_client_that_leaves_takes_its_sentences_along() -> None:
+def test_cancelling_a_request_withdraws_its_sentences() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as service:
@@ -219,7 +236,7 @@ def test_a_client_that_leaves_takes_its_sentences_along() -> None:
     run(test)
 
 
-def test_more_sentences_than_may_ever_wait_are_refused_for_good() -> None:
+def test_more_sentences_than_the_queue_holds_are_refused_permanently() -> None:
     async def test() -> None:
         async with service_of(FakeTranslator(), queue_sentences=2) as service:
             with pytest.raises(LimitExceeded, match="asks for 3; at most 2"):
@@ -229,7 +246,7 @@ def test_more_sentences_than_may_ever_wait_are_refused_for_good() -> None:
     run(test)
 
 
-def test_nothing_is_taken_while_the_model_loads() -> None:
+def test_requests_are_refused_while_the_model_loads() -> None:
     async def test() -> None:
         gate = threading.Event()
         translator = FakeTranslator()
@@ -238,7 +255,7 @@ def test_nothing_is_taken_while_the_model_loads() -> None:
             gate.wait(PATIENCE_S)
             return translator
 
-        service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(load))
+        service = ObservedService(Settings(**BUDGET), FakeBundles(load))
         await service.start()
         assert (service.state, service.models) == ("loading", [])
         with pytest.raises(NotReady, match="still loading"):
@@ -253,14 +270,14 @@ def test_nothing_is_taken_while_the_model_loads() -> None:
     run(test)
 
 
-def test_a_model_that_does_not_load_leaves_its_reason() -> None:
+def test_a_failed_load_keeps_its_reason() -> None:
     async def test() -> None:
         error = ArtifactError("there is no bundle")
 
         def load() -> FakeTranslator:
             raise error
 
-        service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(load))
+        service = ObservedService(Settings(**BUDGET), FakeBundles(load))
         await service.start()
         await service.wait_loaded()
         assert service.state == "failed"
@@ -272,7 +289,7 @@ def test_a_model_that_does_not_load_leaves_its_reason() -> None:
     run(test)
 
 
-def test_draining_finishes_what_runs_and_refuses_what_comes() -> None:
+def test_draining_finishes_running_requests_and_refuses_new_ones() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
@@ -289,7 +306,7 @@ def test_draining_finishes_what_runs_and_refuses_what_comes() -> None:
     run(test)
 
 
-def test_draining_is_bounded_and_those_given_up_are_told() -> None:
+def test_draining_is_bounded_and_cancelled_requests_get_an_error() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
@@ -308,33 +325,33 @@ def test_the_event_loop_is_free_while_the_model_works() -> None:
         async with service_of(translator) as service:
             working = asyncio.create_task(ask(service, "running"))
             await until(translator.stepping.is_set)
-            # A step is being made, and does not end before the gate opens; had it run on the loop, this would not.
+            # A step is running until the gate opens. If it ran on the event loop, these requests would not finish.
             for _ in range(10):
                 assert texts_of(await ask(service, "")) == [""]
                 await asyncio.sleep(0.001)
             assert not working.done()
-            assert service._engine.num_waiting == 0
+            assert service.engine.num_waiting == 0
             translator.step_gate.set()
             assert texts_of(await working) == ["RUNNING"]
 
     run(test)
 
 
-def test_attention_runs_on_the_engine_and_its_errors_come_back() -> None:
+def test_attention_runs_on_the_engine_and_its_errors_are_raised() -> None:
     async def test() -> None:
         async with service_of(FakeTranslator()) as service:
-            told: dict[str, Any] = {"source": None, "target": "de", "options": GREEDY, "target_text": None}
-            found = await service.attention("two words", **told)
+            arguments: dict[str, Any] = {"source": None, "target": "de", "options": GREEDY, "target_text": None}
+            found = await service.attention("two words", **arguments)
             assert (found.attention.translation, found.model) == ("TWO WORDS", "fake")
             with pytest.raises(InferenceFailed):
-                await service.attention("boom", **told)
+                await service.attention("boom", **arguments)
             with pytest.raises(UnsupportedPair):
-                await service.attention("x", **{**told, "target": "fr"})
+                await service.attention("x", **{**arguments, "target": "fr"})
 
     run(test)
 
 
-def test_an_alignment_that_fails_costs_its_text_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_alignment_that_fails_fails_only_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
 
@@ -368,7 +385,7 @@ def test_input_errors_of_attention_keep_their_kind(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("return_alignment", [False, True])
-def test_blank_texts_answer_themselves_without_the_model(
+def test_blank_texts_are_returned_unchanged_without_the_model(
     return_alignment: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test() -> None:
@@ -387,7 +404,7 @@ def test_blank_texts_answer_themselves_without_the_model(
     run(test)
 
 
-def test_alignments_come_from_the_engine_thread_and_reach_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alignments_are_computed_on_the_engine_thread_and_reach_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
         threads: list[str] = []
@@ -410,7 +427,7 @@ def test_alignments_come_from_the_engine_thread_and_reach_the_answer(monkeypatch
     run(test)
 
 
-def test_a_known_error_of_an_alignment_costs_its_text_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_known_error_of_an_alignment_fails_only_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
         align = translator.align
@@ -430,7 +447,7 @@ def test_a_known_error_of_an_alignment_costs_its_text_only(monkeypatch: pytest.M
     run(test)
 
 
-def test_a_text_that_cannot_be_put_together_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_cannot_be_joined_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
         complete = TextPlan.complete
@@ -449,13 +466,13 @@ def test_a_text_that_cannot_be_put_together_fails_alone(monkeypatch: pytest.Monk
     run(test)
 
 
-def test_many_requests_at_once_each_get_their_own_answer() -> None:
+def test_many_concurrent_requests_each_get_their_own_result() -> None:
     async def test() -> None:
         async with service_of(FakeTranslator()) as service:
             beam = DecodingOptions(beam_size=2, num_hypotheses=2)
             asked = [f"text {'abcdefghij'[number % 10] * (number + 1)}" for number in range(40)]
             outcomes = await asyncio.gather(
-                *(ask(service, text, options=beam if place % 3 else GREEDY) for place, text in enumerate(asked))
+                *(ask(service, text, options=beam if index % 3 else GREEDY) for index, text in enumerate(asked))
             )
             assert [texts_of(outcome) for outcome in outcomes] == [[text.upper()] for text in asked]
             await until(lambda: is_idle(service))
@@ -464,7 +481,7 @@ def test_many_requests_at_once_each_get_their_own_answer() -> None:
     run(test)
 
 
-def test_times_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_times_are_reported_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
         now = [100.0]
@@ -488,7 +505,7 @@ def test_times_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("length", "thread"), [(20, "MainThread"), (2_000, "verso-prepare")])
-def test_only_long_texts_are_cut_on_another_thread(length: int, thread: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_long_texts_are_split_on_another_thread(length: int, thread: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
         threads: list[str] = []
@@ -506,7 +523,7 @@ def test_only_long_texts_are_cut_on_another_thread(length: int, thread: str, mon
     run(test)
 
 
-def test_a_client_that_leaves_before_the_model_is_asked_never_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_cancelled_before_decoding_never_reaches_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
         gate = Gate()
@@ -530,7 +547,7 @@ def test_a_client_that_leaves_before_the_model_is_asked_never_asks_it(monkeypatc
     run(test)
 
 
-def test_a_client_that_leaves_makes_room_in_the_queue() -> None:
+def test_a_cancelled_request_frees_its_part_of_the_queue() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(
@@ -545,31 +562,31 @@ def test_a_client_that_leaves_makes_room_in_the_queue() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await leaving
             coming = asyncio.create_task(ask(service, "b1", "b2", "b3"))
-            await until(lambda: service._engine.num_waiting == 3)
+            await until(lambda: service.engine.num_waiting == 3)
             translator.step_gate.set()
             assert texts_of(await coming) == ["B1", "B2", "B3"]
 
     run(test)
 
 
-def test_a_client_that_leaves_gives_up_its_call() -> None:
+def test_cancelling_a_request_cancels_its_call() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
             running = await begin(service, translator)
             leaving = asyncio.create_task(look(service, "two words"))
-            await until(lambda: service._engine._calls)
+            await until(lambda: num_waiting_calls(service.engine))
             leaving.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await leaving
-            assert not service._engine._calls
+            assert num_waiting_calls(service.engine) == 0
             translator.step_gate.set()
             assert texts_of(await running) == ["RUNNING"]
 
     run(test)
 
 
-def test_while_loading_clients_are_told_when_to_come_back() -> None:
+def test_refusals_while_loading_have_a_retry_after() -> None:
     async def test() -> None:
         gate = Gate()
 
@@ -577,7 +594,7 @@ def test_while_loading_clients_are_told_when_to_come_back() -> None:
             gate.pass_through()
             return FakeTranslator()
 
-        service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(load))
+        service = ObservedService(Settings(**BUDGET), FakeBundles(load))
         await service.start()
         assert service.not_ready().retry_after_s == 5.0
         with pytest.raises(NotReady) as refused:
@@ -587,7 +604,7 @@ def test_while_loading_clients_are_told_when_to_come_back() -> None:
         assert await service.drain(0.0), "nothing runs"
         gate.open.set()
         await service.wait_loaded()
-        assert service.state == "draining", "a model that is loaded too late opens no doors"
+        assert service.state == "draining", "a model that is loaded after the drain began changes nothing"
         assert [model.device for model in service.models] == ["cpu"]
         with pytest.raises(NotReady, match="shutting down"):
             await ask(service, "x")
@@ -608,15 +625,16 @@ def test_stopping_does_not_wait_for_a_model_that_still_loads(fails: bool) -> Non
                 raise ArtifactError("there is no bundle")
             return FakeTranslator()
 
-        service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(load))
+        known = service_threads()
+        service = ObservedService(Settings(**BUDGET), FakeBundles(load))
         await service.start()
         await until(gate.reached.is_set)
         await service.stop()
         await service.wait_loaded()
         assert service.state == "stopped"
         gate.open.set()
-        assert not service._engine._thread.is_alive()
-        await until(lambda: not service._tasks)
+        assert not any(thread.name == "verso-engine" for thread in service_threads(known))
+        await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
         assert service.state == "stopped"
         assert service.models == []
         assert (service.failure is not None) == fails
@@ -624,7 +642,7 @@ def test_stopping_does_not_wait_for_a_model_that_still_loads(fails: bool) -> Non
     run(test)
 
 
-def test_stopping_tells_those_who_still_wait() -> None:
+def test_stopping_refuses_waiting_requests() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
@@ -632,9 +650,9 @@ def test_stopping_tells_those_who_still_wait() -> None:
             await until(translator.stepping.is_set)
             asked.append(asyncio.create_task(ask(service, "late")))
             looking = asyncio.create_task(look(service, "two words"))
-            await until(lambda: service._engine._calls)
+            await until(lambda: num_waiting_calls(service.engine))
             stopping = asyncio.create_task(service.stop())
-            await until(lambda: service._engine._stopping)
+            await until(lambda: is_stopping(service.engine))
             translator.step_gate.set()
             await stopping
             for task in (*asked, looking):
@@ -646,11 +664,12 @@ def test_stopping_tells_those_who_still_wait() -> None:
     run(test)
 
 
-def test_a_stopped_service_leaves_no_thread_behind() -> None:
+def test_a_stopped_service_leaves_no_thread_running() -> None:
     async def test() -> None:
+        known = service_threads()
         async with service_of(FakeTranslator()) as service:
             await ask(service, "Long text. " * 100)
-            mine = [service._engine._thread, *service._pool._threads]
+            mine = service_threads(known)
         assert len(mine) > 1
         await until(lambda: not any(thread.is_alive() for thread in mine))
 
@@ -663,7 +682,7 @@ def test_draining_waits_for_attention_too() -> None:
         async with service_of(translator) as service:
             running = await begin(service, translator)
             looking = asyncio.create_task(look(service, "two words"))
-            await until(lambda: service._engine._calls)
+            await until(lambda: num_waiting_calls(service.engine))
             draining = asyncio.create_task(service.drain(PATIENCE_S))
             await until(lambda: service.state == "draining")
             assert not draining.done()
@@ -680,19 +699,19 @@ def test_draining_an_idle_service_ends_at_once() -> None:
         async with service_of(FakeTranslator()) as service:
             assert await service.drain(0.0)
             assert await service.drain(PATIENCE_S)
-            assert service._metrics.registry.get_sample_value("verso_ready") == 0
+            assert service.sample("verso_ready") == 0
 
     run(test)
 
 
-def test_requests_given_up_by_draining_leave_the_model() -> None:
+def test_requests_cancelled_by_draining_leave_the_model() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
             asked: list[asyncio.Task[Any]] = [asyncio.create_task(ask(service, "running"))]
             await until(translator.stepping.is_set)
             asked.append(asyncio.create_task(look(service, "two words")))
-            await until(lambda: service._engine._calls)
+            await until(lambda: num_waiting_calls(service.engine))
             assert not await service.drain(0.0)
             for task in asked:
                 with pytest.raises(NotReady, match="shutting down"):
@@ -705,25 +724,25 @@ def test_requests_given_up_by_draining_leave_the_model() -> None:
     run(test)
 
 
-def test_an_engine_that_died_is_no_longer_called_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_engine_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with service_of(FakeTranslator()) as service:
 
-            def bug(loads: object) -> Any:
-                raise AssertionError("a bug of ours")
+            def bug(*_: object) -> Any:
+                raise AssertionError("a bug")
 
-            monkeypatch.setattr(service._engine._scheduler, "take", bug)
+            monkeypatch.setattr(Scheduler, "take", bug)
             with pytest.raises(NotReady, match="no longer works"):
                 await ask(service, "x")
             assert service.state == "failed"
-            assert service._metrics.registry.get_sample_value("verso_ready") == 0
+            assert service.sample("verso_ready") == 0
             with pytest.raises(NotReady):
                 await look(service, "two words")
 
     run(test)
 
 
-def test_the_model_is_warmed_up_for_the_widths_it_will_meet() -> None:
+def test_the_model_is_warmed_up_for_the_widths_in_use() -> None:
     async def test() -> None:
         wide, narrow = FakeTranslator(), FakeTranslator()
         async with service_of(wide):
@@ -734,7 +753,7 @@ def test_the_model_is_warmed_up_for_the_widths_it_will_meet() -> None:
     run(test)
 
 
-def test_a_sentence_asked_for_twice_is_translated_once_and_answered_the_same() -> None:
+def test_a_sentence_requested_twice_is_translated_once_with_equal_results() -> None:
     async def test() -> None:
         translator, without = FakeTranslator(), FakeTranslator()
         asked: list[dict[str, Any]] = [
@@ -749,24 +768,27 @@ def test_a_sentence_asked_for_twice_is_translated_once_and_answered_the_same() -
             service_of(without, cache_bytes=0, coalesce="off") as plain,
         ):
             for request in asked * 2:
-                for place, one in enumerate((service, plain)):
-                    texts, told = request["texts"], {name: request[name] for name in request if name != "texts"}
-                    results = (await ask(one, *texts, **told)).results
-                    found[place].append([type(one) if isinstance(one, Exception) else one for one in results])
+                for index, one in enumerate((service, plain)):
+                    texts, arguments = request["texts"], {name: request[name] for name in request if name != "texts"}
+                    results = (await ask(one, *texts, **arguments)).results
+                    found[index].append([type(one) if isinstance(one, Exception) else one for one in results])
         assert found[0] == found[1]
-        assert sum(translator.log.joins) == 6, "four different ones, and one that fails each time"
+        assert sum(translator.log.joins) == 6, "four distinct sentences, and one that fails each time"
         assert sum(without.log.joins) == 2 * (4 + 2 + 1 + 2)
 
     run(test)
 
 
-def test_each_caller_of_one_sentence_has_a_deadline_of_its_own() -> None:
+def test_each_caller_of_a_sentence_has_its_own_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = held_translator()
-        async with service_of(translator, deadline_s=0.4) as service:
+        async with service_of(translator, deadline_s=DEADLINE_S) as service:
             early = asyncio.create_task(ask(service, "same"))
-            await asyncio.sleep(0.3)
+            await until(translator.stepping.is_set)
+            advance_clock(monkeypatch, DEADLINE_S / 2)
             late = asyncio.create_task(ask(service, "same"))
+            await until(lambda: service.sample("verso_coalesced_sentences_total"))
+            advance_clock(monkeypatch, DEADLINE_S / 2)
             with pytest.raises(DeadlineExceeded):
                 await early
             translator.step_gate.set()
@@ -776,7 +798,7 @@ def test_each_caller_of_one_sentence_has_a_deadline_of_its_own() -> None:
     run(test)
 
 
-def test_a_client_that_leaves_does_not_take_others_answers_along() -> None:
+def test_a_cancelled_request_does_not_affect_others_with_the_same_sentence() -> None:
     async def test() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
@@ -793,23 +815,22 @@ def test_a_client_that_leaves_does_not_take_others_answers_along() -> None:
     run(test)
 
 
-def test_the_budget_is_found_at_the_start_and_shown() -> None:
+def test_the_budget_is_measured_at_start_and_exported() -> None:
     async def test() -> None:
         translator = FakeTranslator(manifest=SHAPED)
         async with service_of(translator, max_batch_rows=None, max_batch_tokens=None) as service:
-            budget = service._engine.budget
+            budget = service.engine.budget
             assert budget.max_rows >= MIN_ROWS
             assert budget.max_tokens > 1000
-            shown = service._metrics.registry.get_sample_value
-            assert shown("verso_max_batch_rows") == budget.max_rows
-            assert shown("verso_max_batch_tokens") == budget.max_tokens
+            assert service.sample("verso_max_batch_rows") == budget.max_rows
+            assert service.sample("verso_max_batch_tokens") == budget.max_tokens
             assert max(translator.log.steps) >= MIN_ROWS
             assert texts_of(await ask(service, "one")) == ["ONE"]
 
     run(test)
 
 
-def test_more_threads_than_may_be_used_are_cut_with_a_warning(
+def test_more_threads_than_allowed_are_reduced_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     used: list[int] = []
@@ -827,7 +848,7 @@ def test_more_threads_than_may_be_used_are_cut_with_a_warning(
     assert warning.__dict__["fields"] == {"asked": 64, "used": 2}
 
 
-def test_freed_memory_is_handed_back_now_and_then_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_freed_memory_is_given_back_periodically_until_the_service_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     tidied: list[int] = []
     monkeypatch.setattr("app.serving.service._TIDY_S", 0.01)
     monkeypatch.setattr("app.serving.service.give_back_freed_memory", lambda: tidied.append(1))
@@ -836,7 +857,7 @@ def test_freed_memory_is_handed_back_now_and_then_until_the_end(monkeypatch: pyt
         async with service_of(FakeTranslator()):
             await until(lambda: len(tidied) > 2)
         number = len(tidied)
-        await asyncio.sleep(0.05)
-        assert len(tidied) <= number + 1, "one may have been on its way"
+        await asyncio.sleep(0.05)  # time in which a task that was not cancelled would run again
+        assert len(tidied) <= number + 1, "one call may have been running"
 
     run(test)

@@ -12,7 +12,7 @@ from app.errors import SettingsError
 from app.settings import Settings, load_settings
 
 
-def test_defaults_need_no_environment() -> None:
+def test_defaults_apply_without_an_environment() -> None:
     settings = load_settings({"PATH": "/bin", "HOME": "/root"})
     assert (settings.port, settings.model, settings.device, settings.deadline_s) == (8000, "auto", "auto", 30.0)
 
@@ -24,7 +24,7 @@ def test_values_come_from_variables_and_empty_ones_count_as_not_set() -> None:
     assert (settings.port, settings.threads, settings.device, settings.model) == (9000, None, "cuda:1", "x.pt")
 
 
-def test_the_process_environment_does_not_slip_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_process_environment_is_not_read_implicitly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VERSO_PORT", "1234")
     assert load_settings({}).port == 8000
 
@@ -46,7 +46,7 @@ def test_the_process_environment_does_not_slip_in(monkeypatch: pytest.MonkeyPatc
         ("VERSO_MAX_BODY_BYTES", "1", "1000"),
     ],
 )
-def test_a_wrong_value_is_named_on_one_line_with_its_bound(variable: str, value: str, said: str) -> None:
+def test_an_invalid_value_is_named_on_one_line_with_its_bound(variable: str, value: str, said: str) -> None:
     with pytest.raises(SettingsError) as refused:
         load_settings({variable: value})
     line = str(refused.value)
@@ -56,7 +56,7 @@ def test_a_wrong_value_is_named_on_one_line_with_its_bound(variable: str, value:
     assert said in line
 
 
-def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
+def test_an_unknown_setting_is_refused_with_the_closest_name() -> None:
     with pytest.raises(SettingsError, match=r"no setting VERSO_DEADLINE\. Did you mean VERSO_DEADLINE_S\?"):
         load_settings({"VERSO_DEADLINE": "3"})
     with pytest.raises(SettingsError, match="--help"):
@@ -71,7 +71,7 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["MAX_BATCH_ROWS", "MAX_BATCH_TOKENS"])
-def test_a_bound_may_be_left_to_the_start(name: str) -> None:
+def test_a_bound_may_be_determined_at_start(name: str) -> None:
     assert load_settings({f"VERSO_{name}": "auto"}) == Settings()
     assert getattr(load_settings({f"VERSO_{name}": "64"}), name.lower()) == 64
     with pytest.raises(SettingsError, match=f"VERSO_{name} is 'automatic'"):
@@ -85,7 +85,7 @@ def test_the_cache_and_coalescing_can_be_switched_off() -> None:
         load_settings({"VERSO_COALESCE": "yes"})
 
 
-def test_settings_cannot_be_changed_and_each_explains_itself() -> None:
+def test_settings_are_frozen_and_each_has_a_description() -> None:
     settings = load_settings({})
     with pytest.raises(ValidationError):
         settings.port = 1
@@ -94,7 +94,7 @@ def test_settings_cannot_be_changed_and_each_explains_itself() -> None:
 
 
 def bounds() -> list[tuple[str, str, str]]:
-    """For each bound of each number: the setting, a value just outside, and the bound as it is written."""
+    """For each bound of each number: the setting, a value just outside, and the bound as it is printed."""
     found: list[tuple[str, str, str]] = []
     for name, field in Settings.model_fields.items():
         for one in field.metadata:
@@ -113,7 +113,7 @@ def bounds() -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("name", "outside", "bound"), bounds())
-def test_every_bound_is_kept_and_named(name: str, outside: str, bound: str) -> None:
+def test_every_bound_is_enforced_and_named(name: str, outside: str, bound: str) -> None:
     with pytest.raises(SettingsError) as refused:
         load_settings({f"VERSO_{name.upper()}": outside})
     line = str(refused.value)
@@ -131,12 +131,12 @@ def test_every_number_is_bounded_on_both_sides() -> None:
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
 @pytest.mark.parametrize("name", ["DEADLINE_S", "DRAIN_TIMEOUT_S"])
-def test_a_number_that_is_none_is_refused(name: str, value: str) -> None:
+def test_a_value_that_is_not_a_number_is_refused(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=f"VERSO_{name} is '{value}'"):
         load_settings({f"VERSO_{name}": value})
 
 
-def test_the_bounds_themselves_are_allowed() -> None:
+def test_values_equal_to_the_bounds_are_allowed() -> None:
     settings = load_settings(
         {"VERSO_PORT": "0", "VERSO_MAX_BEAM_SIZE": "64", "VERSO_DRAIN_TIMEOUT_S": "0", "VERSO_DEADLINE_S": "86400"}
     )
@@ -149,7 +149,7 @@ def test_defaults_obey_their_own_bounds() -> None:
     assert all(math.isfinite(value) for value in defaults.values() if isinstance(value, float))
 
 
-def test_several_wrong_values_are_named_together_on_one_line() -> None:
+def test_several_invalid_values_are_named_on_one_line() -> None:
     with pytest.raises(SettingsError) as refused:
         load_settings({"VERSO_PORT": "-1", "VERSO_MODEL": "x.pt", "VERSO_DEVICE": "gpu\nand more"})
     line = str(refused.value)
@@ -165,7 +165,7 @@ def test_an_empty_variable_counts_as_unset(name: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:0", "cuda:15"])
-def test_devices_are_taken_as_torch_names_them(device: str) -> None:
+def test_device_names_of_torch_are_accepted(device: str) -> None:
     assert load_settings({"VERSO_DEVICE": device}).device == device
 
 
@@ -186,7 +186,7 @@ def test_a_root_path_starts_with_a_slash_and_ends_without_one(path: str, fine: b
             load_settings({"VERSO_ROOT_PATH": path})
 
 
-def test_paths_and_digests_are_kept() -> None:
+def test_paths_and_digests_are_accepted() -> None:
     settings = load_settings({"VERSO_CACHE_DIR": "/var/cache/verso", "VERSO_MODEL_SHA256": "Ab" * 32})
     assert settings.cache_dir == Path("/var/cache/verso")
     assert settings.model_sha256 == "Ab" * 32
@@ -196,11 +196,11 @@ def test_paths_and_digests_are_kept() -> None:
 
 
 @pytest.mark.parametrize("variable", ["VERSOPORT", "verso_port", "MY_VERSO_PORT", "PORT"])
-def test_variables_of_others_are_ignored(variable: str) -> None:
+def test_variables_without_the_prefix_are_ignored(variable: str) -> None:
     assert load_settings({variable: "not a port"}) == Settings()
 
 
-def test_relations_hold_at_their_edges() -> None:
+def test_relations_between_settings_hold_at_their_bounds() -> None:
     settings = load_settings({"VERSO_MAX_HYPOTHESES": "4", "VERSO_MAX_BEAM_SIZE": "4", "VERSO_MAX_BATCH_ROWS": "4"})
     assert settings.max_batch_rows == settings.max_beam_size == settings.max_hypotheses
 
@@ -208,14 +208,14 @@ def test_relations_hold_at_their_edges() -> None:
 TOKEN = "a-secret-of-the-operator"
 
 
-def test_one_bundle_or_several_are_named() -> None:
+def test_one_bundle_or_several_may_be_configured() -> None:
     assert load_settings({"VERSO_MODELS": "/bundles"}).models == "/bundles"
     assert load_settings({"VERSO_MODEL": "auto", "VERSO_MODELS": "a.pt,auto"}).models == "a.pt,auto"
     with pytest.raises(SettingsError, match=r"VERSO_MODEL is 'x\.pt' and VERSO_MODELS is '/bundles': set one of them"):
         load_settings({"VERSO_MODEL": "x.pt", "VERSO_MODELS": "/bundles"})
 
 
-def test_a_digest_is_that_of_one_bundle() -> None:
+def test_a_digest_needs_a_single_bundle() -> None:
     with pytest.raises(SettingsError, match="VERSO_MODEL_SHA256 is the digest of one bundle"):
         load_settings({"VERSO_MODEL_SHA256": "ab" * 32, "VERSO_MODELS": "/bundles"})
 
@@ -235,7 +235,7 @@ def test_the_admin_token_is_kept_and_never_shown() -> None:
         ("schlüssel-des-betreibers", "ASCII"),
     ],
 )
-def test_a_token_that_will_not_do_is_refused_without_being_repeated(token: str, said: str) -> None:
+def test_an_invalid_token_is_refused_without_being_repeated(token: str, said: str) -> None:
     with pytest.raises(SettingsError) as refused:
         load_settings({"VERSO_ADMIN_TOKEN": token, "VERSO_PORT": "-1"})
     assert "VERSO_ADMIN_TOKEN: " in str(refused.value)

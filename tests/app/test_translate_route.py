@@ -1,4 +1,4 @@
-"""``POST /translate``: fields, answers, refusals."""
+"""``POST /translate``: fields, responses, errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def refused_fields(client: httpx.AsyncClient, body: dict[str, Any]) -> dic
     return {entry["field"]: entry for entry in problem["errors"]}
 
 
-async def test_a_text_is_answered_with_every_field_of_the_contract(client: httpx.AsyncClient) -> None:
+async def test_the_response_to_a_text_has_every_field(client: httpx.AsyncClient) -> None:
     response = await client.post("/translate", json={"text": "Hallo.", "source": "de", "target": "en"})
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/json"
@@ -63,12 +63,12 @@ async def test_a_text_is_answered_with_every_field_of_the_contract(client: httpx
     }
 
 
-async def test_a_list_is_answered_in_its_order(client: httpx.AsyncClient) -> None:
+async def test_results_of_a_list_keep_its_order(client: httpx.AsyncClient) -> None:
     response = await client.post("/translate", json={"text": ["b", "", "a"]})
     assert [entry["text"] for entry in response.json()["translations"]] == ["B", "", "A"]
 
 
-async def test_fields_left_out_have_the_documented_defaults(client: httpx.AsyncClient, service: RoteService) -> None:
+async def test_omitted_fields_have_the_documented_defaults(client: httpx.AsyncClient, service: RoteService) -> None:
     await client.post("/translate", json={"text": "a"})
     options = service.calls[0]["options"]
     assert (options.decoding, options.beam_size, options.length_penalty) == ("beam", 4, None)
@@ -104,7 +104,7 @@ async def test_every_field_reaches_the_decoder(client: httpx.AsyncClient, servic
 
 
 @pytest.mark.parametrize("source", ["auto", "AUTO"])
-async def test_a_language_that_was_detected_is_named_with_its_confidence(
+async def test_a_detected_language_is_returned_with_its_confidence(
     client: httpx.AsyncClient, service: RoteService, source: str
 ) -> None:
     service.detected = Detection("de", 0.97, ("de",))
@@ -115,13 +115,13 @@ async def test_a_language_that_was_detected_is_named_with_its_confidence(
     TranslateResponse.model_validate_json(response.content)
 
 
-async def test_auto_is_a_source_and_no_target(client: httpx.AsyncClient) -> None:
+async def test_auto_is_accepted_as_a_source_only(client: httpx.AsyncClient) -> None:
     fields = await refused_fields(client, {"text": "a", "source": "automatic", "target": "auto"})
     assert fields["source"]["message"].endswith("en-US, or auto")
     assert fields["target"]["message"].endswith("en-US")
 
 
-async def test_a_failed_text_is_an_entry_and_the_others_are_answered(
+async def test_a_failed_text_is_an_error_entry_and_the_others_are_translated(
     client: httpx.AsyncClient, service: RoteService
 ) -> None:
     service.errors["bad"] = DecodingError("NaN in step 3")
@@ -135,7 +135,7 @@ async def test_a_failed_text_is_an_entry_and_the_others_are_answered(
 
 
 @pytest.mark.parametrize("text", ["bad", ["bad"]])
-async def test_a_single_text_that_fails_is_answered_with_its_problem(
+async def test_a_single_text_that_fails_gets_a_problem_response(
     client: httpx.AsyncClient, service: RoteService, text: Any
 ) -> None:
     service.errors["bad"] = DecodingError("NaN in step 3")
@@ -158,7 +158,7 @@ async def test_an_unexpected_error_is_a_500_without_detail(client: httpx.AsyncCl
         (UnsupportedPair("en", "fr", LanguagePairs((("en", "de"),))), 422, "unsupported_pair", None),
     ],
 )
-async def test_an_error_of_the_service_has_its_own_answer(
+async def test_an_error_of_the_service_has_its_own_response(
     client: httpx.AsyncClient, service: RoteService, error: Exception, status: int, code: str, retry_after: str | None
 ) -> None:
     service.request_error = error
@@ -167,12 +167,12 @@ async def test_an_error_of_the_service_has_its_own_answer(
     assert response.headers.get("retry-after") == retry_after
 
 
-async def test_an_unknown_field_is_named_with_the_one_that_was_meant(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_field_is_refused_with_the_closest_name(client: httpx.AsyncClient) -> None:
     fields = await refused_fields(client, {"text": "a", "beam_sise": 4})
     assert fields["beam_sise"]["message"] == "unknown field; did you mean 'beam_size'?"
 
 
-async def test_all_wrong_fields_are_listed_with_value_and_bound(client: httpx.AsyncClient) -> None:
+async def test_all_invalid_fields_are_listed_with_value_and_bound(client: httpx.AsyncClient) -> None:
     body = {"text": "a", "beam_size": 0, "length_penalty": 11, "decoding": "sample", "source": "English", "target": 5}
     fields = await refused_fields(client, {**body, "scoring": "best"})
     assert set(fields) == {"beam_size", "length_penalty", "decoding", "source", "target", "scoring"}
@@ -202,7 +202,7 @@ async def test_all_wrong_fields_are_listed_with_value_and_bound(client: httpx.As
         ({"text": "a", "max_new_tokens": 0}, "max_new_tokens", "must be at least 1"),
     ],
 )
-async def test_a_wrong_field_is_named_with_what_would_be_right(
+async def test_an_invalid_field_is_named_with_the_valid_values(
     client: httpx.AsyncClient, body: dict[str, Any], field: str, message: str
 ) -> None:
     fields = await refused_fields(client, body)
@@ -210,7 +210,7 @@ async def test_a_wrong_field_is_named_with_what_would_be_right(
     assert message in fields[field]["message"]
 
 
-async def test_a_text_that_is_refused_is_not_repeated(client: httpx.AsyncClient) -> None:
+async def test_a_refused_text_is_not_repeated(client: httpx.AsyncClient) -> None:
     response = await client.post("/translate", json={"text": "private\0words"})
     assert response.status_code == 422
     assert "private" not in response.text
@@ -230,7 +230,7 @@ async def test_options_that_contradict_each_other_are_refused(client: httpx.Asyn
         ({"text": "a", "beam_size": 8, "num_hypotheses": 6}, 6, 5),
     ],
 )
-async def test_a_request_over_a_limit_is_told_the_number_and_the_bound(
+async def test_a_request_over_a_limit_is_refused_with_the_number_and_the_bound(
     client: httpx.AsyncClient, body: dict[str, Any], value: int, bound: int
 ) -> None:
     problem = problem_of(await client.post("/translate", json=body), 422, "limit_exceeded")
@@ -259,19 +259,17 @@ async def test_a_request_over_a_limit_is_told_the_number_and_the_bound(
         (b'"a"', "is a string"),
     ],
 )
-async def test_a_body_that_is_no_json_object_is_refused_with_the_place(
+async def test_a_body_that_is_not_a_json_object_is_refused_with_the_position(
     client: httpx.AsyncClient, body: bytes, said: str
 ) -> None:
     response = await client.post("/translate", content=body, headers={"content-type": "application/json"})
-    if response.status_code == 422:  # JSON of a number that no field can hold
+    if response.status_code == 422:  # a JSON number that no field accepts
         assert said == "number"
         return
     assert said in problem_of(response, 400, "malformed_body")["detail"]
 
 
-async def test_a_character_written_as_a_surrogate_pair_is_a_character(
-    client: httpx.AsyncClient, service: RoteService
-) -> None:
+async def test_an_escaped_surrogate_pair_is_one_character(client: httpx.AsyncClient, service: RoteService) -> None:
     body = b'{"text": "\\ud83d\\ude00 \xf0\x9f\x98\x80"}'
     response = await client.post("/translate", content=body, headers={"content-type": "application/json"})
     assert response.status_code == 200
@@ -307,14 +305,12 @@ async def test_a_body_that_is_too_large_is_refused_while_it_streams(client: http
         {"content-type": "application/json", "content-encoding": "gzip"},
     ],
 )
-async def test_a_body_that_is_not_declared_to_be_plain_json_is_refused(
-    client: httpx.AsyncClient, headers: dict[str, str]
-) -> None:
+async def test_a_body_with_another_content_type_is_refused(client: httpx.AsyncClient, headers: dict[str, str]) -> None:
     response = await client.post("/translate", content=b'{"text": "a"}', headers=headers)
     assert "application/json" in problem_of(response, 415, "unsupported_media_type")["detail"]
 
 
-async def test_json_with_a_charset_of_utf_8_is_taken(client: httpx.AsyncClient) -> None:
+async def test_json_with_charset_utf_8_is_accepted(client: httpx.AsyncClient) -> None:
     content = json.dumps({"text": "ä"}, ensure_ascii=False).encode()
     response = await client.post(
         "/translate", content=content, headers={"content-type": 'Application/JSON; charset="UTF-8"'}
@@ -323,18 +319,18 @@ async def test_json_with_a_charset_of_utf_8_is_taken(client: httpx.AsyncClient) 
 
 
 @pytest.mark.parametrize("accept", ["text/html", "image/png", "application/json;q=0", "application/xml, text/*"])
-async def test_a_client_that_takes_no_json_is_told_so(client: httpx.AsyncClient, accept: str) -> None:
+async def test_a_client_that_does_not_accept_json_is_refused(client: httpx.AsyncClient, accept: str) -> None:
     response = await client.post("/translate", json={"text": "a"}, headers={"accept": accept})
     assert "application/json" in problem_of(response, 406, "not_acceptable")["detail"]
 
 
 @pytest.mark.parametrize("accept", ["*/*", "application/*", "text/html, */*;q=0.1", "APPLICATION/JSON; q=0.5", ""])
-async def test_a_client_that_takes_json_among_others_gets_it(client: httpx.AsyncClient, accept: str) -> None:
+async def test_a_client_that_accepts_json_among_others_gets_json(client: httpx.AsyncClient, accept: str) -> None:
     response = await client.post("/translate", json={"text": "a"}, headers={"accept": accept})
     assert response.status_code == 200
 
 
-async def test_a_path_that_does_not_exist_is_a_problem_that_names_the_nearest(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_path_is_a_problem_that_names_the_closest(client: httpx.AsyncClient) -> None:
     response = await client.post("/translat", json={"text": "a"})
     assert "/translate" in problem_of(response, 404, "not_found")["detail"]
 

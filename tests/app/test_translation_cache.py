@@ -1,4 +1,4 @@
-"""What is remembered of translations, without an engine."""
+"""The cache of translations, without an engine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def key(*ids: int, options: DecodingOptions = OPTIONS, prefix: tuple[int, ...] =
     return SentenceKey.of(model, DecodingRequest(0, list(ids), options, prefix))
 
 
-def test_an_answer_comes_back_as_it_was() -> None:
+def test_a_cached_result_is_returned_unchanged() -> None:
     cache = TranslationCache(10_000)
     assert cache.get(key(1, 2)) is None
     cache.put(key(1, 2), ANSWER)
@@ -37,7 +37,7 @@ def test_an_answer_comes_back_as_it_was() -> None:
     assert len(cache) == 1
 
 
-def test_who_changes_an_answer_changes_only_his_own() -> None:
+def test_changing_a_returned_result_does_not_change_the_cache() -> None:
     cache = TranslationCache(10_000)
     cache.put(key(1), ANSWER)
     found = cache.get(key(1))
@@ -57,14 +57,14 @@ def test_who_changes_an_answer_changes_only_his_own() -> None:
         key(1, 2, options=replace(OPTIONS, return_scores=True)),
     ],
 )
-def test_another_sentence_is_not_answered(other: SentenceKey) -> None:
+def test_a_different_sentence_is_a_miss(other: SentenceKey) -> None:
     cache = TranslationCache(10_000)
     cache.put(key(1, 2), ANSWER)
     assert cache.get(other) is None
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(DecodingOptions)])
-def test_every_option_counts(name: str) -> None:
+def test_every_option_is_part_of_the_key(name: str) -> None:
     other: dict[str, Any] = {
         "decoding": "greedy",
         "beam_size": 5,
@@ -82,7 +82,7 @@ def test_every_option_counts(name: str) -> None:
     assert cache.get(key(1, options=replace(OPTIONS, **{name: other[name]}))) is None
 
 
-def test_those_unused_for_longest_make_room() -> None:
+def test_the_least_recently_used_entries_are_evicted() -> None:
     cache = TranslationCache(3 * 500)
     for number in range(3):
         cache.put(key(number), Hypothesis([1], None, "stop"))
@@ -92,7 +92,7 @@ def test_those_unused_for_longest_make_room() -> None:
     assert cache.num_bytes <= 3 * 500
 
 
-def test_an_answer_that_comes_twice_is_counted_once() -> None:
+def test_a_result_stored_twice_is_counted_once() -> None:
     cache = TranslationCache(10_000)
     cache.put(key(1), ANSWER)
     before = cache.num_bytes
@@ -100,7 +100,7 @@ def test_an_answer_that_comes_twice_is_counted_once() -> None:
     assert (len(cache), cache.num_bytes) == (1, before)
 
 
-def test_nothing_is_kept_that_is_larger_than_the_cache_and_nothing_at_all_without_one() -> None:
+def test_results_larger_than_the_cache_are_not_kept_and_a_cache_of_size_0_keeps_nothing() -> None:
     cache = TranslationCache(2_000)
     cache.put(key(1), ANSWER)
     cache.put(key(2), Hypothesis([1] * 1000, None, "stop"))
@@ -110,7 +110,7 @@ def test_nothing_is_kept_that_is_larger_than_the_cache_and_nothing_at_all_withou
     assert (off.is_on, len(off), off.num_bytes) == (False, 0, 0)
 
 
-def test_the_answers_of_one_bundle_are_forgotten_and_no_others() -> None:
+def test_forgetting_a_bundle_removes_only_its_results() -> None:
     cache = TranslationCache(10_000)
     for model in (Model, Other):
         for number in range(3):
@@ -122,14 +122,14 @@ def test_the_answers_of_one_bundle_are_forgotten_and_no_others() -> None:
     assert cache.num_bytes == 0
 
 
-def test_the_memory_counted_is_near_the_memory_taken() -> None:
+def test_the_counted_memory_is_close_to_the_allocated_memory() -> None:
     cache = TranslationCache(2_000_000)
     gc.collect()
     tracemalloc.start()
     try:
         number = 0
         while cache.num_bytes < 1_990_000:
-            options = DecodingOptions(beam_size=4 + number % 3)  # as requests bring them, each its own
+            options = DecodingOptions(beam_size=4 + number % 3)  # a separate object for each request, as in the service
             cache.put(key(*range(number, number + 25), options=options), Hypothesis([5] * 25, -1.0, "stop"))
             number += 1
         taken, _ = tracemalloc.get_traced_memory()

@@ -1,4 +1,4 @@
-"""CUDA graphs without a GPU: operations are written down once and done again, and no line of Python runs in between."""
+"""CUDA graphs without a GPU: operations are recorded once and replayed without running Python code in between."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class RecordedGraph:
-    """Stands for ``torch.cuda.CUDAGraph``: the same operations on the same tensors, whatever is in them by now."""
+    """Replaces ``torch.cuda.CUDAGraph``: repeats the same operations on the same tensors with their current values."""
 
     num_replays = 0
 
@@ -24,8 +24,8 @@ class RecordedGraph:
         for function, args, kwargs, results in self.operations:
             again = function(*args, **kwargs)
             for old, new in zip(_tensors(results), _tensors(again), strict=True):
-                # Views and what is written in place have their memory already; the rest belongs where it was.
-                if _place(old) not in {_place(one) for one in _tensors(args)}:
+                # Views and tensors written in place keep their memory; others are copied to the recorded memory.
+                if _address(old) not in {_address(one) for one in _tensors(args)}:
                     old.copy_(new)
 
 
@@ -42,7 +42,7 @@ class _Recorder(TorchDispatchMode):
 
 class _NoStream:
     def wait_stream(self, other: object) -> None:
-        """There is nothing to wait for."""
+        """Does nothing: there are no streams."""
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def _record(graph: RecordedGraph, pool: object, capture_error_mode: str) -> Iter
 
 
 def use_recorded_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let recordings stand for CUDA graphs; unlike a capture, a recording also does once what it records."""
+    """Replace CUDA graphs by recordings. Unlike a capture, a recording also executes the operations once."""
     monkeypatch.setattr(torch.cuda, "CUDAGraph", RecordedGraph)
     monkeypatch.setattr(torch.cuda, "graph", _record)
     monkeypatch.setattr(torch.cuda, "Stream", _NoStream)
@@ -67,5 +67,5 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return [tensor for part in value for tensor in _tensors(part)] if isinstance(value, (list, tuple)) else []
 
 
-def _place(tensor: torch.Tensor) -> int:
+def _address(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()

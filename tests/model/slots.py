@@ -16,7 +16,7 @@ from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest, Finished
 from model.decoding.slots.cohort import SlotCohort
-from model.decoding.slots.model import SlotModel
+from model.decoding.slots.model import SlotModel, SlotStep
 from tests.model.tiny import VOCABULARY
 
 LONGEST_TARGET = 60
@@ -46,6 +46,17 @@ def plain_cohort(
     device = torch.device("cpu")
     state = TorchState(module, width, VOCABULARY.pad_id, device)
     return TorchCohort(state, VOCABULARY, width, longest_target, device, policy or DecodingPolicy())
+
+
+def step_of(group: SlotCohort) -> SlotStep:
+    """The step of a cohort that decodes. Private: a cohort shows no tensors, and some tests are about them."""
+    assert group._step is not None
+    return group._step
+
+
+def idle_steps(model: SlotModel) -> list[SlotStep]:
+    """Steps kept for the next cohort, the most recently used last. Private: only their memory is visible otherwise."""
+    return model._idle
 
 
 def requests(

@@ -1,4 +1,4 @@
-"""How the process keeps its memory while it trains; in processes of their own, because nothing can be undone."""
+"""The memory settings of training, each tested in its own process because they cannot be undone."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ def run(how: str, **environment: str) -> tuple[str, int]:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
-def test_freed_memory_is_used_again_without_asking_the_kernel_for_it() -> None:
+def test_freed_memory_is_reused_without_page_faults() -> None:
     answer, faults = run("keep")
     assert answer == "True"
     assert faults < 500
-    # Ten thousands of pages of 4 KiB; fewer where the kernel has large ones to spare. Left to itself, glibc gives
-    # blocks of this size back or not, as it happens; told to, it always does.
+    # Ten thousands of pages of 4 KiB, fewer if the kernel has large pages. By default glibc may or may not return
+    # blocks of this size; with the setting it always does.
     assert run("leave", MALLOC_MMAP_THRESHOLD_="1000000")[1] > faults
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
-def test_what_was_kept_is_given_back_when_asked_for() -> None:
-    assert int(output(GIVEN_BACK)) > 150  # MiB of 240 that were freed
+def test_kept_memory_is_given_back_on_request() -> None:
+    assert int(output(GIVEN_BACK)) > 150  # MiB of the 240 that were freed
 
 
-def test_what_somebody_chose_is_left_alone() -> None:
+def test_settings_of_the_user_are_kept() -> None:
     assert run("keep", MALLOC_ARENA_MAX="2")[0] == "False"

@@ -1,4 +1,4 @@
-"""Attention against torch's own with the same weights, padding included."""
+"""Attention compared with torch's with the same weights, including padding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 
 
 def pair(kind: type[SelfAttention] | type[CrossAttention]) -> tuple[SelfAttention | CrossAttention, nn.Module]:
-    """Ours with random weights, and torch's with the same."""
+    """Our attention with random weights, and torch's with the same weights."""
     ours, theirs = kind(16, 4), nn.MultiheadAttention(16, 4, batch_first=True)
     randomise(ours)
     copy_attention(theirs, ours)
@@ -47,7 +47,7 @@ def test_a_head_is_a_contiguous_share_of_the_width() -> None:
     assert torch.equal(split_heads(x, 4)[:, 1], x[:, :, 4:8])
 
 
-def test_mixing_is_torchs_scaled_dot_product_attention() -> None:
+def test_attention_is_torchs_scaled_dot_product_attention() -> None:
     query, key, value = random(3, 4, 6, 8), random(3, 4, 7, 8, seed=1), random(3, 4, 7, 8, seed=2)
     expected = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=MAY_ATTEND)
     torch.testing.assert_close(mix(query, key, value, MAY_ATTEND), expected, atol=1e-5, rtol=0)
@@ -64,14 +64,14 @@ def test_padding_gets_no_weight() -> None:
     assert (weights.masked_select(MAY_ATTEND) > 0).all()
 
 
-def test_what_stands_in_padding_changes_nothing() -> None:
+def test_values_in_padding_change_nothing() -> None:
     query, key, value = random(3, 4, 6, 8), random(3, 4, 7, 8, seed=1), random(3, 4, 7, 8, seed=2)
     padding = ~REAL.view(3, 1, 7, 1)
     other = mix(query, key.masked_fill(padding, 1e4), value.masked_fill(padding, -1e4), MAY_ATTEND)
     assert torch.equal(mix(query, key, value, MAY_ATTEND), other)
 
 
-def test_a_position_with_one_choice_takes_it_whole() -> None:
+def test_a_position_with_one_candidate_gives_it_all_the_weight() -> None:
     query, key, value = random(3, 4, 6, 8), random(3, 4, 7, 8, seed=1), random(3, 4, 7, 8, seed=2)
     mixed = mix(query, key, value, MAY_ATTEND)
     assert torch.equal(mixed[2], value[2, :, :1].expand(4, 6, 8))
@@ -115,12 +115,12 @@ def test_gradients_are_torchs() -> None:
     torch.testing.assert_close(mine.grad, other.grad, atol=1e-4, rtol=1e-4)
 
 
-def test_each_stacked_projection_starts_within_its_own_xavier_bound() -> None:
+def test_each_stacked_projection_is_initialised_within_its_own_xavier_bound() -> None:
     torch.manual_seed(0)
     for attention in (SelfAttention(64, 4), CrossAttention(64, 4)):
         for name, parameter in attention.named_parameters():
             if name.endswith("bias"):
                 assert not parameter.any()
             else:
-                # sqrt(6 / (64 + 64)); as one stacked matrix it would be narrower.
+                # sqrt(6 / (64 + 64)); the bound of one stacked matrix would be smaller.
                 assert 0.95 * 0.2165 < float(parameter.detach().abs().max()) <= 0.2166

@@ -21,16 +21,16 @@ def augmented(seed: int = 0, source: str = SOURCE, target: str = TARGET, **share
     return Augmentation(**shares).apply(source, target, generator(seed))
 
 
-def test_nothing_is_augmented_unless_asked_for() -> None:
+def test_nothing_is_augmented_by_default() -> None:
     assert augmented() == (SOURCE, TARGET)
 
 
-def test_capitals_are_on_both_sides_and_their_lack_on_the_source() -> None:
+def test_upper_case_is_on_both_sides_and_lower_case_on_the_source() -> None:
     assert augmented(upper=1) == (SOURCE.upper(), TARGET.upper())
     assert augmented(lower=1) == (SOURCE.lower(), TARGET)
 
 
-def test_punctuation_goes_from_both_sides_but_never_all_there_is() -> None:
+def test_punctuation_is_removed_from_both_sides_but_never_the_whole_text() -> None:
     assert augmented(unpunctuated=1) == ("Tom doesn't know Mary does he", "Tom kennt Maria nicht oder")
     assert augmented(unpunctuated=1, source="?!", target="!") == ("?!", "!")
 
@@ -42,7 +42,7 @@ def test_typos_are_few_and_in_the_source() -> None:
     assert all(abs(len(source) - len(SOURCE)) <= 1 for source, _ in found)
 
 
-def test_a_text_with_hardly_a_letter_gets_no_typos() -> None:
+def test_a_text_with_few_letters_gets_no_typos() -> None:
     assert augmented(typos=1, source="12, a", target="12, a") == ("12, a", "12, a")
 
 
@@ -63,13 +63,13 @@ def test_names_that_do_not_match_stay(source: str, target: str) -> None:
     assert rename(source, target, generator()) == (source, target)
 
 
-def test_made_up_names_are_words_and_hardly_ever_the_same() -> None:
+def test_generated_names_are_words_and_rarely_equal() -> None:
     names = [made_up_name(generator(seed)) for seed in range(200)]
     assert all(name.isalpha() and name[0].isupper() for name in names)
     assert len(set(names)) > 150
 
 
-def test_a_sign_stands_at_the_same_end_of_both_sides() -> None:
+def test_a_sign_is_added_at_the_same_end_of_both_sides() -> None:
     for seed in range(100):
         source, target = augmented(seed, signs=1)
         if source.startswith(SOURCE):
@@ -95,16 +95,16 @@ def test_shares_are_met() -> None:
         ({"upper": 0.6, "lower": 0.6}, "come to 1.2"),
     ],
 )
-def test_shares_that_cannot_be_are_refused(shares: dict[str, Any], said: str) -> None:
+def test_impossible_shares_are_refused(shares: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         Augmentation(**shares)
 
 
-def test_shares_that_come_to_one_are_taken() -> None:
+def test_shares_that_sum_to_one_are_accepted() -> None:
     assert Augmentation(upper=0.05, lower=0.15, unpunctuated=0.4, typos=0.3, signs=0.1).changes_sentences  # 1 + 2e-16
 
 
-def test_sentences_in_a_row_keep_their_order_and_both_sides_their_form() -> None:
+def test_joined_sentences_keep_their_order_and_form_on_both_sides() -> None:
     pairs = [("One.", "Eins."), ("Two?", "Zwei?"), ("Three!", "Drei!")]
     found = {join_sentences(pairs, generator(seed)) for seed in range(20)}
     assert found == {("One. Two? Three!", "Eins. Zwei? Drei!"), ("One, Two, Three.", "Eins, Zwei, Drei.")}

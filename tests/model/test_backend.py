@@ -1,4 +1,4 @@
-"""Which back-end a model gets, and what is said about it."""
+"""The choice of a back-end and its reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.model.tiny import VOCABULARY, tiny_transformer
 
 @pytest.fixture
 def model() -> ModelToDecode:
-    # The library wants heads of 16, 32 or so; nothing here runs it.
+    # The library needs a head width of 16 or 32; no test here runs it.
     config = ModelConfig(source_vocab_size=12, target_vocab_size=12, d_model=32, num_heads=2)
     return ModelToDecode(
         tiny_transformer(), VOCABULARY, DecodingPolicy(), config.to_dict(), "float32", 60, torch.device("cpu")
@@ -35,7 +35,7 @@ def greedy_answer(chosen: Backend) -> list[int]:
     return finished[0].hypothesis.token_ids
 
 
-def test_slots_and_eager_give_the_same_answer_and_say_why_they_were_chosen(model: ModelToDecode) -> None:
+def test_slots_and_eager_give_equal_outputs_and_the_reason_of_their_choice(model: ModelToDecode) -> None:
     slots, eager = choose_backend(model, slots=True), choose_backend(model, native=False)
     assert (slots.name, eager.name) == ("slots", "eager")
     assert slots.reason == "asked for"
@@ -56,7 +56,7 @@ def test_slots_and_eager_give_the_same_answer_and_say_why_they_were_chosen(model
     ],
     ids=["precision", "architecture", "library"],
 )
-def test_what_keeps_the_compiled_library_from_being_used_is_named(
+def test_the_reason_against_the_compiled_library_is_named(
     model: ModelToDecode,
     changes: dict[str, object],
     unavailable: str | None,
@@ -71,14 +71,14 @@ def test_what_keeps_the_compiled_library_from_being_used_is_named(
     assert chosen.reason == f"not slots, because they are switched off; not native, because {reason}"
 
 
-def test_a_bundle_from_before_there_were_slots_is_decoded_eagerly(model: ModelToDecode) -> None:
+def test_a_bundle_without_a_slot_step_is_decoded_eagerly(model: ModelToDecode) -> None:
     old: Any = torch.nn.Identity()
     chosen = choose_backend(replace(model, module=old), slots=True)
     assert chosen.name == "eager"
     assert "export it again" in chosen.reason and "slots were asked for" in chosen.reason
 
 
-def test_what_would_be_used_on_a_gpu_can_be_told_without_one(model: ModelToDecode) -> None:
+def test_the_back_end_for_a_gpu_can_be_predicted_without_one(model: ModelToDecode) -> None:
     gpu = torch.device("cuda")
     found = preferred_backend(model.architecture, "float16", gpu)
     assert (found.name, found.reason) == ("slots", "the fastest on a GPU")
@@ -86,7 +86,7 @@ def test_what_would_be_used_on_a_gpu_can_be_told_without_one(model: ModelToDecod
     assert old.name == "eager" and "export it again" in old.reason and "not on the CPU" in old.reason
 
 
-def test_every_backend_knows_its_largest_batch_and_what_to_warm_up(model: ModelToDecode) -> None:
+def test_every_backend_has_its_largest_batch_and_warm_up_sizes(model: ModelToDecode) -> None:
     slots, eager = choose_backend(model, slots=True), choose_backend(model, native=False)
     assert [slots.max_rows(4), eager.max_rows(1)] == [256, 256]
     assert max(slots.warm_up_batches) > max(eager.warm_up_batches)

@@ -1,4 +1,4 @@
-"""Batches: nothing lost, nothing twice, nothing too large, and the same again after a pause."""
+"""Batches: complete, without repetitions, within their budget, and equal after an interruption."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def maker(**changes: Any) -> BatchMaker:
 
 
 def rows(batches: list[Batch]) -> Counter[Row]:
-    """How often each source and target comes, padding taken off."""
+    """The number of occurrences of each source and target, without padding."""
     found: Counter[Row] = Counter()
     for batch in batches:
         for source, target in zip(batch.source.tolist(), batch.target.tolist(), strict=True):
@@ -64,7 +64,7 @@ def test_an_epoch_has_every_example_once(directions: list[tuple[str, str]]) -> N
     assert batches.num_too_long == len(directions) * len(PAIRS) - batches.num_examples > 0
 
 
-def test_a_weight_says_how_often_a_pair_comes_in_an_epoch() -> None:
+def test_a_weight_is_the_number_of_repetitions_in_an_epoch() -> None:
     often, seldom = LoadedCorpus(PAIRS, weight=2.5), LoadedCorpus([("rare", "selten")] * 400, weight=0.25)
     batches = BatchMaker(
         [often, seldom], ("en", "de"), [("en", "de")], TOKENIZER, batch_tokens=80, max_tokens=20, seed=3
@@ -74,17 +74,17 @@ def test_a_weight_says_how_often_a_pair_comes_in_an_epoch() -> None:
     assert 60 < found.pop(rare) < 140
     assert set(found.values()) == {2, 3}
     assert set(found) == set(expected_rows([("en", "de")]))
-    assert rows(list(batches.epoch(1))) != rows(list(batches.epoch(0))), "the draw is another one in every epoch"
+    assert rows(list(batches.epoch(1))) != rows(list(batches.epoch(0))), "every epoch draws again"
 
 
-def test_a_one_way_corpus_teaches_its_direction_alone() -> None:
+def test_a_one_way_corpus_is_used_in_one_direction_only() -> None:
     one_way = LoadedCorpus(PAIRS, direction=("de", "en"))
     batches = maker(corpora=[one_way])
     assert rows(list(batches.epoch(0))) == expected_rows([("de", "en")])
 
 
 @pytest.mark.parametrize("cut", [0.0, 1.0])
-def test_tagged_sources_begin_with_their_symbol_behind_the_language_marker(cut: float) -> None:
+def test_tagged_sources_have_their_symbol_after_the_language_marker(cut: float) -> None:
     tokenizer = learn_tokenizer(SENTENCES, 350, ["de", "en"], reserve_symbols=True)
     tagged = LoadedCorpus(PAIRS, tag=BACK_TRANSLATED)
     batches = maker(corpora=[tagged], tokenizer=tokenizer, subword_sampling=cut)
@@ -108,14 +108,14 @@ def test_a_tag_needs_a_vocabulary_that_has_it() -> None:
         )
 
 
-def test_like_long_sentences_stand_together() -> None:
+def test_sentences_of_similar_length_are_batched_together() -> None:
     batches = list(maker(batch_tokens=400).epoch(0))
     real = sum(batch.num_target_tokens for batch in batches)
     padded = sum(batch.target[:, 1:].numel() for batch in batches)
     assert real / padded > 0.9
 
 
-def test_padding_stands_on_the_right_and_every_row_is_whole() -> None:
+def test_padding_is_on_the_right_and_every_row_is_complete() -> None:
     for batch in maker().epoch(0):
         for row in (*batch.source.tolist(), *batch.target.tolist()):
             length = row.index(END_ID) + 1
@@ -146,7 +146,7 @@ def test_no_batch_exceeds_its_budget(options: dict[str, Any], batch_tokens: int)
 
 @every_variety
 @pytest.mark.parametrize("skip", [1, 3, 10_000])
-def test_skipped_batches_change_nothing_of_those_that_follow(options: dict[str, Any], skip: int) -> None:
+def test_skipping_batches_does_not_change_later_ones(options: dict[str, Any], skip: int) -> None:
     whole = list(maker(**options).epoch(2))
     assert same(list(maker(**options).epoch(2, skip=skip)), whole[skip:])
 
@@ -159,13 +159,13 @@ def test_the_same_seed_gives_the_same_batches_and_another_does_not(options: dict
     assert not same(first, list(maker(seed=4, **options).epoch(0)))
 
 
-def test_batches_do_not_come_by_length() -> None:
+def test_batches_are_not_ordered_by_length() -> None:
     lengths = [batch.target.size(1) for batch in maker().epoch(0)]
     assert lengths != sorted(lengths)
     assert lengths != sorted(lengths, reverse=True)
 
 
-def test_random_cuts_change_the_pieces_of_a_source_and_nothing_else() -> None:
+def test_sampled_segmentation_changes_only_the_pieces_of_a_source() -> None:
     plain = rows(list(maker().epoch(0)))
     varied = rows(list(maker(subword_sampling=1.0).epoch(0)))
     assert varied != plain
@@ -174,14 +174,14 @@ def test_random_cuts_change_the_pieces_of_a_source_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("side", ["subword_sampling", "target_subword_sampling"])
-def test_characters_are_not_cut_at_random(side: str) -> None:
+def test_character_vocabularies_have_no_sampled_segmentation(side: str) -> None:
     letters = learn_tokenizer(SENTENCES, 300, ["de", "en"], kind="char")
     with pytest.raises(ConfigError, match="a vocabulary of subwords"):
         maker(tokenizer=letters, **{side: 0.1})
 
 
-def test_a_source_stays_whole_and_within_the_bound_however_it_is_cut() -> None:
-    # At this bound some random cuts are too long, and are not taken.
+def test_a_sampled_source_stays_complete_and_within_the_bound() -> None:
+    # At this bound some sampled segmentations are too long, and are not used.
     batches = maker(subword_sampling=1.0, max_tokens=12)
     for source, _ in rows([batch for epoch in range(5) for batch in batches.epoch(epoch)]):
         assert len(source) <= 12
@@ -195,14 +195,14 @@ def test_lower_casing_reaches_sources_only() -> None:
     assert targets == {target.strip() for pair in PAIRS for target in pair}
 
 
-def test_what_is_done_to_both_sides_reaches_both() -> None:
+def test_augmentation_of_both_sides_changes_both() -> None:
     shouted = rows(list(maker(augmentation=Augmentation(upper=1), max_tokens=60).epoch(0)))
     found = {tuple(TOKENIZER.decode(side) for side in row) for row in shouted}
     expected = {(a.upper().strip(), b.upper().strip()) for pair in PAIRS for a, b in (pair, pair[::-1])}
     assert found == expected
 
 
-def test_joined_sentences_are_longer_fewer_and_go_one_way() -> None:
+def test_joined_sentences_are_longer_fewer_and_one_directional() -> None:
     pairs = [(sentence.lower(), sentence.upper()) for sentence in SENTENCES]
 
     def of(share: float) -> Counter[Row]:
@@ -230,22 +230,22 @@ def test_joined_sentences_are_longer_fewer_and_go_one_way() -> None:
         assert max(len(source), len(target) - 1) <= 90
         assert source.count(END_ID) == target.count(END_ID) == 1
         words = [[word.strip(",.") for word in TOKENIZER.decode(side).split()] for side in (source, target)]
-        # Sentence by sentence the translation of its own, in its order, in the direction the row asks for.
+        # Each sentence is followed by the next one, on both sides in the same order, in the direction of the row.
         assert words[1] == [word.upper() if source[0] == to_german else word.lower() for word in words[0]]
         assert all(word.isupper() == (source[0] != to_german) for word in words[0])
         seen.update(words[0])
     assert seen == Counter(word.strip(".") for pair in pairs for side in pair for word in side.split())
 
 
-def test_joined_sentences_are_bent_as_the_epoch_wants_it() -> None:
+def test_joined_sentences_are_augmented_per_epoch() -> None:
     both = Augmentation(joined=1, upper=1)
     for source, target in rows(list(maker(max_tokens=90, batch_tokens=400, augmentation=both).epoch(0))):
         assert TOKENIZER.decode(source).isupper()
         assert TOKENIZER.decode(target).isupper()
 
 
-def test_joining_leaves_a_batch_that_has_no_room_as_it_was() -> None:
-    """The longest sentences are as long as a sentence may be; two of them are one too many."""
+def test_joining_keeps_a_batch_without_room_unchanged() -> None:
+    """The longest sentences have the maximal length, so that two of them do not fit."""
     bound = max(len(side) for row in expected_rows(BOTH) for side in (row[0], row[1][1:]))
     longest = {row for row in expected_rows(BOTH) if bound in (len(row[0]), len(row[1]) - 1)}
     joined = rows(list(maker(max_tokens=bound, augmentation=Augmentation(joined=1)).epoch(0)))
@@ -253,12 +253,12 @@ def test_joining_leaves_a_batch_that_has_no_room_as_it_was() -> None:
     assert max(max(len(source), len(target) - 1) for source, target in joined) == bound
 
 
-def test_a_bound_no_sentence_meets_is_refused() -> None:
+def test_a_bound_below_every_sentence_is_refused() -> None:
     with pytest.raises(DataError, match="longer than max_tokens_per_sentence, which is 2"):
         maker(max_tokens=2)
 
 
-def test_targets_are_cut_at_random_where_that_is_asked_for() -> None:
+def test_target_segmentation_is_sampled_if_configured() -> None:
     plain = rows(list(maker().epoch(0)))
     varied = rows(list(maker(target_subword_sampling=1.0).epoch(0)))
     assert Counter(source for source, _ in varied) == Counter(source for source, _ in plain)
@@ -266,12 +266,12 @@ def test_targets_are_cut_at_random_where_that_is_asked_for() -> None:
     assert {TOKENIZER.decode(target) for _, target in varied} == {TOKENIZER.decode(target) for _, target in plain}
 
 
-def test_another_epoch_cuts_in_another_way() -> None:
+def test_each_epoch_samples_another_segmentation() -> None:
     batches = maker(subword_sampling=1.0)
     assert rows(list(batches.epoch(0))) != rows(list(batches.epoch(1)))
 
 
-def test_random_cuts_cost_no_padding() -> None:
+def test_sampled_segmentation_adds_no_padding() -> None:
     many = BatchMaker(
         [LoadedCorpus(PAIRS * 20)],
         ("en", "de"),
@@ -289,7 +289,7 @@ def test_random_cuts_cost_no_padding() -> None:
     assert all(batch.source.size(0) * batch.source.size(1) <= 400 for batch in batches)
 
 
-def test_places_are_those_of_the_tokens_to_be_predicted() -> None:
+def test_positions_are_those_of_the_tokens_to_predict() -> None:
     batch = Batch(torch.tensor([[5, END_ID]] * 2), torch.tensor([[START_ID, 7, END_ID], [START_ID, END_ID, PAD_ID]]))
     assert batch.places is not None
     assert batch.places.tolist() == [0, 1, 2]
@@ -297,14 +297,14 @@ def test_places_are_those_of_the_tokens_to_be_predicted() -> None:
     assert Batch(batch.source[:1], batch.target[:1]).places is None
 
 
-def test_what_is_made_ahead_is_what_is_made() -> None:
+def test_items_made_ahead_are_unchanged() -> None:
     options = {"subword_sampling": 0.5, "target_subword_sampling": 0.5, "augmentation": Augmentation(lower=0.2)}
     made = maker(**options)
     with made_ahead(item for item in made.epoch(1)) as batches:
         assert same(list(batches), list(maker(**options).epoch(1)))
 
 
-def test_a_failure_ahead_arrives_where_its_item_was_to_be_used() -> None:
+def test_a_failure_ahead_is_raised_when_its_item_is_used() -> None:
     def items() -> Generator[int]:
         yield 1
         raise DataError("no second")
@@ -315,7 +315,7 @@ def test_a_failure_ahead_arrives_where_its_item_was_to_be_used() -> None:
             next(numbers)
 
 
-def test_nothing_goes_on_being_made_for_nobody() -> None:
+def test_items_are_no_longer_made_after_the_consumer_stops() -> None:
     closed = threading.Event()
 
     def items() -> Generator[int]:

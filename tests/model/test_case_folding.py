@@ -12,13 +12,13 @@ from model.text.case_folding import in_capitals, in_small_letters, is_in_capital
 
 @pytest.fixture(scope="module")
 def translator(toy_bundle: Path) -> Translator:
-    """The toy, asked to fold capitals; it has never seen one in a source but the first of a German noun."""
+    """The toy with case folding; its training text has capitals only at the beginning of German nouns."""
     bundle = load_bundle(toy_bundle, "cpu")
     return Translator(replace(bundle, manifest=replace(bundle.manifest, fold_capitals=True)))
 
 
 @pytest.mark.parametrize("text", ["HELLO", "WO IST DIE STRAßE?", "A 42-PAGE BOOK!", "ÜBER UNS", "ПРИВЕТ МИР"])
-def test_a_text_without_small_letters_is_in_capitals(text: str) -> None:
+def test_a_text_without_lower_case_letters_is_in_capitals(text: str) -> None:
     assert is_in_capitals(text)
 
 
@@ -28,31 +28,33 @@ def test_abbreviations_ordinary_text_and_scripts_without_case_are_not(text: str)
 
 
 @pytest.mark.parametrize("text", ["WHERE IS IT?", "„ÜBER ALLEM“", "İSTANBUL CITY", "12 MONKEYS", "!"])
-def test_small_letters_keep_every_character_at_its_place(text: str) -> None:
+def test_lower_case_keeps_every_character_at_its_position(text: str) -> None:
     small = in_small_letters(text)
     assert len(small) == len(text)
     assert small.upper() == text.upper()
 
 
-def test_the_first_letter_stays_as_it_was() -> None:
+def test_the_first_letter_is_unchanged() -> None:
     assert in_small_letters("„ÜBER ALLEM“ 2") == "„Über allem“ 2"
 
 
-def test_spans_move_where_capitals_are_longer() -> None:
+def test_spans_move_if_capitals_are_longer() -> None:
     text = "Straße, weiß"
     spans = spans_in_capitals(text, [(0, 6), (6, 7), (8, 12)])
     capitals = in_capitals(text)
     assert [capitals[start:end] for start, end in spans] == ["STRASSE", ",", "WEISS"]
 
 
-def test_a_sentence_in_capitals_is_answered_in_capitals_and_its_neighbour_is_not(translator: Translator) -> None:
+def test_a_sentence_in_capitals_gets_a_translation_in_capitals_and_its_neighbour_does_not(
+    translator: Translator,
+) -> None:
     text = "THE CAT SEES OLD DOG. red house likes tree."
     small, plain = translator.translate(["The cat sees old dog.", "red house likes tree."], target="de")
     (found,) = translator.translate([text], target="de")
     assert found.text == f"{small.text.upper()} {plain.text}"
 
 
-def test_models_that_do_not_ask_for_it_get_capitals_as_they_are(toy_bundle: Path) -> None:
+def test_models_without_case_folding_read_capitals_unchanged(toy_bundle: Path) -> None:
     plain = Translator(load_bundle(toy_bundle, "cpu"))
     (sentence,) = plain.prepare("CAT SEES DOG.", "en", "de").sentences
     assert not sentence.in_capitals
@@ -72,7 +74,7 @@ def test_alternatives_and_alignment_are_in_capitals_too(translator: Translator) 
     assert found.alignment[-1].target[1] == len(found.text)
 
 
-def test_attention_shows_the_small_letters_that_were_read(translator: Translator) -> None:
+def test_attention_shows_the_lower_case_tokens(translator: Translator) -> None:
     attention = translator.attention("RED CAT SEES DOG.", target="de")
     assert attention.source_tokens == translator.attention("Red cat sees dog.", target="de").source_tokens
     assert attention.translation == translator.translate(["RED CAT SEES DOG."], target="de")[0].text

@@ -1,4 +1,4 @@
-"""Checkpoints: what is read is what was written, or it is refused with a sentence; the old file survives."""
+"""Checkpoints: they round-trip, damaged ones are refused with a reason, and a failed write keeps the old file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def checkpoint(seed: int = 0, **changes: Any) -> Checkpoint:
 
 
 def content() -> dict[str, Any]:
-    """What a checkpoint's file holds."""
+    """The content of a checkpoint file."""
     whole = checkpoint()
     return {
         "format_version": FORMAT_VERSION,
@@ -51,7 +51,7 @@ def content() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("share", [True, False])
-def test_what_is_saved_is_what_is_loaded(share: bool, tmp_path: Path) -> None:
+def test_a_loaded_checkpoint_equals_the_saved_one(share: bool, tmp_path: Path) -> None:
     saved = checkpoint(share_embeddings=share, tie_output=share)
     path = tmp_path / "new folder" / "c.pt"
     save_checkpoint(saved, path)
@@ -67,7 +67,7 @@ def test_what_is_saved_is_what_is_loaded(share: bool, tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_checkpoint_from_before_norms_had_kinds_is_read(tmp_path: Path) -> None:
+def test_a_checkpoint_without_the_kind_of_norm_is_read(tmp_path: Path) -> None:
     old = content()
     del old["config"]["layer_norm_gain"]
     torch.save(old, tmp_path / "c.pt")
@@ -76,13 +76,13 @@ def test_a_checkpoint_from_before_norms_had_kinds_is_read(tmp_path: Path) -> Non
     assert loaded.own_tokenizer.target_proto is None
 
 
-def test_two_vocabularies_are_kept_where_there_are_two(tmp_path: Path) -> None:
+def test_two_vocabularies_are_both_saved(tmp_path: Path) -> None:
     two = Tokenizer(TOKENIZER.model_proto, learn_tokenizer(["xyz"], 300, [], kind="char").model_proto)
     save_checkpoint(replace(checkpoint(), tokenizer=two), tmp_path / "c.pt")
     assert load_checkpoint(tmp_path / "c.pt").tokenizer.target_pieces(two.encode_target("zx")) == ["z", "x", "</s>"]
 
 
-def test_tied_parameters_are_kept_once() -> None:
+def test_tied_parameters_are_saved_once() -> None:
     assert "output.weight" not in checkpoint().weights
     assert "output.weight" in checkpoint(tie_output=False).weights
     built = checkpoint().build()
@@ -95,7 +95,7 @@ def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
-def test_a_file_cut_short_is_refused(share: float, tmp_path: Path) -> None:
+def test_a_truncated_file_is_refused(share: float, tmp_path: Path) -> None:
     path = tmp_path / "c.pt"
     save_checkpoint(checkpoint(), path)
     whole = path.read_bytes()
@@ -104,7 +104,7 @@ def test_a_file_cut_short_is_refused(share: float, tmp_path: Path) -> None:
         load_checkpoint(path)
 
 
-def test_one_wrong_byte_in_a_weight_is_noticed(tmp_path: Path) -> None:
+def test_one_wrong_byte_in_a_weight_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "c.pt"
     save_checkpoint(checkpoint(), path)
     whole = bytearray(path.read_bytes())
@@ -161,7 +161,7 @@ def test_a_damaged_tokenizer_is_refused(tmp_path: Path) -> None:
         load_checkpoint(tmp_path / "c.pt")
 
 
-def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
+def test_code_in_a_checkpoint_is_not_executed(tmp_path: Path) -> None:
     class Trap:
         def __reduce__(self) -> tuple[object, tuple[object, ...]]:
             return (Path.touch, (tmp_path / "ran",))
@@ -209,7 +209,7 @@ def test_loaded_weights_are_copies() -> None:
     [OSError(28, "No space left on device"), RuntimeError("PytorchStreamWriter failed writing file")],
     ids=["OSError", "RuntimeError"],
 )
-def test_a_full_disk_leaves_the_old_file_and_no_rest(
+def test_a_full_disk_keeps_the_old_file_and_leaves_no_partial_one(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "c.pt"
@@ -227,7 +227,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_rest(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_disk_found_full_only_at_the_end_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_full_error_at_the_end_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "c.pt"
     save_checkpoint(checkpoint(), path)
     before = path.read_bytes()
@@ -242,9 +242,7 @@ def test_a_disk_found_full_only_at_the_end_leaves_the_old_file(tmp_path: Path, m
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_old_file_stands_until_the_moment_the_new_one_takes_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_old_file_exists_until_the_new_one_replaces_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "c.pt"
     save_checkpoint(checkpoint(), path)
     before = path.read_bytes()
@@ -259,13 +257,13 @@ def test_the_old_file_stands_until_the_moment_the_new_one_takes_its_place(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ArtifactError, match="could not be written"):
         save_checkpoint(checkpoint(), tmp_path / "file" / "c.pt")
 
 
-def test_what_a_killed_run_left_is_overwritten(tmp_path: Path) -> None:
+def test_files_of_a_killed_run_are_overwritten(tmp_path: Path) -> None:
     (tmp_path / "c.pt.unfinished").write_bytes(b"half")
     save_checkpoint(checkpoint(), tmp_path / "c.pt")
     assert load_checkpoint(tmp_path / "c.pt").facts == {"name": "x"}
@@ -277,13 +275,13 @@ def test_an_average_is_the_mean_of_each_parameter() -> None:
     assert torch.equal(average_weights([one, two])["a"], torch.tensor([2.0, 4.0]))
 
 
-def test_the_average_of_equals_is_exactly_that() -> None:
+def test_the_average_of_equal_checkpoints_is_exact() -> None:
     one = checkpoint().weights
     for name, weight in average_weights([one] * 7).items():
         assert torch.equal(weight, one[name])
 
 
-def test_an_average_can_be_built() -> None:
+def test_an_averaged_checkpoint_builds_a_model() -> None:
     parts = [checkpoint(seed).weights for seed in range(3)]
     built = replace(checkpoint(), weights=average_weights(parts)).build()
     expected = torch.stack([part[NAME] for part in parts]).mean(dim=0)
@@ -291,11 +289,11 @@ def test_an_average_can_be_built() -> None:
 
 
 @pytest.mark.parametrize("other", [{"b": torch.ones(1)}, {"a": torch.ones(2)}, {}], ids=["name", "shape", "nothing"])
-def test_unlike_checkpoints_have_no_average(other: dict[str, Tensor]) -> None:
+def test_averaging_different_architectures_is_refused(other: dict[str, Tensor]) -> None:
     with pytest.raises(ArtifactError, match="different architectures"):
         average_weights([{"a": torch.ones(1)}, other])
 
 
-def test_no_checkpoint_has_no_average() -> None:
+def test_averaging_no_checkpoint_is_refused() -> None:
     with pytest.raises(ArtifactError, match="no checkpoint to average"):
         average_weights([])

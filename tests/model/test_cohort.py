@@ -23,7 +23,7 @@ def same(found: Hypothesis | None, expected: Hypothesis | None) -> None:
 
 
 @pytest.mark.parametrize("options", [GREEDY, BEAM])
-def test_a_batch_of_n_gives_what_n_singles_give(options: DecodingOptions) -> None:
+def test_a_batch_of_n_gives_the_outputs_of_n_single_sentences(options: DecodingOptions) -> None:
     transformer = tiny_transformer()
     sources = random_sources(17)
     together = decode(transformer, sources, options)
@@ -33,7 +33,7 @@ def test_a_batch_of_n_gives_what_n_singles_give(options: DecodingOptions) -> Non
 
 @pytest.mark.parametrize("options", [GREEDY, BEAM])
 @pytest.mark.parametrize("seed", range(4))
-def test_whoever_joins_and_leaves_meanwhile_changes_no_answer(options: DecodingOptions, seed: int) -> None:
+def test_sentences_that_join_and_leave_change_no_output(options: DecodingOptions, seed: int) -> None:
     transformer = tiny_transformer()
     rng = random.Random(seed)
     sources = random_sources(40, seed=seed)
@@ -83,7 +83,7 @@ def test_options_of_one_cohort_may_differ_from_sentence_to_sentence() -> None:
         assert (outcome.hypothesis.score is None) == (not several[outcome.key].return_scores)
 
 
-def test_a_cohort_that_is_joined_for_ever_forgets_old_columns() -> None:
+def test_a_cohort_that_is_joined_continuously_drops_old_columns() -> None:
     transformer = tiny_transformer()
     options = DecodingOptions(decoding="greedy", min_new_tokens=6, max_new_tokens=6)
     group = cohort(transformer, 1)
@@ -100,7 +100,7 @@ def test_a_cohort_that_is_joined_for_ever_forgets_old_columns() -> None:
     assert group.longest_target <= 6 + 2 * 32
 
 
-def test_there_may_be_more_forced_tokens_than_columns_are_added_at_once() -> None:
+def test_forced_tokens_may_outnumber_the_columns_added_at_once() -> None:
     transformer = tiny_transformer()
     (source,) = random_sources(1)
     forced = tuple(3 + number % 9 for number in range(40))
@@ -115,7 +115,7 @@ def test_there_may_be_more_forced_tokens_than_columns_are_added_at_once() -> Non
     assert first == int(expected.argmax())
 
 
-def test_the_cohort_counts_what_it_holds() -> None:
+def test_the_cohort_reports_its_load() -> None:
     transformer = tiny_transformer()
     group = cohort(transformer, 3)
     assert (group.num_sentences, group.num_rows, group.longest_source, group.keys) == (0, 0, 0, [])
@@ -128,7 +128,7 @@ def test_the_cohort_counts_what_it_holds() -> None:
     assert (group.num_sentences, group.num_rows, group.longest_source, group.keys) == (1, 3, 3, [7])
 
 
-def test_a_small_budget_changes_no_answer() -> None:
+def test_a_small_budget_changes_no_output() -> None:
     transformer = tiny_transformer()
     sources = random_sources(9)
     plain = decode(transformer, sources, BEAM)

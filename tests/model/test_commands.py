@@ -1,4 +1,4 @@
-"""``python -m model``, mostly in this process, where a pipe matters in one of its own."""
+"""``python -m model``, mostly in this process; tests of pipes use their own."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Bytes(io.TextIOWrapper):
-    """Standard input with these bytes."""
+    """Standard input with given bytes."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(io.BytesIO(data), encoding="utf-8")
 
 
-def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     for command in (
         "train",
         "evaluate",
@@ -107,7 +107,7 @@ def test_scores_are_printed_with_signatures_and_written_as_json(
     assert len(read_lines(tmp_path / "out" / "dev.en-de.de")) == 10
 
 
-def test_what_was_trained_on_can_be_left_out_of_a_test(
+def test_training_pairs_can_be_excluded_from_a_test(
     toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for language in ("en", "de"):
@@ -128,9 +128,7 @@ def test_what_was_trained_on_can_be_left_out_of_a_test(
     assert "is left without" in capsys.readouterr().err
 
 
-def test_capitals_count_for_nothing_where_that_is_asked_for(
-    toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_case_is_ignored_if_requested(toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for language in ("en", "de"):
         text = (toy_checkpoint.parents[1] / f"dev.{language}").read_text(encoding="utf-8")
         (tmp_path / f"loud.{language}").write_text(text.upper() if language == "de" else text, encoding="utf-8")
@@ -144,13 +142,13 @@ def test_capitals_count_for_nothing_where_that_is_asked_for(
     assert scores["bleu"] < 20 < 60 < scores["lowercase"]["bleu"]
 
 
-def test_a_trained_model_is_trained_on(
+def test_a_trained_model_can_be_fine_tuned(
     toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = write_toy(tmp_path)
-    told = [line for line in config.read_text().splitlines() if not line.startswith(("model:", "vocab_size:"))]
-    told = [line for line in told if not line.startswith(("max_steps", "cooldown"))]
-    config.write_text("\n".join([*told, "max_steps: 2", "cooldown_steps: 0", ""]))
+    lines = [line for line in config.read_text().splitlines() if not line.startswith(("model:", "vocab_size:"))]
+    lines = [line for line in lines if not line.startswith(("max_steps", "cooldown"))]
+    config.write_text("\n".join([*lines, "max_steps: 2", "cooldown_steps: 0", ""]))
     arguments = ["train", "--config", str(config), "--data", str(tmp_path), "--device", "cpu", "--quiet"]
     assert main([*arguments, "--run", str(tmp_path / "run"), "--init-from", str(toy_checkpoint)]) == 0
     said = capsys.readouterr()
@@ -160,7 +158,7 @@ def test_a_trained_model_is_trained_on(
     assert "nowhere.pt cannot be read" in capsys.readouterr().err
 
 
-def test_a_pair_the_model_has_not_is_refused(toy_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pair_the_model_does_not_have_is_refused(toy_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["evaluate", "--model", str(toy_bundle), "--device", "cpu", "--test", "x", "--pair", "en-fr"]
     assert main(arguments) == 1
     assert "--pair is 'en-fr'; the model has" in capsys.readouterr().err
@@ -222,7 +220,7 @@ def test_a_run_published_exported_and_inspected(
     assert "cannot be read" in capsys.readouterr().err
 
 
-def test_of_several_runs_the_mean_is_published(
+def test_the_mean_of_several_runs_is_published(
     toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     toy = load_checkpoint(toy_checkpoint)
@@ -251,7 +249,7 @@ def test_a_tokenizer_is_learned_and_shown(tmp_path: Path, capsys: pytest.Capture
     assert "</s>" in shown
 
 
-def test_odd_inputs_are_translated_and_counted(
+def test_perturbed_inputs_are_translated_and_counted(
     toy_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_toy(tmp_path)
@@ -270,7 +268,7 @@ def test_odd_inputs_are_translated_and_counted(
     assert "--pair is 'en-fr'" in capsys.readouterr().err
 
 
-def test_a_curve_is_drawn_again(toy_checkpoint: Path, tmp_path: Path) -> None:
+def test_a_learning_curve_is_drawn_from_a_run(toy_checkpoint: Path, tmp_path: Path) -> None:
     curve = toy_checkpoint.parent / "curve.csv"
     assert main(["plot", "curve", str(curve), "--out", str(tmp_path / "c.png")]) == 0
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
@@ -289,7 +287,7 @@ def test_a_curve_is_drawn_again(toy_checkpoint: Path, tmp_path: Path) -> None:
         (["a/x.csv", "a/y.csv", "b/x.csv"], ["a/x.csv", "a/y.csv", "b/x.csv"]),
     ],
 )
-def test_curves_are_told_from_one_another(files: list[str], names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_curves_have_distinct_names(files: list[str], names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     monkeypatch.setattr("model.commands.plot._read_curve", lambda path: [{"step": 1.0}])
     monkeypatch.setattr("model.plots.learning_curves", lambda runs, out: drawn.extend(runs))
@@ -307,7 +305,7 @@ def test_curves_are_told_from_one_another(files: list[str], names: list[str], mo
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_a_folder_that_is_not_there_is_named_before_the_work(
+def test_a_missing_folder_is_named_before_any_work(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
@@ -331,7 +329,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.C
         ("loss\n1\n", "has no column 'step'"),
     ],
 )
-def test_what_is_no_curve_is_refused(
+def test_a_file_that_is_not_a_curve_is_refused(
     text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     curve = tmp_path / "curve.csv"
@@ -384,7 +382,7 @@ def test_pictures_that_cannot_be_drawn_are_refused(
         (["tokenizer", "--learn", "nowhere.txt"], "No text at nowhere.txt"),
     ],
 )
-def test_what_is_missing_is_named_in_one_line(
+def test_a_missing_file_is_named_in_one_line(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 1
@@ -393,7 +391,7 @@ def test_what_is_missing_is_named_in_one_line(
     assert said in errors[0]
 
 
-def test_a_shortlist_is_learned_put_into_a_bundle_and_used(
+def test_a_shortlist_is_learned_added_to_a_bundle_and_used(
     toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = toy_checkpoint.parents[1]

@@ -1,4 +1,4 @@
-"""Architectures: the impossible ones are refused by name, the others survive JSON."""
+"""Architectures: impossible ones are refused with the field named, the others round-trip through JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COUNTS = (
 
 @pytest.mark.parametrize("name", COUNTS)
 @pytest.mark.parametrize("value", [0, -4, 2.5, "8", True, None], ids=repr)
-def test_a_count_is_a_whole_number_of_at_least_one(name: str, value: Any) -> None:
+def test_a_count_must_be_a_positive_integer(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=rf"^{name} is {value!r}; it must be a whole number of at least 1"):
         small_config(**{name: value})
 
@@ -57,12 +57,12 @@ def test_a_count_is_a_whole_number_of_at_least_one(name: str, value: Any) -> Non
     ],
     ids=str,
 )
-def test_an_impossible_architecture_is_refused_by_name(wrong: dict[str, Any], said: str) -> None:
+def test_an_impossible_architecture_is_refused_with_the_field_named(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         small_config(**wrong)
 
 
-def test_vocabularies_may_differ_where_nothing_is_shared() -> None:
+def test_vocabularies_may_differ_if_nothing_is_shared() -> None:
     assert small_config(target_vocab_size=30, share_embeddings=False).target_vocab_size == 30
 
 
@@ -76,12 +76,12 @@ def test_vocabularies_may_differ_where_nothing_is_shared() -> None:
     ],
     ids=str,
 )
-def test_an_architecture_survives_json(change: dict[str, Any]) -> None:
+def test_an_architecture_round_trips_through_json(change: dict[str, Any]) -> None:
     config = small_config(**change)
     assert ModelConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
-def test_an_unknown_field_is_named_with_those_there_are() -> None:
+def test_an_unknown_field_is_named_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"^The architecture has the unknown key 'encoders'; .*encoder_layers"):
         ModelConfig.from_dict({**small_config().to_dict(), "encoders": 3})
 
@@ -91,12 +91,12 @@ def test_a_missing_field_is_named() -> None:
         ModelConfig.from_dict({"d_model": 8})
 
 
-def test_every_fault_is_named() -> None:
+def test_every_error_is_named() -> None:
     with pytest.raises(ConfigError, match=r"^dropout is 2; .* below 1\. tie_output is 'no'; it must be .*\.$"):
         small_config(dropout=2, tie_output="no")
 
 
-def test_an_architecture_cannot_be_changed_afterwards() -> None:
+def test_an_architecture_is_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         small_config().d_model = 8  # type: ignore[misc]
 

@@ -1,4 +1,4 @@
-"""Errors of configuration classes: one sentence for each fault, with path, value and bound."""
+"""Errors of configuration classes: one sentence for each error, with path, value and bound."""
 
 from __future__ import annotations
 
@@ -66,18 +66,18 @@ class Whole:
     ],
     ids=str,
 )
-def test_a_fault_is_named_with_path_value_and_bound(values: dict[Any, Any], said: str) -> None:
+def test_an_error_is_named_with_path_value_and_bound(values: dict[Any, Any], said: str) -> None:
     with pytest.raises(ConfigError) as found:
         from_mapping(Whole, values)
     assert said in str(found.value)
 
 
-def test_all_faults_are_named() -> None:
+def test_all_errors_are_named() -> None:
     with pytest.raises(ConfigError, match=r"^name is '';.* on is 2;.* high is 10;"):
         Whole(name="", on=2, high=10)  # type: ignore[arg-type]
 
 
-def test_a_key_of_a_part_that_is_no_text_is_named() -> None:
+def test_a_key_that_is_not_text_is_named() -> None:
     with pytest.raises(ConfigError, match="first"):
         from_mapping(Whole, {"first": {"size": 1, 2: 3}})
 
@@ -87,7 +87,7 @@ def test_a_missing_key_is_named_with_the_class() -> None:
         from_mapping(Part, {})
 
 
-def test_a_changed_copy_is_checked_too() -> None:
+def test_a_changed_copy_is_validated_too() -> None:
     assert replace(Whole(), name="y").name == "y"
     with pytest.raises(ConfigError, match="high is 10"):
         replace(Whole(), high=10)

@@ -1,4 +1,4 @@
-"""Reading corpora: plain or packed, whole or not, and what is said when they are not."""
+"""Reading corpora: plain or compressed, and the errors of damaged ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pairs_of(folder: Path, **cleaning: Any) -> tuple[list[tuple[str, str]], dict
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
-def test_plain_and_packed_text_is_read_alike(ending: str, tmp_path: Path) -> None:
+def test_plain_and_compressed_text_give_equal_lines(ending: str, tmp_path: Path) -> None:
     text = "one\r\ntwo \u2028 still two\n\nM\u00fcnchen \U0001f600".encode()
     packed = {"": text, ".gz": gzip.compress(text), ".xz": lzma.compress(text)}[ending]
     (tmp_path / f"x.en{ending}").write_bytes(packed)
@@ -52,7 +52,7 @@ def test_plain_and_packed_text_is_read_alike(ending: str, tmp_path: Path) -> Non
     assert find_text(tmp_path / "x.en").name == f"x.en{ending}"
 
 
-def test_plain_text_is_preferred_to_a_packed_copy(tmp_path: Path) -> None:
+def test_plain_text_is_preferred_to_a_compressed_copy(tmp_path: Path) -> None:
     (tmp_path / "x.en.gz").write_bytes(gzip.compress(b"old"))
     (tmp_path / "x.en").write_text("new")
     assert read_lines(tmp_path / "x.en") == ["new"]
@@ -73,18 +73,18 @@ def test_a_text_without_words_is_refused(content: bytes, ending: str, tmp_path: 
 
 
 @pytest.mark.parametrize("lines_before", [0, 1, 700])
-def test_the_line_that_is_no_utf8_is_named_with_its_byte_and_the_way_out(lines_before: int, tmp_path: Path) -> None:
+def test_a_line_that_is_not_utf8_is_named_with_its_byte_and_the_remedy(lines_before: int, tmp_path: Path) -> None:
     (tmp_path / "x.de").write_bytes("gut\u00f6\n".encode() * lines_before + "M\u00fcnchen\n".encode("latin-1"))
     with pytest.raises(DataError, match=rf"line {lines_before + 1} holds byte 0xfc.*iconv -f latin1"):
         read_lines(tmp_path / "x.de")
 
 
-def test_a_missing_text_names_every_name_that_was_tried(tmp_path: Path) -> None:
+def test_a_missing_text_is_refused_with_every_name_that_was_tried(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"No text at .*x\.en \(nor with \.gz or \.xz\); check the path"):
         read_lines(tmp_path / "x.en")
 
 
-def test_a_folder_is_no_text(tmp_path: Path) -> None:
+def test_a_folder_instead_of_a_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.en").mkdir()
     with pytest.raises(DataError, match="No text at"):
         read_lines(tmp_path / "x.en")
@@ -100,17 +100,17 @@ def test_a_folder_is_no_text(tmp_path: Path) -> None:
         ("x.en.xz", lzma.compress(b"word\n" * 100)[:-10]),
     ],
 )
-def test_a_broken_archive_is_refused(name: str, content: bytes, tmp_path: Path) -> None:
+def test_a_damaged_archive_is_refused(name: str, content: bytes, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=rf"{name} cannot be read or unpacked"):
         read_lines(tmp_path / "x.en")
 
 
-@pytest.mark.parametrize("place", range(12, len(NOISE) - 8, 97))
-def test_an_archive_with_one_wrong_byte_is_refused_wherever_it_stands(place: int, tmp_path: Path) -> None:
-    # zlib, gzip and the checksum each have an error of their own for this.
+@pytest.mark.parametrize("position", range(12, len(NOISE) - 8, 97))
+def test_an_archive_with_one_wrong_byte_is_refused_at_any_position(position: int, tmp_path: Path) -> None:
+    # zlib, gzip and the checksum raise different errors for this.
     damaged = bytearray(NOISE)
-    damaged[place] ^= 0x55
+    damaged[position] ^= 0x55
     (tmp_path / "x.en.gz").write_bytes(damaged)
     with pytest.raises(DataError, match="cannot be read or unpacked"):
         read_lines(tmp_path / "x.en")
@@ -128,7 +128,7 @@ def test_files_that_do_not_line_up_are_refused_with_both_lengths(tmp_path: Path)
         read_parallel(tmp_path / "x", ("en", "de"))
 
 
-def test_an_empty_line_in_the_middle_keeps_the_lines_in_step(tmp_path: Path) -> None:
+def test_an_empty_line_in_the_middle_keeps_the_lines_aligned(tmp_path: Path) -> None:
     write(tmp_path, "x", "a\n\nc\n", "A\nB\nC\n")
     assert read_parallel(tmp_path / "x", ("en", "de")) == [("a", "A"), ("", "B"), ("c", "C")]
 
@@ -144,30 +144,30 @@ def test_an_empty_line_in_the_middle_keeps_the_lines_in_step(tmp_path: Path) -> 
         ("already clean, isn't it?", "already clean, isn't it?"),
     ],
 )
-def test_the_spaces_a_tokeniser_left_are_taken_out(spaced: str, clean: str) -> None:
+def test_spaces_of_a_tokeniser_are_removed(spaced: str, clean: str) -> None:
     assert detokenise(spaced) == clean
 
 
 @given(st.text(alphabet="ab .,;:!?()\"'-", max_size=40))
-def test_detokenising_takes_out_spaces_and_nothing_else(text: str) -> None:
+def test_detokenising_removes_only_spaces(text: str) -> None:
     assert detokenise(text).replace(" ", "") == text.replace(" ", "")
 
 
-def test_pairs_are_trimmed_and_duplicates_and_empty_ones_left_out(tmp_path: Path) -> None:
+def test_pairs_are_trimmed_and_duplicate_and_empty_ones_are_dropped(tmp_path: Path) -> None:
     write(tmp_path, "x", " Yes. \nYes.\n\nNo.\nYes.\n", "Ja.\nJa.\nLeer.\nNein.\nDoch.\n")
     pairs, left_out = pairs_of(tmp_path)
     assert pairs == [("Yes.", "Ja."), ("No.", "Nein."), ("Yes.", "Doch.")]
     assert left_out == {"empty": 1, "duplicate": 1, "fragment": 0, "lopsided": 0}
 
 
-def test_a_pair_is_lopsided_beyond_three_times_and_twenty(tmp_path: Path) -> None:
+def test_a_pair_is_unequal_beyond_three_times_the_length_and_twenty_more(tmp_path: Path) -> None:
     write(tmp_path, "x", "ab\nab\n", "c" * 26 + "\n" + "c" * 27 + "\n")
     pairs, left_out = pairs_of(tmp_path)
     assert pairs == [("ab", "c" * 26)]
     assert left_out["lopsided"] == 1
 
 
-def test_fragments_are_left_out_where_the_corpus_asks_for_it(tmp_path: Path) -> None:
+def test_fragments_are_dropped_if_the_corpus_is_configured_so(tmp_path: Path) -> None:
     write(tmp_path, "x", "Whole one.\nof a thing\n1990 was good.\n", "Ganzer Satz.\nEiner Sache\n1990 war gut.\n")
     assert len(pairs_of(tmp_path)[0]) == 3
     pairs, left_out = pairs_of(tmp_path, whole_sentences_only=True)
@@ -175,7 +175,7 @@ def test_fragments_are_left_out_where_the_corpus_asks_for_it(tmp_path: Path) -> 
     assert left_out["fragment"] == 1
 
 
-def test_only_a_corpus_that_asks_for_it_is_detokenised(tmp_path: Path) -> None:
+def test_only_a_corpus_configured_so_is_detokenised(tmp_path: Path) -> None:
     write(tmp_path, "x", "Yes , sir .\n", "Ja , Herr .\n")
     assert pairs_of(tmp_path)[0] == [("Yes , sir .", "Ja , Herr .")]
     assert pairs_of(tmp_path, detokenise=True)[0] == [("Yes, sir.", "Ja, Herr.")]
@@ -189,7 +189,7 @@ def test_duplicates_are_found_across_corpora(tmp_path: Path) -> None:
     assert left_out["duplicate"] == 1
 
 
-def test_nothing_left_after_cleaning_is_refused_with_the_reasons(tmp_path: Path) -> None:
+def test_a_corpus_empty_after_cleaning_is_refused_with_the_reasons(tmp_path: Path) -> None:
     write(tmp_path, "x", "a\n\n", "\nb\n")
     with pytest.raises(DataError, match=r"No training pair is left.*'empty': 2"):
         pairs_of(tmp_path)
@@ -198,7 +198,7 @@ def test_nothing_left_after_cleaning_is_refused_with_the_reasons(tmp_path: Path)
 WORDS = GeneratedCorpus("reversal", words=300, letters=(2, 3), alphabet="abcdefghij")
 
 
-def test_generated_words_are_the_same_for_the_same_seed_and_none_twice() -> None:
+def test_generated_words_are_reproducible_and_unique() -> None:
     pairs = generate_pairs(WORDS)
     assert pairs == generate_pairs(WORDS)
     assert pairs != generate_pairs(replace(WORDS, seed=2))
@@ -206,16 +206,16 @@ def test_generated_words_are_the_same_for_the_same_seed_and_none_twice() -> None
     assert all(word[::-1] == answer and 2 <= len(word) <= 3 for word, answer in pairs)
 
 
-def test_a_corpus_of_words_is_made_without_any_file_beside_one_that_is_read(tmp_path: Path) -> None:
+def test_a_generated_corpus_needs_no_file_and_may_be_combined_with_others(tmp_path: Path) -> None:
     write(tmp_path, "x", "Yes.\n", "Ja.\n")
     corpora, left_out = load_training_pairs(tmp_path, [CorpusSettings("x"), WORDS, WORDS], ("en", "de"))
     pairs = [pair for corpus in corpora for pair in corpus.pairs]
     assert pairs[0] == ("Yes.", "Ja.")
-    assert len(pairs) == len(set(pairs)) == 601, "the second time, other words are made"
+    assert len(pairs) == len(set(pairs)) == 601, "other words are generated the second time"
     assert sum(left_out.values()) == 0
 
 
-def test_held_out_words_are_none_of_those_trained_on(tmp_path: Path) -> None:
+def test_held_out_words_are_not_in_the_training_text(tmp_path: Path) -> None:
     training = generate_pairs(WORDS)
     held_out = load_dev_pairs(tmp_path, WORDS, ("en", "de"), [LoadedCorpus(training)])["reversal"]
     assert len(held_out) == 300
@@ -234,7 +234,7 @@ def test_several_held_out_texts_keep_their_names(tmp_path: Path) -> None:
     assert held_out == {"x": [("Yes.", "Ja.")], "y": [("No.", "Nein.")]}
 
 
-def test_of_back_translated_text_only_the_target_was_written_by_people(tmp_path: Path) -> None:
+def test_back_translated_text_is_used_only_towards_its_original_side(tmp_path: Path) -> None:
     write(tmp_path, "x", "Yes.\n", "Ja.\n")
     write(tmp_path, "y", "No.\n", "Nein.\n")
     settings = [CorpusSettings("x"), CorpusSettings("y", direction="en-de", tag=BACK_TRANSLATED, weight=0.5)]
@@ -244,7 +244,7 @@ def test_of_back_translated_text_only_the_target_was_written_by_people(tmp_path:
     assert (one_way.direction, one_way.tag, one_way.weight) == (("en", "de"), "<bt>", 0.5)
 
 
-def test_words_that_run_out_are_refused_with_the_way_out() -> None:
+def test_more_words_than_possible_are_refused_with_the_remedy() -> None:
     few = GeneratedCorpus("reversal", words=45, letters=(1, 2), alphabet="abcdefghi")  # there are 90
     taken = generate_pairs(few)
     taken += generate_pairs(replace(few, words=10), without=taken)
@@ -252,7 +252,7 @@ def test_words_that_run_out_are_refused_with_the_way_out() -> None:
         generate_pairs(few, without=taken)
 
 
-def test_of_a_large_corpus_some_sentences_can_be_drawn(tmp_path: Path) -> None:
+def test_a_sample_of_a_large_corpus_can_be_drawn(tmp_path: Path) -> None:
     for language in ("en", "de"):
         (tmp_path / f"many.{language}").write_text("".join(f"{language} {number}\n" for number in range(100)))
 
@@ -277,6 +277,6 @@ def test_a_pair_is_unseen_if_neither_side_is_in_the_text() -> None:
     ("number", "expected"),
     [(1, [0]), (2, [0, 5]), (4, [0, 2, 5, 7]), (10, list(range(10))), (11, list(range(10)))],
 )
-def test_a_sample_of_a_sorted_text_comes_from_all_of_it(number: int, expected: list[int]) -> None:
-    pairs = [(str(place), str(place)) for place in range(10)]
-    assert spread(pairs, number) == [pairs[place] for place in expected]
+def test_a_sample_of_a_sorted_text_covers_all_of_it(number: int, expected: list[int]) -> None:
+    pairs = [(str(position), str(position)) for position in range(10)]
+    assert spread(pairs, number) == [pairs[position] for position in expected]

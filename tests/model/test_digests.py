@@ -17,7 +17,7 @@ def test_the_digest_of_a_file_is_its_sha256(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0" * 63, "0" * 65, "g" * 64, "0" * 64 + "\n", "0" * 63 + "٣"])
-def test_what_is_no_digest_is_told_apart(text: str) -> None:
+def test_an_invalid_digest_is_recognised(text: str) -> None:
     assert not is_digest(text)
 
 

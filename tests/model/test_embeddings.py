@@ -1,4 +1,4 @@
-"""Embeddings: the paper's sines and cosines, and the scale of what enters the first layer."""
+"""Embeddings: the paper's sines and cosines, and the scale of the input of the first layer."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_positions_are_the_papers_sines_and_cosines() -> None:
             assert float(table[position, column]) == pytest.approx(expected, abs=1e-7)
 
 
-def test_far_positions_are_as_exact_as_near_ones() -> None:
+def test_late_positions_are_as_exact_as_early_ones() -> None:
     assert float(position_table("interleaved", 4001, 2)[4000, 0]) == pytest.approx(math.sin(4000), abs=1e-7)
 
 
 @pytest.mark.parametrize(("layout", "steps"), [("halves", 4.0), ("tensor2tensor", 3.0)])
-def test_other_families_put_the_sines_left_and_the_cosines_right(layout: Any, steps: float) -> None:
+def test_other_families_put_sines_before_cosines(layout: Any, steps: float) -> None:
     table = position_table(layout, 40, 8, offset=2)
     for row in (0, 1, 39):
         for column in range(4):
@@ -41,19 +41,19 @@ def test_other_families_put_the_sines_left_and_the_cosines_right(layout: Any, st
             assert float(table[row, column + 4]) == pytest.approx(math.cos(angle), abs=1e-5)
 
 
-def test_learned_positions_are_weights() -> None:
+def test_learned_positions_are_parameters() -> None:
     embedding = embedding_of(10, 16, 5, positions="learned")
     assert set(dict(embedding.named_parameters())) == {"tokens.weight", "positions"}
 
 
-def test_an_unscaled_normalised_embedding_by_hand() -> None:
+def test_an_unscaled_normalised_embedding_equals_the_hand_computed_one() -> None:
     embedding = embedding_of(10, 16, 5, scale_embedding=False, embedding_norm=True)
     summed = embedding.tokens.weight[3] + embedding.positions[1]
     found = embedding(torch.tensor([[3]]), torch.tensor([1]))[0, 0]
     torch.testing.assert_close(found, torch.nn.functional.layer_norm(summed, (16,)))
 
 
-def test_no_two_positions_look_alike() -> None:
+def test_no_two_positions_are_equal() -> None:
     table = position_table("interleaved", 256, 32)
     distances = torch.cdist(table, table) + torch.eye(256) * 10
     assert float(distances.min()) > 0.1
@@ -66,20 +66,20 @@ def test_a_token_is_scaled_and_its_place_added() -> None:
     torch.testing.assert_close(found[0, 1], embedding.tokens.weight[7] * 4.0 + position_table("interleaved", 5, 16)[4])
 
 
-def test_every_row_may_stand_at_a_place_of_its_own() -> None:
+def test_every_row_may_have_its_own_position() -> None:
     embedding = embedding_of(10, 16, 5)
     token_ids = torch.tensor([[3, 4], [5, 6]])
     together = embedding(token_ids, torch.tensor([[2], [4]]))
-    for row, place in enumerate((2, 4)):
-        alone = embedding(token_ids[row : row + 1], torch.tensor([place, place]))
+    for row, position in enumerate((2, 4)):
+        alone = embedding(token_ids[row : row + 1], torch.tensor([position, position]))
         assert torch.equal(together[row], alone[0])
 
 
-def test_tokens_arrive_with_variance_one() -> None:
+def test_embedded_tokens_have_variance_one() -> None:
     torch.manual_seed(0)
     embedding = embedding_of(1000, 64, 1)
     assert float((embedding.tokens.weight.detach() * embedding.scale).var()) == pytest.approx(1.0, abs=0.03)
 
 
-def test_the_position_table_is_computed_not_stored() -> None:
+def test_the_position_table_is_not_stored() -> None:
     assert list(embedding_of(10, 16, 5).state_dict()) == ["tokens.weight"]

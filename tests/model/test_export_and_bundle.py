@@ -23,11 +23,11 @@ LOWER: list[Precision] = ["float16", "bfloat16", *(["int8"] if int8_is_supported
 
 
 def quiet(line: str) -> None:
-    """News are of no interest here."""
+    """Discards progress messages."""
 
 
 def rewrite(source: Path, target: Path, name: str, content: bytes | None) -> Path:
-    """A copy of an archive with one member changed, or left out."""
+    """Write a copy of an archive with one member changed or omitted."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
         for member in old.namelist():
             if not member.endswith(name):
@@ -37,7 +37,7 @@ def rewrite(source: Path, target: Path, name: str, content: bytes | None) -> Pat
     return target
 
 
-def test_the_scripted_model_is_the_eager_one(toy_checkpoint: Path, toy_bundle: Path) -> None:
+def test_the_scripted_model_equals_the_eager_one(toy_checkpoint: Path, toy_bundle: Path) -> None:
     eager = load_checkpoint(toy_checkpoint).build()
     module = load_bundle(toy_bundle).module
     source = torch.tensor([[4, 5, 6, 7, 3], [4, 9, 3, 0, 0]])
@@ -48,7 +48,7 @@ def test_the_scripted_model_is_the_eager_one(toy_checkpoint: Path, toy_bundle: P
             torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
 
 
-def test_the_manifest_says_what_was_measured(toy_bundle: Path) -> None:
+def test_the_manifest_contains_the_measurements(toy_bundle: Path) -> None:
     manifest = read_manifest(toy_bundle)
     assert (manifest.name, manifest.precision, manifest.licence) == ("toy", "float32", "CC0")
     assert set(manifest.pairs) == {("en", "de"), ("de", "en")}
@@ -71,14 +71,14 @@ def test_lower_precisions_are_measured_bounded_and_usable(
     assert load_bundle(path).manifest == manifest
 
 
-def test_a_bundle_holds_no_path_of_the_machine_that_made_it(toy_bundle: Path) -> None:
+def test_a_bundle_contains_no_path_of_the_machine_that_made_it(toy_bundle: Path) -> None:
     here = str(Path(compare_module.__file__).parents[1]).encode()
     with zipfile.ZipFile(toy_bundle) as archive:
         for member in archive.namelist():
             assert here not in archive.read(member), member
 
 
-def test_nothing_is_written_when_the_logits_stray(
+def test_nothing_is_written_if_the_logits_differ(
     toy_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(compare_module.LOGIT_BOUNDS, "bfloat16", 1e-9)
@@ -87,7 +87,7 @@ def test_nothing_is_written_when_the_logits_stray(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_written_when_bleu_is_lost(
+def test_nothing_is_written_if_bleu_drops(
     toy_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compare_module, "BLEU_BOUND", -1.0)
@@ -96,13 +96,13 @@ def test_nothing_is_written_when_bleu_is_lost(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_named(toy_checkpoint: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_writable_is_named(toy_checkpoint: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ArtifactError, match="could not be written"):
         export_bundle(load_checkpoint(toy_checkpoint), "float32", tmp_path / "file" / "x.pt", report=quiet)
 
 
-def test_a_missing_bundle_is_named_with_the_way_to_make_one(tmp_path: Path) -> None:
+def test_a_missing_bundle_is_named_with_the_command_that_makes_one(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match=r"no bundle at .*nowhere\.pt.*model export"):
         load_bundle(tmp_path / "nowhere.pt")
 
@@ -125,15 +125,13 @@ def test_a_bundle_with_a_changed_byte_is_refused(toy_bundle: Path, tmp_path: Pat
         load_bundle(changed)
 
 
-def test_another_digest_than_the_one_configured_is_refused_before_anything_runs(
-    toy_bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_digest_is_refused_before_any_code_runs(toy_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.jit, "load", lambda *args, **options: pytest.fail("the file was loaded"))
     with pytest.raises(ArtifactError, match=r"SHA-256 .* is required"):
         load_bundle(toy_bundle, sha256="0" * 64)
 
 
-def test_the_right_digest_in_any_case_is_taken(toy_bundle: Path) -> None:
+def test_the_digest_is_case_insensitive(toy_bundle: Path) -> None:
     digest = load_bundle(toy_bundle).sha256
     assert load_bundle(toy_bundle, sha256=digest.upper()).sha256 == digest
 
@@ -145,7 +143,7 @@ def test_a_foreign_torchscript_file_is_refused(tmp_path: Path) -> None:
         load_bundle(path)
 
 
-def test_a_bundle_of_another_model_is_refused_with_the_methods_it_lacks(toy_bundle: Path, tmp_path: Path) -> None:
+def test_a_bundle_of_another_model_is_refused_with_the_missing_methods(toy_bundle: Path, tmp_path: Path) -> None:
     path = tmp_path / "other.pt"
     files = {**bundle_module.extra_files(toy_bundle), "manifest.json": read_manifest(toy_bundle).to_json()}
     torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), str(path), _extra_files=files)
@@ -153,7 +151,7 @@ def test_a_bundle_of_another_model_is_refused_with_the_methods_it_lacks(toy_bund
         load_bundle(path)
 
 
-def test_a_checkpoint_is_no_bundle(toy_checkpoint: Path, toy_bundle: Path) -> None:
+def test_a_checkpoint_instead_of_a_bundle_is_refused(toy_checkpoint: Path, toy_bundle: Path) -> None:
     assert is_checkpoint(toy_checkpoint)
     assert not is_checkpoint(toy_bundle)
     with pytest.raises(ArtifactError, match="no bundle of this project"):
@@ -177,13 +175,13 @@ def test_a_newer_foreign_or_incomplete_manifest_is_refused(
         load_bundle(path)
 
 
-def test_a_manifest_that_is_no_json_is_refused(toy_bundle: Path, tmp_path: Path) -> None:
+def test_a_manifest_that_is_not_json_is_refused(toy_bundle: Path, tmp_path: Path) -> None:
     path = rewrite(toy_bundle, tmp_path / "x.pt", "manifest.json", b"{")
     with pytest.raises(ArtifactError, match="damaged"):
         load_bundle(path)
 
 
-def test_code_torch_cannot_run_is_an_artifact_error(toy_bundle: Path, tmp_path: Path) -> None:
+def test_code_that_torch_cannot_run_is_an_artifact_error(toy_bundle: Path, tmp_path: Path) -> None:
     path = rewrite(toy_bundle, tmp_path / "x.pt", "model/network/transformer.py", b"def (:")
     with zipfile.ZipFile(toy_bundle) as archive:
         member = next(name for name in archive.namelist() if "transformer" in name)
@@ -213,13 +211,13 @@ def test_int8_on_cuda_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         bundle_module.check_device("cuda:3", "float16")
 
 
-def test_what_is_not_x86_serves_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_processors_than_x86_serve_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pretrained_module, "int8_is_supported", lambda: False)
     assert preferred_precision("cpu") == "float32"
     assert preferred_precision("cuda") == "float16"
 
 
-def test_the_shipped_translator_is_built_once_and_anew_after_a_change(
+def test_the_shipped_translator_is_built_once_and_rebuilt_after_a_change(
     toy_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shipped = tmp_path / "toy.pt"

@@ -42,7 +42,7 @@ def test_a_code_has_one_standard_spelling(code: str, standard: str) -> None:
         ("en", (), None),
     ],
 )
-def test_a_caller_means_the_closest_code_there_is(code: str, supported: tuple[str, ...], meant: str | None) -> None:
+def test_a_code_matches_the_closest_supported_one(code: str, supported: tuple[str, ...], meant: str | None) -> None:
     assert closest(code, supported) == meant
 
 
@@ -63,7 +63,7 @@ def test_pairs_are_found_by_either_language() -> None:
     assert PAIRS.find("it", None) == []
 
 
-def test_any_language_of_a_group_goes_into_any_other() -> None:
+def test_any_language_of_a_group_is_translated_into_any_other() -> None:
     assert GROUP.find("en", "de") == [("eng_Latn", "deu_Latn")]
     assert GROUP.find("en", "en") == []
     assert len(GROUP.find("en", None)) == 2
@@ -74,26 +74,26 @@ def test_any_language_of_a_group_goes_into_any_other() -> None:
     assert "eng_Latn" not in GROUP
 
 
-def test_a_pair_that_is_listed_and_in_a_group_is_found_once() -> None:
+def test_a_pair_both_listed_and_in_a_group_is_found_once() -> None:
     both = LanguagePairs((("en", "de"),), ("en", "de"))
     assert both.find(None, None) == [("en", "de"), ("de", "en")]
 
 
-def test_languages_are_listed_once_in_their_order() -> None:
+def test_languages_are_listed_once_in_order() -> None:
     pairs = LanguagePairs((("en", "de"), ("fr", "en")), ("de", "it"))
     assert pairs.sources == ("en", "fr", "de", "it")
     assert pairs.targets == ("de", "en", "it")
     assert pairs.languages == ("en", "fr", "de", "it")
 
 
-def test_pairs_are_described_in_a_line() -> None:
+def test_pairs_are_described_in_one_line() -> None:
     assert PAIRS.describe() == "en-de, de-en, fr-en"
     assert PAIRS.describe(at_most=1) == "en-de, 2 more"
     assert GROUP.describe(at_most=2) == "any of eng_Latn, deu_Latn and 1 more to any other of them"
     assert LanguagePairs().describe() == "none"
 
 
-def test_merged_pairs_are_each_there_once() -> None:
+def test_merged_pairs_are_unique() -> None:
     other = LanguagePairs((("fr", "en"), ("en", "fr")))
     assert merge([PAIRS, other]) == LanguagePairs((*PAIRS.pairs, ("en", "fr")))
     assert merge([]) == LanguagePairs()

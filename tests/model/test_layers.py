@@ -1,4 +1,4 @@
-"""Encoder and decoder layers against torch's with the same weights; dropout against its definition."""
+"""Encoder and decoder layers compared with torch's with the same weights; dropout compared with its definition."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def decoder_layer(**changes: Any) -> DecoderLayer:
 
 
 @every_activation
-def test_feed_forward_is_two_products_around_the_activation(activation: str) -> None:
+def test_feed_forward_is_two_linear_layers_around_the_activation(activation: str) -> None:
     feed_forward = FeedForward(small_config(activation=activation))
     randomise(feed_forward)
     x = random(3, 5, 16)
@@ -79,12 +79,12 @@ def test_the_epsilon_of_the_norms_is_the_configured_one(norm: str) -> None:
 
 
 @every_norm
-def test_one_step_after_another_is_the_layer_at_once(norm: str) -> None:
+def test_cached_steps_equal_the_full_layer(norm: str) -> None:
     layer = decoder_layer(norm=norm)
     x, memory = random(3, 5, 16), random(3, 7, 16, seed=1)
     at_once = layer(x, memory, CAUSAL, MAY_ATTEND)
     cross_cache = torch.stack(layer.cross_attention.project_memory(memory))
-    self_cache = torch.full((2, 3, 4, 5, 4), torch.nan)  # a column read before it is written would show
+    self_cache = torch.full((2, 3, 4, 5, 4), torch.nan)  # a column that is read before it is written would give NaN
     for column in range(5):
         seen = torch.ones(1, 1, 1, column + 1, dtype=torch.bool)
         with torch.no_grad():
@@ -93,7 +93,7 @@ def test_one_step_after_another_is_the_layer_at_once(norm: str) -> None:
 
 
 @every_norm
-def test_several_hypotheses_step_as_if_each_were_alone(norm: str) -> None:
+def test_several_hypotheses_step_independently(norm: str) -> None:
     layer = decoder_layer(norm=norm)
     hypotheses, memory = random(3, 4, 5, 16), random(3, 7, 16, seed=1)  # (B, K, T, C)
     cross_cache = torch.stack(layer.cross_attention.project_memory(memory))
@@ -108,7 +108,7 @@ def test_several_hypotheses_step_as_if_each_were_alone(norm: str) -> None:
 
 
 @every_norm
-def test_a_layer_that_shows_its_weights_computes_the_same(norm: str) -> None:
+def test_returning_weights_does_not_change_the_output_of_a_layer(norm: str) -> None:
     layer = decoder_layer(norm=norm)
     x, memory = random(3, 5, 16), random(3, 7, 16, seed=1)
     output, own, across = layer.attend(x, memory, CAUSAL, MAY_ATTEND)
@@ -124,7 +124,7 @@ def test_a_layer_that_shows_its_weights_computes_the_same(norm: str) -> None:
 
 
 @every_norm
-def test_an_encoder_layer_shows_torchs_weights(norm: str) -> None:
+def test_an_encoder_layer_returns_torchs_weights(norm: str) -> None:
     layer = encoder_layer(norm=norm)
     x = random(3, 7, 16)
     inner = layer.self_attention_norm(x) if norm == "pre" else x
@@ -150,7 +150,7 @@ def test_layers_drop_in_training_and_not_in_evaluation() -> None:
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.25, 0.5])
-def test_dropout_zeroes_the_share_it_says_and_keeps_the_mean(probability: float) -> None:
+def test_dropout_zeroes_its_probability_and_keeps_the_mean(probability: float) -> None:
     torch.manual_seed(0)
     dropout = Dropout(probability)
     dropped = dropout(torch.ones(1001, 333))
@@ -159,8 +159,8 @@ def test_dropout_zeroes_the_share_it_says_and_keeps_the_mean(probability: float)
     assert dropped.unique().tolist() == pytest.approx([0.0, 1 / (1 - round(probability * 256) / 256)])
 
 
-def test_dropout_treats_neighbours_and_columns_alike() -> None:
-    # Eight values share a draw: none of the eight places may be favoured, and none may follow another.
+def test_dropout_is_independent_of_neighbours_and_columns() -> None:
+    # Eight values share a random number: their positions must be equally frequent and independent.
     torch.manual_seed(0)
     kept = (Dropout(0.5)(torch.ones(40_000, 8)) != 0).float()
     assert kept.mean(dim=0).tolist() == pytest.approx([0.5] * 8, abs=0.015)
@@ -169,7 +169,7 @@ def test_dropout_treats_neighbours_and_columns_alike() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1,), (7,), (3, 5), (2, 3, 4, 5), (0, 4)])
-def test_dropout_takes_any_shape_and_type(shape: tuple[int, ...]) -> None:
+def test_dropout_accepts_any_shape_and_type(shape: tuple[int, ...]) -> None:
     for dtype in (torch.float32, torch.bfloat16):
         dropped = Dropout(0.5)(torch.ones(shape, dtype=dtype))
         assert dropped.shape == shape
@@ -182,7 +182,7 @@ def test_dropout_is_the_identity_outside_training_and_at_zero() -> None:
     assert torch.equal(Dropout(0.0)(x), x)
 
 
-def test_the_highest_dropout_a_configuration_allows_still_keeps_something() -> None:
+def test_the_highest_allowed_dropout_keeps_some_values() -> None:
     torch.manual_seed(0)
     dropped = Dropout(0.999)(torch.ones(100_000))
     assert dropped.isfinite().all()

@@ -1,4 +1,4 @@
-"""The chunked loss against torch's cross-entropy, with its gradients."""
+"""The chunked loss and its gradients, compared with torch's cross-entropy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_loss_and_its_gradients_are_torchs(smoothing: float, chunk_rows: int
         torch.testing.assert_close(one.grad, other.grad)
 
 
-def test_a_gradient_reaches_what_came_before() -> None:
+def test_the_gradient_reaches_the_input() -> None:
     start = torch.ones(10, 6, requires_grad=True)
     hidden, weight, bias = tensors()
     label_smoothed_loss(start * hidden, weight, bias, targets(), 0.1)[0].backward()
@@ -49,20 +49,20 @@ def test_a_gradient_reaches_what_came_before() -> None:
     torch.testing.assert_close(start.grad, other.grad)
 
 
-def test_the_plain_likelihood_carries_no_gradient() -> None:
+def test_the_unsmoothed_likelihood_has_no_gradient() -> None:
     hidden, weight, bias = (tensor.requires_grad_() for tensor in tensors())
     loss, nll = label_smoothed_loss(hidden, weight, bias, targets(), 0.1)
     assert loss.requires_grad
     assert not nll.requires_grad
 
 
-def test_knowing_nothing_costs_the_logarithm_of_the_vocabulary() -> None:
+def test_a_uniform_prediction_costs_the_logarithm_of_the_vocabulary() -> None:
     loss, nll = label_smoothed_loss(torch.zeros(4, 6), torch.zeros(9, 6), torch.zeros(9), targets(4), 0.1)
     assert float(loss) == pytest.approx(4 * math.log(9), rel=1e-6)
     assert float(nll) == pytest.approx(4 * math.log(9), rel=1e-6)
 
 
-def test_no_position_costs_nothing() -> None:
+def test_the_loss_of_no_position_is_zero() -> None:
     hidden, weight, bias = (tensor.requires_grad_() for tensor in tensors(rows=0))
     loss, nll = label_smoothed_loss(hidden, weight, bias, targets(0), 0.1)
     loss.backward()
@@ -70,16 +70,16 @@ def test_no_position_costs_nothing() -> None:
     assert weight.grad is not None and not weight.grad.any()
 
 
-def test_huge_logits_do_not_overflow() -> None:
+def test_large_logits_do_not_overflow() -> None:
     hidden, weight, bias = tensors()
     loss, _ = label_smoothed_loss(hidden * 1e4, weight, bias, targets(), 0.1)
     assert loss.isfinite()
 
 
-def test_bfloat16_activations_give_the_float32_loss_and_gradients_but_for_rounding() -> None:
+def test_bfloat16_activations_give_the_float32_loss_and_gradients_up_to_rounding() -> None:
     hidden, weight, bias = tensors(rows=64, width=32, vocabulary=50)
     right = targets(64, 50)
-    hidden, weight = hidden.bfloat16().float() / 4, weight.bfloat16().float() / 4  # both can be told exactly
+    hidden, weight = hidden.bfloat16().float() / 4, weight.bfloat16().float() / 4  # both are exact in bfloat16
     ours = [hidden.bfloat16().requires_grad_(), weight.clone().requires_grad_(), bias.clone().requires_grad_()]
     theirs = [tensor.clone().requires_grad_() for tensor in (hidden, weight, bias)]
     loss, _ = label_smoothed_loss(ours[0], ours[1], ours[2], right, 0.1, 16)
@@ -95,7 +95,7 @@ def test_bfloat16_activations_give_the_float32_loss_and_gradients_but_for_roundi
         assert float((one.grad.float() - other.grad).norm() / other.grad.norm()) < 0.01
 
 
-def test_a_projection_without_bias_has_none() -> None:
+def test_a_projection_without_bias_is_supported() -> None:
     hidden, weight, _ = (tensor.requires_grad_() for tensor in tensors())
     loss, nll = label_smoothed_loss(hidden, weight, None, targets(), 0.1, 4)
     torch.testing.assert_close(
@@ -106,8 +106,8 @@ def test_a_projection_without_bias_has_none() -> None:
     assert weight.grad is not None
 
 
-def spelled_out_r_drop(hidden: Tensor, weight: Tensor, bias: Tensor, smoothing: float, strength: float) -> Tensor:
-    """Equation 4 of the paper, by torch's own functions."""
+def reference_r_drop(hidden: Tensor, weight: Tensor, bias: Tensor, smoothing: float, strength: float) -> Tensor:
+    """Equation 4 of the paper, with torch's functions."""
     first, second = (passed @ weight.T + bias for passed in hidden)
     loss = sum(
         F.cross_entropy(logits, targets(), label_smoothing=smoothing, reduction="sum") for logits in (first, second)
@@ -119,17 +119,17 @@ def spelled_out_r_drop(hidden: Tensor, weight: Tensor, bias: Tensor, smoothing: 
 
 @pytest.mark.parametrize("strength", [0.0, 0.5, 5.0])
 @pytest.mark.parametrize("chunk_rows", [1, 3, None])
-def test_two_passes_are_pulled_together_as_r_drop_says(strength: float, chunk_rows: int | None) -> None:
+def test_the_loss_of_two_passes_is_that_of_r_drop(strength: float, chunk_rows: int | None) -> None:
     _, weight, bias = tensors()
     hidden = torch.randn(2, 10, 6, generator=torch.Generator().manual_seed(3))
     ours = [tensor.clone().requires_grad_() for tensor in (hidden, weight, bias)]
     theirs = [tensor.clone().requires_grad_() for tensor in (hidden, weight, bias)]
     loss, nll, divergence = r_drop_loss(ours[0], ours[1], ours[2], targets(), 0.1, strength, chunk_rows)
-    expected = spelled_out_r_drop(theirs[0], theirs[1], theirs[2], 0.1, strength)
+    expected = reference_r_drop(theirs[0], theirs[1], theirs[2], 0.1, strength)
     torch.testing.assert_close(loss, expected)
-    without = spelled_out_r_drop(theirs[0], theirs[1], theirs[2], 0.1, 0.0)
+    without = reference_r_drop(theirs[0], theirs[1], theirs[2], 0.1, 0.0)
     torch.testing.assert_close(strength * divergence, (expected - without).detach(), atol=1e-4, rtol=1e-4)
-    plain = spelled_out_r_drop(theirs[0], theirs[1], theirs[2], 0.0, 0.0)
+    plain = reference_r_drop(theirs[0], theirs[1], theirs[2], 0.0, 0.0)
     torch.testing.assert_close(nll, plain.detach() / 2)
     (loss / 7).backward()
     (expected / 7).backward()
@@ -138,7 +138,7 @@ def test_two_passes_are_pulled_together_as_r_drop_says(strength: float, chunk_ro
         torch.testing.assert_close(one.grad, other.grad)
 
 
-def test_two_equal_passes_do_not_disagree() -> None:
+def test_two_equal_passes_have_no_divergence() -> None:
     hidden, weight, bias = tensors()
     loss, nll, divergence = r_drop_loss(hidden.expand(2, -1, -1), weight, bias, targets(), 0.1, 5.0)
     once, once_nll = label_smoothed_loss(hidden, weight, bias, targets(), 0.1)

@@ -1,4 +1,4 @@
-"""Masks, spelled out by hand."""
+"""Masks, compared with hand-written ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_tokens_may_be_attended_to_and_padding_may_not() -> None:
     ]
 
 
-def test_the_padding_token_is_whichever_the_vocabulary_says() -> None:
+def test_the_padding_token_is_that_of_the_vocabulary() -> None:
     assert padding_mask(torch.tensor([[0, 9]]), 9).tolist() == [[[[True, False]]]]
 
 
@@ -27,14 +27,14 @@ def test_each_position_sees_itself_and_the_past() -> None:
     assert causal_mask(3, CPU).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
 
 
-def test_the_two_masks_combine_to_heads_and_queries() -> None:
+def test_the_two_masks_broadcast_to_heads_and_queries() -> None:
     both = padding_mask(torch.tensor([[5, 6, 0], [7, 0, 0]]), 0) & causal_mask(3, CPU)
     assert both.shape == (2, 1, 3, 3)
     assert both[1, 0].tolist() == [[True, False, False]] * 3
 
 
 @given(st.lists(st.lists(st.integers(1, 9), max_size=6), min_size=1, max_size=5))
-def test_padded_rows_and_their_mask_give_the_rows_back(rows: list[list[int]]) -> None:
+def test_padded_rows_and_their_mask_give_the_original_rows(rows: list[list[int]]) -> None:
     padded = pad(rows, 0)
     assert padded.shape == (len(rows), max(map(len, rows)))
     assert padded.dtype == torch.int64

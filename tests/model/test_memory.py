@@ -19,7 +19,7 @@ def resident_mb() -> float:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps that much")
-def test_what_was_freed_is_given_back() -> None:
+def test_freed_memory_is_given_back() -> None:
     give_back_freed_memory()
     before = resident_mb()
     pieces = [torch.ones(16_000) for _ in range(1_600)]  # 64 kB each: small enough to come from the heap
@@ -31,7 +31,7 @@ def test_what_was_freed_is_given_back() -> None:
     assert held[0].sum() == 16_000
 
 
-def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_c_libraries_are_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     class Other:
         pass
 
@@ -59,7 +59,7 @@ def test_threads_share_two_pools(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == [(-8, 2)]
 
 
-def test_a_gpu_gets_its_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     emptied: list[bool] = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(True))
     give_back_freed_memory("cpu")
@@ -102,16 +102,16 @@ def process(folder: Path, **cgroup: str) -> Path:
     ],
     ids=["only the machine", "a cgroup", "an older cgroup", "a cgroup without a limit", "a full cgroup"],
 )
-def test_what_is_available_is_the_least_of_machine_and_cgroups(
+def test_available_memory_is_the_minimum_of_machine_and_cgroups(
     cgroup: dict[str, str], left: int, tmp_path: Path
 ) -> None:
     assert available_bytes("cpu", process(tmp_path, **cgroup)) == left
 
 
-def test_where_there_are_no_cgroups_the_machine_says_what_is_free(tmp_path: Path) -> None:
+def test_without_cgroups_the_free_memory_of_the_machine_counts(tmp_path: Path) -> None:
     assert 0 < available_bytes("cpu", tmp_path / "no") <= psutil.virtual_memory().total
 
 
-def test_a_gpu_is_asked_for_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_reports_its_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (123, 456))
     assert available_bytes("cuda") == 123

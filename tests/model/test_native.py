@@ -1,4 +1,4 @@
-"""The compiled decoder against the eager model, and against torch's states: the same logits, the same answers."""
+"""The compiled decoder compared with the eager model and torch's states: equal logits and outputs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def torch_cohort(module: Any, width: int, policy: DecodingPolicy = DecodingPolic
 
 @pytest.fixture(autouse=True)
 def _one_token_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that sentences meet at every stage."""
+    """Make sentences meet at every stage."""
     monkeypatch.setattr(native_cohort, "STEP_S", 0.0)
 
 
@@ -98,7 +98,7 @@ def test_logits_are_those_of_the_eager_model(name: str) -> None:
 
 @needs_library
 @torch.inference_mode()
-def test_int8_is_the_int8_of_torch() -> None:
+def test_int8_products_equal_those_of_torch() -> None:
     scripted = script(transformer(), "int8")
     model = native(scripted)
     targets = torch.randint(3, 20, (9, 12), generator=torch.Generator().manual_seed(0))
@@ -107,7 +107,7 @@ def test_int8_is_the_int8_of_torch() -> None:
         steps = [state.join([source], target[None, :1]), *(state.step(token.view(1, 1)) for token in target[1:])]
         expected = torch.cat(steps)[:, 0]
         difference = (model.logits(source, target.tolist()) - expected).square().mean().sqrt()
-        assert float(difference) < 0.02 * float(expected.std()), "a rounding may fall the other way here and there"
+        assert float(difference) < 0.02 * float(expected.std()), "few values may be rounded differently"
 
 
 def answers(outcome: Finished) -> list[Hypothesis]:
@@ -115,11 +115,9 @@ def answers(outcome: Finished) -> list[Hypothesis]:
     return [outcome.hypothesis, *outcome.hypothesis.alternatives]
 
 
-def check_same_in_any_company(
-    make: Callable[[int], Cohort], sources: list[list[int]], options: DecodingOptions
-) -> None:
-    crowd = decode_in_order(make, sources, options, max_batch_tokens=100_000)
-    for source, outcome in zip(sources, crowd, strict=True):
+def check_same_in_any_batch(make: Callable[[int], Cohort], sources: list[list[int]], options: DecodingOptions) -> None:
+    together = decode_in_order(make, sources, options, max_batch_tokens=100_000)
+    for source, outcome in zip(sources, together, strict=True):
         (alone,) = decode_in_order(make, [source], options)
         assert answers(alone) == answers(outcome)  # scores, too
 
@@ -127,7 +125,7 @@ def check_same_in_any_company(
 @needs_library
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("width", [1, 3])
-def test_a_sentence_is_the_same_to_the_last_bit_in_any_company(precision: str, width: int) -> None:
+def test_a_sentence_is_bit_identical_in_any_batch(precision: str, width: int) -> None:
     model = native(script(transformer(), precision))  # type: ignore[arg-type]
     sources = random_sources(150, vocab_size=20, seed=2)
     options = DecodingOptions(
@@ -137,13 +135,13 @@ def test_a_sentence_is_the_same_to_the_last_bit_in_any_company(precision: str, w
     def make(width: int) -> Cohort:
         return NativeCohort(model, VOCABULARY, width, 30, DecodingPolicy())
 
-    check_same_in_any_company(make, sources, options)
+    check_same_in_any_batch(make, sources, options)
 
 
 def decode_together(
     group: Cohort, sources: list[list[int]], options: list[DecodingOptions], prefix: tuple[int, ...] = ()
 ) -> dict[int, Finished]:
-    """Sentences that join at different times, while some are taken out."""
+    """Sentences that join at different times, while some are removed."""
     outcomes: dict[int, Finished] = {}
     waiting = list(range(len(sources)))
     turn = 0
@@ -160,7 +158,7 @@ def decode_together(
 
 
 def same(found: dict[int, Finished], expected: dict[int, Finished], gone: int) -> None:
-    """Whether all answers that both gave are alike; sentences that were taken out may have finished before in one."""
+    """Compare all outputs that both have; a removed sentence may have finished before its removal in one of them."""
     common = found.keys() & expected.keys()
     assert len(common) >= len(expected) - gone
     for key in common:
@@ -183,10 +181,10 @@ POLICIES = {
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("scoring", get_args(Scoring))
 @pytest.mark.parametrize("width", [1, 2, 5])
-def test_a_cohort_gives_the_answers_it_gives_with_torch(width: int, scoring: Scoring, policy: str) -> None:
+def test_a_compiled_cohort_gives_the_outputs_of_torch(width: int, scoring: Scoring, policy: str) -> None:
     eager = transformer()
     with torch.no_grad():
-        eager.output.bias[VOCABULARY.end_id] += 1.0  # some sentences end by themselves
+        eager.output.bias[VOCABULARY.end_id] += 1.0  # some sentences end before the limit
     model = native(eager)
     rng = random.Random(f"{width} {scoring} {policy}")
     sources = random_sources(80, vocab_size=20, seed=3)
@@ -213,7 +211,7 @@ def test_a_cohort_gives_the_answers_it_gives_with_torch(width: int, scoring: Sco
 
 
 @needs_library
-def test_a_beam_wider_than_the_vocabulary_is_no_harm() -> None:
+def test_a_beam_wider_than_the_vocabulary_is_allowed() -> None:
     eager = transformer()
     sources = random_sources(6, vocab_size=20, seed=3)
     options = [DecodingOptions(beam_size=24, num_hypotheses=24, return_scores=True, max_new_tokens=3)] * 6
@@ -243,7 +241,7 @@ def test_a_sentence_whose_logits_are_not_numbers_fails_alone(width: int) -> None
 
 
 @needs_library
-def test_where_all_tokens_are_forbidden_the_sentence_fails() -> None:
+def test_a_sentence_with_all_tokens_forbidden_fails() -> None:
     policy = DecodingPolicy(forbidden=tuple(range(20)))
     for width in (1, 3):
         group = NativeCohort(native(transformer()), VOCABULARY, width, 30, policy)
@@ -253,7 +251,7 @@ def test_where_all_tokens_are_forbidden_the_sentence_fails() -> None:
 
 @needs_library
 @pytest.mark.parametrize("family", ["marian", "m2m100"])
-def test_an_imported_model_gives_the_answers_it_gives_with_torch(family: str, tmp_path: Path) -> None:
+def test_an_imported_model_gives_the_outputs_of_torch(family: str, tmp_path: Path) -> None:
     (make_marian if family == "marian" else make_m2m100)(tmp_path, d_model=64)
     import_checkpoint(tmp_path, tmp_path / "bundle.pt", "float32", report=lambda line: None)
     translator = Translator.load(tmp_path / "bundle.pt")
@@ -274,7 +272,7 @@ def test_an_imported_model_gives_the_answers_it_gives_with_torch(family: str, tm
 
 @needs_library
 @pytest.mark.parametrize("source", [[20, 2], [-1, 2], [3] * 41, []], ids=["beyond", "negative", "too long", "empty"])
-def test_what_the_model_has_no_row_for_is_refused_and_harms_nobody(source: list[int]) -> None:
+def test_token_ids_beyond_the_vocabulary_are_refused_without_affecting_others(source: list[int]) -> None:
     group = NativeCohort(native(transformer()), VOCABULARY, 1, 30, DecodingPolicy())
     options = DecodingOptions(decoding="greedy")
     group.join([DecodingRequest(0, [5, 2], options)])
@@ -288,7 +286,7 @@ def test_what_the_model_has_no_row_for_is_refused_and_harms_nobody(source: list[
 
 
 @needs_library
-def test_an_answer_longer_than_the_positions_is_refused() -> None:
+def test_a_target_longer_than_the_position_table_is_refused() -> None:
     group = NativeCohort(native(transformer(max_positions=4), max_positions=4), VOCABULARY, 1, 30, DecodingPolicy())
     with pytest.raises(IndexError, match="the model does not have"):
         group.join([DecodingRequest(0, [3, 2], DecodingOptions(decoding="greedy", max_new_tokens=5))])
@@ -296,7 +294,7 @@ def test_an_answer_longer_than_the_positions_is_refused() -> None:
 
 @needs_library
 @pytest.mark.parametrize("key", [0, 2**31, 2**40 + 5, 2**62])
-def test_keys_of_any_size_come_back(key: int) -> None:
+def test_keys_of_any_size_are_returned(key: int) -> None:
     group = NativeCohort(native(transformer()), VOCABULARY, 1, 30, DecodingPolicy())
     group.join([DecodingRequest(key, [5, 2], DecodingOptions(decoding="greedy", max_new_tokens=1))])
     assert [outcome.key for outcome in group.step()] == [key]
@@ -313,20 +311,20 @@ def test_keys_of_any_size_come_back(key: int) -> None:
     ],
     ids=str,
 )
-def test_an_architecture_the_library_does_not_know_is_left_to_torch(changes: dict[str, Any], reason: str) -> None:
+def test_an_unsupported_architecture_is_decoded_by_torch(changes: dict[str, Any], reason: str) -> None:
     config = small_config(**{"d_model": 64, "num_heads": 2, **changes})
     assert reason in str(reason_not_supported(config))
     assert reason_not_native(config) is not None
     assert make_native_model(Transformer(config, 0), config) is None
 
 
-def test_an_architecture_the_library_knows_has_no_reason_against_it() -> None:
+def test_a_supported_architecture_has_no_reason_against_it() -> None:
     for changes in ARCHITECTURES.values():
         assert reason_not_supported(small_config(**{"d_model": 64, "num_heads": 2, **changes})) is None
 
 
 @needs_library
-def test_a_model_the_library_knows_has_no_reason_against_it() -> None:
+def test_a_supported_model_has_no_reason_against_it() -> None:
     eager = transformer()
     config = small_config(d_model=64, num_heads=2)
     for module in (eager, script(eager, "float32"), script(eager, "int8")):
@@ -334,7 +332,7 @@ def test_a_model_the_library_knows_has_no_reason_against_it() -> None:
 
 
 class OtherLinear(nn.Module):
-    """Has a weight and a bias and is no linear layer we know."""
+    """An unknown layer with a weight and a bias."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -372,7 +370,7 @@ def with_a_norm_without_gain(model: Transformer) -> Any:
     ],
     ids=["bfloat16", "another linear layer", "missing layer", "norm without gain"],
 )
-def test_a_module_the_library_does_not_know_is_left_to_torch(
+def test_an_unsupported_module_is_decoded_by_torch(
     change: Callable[[Transformer], Any], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = small_config(d_model=64, num_heads=2)
@@ -396,7 +394,7 @@ def test_a_processor_without_the_instructions_is_named(monkeypatch: pytest.Monke
 
 @pytest.fixture
 def _fresh_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """A machine with a processor that fits, where no library of this name was built."""
+    """A supported processor on a machine without a compiled library."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(library, "processor_reason", lambda: None)
@@ -462,7 +460,7 @@ def test_without_a_home_directory_the_reason_says_so(monkeypatch: pytest.MonkeyP
     ],
 )
 @pytest.mark.parametrize("arguments", [[], ["--check"]], ids=["install", "check"])
-def test_installing_goes_on_without_the_compiled_decoder_and_only_the_check_fails(
+def test_installation_succeeds_without_the_compiled_decoder_and_only_the_check_fails(
     arguments: list[str],
     machine: str,
     has_compiler: bool,

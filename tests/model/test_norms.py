@@ -1,4 +1,4 @@
-"""Where norms stand and what they are made of: each kind against torch's own parts with the same weights."""
+"""The position and the parameters of norms: each kind compared with torch's parts with the same weights."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def transformer(**changes: Any) -> tuple[Transformer, ModelConfig]:
 
 
 def with_vector_gains(scalar: Transformer, **changes: Any) -> tuple[Transformer, ModelConfig]:
-    """The same model spelled with a gain for each column and, where it had none, biases of zero."""
+    """The same model with a gain for each column and, if it has no biases, biases of zero."""
     config = small_config(**{**changes, "layer_norm_gain": "vector", "attention_bias": True})
     made = Transformer(config, PAD).eval()
     weights = scalar.state_dict()
@@ -54,7 +54,7 @@ def with_vector_gains(scalar: Transformer, **changes: Any) -> tuple[Transformer,
     return made, config
 
 
-def test_a_scalar_norm_is_torchs_with_the_same_number_for_every_column() -> None:
+def test_a_scalar_norm_is_torchs_with_equal_gains() -> None:
     norm = ScalarLayerNorm(16, eps=0.25)
     randomise(norm)
     x = torch.randn(3, 5, 16, generator=torch.Generator().manual_seed(0))
@@ -63,7 +63,7 @@ def test_a_scalar_norm_is_torchs_with_the_same_number_for_every_column() -> None
     assert [tuple(parameter.shape) for parameter in norm.parameters()] == [(1,), (1,)]
 
 
-def test_a_scalar_norm_starts_as_plain_normalisation() -> None:
+def test_a_scalar_norm_is_initialised_as_plain_normalisation() -> None:
     x = torch.randn(7, 16, generator=torch.Generator().manual_seed(0)) * 5 + 3
     normal = ScalarLayerNorm(16, eps=1e-5)(x)
     torch.testing.assert_close(normal.mean(dim=-1), torch.zeros(7), atol=1e-5, rtol=0)
@@ -81,7 +81,7 @@ def test_a_model_with_scalar_gains_and_no_biases_is_torchs(norm: str) -> None:
     torch.testing.assert_close(ours(SOURCE, TARGET)[real], expected[real], atol=1e-5, rtol=1e-5)
 
 
-def test_a_scalar_gain_is_asked_for_in_every_norm() -> None:
+def test_every_norm_has_a_scalar_gain() -> None:
     made, _ = transformer(layer_norm_gain="scalar", embedding_norm=True)
     assert not [module for module in made.modules() if isinstance(module, nn.LayerNorm)]
     # 2 in each encoder layer, 3 in each decoder layer, after each stack, after each embedding.
@@ -100,7 +100,7 @@ def torch_norm(norm: nn.Module, x: Tensor) -> Tensor:
 
 
 def residual_post_encoder(layer: EncoderLayer, config: ModelConfig, x: Tensor, pad: Tensor) -> Tensor:
-    """``x + norm(f(x))`` out of torch's layers."""
+    """``x + norm(f(x))``, composed of torch's layers."""
     mixed, _ = torch_attention(layer.self_attention, config)(x, x, x, key_padding_mask=pad, need_weights=False)
     x = x + torch_norm(layer.self_attention_norm, mixed)
     wide, narrow = layer.feed_forward.wide, layer.feed_forward.narrow
@@ -120,7 +120,7 @@ def residual_post_decoder(layer: DecoderLayer, config: ModelConfig, x: Tensor, m
     return x + torch_norm(layer.feed_forward_norm, hidden)
 
 
-def test_residual_post_layers_are_put_together_as_torchs_parts_are() -> None:
+def test_residual_post_layers_are_composed_of_torchs_parts() -> None:
     config = small_config(norm="residual-post")
     encoder, decoder = EncoderLayer(config).eval(), DecoderLayer(config).eval()
     randomise(encoder)
@@ -136,7 +136,7 @@ def test_residual_post_layers_are_put_together_as_torchs_parts_are() -> None:
 
 
 @torch.inference_mode()
-def test_a_residual_post_model_is_torchs_parts_and_has_no_norm_after_its_stacks() -> None:
+def test_a_residual_post_model_equals_torchs_parts_without_norms_after_the_stacks() -> None:
     ours, config = transformer(norm="residual-post")
     pad = SOURCE == PAD
     x = ours.source_embedding(SOURCE, torch.arange(6))
@@ -153,7 +153,7 @@ def test_a_residual_post_model_is_torchs_parts_and_has_no_norm_after_its_stacks(
 
 @every_kind
 @torch.inference_mode()
-def test_a_cached_step_is_the_full_pass(kind: str) -> None:
+def test_a_cached_step_equals_the_full_pass(kind: str) -> None:
     ours, config = transformer(**KINDS[kind])
     cross_cache = ours.project_memory(ours.encode(SOURCE))
     at_once = ours(SOURCE, TARGET)
@@ -174,11 +174,11 @@ def test_a_cached_step_is_the_full_pass(kind: str) -> None:
 
 @every_kind
 @torch.inference_mode()
-def test_a_step_in_slots_is_the_full_pass(kind: str) -> None:
+def test_a_step_in_slots_equals_the_full_pass(kind: str) -> None:
     ours, config = transformer(**KINDS[kind])
     cross_cache = ours.project_memory(ours.encode(SOURCE))
     at_once = ours(SOURCE, TARGET)
-    # What a mask hides may be anything but infinite: it is multiplied by a weight of zero.
+    # Masked values may be anything finite: they are multiplied by a weight of zero.
     cache = torch.full((config.decoder_layers, 2, 2, config.num_heads, 7, 4), 1e4)
     for column in range(5):
         seen = (torch.arange(7) <= column).view(1, 1, 1, 7)
@@ -191,7 +191,7 @@ def test_a_step_in_slots_is_the_full_pass(kind: str) -> None:
 
 @every_kind
 @torch.inference_mode()
-def test_the_scripted_model_is_the_eager_one(kind: str) -> None:
+def test_the_scripted_model_equals_the_eager_one(kind: str) -> None:
     ours, config = transformer(**KINDS[kind])
     module = script(ours, "float32")
     torch.testing.assert_close(module.forward(SOURCE, TARGET), ours(SOURCE, TARGET), atol=1e-5, rtol=1e-5)
@@ -216,7 +216,7 @@ def test_the_scripted_model_is_the_eager_one(kind: str) -> None:
 @every_kind
 @pytest.mark.parametrize("precision", ["float16", "bfloat16", *(["int8"] if int8_is_supported() else [])])
 @torch.inference_mode()
-def test_a_lower_precision_is_near(kind: str, precision: Precision) -> None:
+def test_a_lower_precision_is_close(kind: str, precision: Precision) -> None:
     ours, _ = transformer(**KINDS[kind])
     logits = script(ours, precision).forward(SOURCE, TARGET).float()
     expected = ours(SOURCE, TARGET)
@@ -233,7 +233,7 @@ def test_every_parameter_learns(kind: str) -> None:
 
 @every_kind
 @torch.inference_mode()
-def test_the_weights_of_every_layer_are_shown(kind: str) -> None:
+def test_the_weights_of_every_layer_are_returned(kind: str) -> None:
     ours, config = transformer(**KINDS[kind])
     encoder, decoder, cross = ours.attend(SOURCE, TARGET)
     assert encoder.shape == (2, config.encoder_layers, config.num_heads, 6, 6)
@@ -245,7 +245,7 @@ def test_the_weights_of_every_layer_are_shown(kind: str) -> None:
 
 @every_kind
 @torch.inference_mode()
-def test_showing_the_weights_follows_the_same_way(kind: str) -> None:
+def test_returning_the_weights_uses_the_same_computation(kind: str) -> None:
     ours, _ = transformer(**KINDS[kind])
     layer = ours.decoder[1]
     assert isinstance(layer, DecoderLayer)

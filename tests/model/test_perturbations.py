@@ -1,4 +1,4 @@
-"""Perturbed inputs and what is counted about their translations."""
+"""Perturbed inputs and the counts of their translations."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ def of_kind(name: str, number: int = 60) -> list[PerturbedInput]:
     return [one for one in make_perturbed_inputs(PAIRS, number, seed=3) if one.perturbation.name == name]
 
 
-def test_there_are_as_many_as_asked_for_of_every_kind() -> None:
+def test_every_kind_has_the_requested_number() -> None:
     found = make_perturbed_inputs(PAIRS, 103)
     assert len(found) == 103
     counts = {way.name: sum(one.perturbation is way for one in found) for way in PERTURBATIONS}
     assert set(counts.values()) == {10, 11}
 
 
-def test_the_same_seed_makes_the_same_inputs() -> None:
+def test_inputs_are_reproducible_by_seed() -> None:
     assert make_perturbed_inputs(PAIRS, 50) == make_perturbed_inputs(PAIRS, 50)
     assert make_perturbed_inputs(PAIRS, 50) != make_perturbed_inputs(PAIRS, 50, seed=2)
 
 
-def test_no_pairs_are_refused() -> None:
+def test_an_empty_list_of_pairs_is_refused() -> None:
     with pytest.raises(ValueError, match="no sentences"):
         make_perturbed_inputs([], 10)
 
@@ -63,13 +63,13 @@ def test_other_names_are_on_both_sides() -> None:
         ("Tomorrow Tom sleeps.", "Morgen schläft Tom.", True),
     ],
 )
-def test_names_are_replaced_where_both_sides_have_the_same_ones(source: str, target: str, fits: bool) -> None:
+def test_names_are_replaced_if_both_sides_have_the_same_ones(source: str, target: str, fits: bool) -> None:
     found = [one for one in make_perturbed_inputs([(source, target)], 60) if one.perturbation.name == "other names"]
     assert bool(found) == fits
     assert all("Tom " not in one.text and "Tom" not in (one.reference or "") for one in found)
 
 
-def test_numbers_are_asked_to_be_kept() -> None:
+def test_inputs_with_numbers_expect_them_in_the_output() -> None:
     for one in of_kind("numbers"):
         assert one.reference is None
         assert one.kept
@@ -82,6 +82,6 @@ def test_long_inputs_are_several_sentences() -> None:
         assert one.text.count(".") == 1
 
 
-def test_what_is_kept_is_counted() -> None:
+def test_kept_words_are_counted() -> None:
     one = PerturbedInput(PERTURBATIONS[5], "It is 10:30.", None, kept=("10", "30"))
     assert count_kept(one, "Es ist 10 Uhr.") == (1, 2)

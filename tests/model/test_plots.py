@@ -1,4 +1,4 @@
-"""Pictures: PNG files of a bounded size that show the numbers given, whatever the labels hold."""
+"""Pictures: PNG files of a bounded size that show the given numbers, for any labels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from model.plots import (
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """The figures drawn, for a look at what they show."""
+    """The figures that are drawn during a test."""
     figures: list[Figure] = []
 
     def remember(**options: Any) -> Figure:
@@ -64,7 +64,7 @@ def test_a_heat_map_grows_with_its_tokens() -> None:
     assert wide[0] > small[0]
 
 
-def test_a_heat_map_grows_no_further_than_its_bound() -> None:
+def test_the_size_of_a_heat_map_is_bounded() -> None:
     width, height = size_of(attention_heat_map(torch.rand(200, 1), ["x"] * 200, ["y"], "t"))
     assert (width, height) == (4 * 110, 28 * 110)
 
@@ -72,11 +72,11 @@ def test_a_heat_map_grows_no_further_than_its_bound() -> None:
 @pytest.mark.parametrize(
     "token", ["$\\frac$", "$", "$$", "\\$", "a\\", "$x_{$", "^_{}", "\u00e4\u00f6\u00fc\u00df", ""]
 )
-def test_no_token_is_taken_for_mathematics(token: str) -> None:
+def test_no_token_is_rendered_as_mathematics(token: str) -> None:
     assert size_of(attention_heat_map(torch.eye(2), [token, "a"], ["b", token], token))
 
 
-def test_several_heads_have_a_panel_each(drawn: list[Figure]) -> None:
+def test_each_head_has_a_panel(drawn: list[Figure]) -> None:
     weights = torch.rand(3, 2, 2, generator=torch.Generator().manual_seed(0))
     assert size_of(attention_heat_map(weights, ["a", "b"], ["c", "d"], "heads"))
     panels = [panel for panel in drawn[0].axes if panel.get_title()]
@@ -91,12 +91,12 @@ def test_weights_of_any_precision_are_drawn(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 3), (2, 2), (3, 2)])
-def test_labels_that_do_not_fit_are_refused_with_both_numbers(rows: int, columns: int) -> None:
+def test_labels_of_the_wrong_number_are_refused_with_both_numbers(rows: int, columns: int) -> None:
     with pytest.raises(ValueError, match=rf"weights are \(2, 3\), labels {rows} rows and {columns} columns"):
         attention_heat_map(torch.rand(2, 3), ["a"] * rows, ["b"] * columns, "t")
 
 
-def test_a_curve_skips_the_values_that_are_missing(drawn: list[Figure], tmp_path: Path) -> None:
+def test_a_curve_skips_missing_values(drawn: list[Figure], tmp_path: Path) -> None:
     rows: list[dict[str, float | None]] = [
         {"step": 1.0, "train_loss": 3.0, "dev_loss": None},
         {"step": 2.0, "train_loss": 2.0, "dev_loss": 2.5, "bleu_en-de": 1.0},
@@ -126,9 +126,7 @@ def test_a_curve_skips_the_values_that_are_missing(drawn: list[Figure], tmp_path
     ],
     ids=["no evaluation", "no value", "None", "diverged"],
 )
-def test_a_run_with_nothing_to_show_yet_is_drawn_without_a_complaint(
-    rows: list[dict[str, float | None]], tmp_path: Path
-) -> None:
+def test_a_run_without_values_is_drawn_without_a_warning(rows: list[dict[str, float | None]], tmp_path: Path) -> None:
     learning_curve(rows, tmp_path / "c.png")
     assert size_of((tmp_path / "c.png").read_bytes()) == (960, 540)
 
@@ -146,7 +144,7 @@ def test_several_runs_share_their_axes(drawn: list[Figure], tmp_path: Path) -> N
     assert shown == [{"a": [[1, 3]], "b": [[1, 5], [2, 4]]}, {"a": [[1, 3]], "b": [[2, 6]]}]
 
 
-def test_places_are_shown_with_their_likeness(drawn: list[Figure], tmp_path: Path) -> None:
+def test_positions_are_shown_with_their_similarity(drawn: list[Figure], tmp_path: Path) -> None:
     table = position_table("interleaved", 12, 8)
     position_picture(table, "places", tmp_path / "p.png")
     size_of((tmp_path / "p.png").read_bytes())
@@ -156,7 +154,7 @@ def test_places_are_shown_with_their_likeness(drawn: list[Figure], tmp_path: Pat
     torch.testing.assert_close(alike[2, 7], torch.cosine_similarity(table[2], table[7], dim=0))
 
 
-def test_a_mask_is_crossed_out_where_nobody_may_look(drawn: list[Figure], tmp_path: Path) -> None:
+def test_masked_positions_are_crossed_out(drawn: list[Figure], tmp_path: Path) -> None:
     mask = torch.tensor([[True, False, True], [True, True, False]])
     mask_picture({"who": mask}, tmp_path / "m.png")
     size_of((tmp_path / "m.png").read_bytes())

@@ -1,4 +1,4 @@
-"""The four published Transformers: what each preset is, and that each of them learns, exports, answers and shows."""
+"""The presets of four published Transformers: their parameters, training, export, outputs and attention."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ every_preset = pytest.mark.parametrize("preset", PRESETS)
 
 
 def quiet(line: str) -> None:
-    """News are of no interest here."""
+    """Discards progress messages."""
 
 
 def scaled_down(preset: str) -> TrainingSettings:
-    """The preset's configuration with 2 + 2 layers of 64, and a recipe for seconds instead of minutes."""
+    """The preset's configuration with 2 + 2 layers of 64, and a training of seconds instead of minutes."""
     settings = TrainingSettings.load(CONFIGS / f"{preset}.yaml")
     shape = {"d_model": 64, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
     if preset != "res-post-norm":
@@ -64,7 +64,7 @@ _learned: dict[str, Path] = {}
 
 @pytest.fixture
 def learned(preset: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scaled-down preset's checkpoint, trained when it is first asked for."""
+    """The checkpoint of the scaled-down preset, trained on first use."""
     if preset not in _learned:
         folder = tmp_path_factory.mktemp(preset)
         _learned[preset] = train(scaled_down(preset), folder, folder / "run", show_progress=False, report=quiet)
@@ -81,7 +81,7 @@ def test_a_preset_learns_to_write_words_backwards(preset: str, learned: Path) ->
 
 @every_preset
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_a_preset_exports_answers_and_shows_every_layer(
+def test_a_preset_exports_translates_and_returns_attention_of_every_layer(
     preset: str, precision: Precision, learned: Path, tmp_path: Path
 ) -> None:
     checkpoint = load_checkpoint(learned)
@@ -93,7 +93,7 @@ def test_a_preset_exports_answers_and_shows_every_layer(
     answers = [one.text for one in translator.translate(words, GREEDY)]
     assert sum(answer == word[::-1] for answer, word in zip(answers, words, strict=True)) >= 0.9 * len(words)
     with_torch = Translator.load(path, num_threads=1, native=False)
-    # The compiled decoder keeps an int8 model's keys and values in float16, which may decide a close call otherwise.
+    # The compiled decoder keeps an int8 model's keys and values in float16, which may change the order of close scores.
     agreed = sum(one.text == answer for one, answer in zip(with_torch.translate(words, GREEDY), answers, strict=True))
     assert agreed >= (len(words) if precision == "float32" else 0.95 * len(words))
     found = translator.attention("badge", GREEDY)
@@ -104,13 +104,13 @@ def test_a_preset_exports_answers_and_shows_every_layer(
     torch.testing.assert_close(found.cross.sum(dim=-1), torch.ones(2, 4, 6), atol=1e-3, rtol=0)
 
 
-def test_post_norm_has_a_vocabulary_for_each_side(tmp_path: Path) -> None:
-    told = replace(scaled_down("post-norm"), max_steps=1, evaluate_every=1, warmup_steps=1, cooldown_steps=0)
-    # Sources and targets of other letters, so that the two vocabularies cannot be one.
+def test_post_norm_has_separate_vocabularies(tmp_path: Path) -> None:
+    config = replace(scaled_down("post-norm"), max_steps=1, evaluate_every=1, warmup_steps=1, cooldown_steps=0)
+    # Sources and targets with different letters, so that the two vocabularies differ.
     for language, letters in (("qfw", "abc"), ("qrv", "xyzvw")):
         (tmp_path / f"text.{language}").write_text("".join(f"{letters}{letters[k % 3]}\n" for k in range(6)))
     path = train(
-        replace(told, train=(CorpusSettings("text"),), dev="text"),
+        replace(config, train=(CorpusSettings("text"),), dev="text"),
         tmp_path,
         tmp_path / "run",
         show_progress=False,
@@ -135,14 +135,14 @@ def test_post_norm_has_a_vocabulary_for_each_side(tmp_path: Path) -> None:
 
 
 def built(preset: str) -> Transformer:
-    """The preset in its published shape, with a few tokens, without memory for its weights."""
+    """The preset in its published shape with a small vocabulary, on the meta device."""
     config = ModelConfig.from_dict({"source_vocab_size": 11, "target_vocab_size": 13, **PRESETS[preset]})
     with torch.device("meta"):
         return Transformer(config, PAD_ID)
 
 
 @every_preset
-def test_a_preset_has_three_tables_and_says_what_it_is(preset: str) -> None:
+def test_a_preset_has_three_embedding_tables_and_a_description(preset: str) -> None:
     transformer = built(preset)
     assert transformer.source_embedding.tokens.weight.shape[0] == 11
     assert transformer.output.weight is not transformer.target_embedding.tokens.weight
@@ -156,7 +156,7 @@ def test_the_base_shape_is_the_published_one(preset: str) -> None:
     assert config.d_ff == (1024 if preset == "post-norm" else 2048)
 
 
-def test_pre_norm_scalar_has_two_numbers_a_norm_no_bias_in_attention_and_a_norm_after_each_stack() -> None:
+def test_pre_norm_scalar_has_scalar_norms_no_attention_bias_and_a_norm_after_each_stack() -> None:
     transformer = built("pre-norm-scalar")
     norms = [module for module in transformer.modules() if isinstance(module, ScalarLayerNorm)]
     assert len(norms) == 6 * 2 + 6 * 3 + 2
@@ -167,7 +167,7 @@ def test_pre_norm_scalar_has_two_numbers_a_norm_no_bias_in_attention_and_a_norm_
     assert [name for name, _ in transformer.named_parameters() if "attention." in name and "bias" in name] == []
 
 
-def test_pre_norm_starts_from_xaviers_distribution() -> None:
+def test_pre_norm_is_initialised_by_xavier() -> None:
     torch.manual_seed(0)
     config = ModelConfig.from_dict(
         {
@@ -183,7 +183,7 @@ def test_pre_norm_starts_from_xaviers_distribution() -> None:
         (name, part)
         for name, module in transformer.named_modules()
         if isinstance(module, nn.Linear)
-        # Query, key and value are stacked; each is a projection of its own.
+        # Query, key and value are stacked; each is a separate projection.
         for part in (module.weight.chunk(max(1, len(module.weight) // 512)) if "attention" in name else [module.weight])
     ]
     assert len(projections) == 4 + 8 + 2 * 2 + 1
@@ -195,20 +195,20 @@ def test_pre_norm_starts_from_xaviers_distribution() -> None:
     assert all(not module.bias.any() for module in transformer.modules() if isinstance(module, nn.Linear))
 
 
-def test_res_post_norm_is_as_wide_inside_as_outside_whatever_the_width() -> None:
+def test_the_feed_forward_of_res_post_norm_has_the_width_of_the_model() -> None:
     assert expand_preset({"preset": "res-post-norm"})["d_ff"] == 128
     assert expand_preset({"preset": "res-post-norm", "d_model": 64})["d_ff"] == 64
     assert expand_preset({"preset": "res-post-norm", "d_ff": 32})["d_ff"] == 32
 
 
-def test_what_stands_beside_a_preset_overrides_it() -> None:
+def test_other_keys_override_a_preset() -> None:
     fields = expand_preset({"preset": "post-norm", "d_model": 64, "dropout": 0.3})
     assert (fields["norm"], fields["d_model"], fields["dropout"], fields["num_heads"]) == ("post", 64, 0.3, 8)
     assert expand_preset({"d_model": 64}) == {"d_model": 64}
 
 
 @pytest.mark.parametrize("name", ["post", None, 5, ["pre-norm"]], ids=repr)
-def test_an_unknown_preset_is_refused_with_those_there_are(name: object) -> None:
+def test_an_unknown_preset_is_refused_with_the_known_ones(name: object) -> None:
     with pytest.raises(
         ConfigError, match=r"preset is .*; it must be one of pre-norm-scalar, pre-norm, post-norm, res-"
     ):
@@ -216,7 +216,7 @@ def test_an_unknown_preset_is_refused_with_those_there_are(name: object) -> None
 
 
 @every_preset
-def test_every_preset_has_a_configuration_and_stands_in_the_help(preset: str) -> None:
+def test_every_preset_has_a_configuration_and_is_in_the_help(preset: str) -> None:
     settings = TrainingSettings.load(CONFIGS / f"{preset}.yaml")
     assert settings.name == settings.model["preset"] == preset
     assert settings.model_config(300).norm == PRESETS[preset]["norm"]
@@ -226,7 +226,7 @@ def test_every_preset_has_a_configuration_and_stands_in_the_help(preset: str) ->
 
 
 @every_preset
-def test_the_compiled_decoder_takes_what_it_knows(preset: str) -> None:
+def test_the_compiled_decoder_accepts_the_presets_it_supports(preset: str) -> None:
     config = ModelConfig.from_dict({"source_vocab_size": 11, "target_vocab_size": 13, **PRESETS[preset]})
     assert (reason_not_supported(config) is None) == (preset != "res-post-norm")
 

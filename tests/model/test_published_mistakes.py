@@ -1,7 +1,7 @@
-"""Mistakes that published implementations of the Transformer make, planted one by one: a test here catches each.
+"""Mistakes of published implementations of the Transformer, inserted one by one: a test detects each.
 
-``docs/transformer.md`` has the list for people. Every mistake is put into our own code, and the test named beside it
-must fail; so the list cannot claim a test that would have noticed nothing.
+``docs/transformer.md`` has the list. Every mistake is inserted into this project's code, and the test named with it
+must fail, which shows that the test detects the mistake.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ def denominator_slips(patch: pytest.MonkeyPatch) -> None:
     """``p / (10000 ** (2 * i) / d)`` for ``p / 10000 ** (2 * i / d)``."""
 
     def table(layout: str, num_positions: int, d_model: int) -> Tensor:
-        place = torch.arange(num_positions, dtype=torch.float64).unsqueeze(1)
-        angle = place / (10000 ** torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+        position = torch.arange(num_positions, dtype=torch.float64).unsqueeze(1)
+        angle = position / (10000 ** torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
         return torch.stack([angle.sin(), angle.cos()], dim=2).flatten(1).float()
 
     patch.setattr(test_embeddings, "position_table", table)
 
 
-def fill_thrown_away(patch: pytest.MonkeyPatch) -> None:
-    """``scores.masked_fill(...)`` returns the masked scores; nobody keeps them."""
+def fill_discarded(patch: pytest.MonkeyPatch) -> None:
+    """``scores.masked_fill(...)`` returns the masked scores; the result is discarded."""
 
     def weights(query: Tensor, key: Tensor, may_attend: Tensor) -> Tensor:
         scores = (query / math.sqrt(query.size(-1))) @ key.transpose(-2, -1)
@@ -80,7 +80,7 @@ def norm_slips(patch: pytest.MonkeyPatch) -> None:
 
 
 def norm_shared(patch: pytest.MonkeyPatch) -> None:
-    """One norm made in the constructor and used around two sub-layers."""
+    """One norm is created in the constructor and used for two sub-layers."""
     make = EncoderLayer.__init__
 
     def mistaken(self: EncoderLayer, *arguments: Any) -> None:
@@ -91,7 +91,7 @@ def norm_shared(patch: pytest.MonkeyPatch) -> None:
 
 
 def another_norm_used(patch: pytest.MonkeyPatch) -> None:
-    """Three norms are made in the constructor, and the forward pass uses the second one twice."""
+    """Three norms are created in the constructor, and the forward pass uses the second one twice."""
 
     def after_target(self: DecoderLayer, x: Tensor, key: Tensor, value: Tensor, may_attend_memory: Tensor) -> Tensor:
         x = self.cross_attention_norm(x + self.cross_attention(x, key, value, may_attend_memory))
@@ -101,13 +101,13 @@ def another_norm_used(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DecoderLayer, "_after_target", after_target)
 
 
-def activation_thrown_away(patch: pytest.MonkeyPatch) -> None:
-    """``relu = F.relu(self.wide(x))``, and then something else goes into the second projection."""
+def activation_discarded(patch: pytest.MonkeyPatch) -> None:
+    """``relu = F.relu(self.wide(x))``, but the second projection gets another input."""
     patch.setattr(layers.FeedForward, "forward", lambda self, x: self.narrow(self.wide(x)))
 
 
 def one_position_for_all(patch: pytest.MonkeyPatch) -> None:
-    """``table[length]`` for ``table[:length]``: every token of a sequence gets the same place."""
+    """``table[length]`` for ``table[:length]``: every token of a sequence gets the same position."""
 
     def forward(self: Embedding, token_ids: Tensor, positions: Tensor) -> Tensor:
         found: Tensor = self.norm(self.tokens(token_ids) * self.scale + self.positions[positions.max()])
@@ -117,7 +117,7 @@ def one_position_for_all(patch: pytest.MonkeyPatch) -> None:
 
 
 def projection_without_use(patch: pytest.MonkeyPatch) -> None:
-    """Four projections are made for query, key, value and output, and the output goes through a fifth."""
+    """Four projections are created for query, key, value and output, but the output uses a fifth."""
     make = EncoderLayer.__init__
 
     def mistaken(self: EncoderLayer, *arguments: Any) -> None:
@@ -133,7 +133,7 @@ def _replace_causal_mask(patch: pytest.MonkeyPatch, mask: Callable[[int, torch.d
 
 
 def padding_mask_for_the_causal_one(patch: pytest.MonkeyPatch) -> None:
-    """The target's mask hides padding and nothing else: in training every position sees its answer."""
+    """The target's mask hides only padding: in training every position sees the token to predict."""
 
     def mask(length: int, device: torch.device) -> Tensor:
         return torch.ones(length, length, dtype=torch.bool, device=device)
@@ -142,7 +142,7 @@ def padding_mask_for_the_causal_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def mask_of_another_size(patch: pytest.MonkeyPatch) -> None:
-    """A causal mask as large as the model is wide, whatever the length of the sequence."""
+    """A causal mask of the size of the model's width, for any length of the sequence."""
 
     def mask(_: int, device: torch.device) -> Tensor:
         width = small_config().d_model
@@ -152,7 +152,7 @@ def mask_of_another_size(patch: pytest.MonkeyPatch) -> None:
 
 
 def positions_unsliced(patch: pytest.MonkeyPatch) -> None:
-    """The whole table is added, whatever the length of the sequence."""
+    """The whole table is added, for any length of the sequence."""
 
     def forward(self: Embedding, token_ids: Tensor, positions: Tensor) -> Tensor:
         found: Tensor = self.norm(self.tokens(token_ids) * self.scale + self.positions)
@@ -162,7 +162,7 @@ def positions_unsliced(patch: pytest.MonkeyPatch) -> None:
 
 
 def dropout_made_inside(patch: pytest.MonkeyPatch) -> None:
-    """``nn.Dropout(p)(x)`` in a forward pass: a new module is in training mode, and stays there in evaluation."""
+    """``nn.Dropout(p)(x)`` in a forward pass: a new module is always in training mode, also in evaluation."""
     patch.setattr(Dropout, "forward", lambda self, x: nn.Dropout(self.threshold / 256)(x))
 
 
@@ -171,13 +171,13 @@ def dropout_made_inside(patch: pytest.MonkeyPatch) -> None:
     [
         (sines_overwritten, test_embeddings.test_positions_are_the_papers_sines_and_cosines),
         (denominator_slips, test_embeddings.test_positions_are_the_papers_sines_and_cosines),
-        (fill_thrown_away, test_attention.test_padding_gets_no_weight),
-        (fill_thrown_away, test_transformer.test_no_position_sees_what_comes_after_it),
+        (fill_discarded, test_attention.test_padding_gets_no_weight),
+        (fill_discarded, test_transformer.test_no_position_sees_what_comes_after_it),
         (norm_slips, lambda: test_layers.test_an_encoder_layer_is_torchs("pre", "relu")),
         (norm_slips, lambda: test_layers.test_a_decoder_layer_is_torchs("post", "relu")),
         (norm_shared, test_every_sub_layer_has_a_norm_of_its_own),
         (another_norm_used, lambda: test_layers.test_a_decoder_layer_is_torchs("post", "relu")),
-        (activation_thrown_away, lambda: test_layers.test_an_encoder_layer_is_torchs("pre", "relu")),
+        (activation_discarded, lambda: test_layers.test_an_encoder_layer_is_torchs("pre", "relu")),
         (projection_without_use, lambda: test_transformer.test_every_parameter_learns("pre")),
         (padding_mask_for_the_causal_one, test_masks.test_each_position_sees_itself_and_the_past),
         (padding_mask_for_the_causal_one, test_transformer.test_no_position_sees_what_comes_after_it),

@@ -11,7 +11,7 @@ from model.network.quantised import REDUCED_RANGE, Int8Linear, int8_is_supported
 pytestmark = pytest.mark.skipif(not int8_is_supported(), reason="this processor has no int8 kernels")
 
 
-def test_int8_weights_stay_within_their_rounding() -> None:
+def test_int8_weights_are_within_their_rounding_error() -> None:
     torch.manual_seed(0)
     linear = nn.Linear(64, 48)
     x = torch.randn(7, 5, 64) * torch.logspace(-2, 2, 7).view(7, 1, 1)
@@ -27,8 +27,8 @@ def test_a_row_does_not_depend_on_its_neighbours() -> None:
     torch.manual_seed(0)
     quantised = Int8Linear(nn.Linear(32, 16))
     row = torch.randn(1, 32)
-    crowd = torch.cat([row, 1000 * torch.randn(9, 32)])
-    assert torch.equal(quantised(crowd)[:1], quantised(row))
+    batch = torch.cat([row, 1000 * torch.randn(9, 32)])
+    assert torch.equal(quantised(batch)[:1], quantised(row))
 
 
 def test_a_row_of_zeros_gives_the_bias() -> None:
@@ -36,7 +36,7 @@ def test_a_row_of_zeros_gives_the_bias() -> None:
     assert torch.allclose(Int8Linear(linear)(torch.zeros(1, 8)), linear.bias)
 
 
-def test_the_reduced_range_is_close_too() -> None:
+def test_the_reduced_range_is_also_close() -> None:
     torch.manual_seed(0)
     linear = nn.Linear(64, 48)
     quantised = Int8Linear(linear)
@@ -45,7 +45,7 @@ def test_the_reduced_range_is_close_too() -> None:
     assert (quantised(x) - linear(x)).abs().max() < 0.05
 
 
-def test_a_scripted_layer_survives_a_file_and_takes_a_new_range() -> None:
+def test_a_scripted_layer_can_be_saved_loaded_and_given_a_new_range() -> None:
     torch.manual_seed(0)
     quantised = Int8Linear(nn.Linear(16, 8))
     x = torch.randn(3, 16)

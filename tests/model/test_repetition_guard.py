@@ -28,14 +28,14 @@ def test_a_loop_is_a_stretch_of_words_four_times_in_a_row(text: str, is_one: boo
     assert loops(text) == is_one
 
 
-def test_what_loops_in_the_source_may_loop() -> None:
+def test_a_loop_in_the_source_is_allowed_in_the_output() -> None:
     assert not loops("nein nein nein nein", "no no no no")
 
 
 @pytest.mark.parametrize(
     "ids", [[5, 5, 5, 5], [1, 2, 1, 2, 1, 2, 1, 2], [9, 5, 7, 5, 7, 5, 7, 5, 7, 3], [8, 9, 5, 5, 5, 3]]
 )
-def test_what_loops_has_tokens_enough_more_than_once(ids: list[int]) -> None:
+def test_a_repetition_loop_has_enough_repeated_tokens(ids: list[int]) -> None:
     assert is_suspect(ids)
     assert not is_suspect([1, 2, 3, *range(10, 20), 3])
 
@@ -43,32 +43,32 @@ def test_what_loops_has_tokens_enough_more_than_once(ids: list[int]) -> None:
 @pytest.mark.parametrize(
     ("text", "source", "empty"), [("", "cat", True), ("?", "42", True), ("", "?!", False), ("Katze", "cat", False)]
 )
-def test_nothing_where_there_was_something_is_empty(text: str, source: str, empty: bool) -> None:
+def test_no_output_for_a_source_with_words_is_empty(text: str, source: str, empty: bool) -> None:
     assert is_empty(text, source) == empty
 
 
 @pytest.mark.parametrize("ids", [[], [4], [4, 5]])
-def test_an_answer_of_two_tokens_may_be_empty(ids: list[int]) -> None:
+def test_an_output_of_two_tokens_may_be_empty(ids: list[int]) -> None:
     assert is_suspect(ids)
 
 
-def test_a_guard_asks_for_no_more_tokens_than_there_may_be() -> None:
+def test_a_guard_respects_the_maximal_number_of_tokens() -> None:
     assert guarded(DecodingOptions()).min_new_tokens == 3
     assert guarded(DecodingOptions(min_new_tokens=7)).min_new_tokens == 7
     assert guarded(DecodingOptions(max_new_tokens=2)).min_new_tokens == 2
 
 
-def test_a_guard_that_is_there_is_kept() -> None:
+def test_an_existing_guard_is_kept() -> None:
     assert guarded(DecodingOptions()).no_repeat_ngram_size == 2
     assert guarded(DecodingOptions(no_repeat_ngram_size=4)).no_repeat_ngram_size == 4
 
 
 SOURCE = "cat cat cat cat cat cat cat."
-"""The toy answers it word by word: what loops in the source is no loop, unless the source is made out to be another."""
+"""The toy translates it word by word. A loop that is in the source is allowed, unless the source is ignored."""
 
 
 class Forgetful(TextPipeline):
-    """Takes every answer for one to a source without loops, as if the model had made its loop up."""
+    """Treats every source as one without loops, as if the model had generated the loop."""
 
     def to_retry(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
         return super().to_retry("cat.", hypothesis, options)
@@ -87,7 +87,7 @@ def translator(toy_bundle: Path, request: pytest.FixtureRequest) -> Translator:
     return forgetful(bundle, retry_loops=True, native=request.param == "compiled")
 
 
-def test_an_answer_that_loops_is_decoded_again_and_its_neighbours_are_not(translator: Translator) -> None:
+def test_a_repetition_loop_is_decoded_again_and_its_neighbours_are_not(translator: Translator) -> None:
     texts = ["red cat sees old dog.", SOURCE, "old tree likes red house."]
     found = translator.translate(texts, target="de")
     again = translator.translate(texts, guarded(DecodingOptions()), target="de")
@@ -97,10 +97,10 @@ def test_an_answer_that_loops_is_decoded_again_and_its_neighbours_are_not(transl
     assert [found[0].text, found[2].text] == ["rot Katze sieht alt Hund.", "alt Baum mag rot Haus."]
 
 
-def test_attention_is_that_of_the_second_answer(translator: Translator) -> None:
+def test_attention_is_that_of_the_retry(translator: Translator) -> None:
     assert translator.attention(SOURCE, target="de").translation == translator.translate([SOURCE], target="de")[0].text
 
 
-def test_models_that_do_not_ask_for_it_may_loop(toy_bundle: Path) -> None:
+def test_models_without_retries_may_loop(toy_bundle: Path) -> None:
     plain = forgetful(load_bundle(toy_bundle, "cpu"), retry_loops=False)
     assert loops(plain.translate([SOURCE], target="de")[0].text)

@@ -1,4 +1,4 @@
-"""The learning rate, by hand."""
+"""The learning rate, compared with hand-computed values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rate(step: int, cooldown_steps: int = 50) -> float:
         (99, 2.0),  # the peak, at the end of the warm-up
         (399, 1.0),  # four times as many updates, half the rate
         (449, 2.0 * math.sqrt(100 / 450)),
-        (450, 2.0 * math.sqrt(100 / 451)),  # fifty left of fifty: not cooled yet
+        (450, 2.0 * math.sqrt(100 / 451)),  # fifty steps left of fifty: the cool-down begins
         (475, 2.0 * math.sqrt(100 / 476) / 2),  # half way down
         (499, 2.0 * math.sqrt(100 / 500) / 50),
     ],
@@ -32,11 +32,11 @@ def test_the_rate_rises_linearly_falls_with_the_root_and_cools_down(step: int, e
     assert rate(step) == pytest.approx(expected, rel=1e-12)
 
 
-def test_without_a_cooldown_the_root_goes_on_to_the_end() -> None:
+def test_without_a_cooldown_the_inverse_root_continues_to_the_end() -> None:
     assert rate(499, cooldown_steps=0) == pytest.approx(2.0 * math.sqrt(100 / 500))
 
 
-def test_it_is_the_papers_schedule_with_the_peak_named() -> None:
+def test_the_schedule_is_that_of_the_paper_with_an_explicit_peak() -> None:
     # d_model^-0.5 * min(step^-0.5, step * warmup^-1.5) for d_model 512, 4000 warm-up steps, steps counted from 1.
     peak = 512**-0.5 * 4000**-0.5
     for step in (1, 1000, 4000, 4001, 90_000):

@@ -1,4 +1,4 @@
-"""Rules are data: each row of the table is what its family does, and no back-end knows a rule by its name."""
+"""Scoring rules are data: each row has the properties of its family, and no back-end branches on a name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROPERTIES = [item.name for item in fields(ScoringRule)]
 KNOW_NAMES = {DECODING / "options.py", DECODING / "scoring.py"}
 
 
-def test_every_rule_that_may_be_chosen_has_a_row() -> None:
+def test_every_scoring_rule_has_a_row() -> None:
     assert tuple(RULES) == NAMES
 
 
@@ -36,13 +36,13 @@ def test_every_rule_that_may_be_chosen_has_a_row() -> None:
         ("wu", ScoringRule(0.6, length_offset=5.0, length_scale=6.0)),
     ],
 )
-def test_a_row_is_what_its_family_does(name: Scoring, expected: ScoringRule) -> None:
+def test_a_row_has_the_properties_of_its_family(name: Scoring, expected: ScoringRule) -> None:
     policy = DecodingPolicy(length_penalty=0.6, force_end=True)
     assert policy.rule(DecodingOptions(scoring=name)) == expected
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_early_stopping_makes_a_full_pool_enough(name: Scoring) -> None:
+def test_early_stopping_ends_at_a_full_pool(name: Scoring) -> None:
     rule = DecodingPolicy(early_stopping=True).rule(DecodingOptions(scoring=name))
     assert rule.stops_when_full
     assert not DecodingPolicy().rule(DecodingOptions(scoring="hf")).stops_when_full
@@ -55,7 +55,7 @@ def test_plain_sums_wait_for_the_leader_under_ct2_alone(name: Scoring) -> None:
     assert not RULES[name].rule(0.1).leader_must_end
 
 
-def test_the_back_ends_take_the_properties_in_one_order() -> None:
+def test_the_back_ends_use_the_properties_in_one_order() -> None:
     assert [name for name, _ in library.Rule._fields_] == PROPERTIES
     settings = [setting.name.lower() for setting in Setting]
     assert settings[-len(PROPERTIES) :] == PROPERTIES
@@ -68,12 +68,12 @@ def test_the_back_ends_take_the_properties_in_one_order() -> None:
 @pytest.mark.parametrize(
     "path", sorted(set(DECODING.rglob("*.py")) - KNOW_NAMES), ids=lambda path: str(path.relative_to(DECODING))
 )
-def test_no_module_knows_a_rule_by_its_name(path: Path) -> None:
+def test_no_module_branches_on_the_name_of_a_rule(path: Path) -> None:
     constants = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
     assert constants.isdisjoint(NAMES), "read a property of the sentence's ScoringRule instead"
 
 
 @pytest.mark.parametrize("path", [*DECODING.rglob("*.h"), *DECODING.rglob("*.cpp")], ids=lambda path: path.name)
-def test_no_cpp_file_knows_a_rule_by_its_name(path: Path) -> None:
+def test_no_cpp_file_branches_on_the_name_of_a_rule(path: Path) -> None:
     code = re.sub(r"//[^\n]*", "", path.read_text())
     assert not set(re.findall(r"[a-z0-9]+", code.lower())) & set(NAMES)

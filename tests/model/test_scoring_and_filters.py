@@ -14,7 +14,7 @@ from model.decoding.sentence import DecodingRequest, Sentence
 from tests.model.tiny import VOCABULARY, decode, random_sources, tiny_transformer
 
 
-def test_the_length_penalty_by_hand() -> None:
+def test_the_length_penalty_equals_the_hand_computed_one() -> None:
     assert RULES["hf"].rule(0.0).score(-6.0, 3) == -6.0
     assert RULES["hf"].rule(1.0).score(-6.0, 3) == -2.0
     assert RULES["marian"].rule(0.5).score(-6.0, 4) == -3.0
@@ -33,7 +33,9 @@ def test_the_length_penalty_by_hand() -> None:
         ([5, 6], 1, [5, 6]),
     ],
 )
-def test_tokens_that_would_repeat_by_hand(tokens: list[int], size: int, expected: list[int]) -> None:
+def test_tokens_that_would_repeat_equal_the_hand_computed_ones(
+    tokens: list[int], size: int, expected: list[int]
+) -> None:
     assert tokens_that_repeat(tokens, size) == expected
 
 
@@ -47,7 +49,7 @@ def test_the_filter_forbids_special_tokens_and_an_early_end() -> None:
 
 
 @pytest.mark.parametrize("options", [DecodingOptions(decoding="greedy"), DecodingOptions(beam_size=3)])
-def test_no_sequence_of_two_occurs_twice_under_the_guard(options: DecodingOptions) -> None:
+def test_no_bigram_occurs_twice_with_the_guard(options: DecodingOptions) -> None:
     guarded = DecodingOptions(
         decoding=options.decoding,
         beam_size=options.beam_size,
@@ -66,7 +68,9 @@ def test_no_sequence_of_two_occurs_twice_under_the_guard(options: DecodingOption
     assert repeats == 0
     free = DecodingOptions(decoding=options.decoding, beam_size=options.beam_size, min_new_tokens=20, max_new_tokens=30)
     unguarded = [o.hypothesis.token_ids for o in decode(transformer, random_sources(6), free).values() if o.hypothesis]
-    assert any(len(set(itertools.pairwise(t))) < len(t) - 1 for t in unguarded), "the guard had nothing to do"
+    assert any(len(set(itertools.pairwise(t))) < len(t) - 1 for t in unguarded), (
+        "without repetitions the guard is not tested"
+    )
 
 
 def test_special_tokens_are_never_generated() -> None:

@@ -1,4 +1,4 @@
-"""Greedy and beam search against searches that are slow and obviously right."""
+"""Greedy and beam search compared with simple reference searches."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_greedy_is_the_most_probable_token_at_every_step() -> None:
         assert ended == (len(expected) < 12)
 
 
-def test_scores_are_absent_unless_asked_for() -> None:
+def test_scores_are_absent_unless_requested() -> None:
     transformer = tiny_transformer()
     (source,) = random_sources(1)
     for decoding in (DecodingOptions(decoding="greedy"), DecodingOptions(num_hypotheses=2)):
@@ -67,7 +67,7 @@ def test_scores_are_absent_unless_asked_for() -> None:
         assert all(other.score is None for other in found.alternatives)
 
 
-def test_min_and_max_new_tokens_bound_the_answer() -> None:
+def test_min_and_max_new_tokens_bound_the_output() -> None:
     transformer = tiny_transformer()
     for source in random_sources(5):
         for decoding in ("greedy", "beam"):
@@ -79,9 +79,10 @@ def test_min_and_max_new_tokens_bound_the_answer() -> None:
 
 
 def beam_of_one(transformer: Transformer, source: list[int]) -> Hypothesis:
-    """Beam search itself with one row; a cohort of width 1 would take the greedy way."""
+    """Beam search with one row; a cohort of width 1 would use greedy search."""
     alone = cohort(transformer, 1)
     token_filter = TokenFilter(VOCABULARY.never_generated, VOCABULARY.end_id, torch.device("cpu"))
+    # Private: no public setting makes a cohort of width 1 search with a beam.
     alone._search = BeamSearch(token_filter, 2, 1, DecodingPolicy())
     finished = alone.join([DecodingRequest(0, source, DecodingOptions(beam_size=1, return_scores=True))])
     while not finished:
@@ -102,7 +103,7 @@ def test_a_beam_of_one_is_greedy() -> None:
 def exhaustive(
     transformer: Transformer, source: list[int], vocabulary: list[int], longest: int, penalty: float
 ) -> list[tuple[float, list[int]]]:
-    """Every answer there is, best first: closed ones of up to ``longest`` tokens and those cut there."""
+    """All possible outputs, best first: finished ones of up to ``longest`` tokens, and truncated ones."""
     found: list[tuple[float, list[int]]] = []
     for length in range(longest + 1):
         for tokens in itertools.product(vocabulary, repeat=length):
@@ -116,7 +117,7 @@ def exhaustive(
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
-def test_a_beam_wide_enough_is_exhaustive_search(penalty: float) -> None:
+def test_a_sufficiently_wide_beam_is_exhaustive_search(penalty: float) -> None:
     transformer = tiny_transformer(vocab_size=6, sharpness=1.0)
     source = [4, 5, 3, 2]
     expected = exhaustive(transformer, source, [3, 4, 5], 3, penalty)
@@ -135,7 +136,7 @@ def test_a_beam_wide_enough_is_exhaustive_search(penalty: float) -> None:
 def reference_beam(
     transformer: Transformer, source: list[int], width: int, penalty: float, longest: int, early: bool
 ) -> list[tuple[float, list[int]]]:
-    """Beam search over Python lists, with the rules of the module's docstring and no cache."""
+    """Beam search over Python lists, with the rules of the module's docstring and without a cache."""
     running: list[tuple[float, list[int]]] = [(0.0, [])]
     ended: list[tuple[float, list[int]]] = []
     for length in range(1, longest + 1):

@@ -1,4 +1,4 @@
-"""A text comes apart into sentences and back, whatever it holds."""
+"""Splitting any text into sentences, and joining them again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AWKWARD = [
     "\ud800",
     "\udfff",
 ]
-"""What the texts of the property test are made of, besides any character at all."""
+"""Parts of the texts of the property test, besides arbitrary characters."""
 
 
 @given(
@@ -37,7 +37,7 @@ AWKWARD = [
     language=st.sampled_from(["en", "de", "xx"]),
     longest=st.integers(1, 12),
 )
-def test_any_text_comes_back_when_nothing_is_translated(text: str, language: str, longest: int) -> None:
+def test_joining_untranslated_segments_gives_the_original_text(text: str, language: str, longest: int) -> None:
     segments = split_text(text, language, lambda part: len(part) <= longest)
     assert join_text(text, segments, parts(text, segments)) == text
     position = 0
@@ -50,7 +50,7 @@ def test_any_text_comes_back_when_nothing_is_translated(text: str, language: str
     assert not text[position:].strip()
 
 
-def test_sentences_end_where_people_end_them() -> None:
+def test_sentences_end_at_final_punctuation() -> None:
     text = 'Mr. Smith paid 3.50 dollars.  "Really?" he asked. Yes!\nNew line'
     assert parts(text, split_text(text, "en", always)) == [
         "Mr. Smith paid 3.50 dollars.",
@@ -63,7 +63,7 @@ def test_sentences_end_where_people_end_them() -> None:
 
 
 @pytest.mark.parametrize("between", ["\n", "\r\n", "\n\n\n", "\u2028", "\t\n  "])
-def test_lines_are_sentences_of_their_own(between: str) -> None:
+def test_lines_are_separate_sentences(between: str) -> None:
     text = f"one{between}two"
     assert parts(text, split_text(text, "en", always)) == ["one", "two"]
 
@@ -98,20 +98,20 @@ def test_a_text_without_visible_characters_has_no_segment(text: str) -> None:
     assert join_text(text, [], []) == text
 
 
-def test_what_stands_between_sentences_stays_as_it_was() -> None:
+def test_text_between_sentences_is_unchanged() -> None:
     text = "  One.  Two.\r\n\r\n\tThree.\u2028Four. "
     segments = split_text(text, "en", always)
     joined = join_text(text, segments, ["1", "2", "3", "4"])
     assert joined == "  1  2\r\n\r\n\t3\u20284 "
 
 
-def test_a_translation_too_few_is_refused() -> None:
+def test_too_few_translations_are_refused() -> None:
     segments = split_text("One. Two.", "en", always)
     with pytest.raises(ValueError, match="shorter"):
         join_text("One. Two.", segments, ["1"])
 
 
-def test_then_at_spaces_then_between_characters() -> None:
+def test_a_long_part_is_split_at_spaces_then_between_characters() -> None:
     assert parts("aa bb cc", split_text("aa bb cc", "en", lambda part: len(part) <= 5)) == ["aa bb", "cc"]
     assert parts("aaaaaaa", split_text("aaaaaaa", "en", lambda part: len(part) <= 3)) == ["aaa", "aaa", "a"]
 
@@ -130,26 +130,26 @@ def test_then_at_spaces_then_between_characters() -> None:
     ids=["accent", "vowel", "family", "skin", "flag", "tags", "keycap"],
 )
 @pytest.mark.parametrize("longest", [7, 8, 9, 10, 11])
-def test_what_people_see_as_one_character_is_not_torn_apart(unit: str, longest: int) -> None:
+def test_a_grapheme_cluster_is_not_split(unit: str, longest: int) -> None:
     text = unit * 20
     found = parts(text, split_text(text, "en", lambda part: len(part) <= longest))
     assert [part.replace(unit, "") for part in found] == [""] * len(found)
     assert "".join(found) == text
 
 
-def test_a_flag_after_a_letter_is_not_torn_apart() -> None:
+def test_a_flag_after_a_letter_is_not_split() -> None:
     text = "abc" + "\U0001f1e9\U0001f1ea\U0001f1eb\U0001f1f7"
     assert parts(text, split_text(text, "en", lambda part: len(part) <= 4)) == ["abc", text[3:]]
 
 
 @pytest.mark.parametrize("text", ["e" + "\u0301" * 50, "\u200d" * 50, "\U0001f468\u200d\U0001f469\u200d\U0001f467"])
-def test_a_sign_longer_than_the_model_takes_is_torn_apart_rather_than_refused(text: str) -> None:
+def test_a_grapheme_cluster_over_the_limit_is_split(text: str) -> None:
     found = parts(text, split_text(text, "en", lambda part: len(part) <= 4))
     assert max(map(len, found)) <= 4
     assert "".join(found) == text
 
 
-def test_a_model_that_takes_nothing_still_gets_everything() -> None:
+def test_a_limit_that_nothing_fits_still_yields_the_whole_text() -> None:
     text = "ab, c"
     assert parts(text, split_text(text, "en", lambda part: False)) == ["a", "b", ",", "c"]
 
@@ -157,7 +157,7 @@ def test_a_model_that_takes_nothing_still_gets_everything() -> None:
 @pytest.mark.parametrize(
     "text", ["a" * 10_000, "ab " * 3_333, "word, " * 1_666, "\U0001f600" * 10_000, "e\u0301" * 5_000, "!" * 10_000]
 )
-def test_ten_thousand_characters_ask_a_bounded_number_of_questions(text: str) -> None:
+def test_ten_thousand_characters_need_a_bounded_number_of_measurements(text: str) -> None:
     questions = 0
     longest_question = 0
 
@@ -174,20 +174,20 @@ def test_ten_thousand_characters_ask_a_bounded_number_of_questions(text: str) ->
     assert sum(len(part) for part in parts(text, segments)) >= len(text.replace(" ", ""))
 
 
-def test_a_line_the_library_loses_something_of_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_the_library_would_change_is_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentencex, "segment", lambda language, line: ["One."])
     assert parts("One. Two.", split_text("One. Two.", "en", always)) == ["One. Two."]
 
 
 @pytest.mark.parametrize("unit", ["^", "`", "x", "\u00b4"])
-def test_every_part_of_a_run_of_one_sign_fits(unit: str) -> None:
+def test_every_part_of_a_run_of_one_character_fits(unit: str) -> None:
     text = "a" + unit * 50
     found = parts(text, split_text(text, "en", lambda part: len(part) <= 6))
     assert max(map(len, found)) <= 6
     assert "".join(found) == text
 
 
-def test_half_a_surrogate_pair_does_not_stop_the_sentences_around_it() -> None:
+def test_a_lone_surrogate_does_not_affect_the_sentences_around_it() -> None:
     text = "One \ud83d here. Two."
     assert parts(text, split_text(text, "en", always)) == ["One \ud83d here.", "Two."]
 
@@ -207,7 +207,7 @@ def test_a_sentence_that_fits_is_measured_once() -> None:
 @pytest.mark.parametrize(
     "unit", ["a", "ab ", "word, ", "!?", "(", "\u201e\u201c", ". ", "e\u0301", "^", "\U0001f600", "a\tb\u200b"]
 )
-def test_what_splitting_measures_grows_with_the_text_and_no_faster(unit: str) -> None:
+def test_the_measurements_of_splitting_grow_linearly_with_the_text(unit: str) -> None:
     def measured(text: str) -> tuple[int, int]:
         questions = characters = 0
 
@@ -232,9 +232,9 @@ def test_what_splitting_measures_grows_with_the_text_and_no_faster(unit: str) ->
 
 
 @pytest.mark.parametrize("unit", ["!?", "(", ")", "^", " (", "  ", "e\u0301"])
-def test_fifty_thousand_characters_are_split_in_a_moment(unit: str) -> None:
+def test_fifty_thousand_characters_are_split_within_seconds(unit: str) -> None:
     text = "x" + unit * (50_000 // len(unit)) + "x"
     begun = time.process_time()
     split_text(text, "en", lambda part: len(part) <= 400)
-    # Some hundredths of a second; a pattern that reads a run once from each of its characters takes minutes.
+    # This takes hundredths of a second of processor time; a quadratic pattern takes minutes.
     assert time.process_time() - begun < 5.0

@@ -1,4 +1,4 @@
-"""Vocabulary shortlists: learned, kept, refused; and decoding with one, compiled or not, gives the same answers."""
+"""Vocabulary shortlists: learning, storage, errors, and equal outputs with the compiled decoder and torch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.model.test_export_and_bundle import rewrite
 from tests.model.test_native import (
     POLICIES,
     answers,
-    check_same_in_any_company,
+    check_same_in_any_batch,
     decode_together,
     needs_library,
     same,
@@ -46,7 +46,7 @@ from tests.model.torch_layers import randomise, small_config
 from tests.toy import WORDS, sentence
 
 VOCAB = 200
-"""Enough for common columns and a sentence's own to fill more than a block each."""
+"""Large enough that common columns and those of a sentence each fill more than one block."""
 
 LARGE: dict[str, Any] = {"d_model": 64, "num_heads": 2, "source_vocab_size": VOCAB, "target_vocab_size": VOCAB}
 
@@ -70,7 +70,7 @@ def transformer() -> Transformer:
     made = Transformer(small_config(**LARGE), 0).eval()
     randomise(made)
     with torch.no_grad():
-        made.output.bias[VOCABULARY.end_id] += 2.0  # some sentences end by themselves
+        made.output.bias[VOCABULARY.end_id] += 2.0  # some sentences end before the limit
     return made
 
 
@@ -92,7 +92,7 @@ def beam(width: int, **more: Any) -> DecodingOptions:
 
 @pytest.fixture(autouse=True)
 def _one_token_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that sentences meet at every stage."""
+    """Make sentences meet at every stage."""
     monkeypatch.setattr(native_cohort, "STEP_S", 0.0)
 
 
@@ -100,7 +100,7 @@ def _one_token_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def toy_pairs(number: int) -> tuple[list[tuple[list[int], list[int]]], dict[int, int]]:
-    """Sentences of the toy language as ids: source words from 10, target words from 30, 2 at the end of both."""
+    """Sentences of the toy language as ids: source words from 10, target words from 30, 2 as the end token."""
     sources = {word: 10 + index for index, word in enumerate(WORDS)}
     targets = {word: 30 + index for index, word in enumerate(WORDS.values())}
     rng = random.Random(1)
@@ -112,7 +112,7 @@ def toy_pairs(number: int) -> tuple[list[tuple[list[int], list[int]]], dict[int,
     return pairs, {sources[word]: targets[other] for word, other in WORDS.items()}
 
 
-def test_the_likeliest_translation_of_each_word_is_the_true_one() -> None:
+def test_the_most_probable_translation_of_each_word_is_correct() -> None:
     pairs, truth = toy_pairs(300)
     learned = learn_shortlist(pairs, 40, 40, end_id=2, settings=ShortlistSettings(per_token=1, frequent=0))
     for source, target in truth.items():
@@ -121,7 +121,7 @@ def test_the_likeliest_translation_of_each_word_is_the_true_one() -> None:
     assert set(learned.candidates([5, 10, 11, 2]).tolist()) >= {2, truth[10], truth[11]}
 
 
-def test_what_is_frequent_is_always_there_and_on_no_list() -> None:
+def test_frequent_tokens_are_always_candidates_and_on_no_list() -> None:
     pairs, _ = toy_pairs(300)
     settings = ShortlistSettings(frequent=3, min_probability=0.0)
     learned = learn_shortlist(pairs, 40, 40, end_id=2, never=[0, 1], always=[7], shared=True, settings=settings)
@@ -130,18 +130,18 @@ def test_what_is_frequent_is_always_there_and_on_no_list() -> None:
     assert not set(learned.always.tolist()) & set(learned.ids.tolist())
     assert not {0, 1} & set(learned.ids.tolist())
     for token in range(3, 40):
-        assert token in learned.candidates([token]), "where tokens are shared, everything can be copied"
+        assert token in learned.candidates([token]), "with a shared vocabulary all tokens can be copied"
     learned.check(40, 40, 2)
 
 
-def test_sentences_beyond_the_bound_are_left_out() -> None:
+def test_sentences_over_the_length_bound_are_skipped() -> None:
     pairs, _ = toy_pairs(50)
     most = len(pairs[0][0]) * len(pairs[0][1]) + len(pairs[1][0]) * len(pairs[1][1])
     learned = learn_shortlist(pairs, 40, 40, end_id=2, settings=ShortlistSettings(max_links=most))
     assert learned.facts["sentence_pairs"] == 2
 
 
-def test_nothing_is_learned_from_nothing() -> None:
+def test_learning_from_no_pairs_is_refused() -> None:
     with pytest.raises(DataError, match="no sentence pairs"):
         learn_shortlist([([], [1])], 40, 40, end_id=2)
 
@@ -154,16 +154,16 @@ def test_sizes_out_of_bounds_are_named(wrong: dict[str, Any]) -> None:
         ShortlistSettings(**wrong)
 
 
-def test_candidates_ascend_and_are_each_there_once() -> None:
+def test_candidates_are_ascending_and_unique() -> None:
     shortlist = table([[1, 3], [3, 4], []], [2, 4])
     assert shortlist.candidates([0, 1, 1, 2]).tolist() == [1, 2, 3, 4]
     assert shortlist.candidates([2]).tolist() == [2, 4]
 
 
-# Keeping
+# Storage
 
 
-def test_a_table_comes_back_from_its_bytes() -> None:
+def test_a_table_round_trips_through_bytes() -> None:
     shortlist = replace(random_table(1), facts={"per_token": 12})
     content = shortlist.to_bytes()
     assert content == shortlist.to_bytes()
@@ -174,7 +174,7 @@ def test_a_table_comes_back_from_its_bytes() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"nonsense"])
-def test_bytes_that_are_no_table_are_refused(content: bytes) -> None:
+def test_bytes_that_are_not_a_table_are_refused(content: bytes) -> None:
     with pytest.raises(ArtifactError, match="shortlist is damaged"):
         Shortlist.from_bytes(content)
 
@@ -206,7 +206,7 @@ GOOD: dict[str, Any] = {
         ({"always": np.array([1])}, "closing token 2"),
     ],
 )
-def test_a_table_that_is_wrong_is_refused(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_an_invalid_table_is_refused(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
     arrays = {name: part for name, part in {**GOOD, **wrong}.items() if part is not None}
     np.savez(tmp_path / "x.npz", **arrays)
     with pytest.raises(ArtifactError, match=said) as refused:
@@ -214,7 +214,7 @@ def test_a_table_that_is_wrong_is_refused(wrong: dict[str, Any], said: str, tmp_
     assert "python -m model shortlist" in str(refused.value)
 
 
-def test_a_right_table_is_not_refused(tmp_path: Path) -> None:
+def test_a_valid_table_is_accepted(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", **GOOD)
     Shortlist.from_bytes((tmp_path / "x.npz").read_bytes()).check(2, 5, 2)
 
@@ -231,7 +231,7 @@ def short_bundle(toy_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return path
 
 
-def test_a_bundle_carries_its_shortlist(toy_bundle: Path, short_bundle: Path) -> None:
+def test_a_bundle_contains_its_shortlist(toy_bundle: Path, short_bundle: Path) -> None:
     bundle = load_bundle(short_bundle)
     assert bundle.shortlist is not None
     assert bundle.manifest.shortlist == bundle.shortlist.facts
@@ -243,7 +243,7 @@ def test_a_bundle_carries_its_shortlist(toy_bundle: Path, short_bundle: Path) ->
         Translator.load(toy_bundle, shortlist=True)
 
 
-def test_a_bundle_can_get_another_shortlist_in_place(short_bundle: Path, tmp_path: Path) -> None:
+def test_the_shortlist_of_a_bundle_can_be_replaced(short_bundle: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.pt"
     vocab_size = read_manifest(short_bundle).architecture["target_vocab_size"]
     add_shortlist(short_bundle, table([[]] * vocab_size, list(range(vocab_size))), path)
@@ -264,7 +264,7 @@ def test_another_models_shortlist_is_refused(short_bundle: Path, tmp_path: Path)
         add_shortlist(short_bundle, table([[]] * 300, [3]), short_bundle / "x.pt")
 
 
-def test_words_the_model_knows_are_translated_as_without(short_bundle: Path) -> None:
+def test_known_words_are_translated_as_without_a_shortlist(short_bundle: Path) -> None:
     texts = [sentence(random.Random(seed))[0] for seed in range(20)]
     full = [found.text for found in Translator.load(short_bundle).translate(texts, target="de")]
     for native_too in (True, False):
@@ -272,13 +272,13 @@ def test_words_the_model_knows_are_translated_as_without(short_bundle: Path) -> 
         assert [found.text for found in short.translate(texts, target="de")] == full
 
 
-def test_a_model_of_other_languages_gets_no_shortlist(toy_bundle: Path) -> None:
+def test_a_shortlist_for_other_languages_is_refused(toy_bundle: Path) -> None:
     bundle = load_bundle(toy_bundle)
     with pytest.raises(ConfigError, match="corpora are in fr and en; the model has"):
         learn_for_model(bundle.manifest, bundle.tokenizer, [("oui", "yes")], ("fr", "en"))
 
 
-def test_what_ships_is_built_with_the_shortlist_beside_it(
+def test_the_shipped_translator_is_built_with_its_shortlist(
     toy_checkpoint: Path, short_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shipped = tmp_path / "toy.pt"
@@ -303,7 +303,7 @@ def test_what_ships_is_built_with_the_shortlist_beside_it(
 @needs_library
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("width", [1, 3])
-def test_a_shortlist_of_everything_changes_nothing_to_the_last_bit(precision: str, width: int) -> None:
+def test_a_shortlist_of_all_tokens_gives_bit_identical_outputs(precision: str, width: int) -> None:
     module = script(transformer(), precision)  # type: ignore[arg-type]
     sources = random_sources(40, vocab_size=VOCAB, seed=2)
     options = [beam(width, num_hypotheses=width, return_scores=True, no_repeat_ngram_size=2)] * len(sources)
@@ -321,7 +321,7 @@ def test_a_shortlist_of_everything_changes_nothing_to_the_last_bit(precision: st
 @needs_library
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("width", [1, 3])
-def test_with_a_shortlist_a_sentence_is_the_same_to_the_last_bit_in_any_company(precision: str, width: int) -> None:
+def test_with_a_shortlist_a_sentence_is_bit_identical_in_any_batch(precision: str, width: int) -> None:
     model = make_native_model(script(transformer(), precision), small_config(**LARGE), random_table(4))  # type: ignore[arg-type]
     assert model is not None
     sources = random_sources(150, vocab_size=VOCAB, seed=2)
@@ -330,14 +330,14 @@ def test_with_a_shortlist_a_sentence_is_the_same_to_the_last_bit_in_any_company(
     def make(width: int) -> Cohort:
         return NativeCohort(model, VOCABULARY, width, 30, DecodingPolicy())
 
-    check_same_in_any_company(make, sources, options)
+    check_same_in_any_batch(make, sources, options)
 
 
 @needs_library
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("scoring", get_args(Scoring))
 @pytest.mark.parametrize("width", [1, 2, 5])
-def test_with_a_shortlist_a_cohort_gives_the_answers_it_gives_with_torch(
+def test_with_a_shortlist_a_compiled_cohort_gives_the_outputs_of_torch(
     width: int, scoring: Scoring, policy: str
 ) -> None:
     eager = transformer()
@@ -358,7 +358,7 @@ def test_with_a_shortlist_a_cohort_gives_the_answers_it_gives_with_torch(
         )
         for _ in sources
     ]
-    # Tokens that are forced need not be candidates.
+    # Forced tokens need not be candidates.
     prefix = (5, 6) if width == 2 else ()
     found = decode_together(native(eager, width, shortlist, policy), sources, options, prefix)
     expected = decode_together(with_torch(eager, width, shortlist, policy), sources, options, prefix)
@@ -371,7 +371,7 @@ def test_with_a_shortlist_a_cohort_gives_the_answers_it_gives_with_torch(
 
 @needs_library
 @pytest.mark.parametrize("width", [1, 3])
-def test_where_no_candidate_is_left_the_sentence_fails_alone(width: int) -> None:
+def test_a_sentence_without_candidates_fails_alone(width: int) -> None:
     shortlist = table([[7] if token == 9 else [] for token in range(VOCAB)], [VOCABULARY.end_id])
     options = [beam(width, min_new_tokens=1)] * 2
     for group in (native(transformer(), width, shortlist), with_torch(transformer(), width, shortlist)):
@@ -382,7 +382,7 @@ def test_where_no_candidate_is_left_the_sentence_fails_alone(width: int) -> None
 
 
 @needs_library
-def test_sentences_with_a_shortlist_leave_no_memory_behind_when_they_are_dropped() -> None:
+def test_dropped_sentences_with_a_shortlist_leak_no_memory() -> None:
     group = native(transformer(), 2, random_table(6))
     for key in range(50):
         group.join([DecodingRequest(key, [5, 6, 7, 2], beam(2))])

@@ -1,4 +1,4 @@
-"""A step in slots asks the host for nothing and is always the same: what a CUDA graph needs."""
+"""A step in slots reads nothing on the host and is always the same, as CUDA graphs require."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ from tests.model.slots import (
     same,
     slot_cohort,
     slot_model,
+    step_of,
 )
 from tests.model.tiny import random_sources, tiny_transformer
 from tests.model.torch_layers import randomise, small_config
 
 
 class Watch(TorchDispatchMode):
-    """Notes every operation with its shapes, and refuses those that need the host."""
+    """Records every operation with its shapes, and refuses those that read values on the host."""
 
     REFUSED = (
         *("_local_scalar_dense", "nonzero", "masked_select", "unique", "repeat_interleave.Tensor", "is_nonzero"),
@@ -101,7 +102,7 @@ def test_rows_at_different_columns_get_the_logits_of_the_full_pass(changes: dict
 
 @pytest.mark.parametrize("width", [1, 4])
 @torch.no_grad()
-def test_a_step_needs_no_value_of_any_tensor(width: int) -> None:
+def test_a_step_reads_no_tensor_value_on_the_host(width: int) -> None:
     transformer = tiny_transformer().to("meta")  # tensors without values
     like = torch.empty(2, 2, 1, 2, 1, 8, device="meta")
     slots = SlotTensors.allocate(Bucket(4, width, 16, 32), like)
@@ -113,14 +114,13 @@ def test_a_step_needs_no_value_of_any_tensor(width: int) -> None:
 
 @pytest.mark.parametrize("width", [1, 4])
 @torch.inference_mode()
-def test_every_step_is_the_same_operations_on_the_same_shapes_at_the_same_addresses(width: int) -> None:
+def test_every_step_has_the_same_operations_shapes_and_addresses(width: int) -> None:
     transformer = tiny_transformer()
     model = slot_model(transformer)
     group = SlotCohort(model, width)
     options = DecodingOptions(beam_size=width, return_scores=True, no_repeat_ngram_size=2, min_new_tokens=9)
     group.join(requests(random_sources(3), options))
-    assert group._step is not None
-    slots = group._step.tensors
+    slots = step_of(group).tensors
     tensors = [value for value in vars(slots).values() if isinstance(value, torch.Tensor)]
     addresses = [tensor.data_ptr() for tensor in tensors]
     steps = []
@@ -132,7 +132,7 @@ def test_every_step_is_the_same_operations_on_the_same_shapes_at_the_same_addres
     assert [tensor.data_ptr() for tensor in tensors] == addresses
 
 
-def test_the_watch_notices_a_step_that_asks_the_host() -> None:
+def test_the_watch_detects_a_step_that_reads_on_the_host() -> None:
     x = torch.ones(3)
     for careless in (
         lambda: x.sum().item(),
@@ -147,17 +147,16 @@ def test_the_watch_notices_a_step_that_asks_the_host() -> None:
 
 @pytest.mark.parametrize("options", [GREEDY, replace(BEAM, no_repeat_ngram_size=2)], ids=["greedy", "beam"])
 @torch.inference_mode()
-def test_a_step_while_nobody_decodes_changes_no_answer(options: DecodingOptions) -> None:
+def test_a_step_at_rest_changes_no_output(options: DecodingOptions) -> None:
     transformer = tiny_transformer()
     group = slot_cohort(transformer, options.width)
     asked = requests(random_sources(5), options)
     found: dict[int, Finished] = {outcome.key: outcome for outcome in group.join(asked)}
     while group.num_sentences:
-        assert group._step is not None
-        slots = group._step.tensors
+        slots = step_of(group).tensors
         before = copy.deepcopy(slots)
         with at_rest(slots):
-            group._step.run(Variant(True, True))
+            step_of(group).run(Variant(True, True))
         for name in ("active", "position", "history", "sums", "pool_scores", "pool_history", "suffixes", "num_ended"):
             assert torch.equal(getattr(slots, name), getattr(before, name)), name
         found |= {outcome.key: outcome for outcome in group.step()}
@@ -166,13 +165,13 @@ def test_a_step_while_nobody_decodes_changes_no_answer(options: DecodingOptions)
 
 @pytest.mark.parametrize("options", [GREEDY, replace(BEAM, no_repeat_ngram_size=2)], ids=["greedy", "beam"])
 @pytest.mark.parametrize("seed", range(2))
-def test_steps_written_down_once_and_done_again_give_the_same_answers(
+def test_recorded_and_replayed_steps_give_the_same_outputs(
     options: DecodingOptions, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_recorded_graphs(monkeypatch)
     transformer = tiny_transformer()
     model = slot_model(transformer, steps_per_call=3, look_ahead=True)
-    model._graphs = True
+    model._graphs = True  # private: no option turns graphs on without a GPU
     asked = requests(random_sources(30, seed=seed), options)
     expected = drive(plain_cohort(transformer, options.width), asked)
     found, left = drive_at_random(SlotCohort(model, options.width), asked, seed)
@@ -183,13 +182,13 @@ def test_steps_written_down_once_and_done_again_give_the_same_answers(
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 5, 8, 9, 64, 65])
-def test_the_next_power_of_two_is_the_smallest_that_is_enough(number: int) -> None:
+def test_the_next_power_of_two_is_the_smallest_sufficient_one(number: int) -> None:
     power = next_power_of_two(number)
     assert number <= power < 2 * number
     assert power & (power - 1) == 0
 
 
-def test_a_bucket_serves_what_fits_and_does_not_waste_it() -> None:
+def test_a_bucket_is_used_if_it_fits_without_waste() -> None:
     bucket = Bucket.for_needs(slots=5, width=4, source=20, target=33)
     assert bucket == Bucket(8, 4, 32, 64)
     assert bucket.serves(Bucket.for_needs(8, 4, 32, 64))

@@ -1,4 +1,4 @@
-"""Decoding in slots gives what an ordinary cohort gives."""
+"""Decoding in slots gives the outputs of an ordinary cohort."""
 
 from __future__ import annotations
 
@@ -26,25 +26,27 @@ from tests.model.slots import (
     all_same,
     drive,
     drive_at_random,
+    idle_steps,
     plain_cohort,
     ranked,
     requests,
     same,
     slot_cohort,
     slot_model,
+    step_of,
 )
 from tests.model.test_search import exhaustive
 from tests.model.tiny import VOCABULARY, random_sources, tiny_transformer
 from tests.model.torch_layers import randomise, small_config
 
 STEPPING: list[dict[str, Any]] = [{}, {"steps_per_call": 3}, {"steps_per_call": 3, "look_ahead": True}]
-"""One step a call; several; several, and the last ones looked at only when the next ones are on their way."""
+"""One step per call; several; several, with results read while the next steps run."""
 
 
 def compare(
     options: DecodingOptions, policy: DecodingPolicy | None = None, forced_ids: tuple[int, ...] = (), **changes: Any
 ) -> None:
-    """A dozen sentences decoded both ways."""
+    """Decode a dozen sentences in both ways."""
     transformer = tiny_transformer()
     asked = requests(random_sources(12, seed=options.width), options, forced_ids)
     found = drive(slot_cohort(transformer, options.width, policy, **changes), asked)
@@ -66,7 +68,7 @@ def compare(
     ],
     ids=str,
 )
-def test_greedy_answers_are_those_of_a_cohort(options: DecodingOptions, stepping: dict[str, Any]) -> None:
+def test_greedy_outputs_are_those_of_a_cohort(options: DecodingOptions, stepping: dict[str, Any]) -> None:
     compare(options, **stepping)
 
 
@@ -90,7 +92,7 @@ def test_beams_are_those_of_a_cohort(width: int, scoring: Any, changes: dict[str
     ],
     ids=str,
 )
-def test_whatever_is_asked_of_a_beam_is_done(options: DecodingOptions, stepping: dict[str, Any]) -> None:
+def test_every_option_of_beam_search_is_respected(options: DecodingOptions, stepping: dict[str, Any]) -> None:
     compare(options, **stepping)
 
 
@@ -106,14 +108,14 @@ def test_whatever_is_asked_of_a_beam_is_done(options: DecodingOptions, stepping:
     ],
     ids=["hf", "forced end", "renormalised", "marian"],
 )
-def test_policies_and_forced_ids_are_followed(
+def test_policies_and_forced_ids_are_respected(
     policy: DecodingPolicy, options: DecodingOptions, forced_ids: tuple[int, ...]
 ) -> None:
     compare(replace(options, max_new_tokens=6), policy, forced_ids)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
-def test_a_beam_wide_enough_is_exhaustive_search(penalty: float) -> None:
+def test_a_sufficiently_wide_beam_is_exhaustive_search(penalty: float) -> None:
     transformer = tiny_transformer(vocab_size=6, sharpness=1.0)
     source = [4, 5, 3, 2]
     options = DecodingOptions(
@@ -128,7 +130,7 @@ def test_a_beam_wide_enough_is_exhaustive_search(penalty: float) -> None:
 @pytest.mark.parametrize("stepping", STEPPING, ids=str)
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
 @pytest.mark.parametrize("seed", range(3))
-def test_whoever_joins_and_leaves_meanwhile_changes_no_answer(
+def test_sentences_that_join_and_leave_change_no_output(
     options: DecodingOptions, seed: int, stepping: dict[str, Any]
 ) -> None:
     transformer = tiny_transformer()
@@ -157,7 +159,7 @@ def test_options_of_one_cohort_may_differ_from_sentence_to_sentence(stepping: di
         same(outcome, drive(plain_cohort(transformer, 4), [asked[key]])[key])
 
 
-def test_scores_may_be_asked_for_while_others_decode_without() -> None:
+def test_scores_may_be_requested_beside_sentences_without_scores() -> None:
     transformer = tiny_transformer()
     sources = random_sources(6)
     group = slot_cohort(transformer, 1)
@@ -170,7 +172,7 @@ def test_scores_may_be_asked_for_while_others_decode_without() -> None:
 
 
 @pytest.mark.parametrize("width", [1, 3])
-def test_a_source_or_an_answer_longer_than_the_bucket_moves_everybody_to_a_larger_one(width: int) -> None:
+def test_a_source_or_target_longer_than_the_bucket_moves_all_sentences_to_a_larger_one(width: int) -> None:
     transformer = tiny_transformer()
     options = DecodingOptions(beam_size=width, max_new_tokens=15, min_new_tokens=12, return_scores=True)
     long_source = [*([4, 5, 6, 7] * 10), 2]
@@ -189,7 +191,7 @@ def test_a_source_or_an_answer_longer_than_the_bucket_moves_everybody_to_a_large
     all_same(found, drive(plain_cohort(transformer, width), plain))
 
 
-def test_a_source_as_long_as_the_model_takes_is_read_although_its_bucket_is_longer() -> None:
+def test_a_source_of_the_maximal_length_is_decoded_in_a_longer_bucket() -> None:
     transformer = Transformer(small_config(max_positions=40), VOCABULARY.pad_id).eval()
     randomise(transformer)
     asked = requests([[*([4, 5, 6, 7] * 9), 2], [8, 2]], replace(GREEDY, max_new_tokens=None))
@@ -206,16 +208,15 @@ def test_slots_shrink_when_most_are_free() -> None:
     sources = random_sources(16)
     asked = [DecodingRequest(key, source, short if key else long) for key, source in enumerate(sources)]
     group.join(asked)
-    assert group._step is not None
-    assert group._step.tensors.bucket.slots == 16
+    assert step_of(group).tensors.bucket.slots == 16
     found = {outcome.key: outcome for _ in range(2) for outcome in group.step()}
     assert len(found) == 15
-    assert group._step.tensors.bucket.slots == 1
+    assert step_of(group).tensors.bucket.slots == 1
     found |= drive(group, [])
     all_same(found, drive(plain_cohort(transformer, 2), asked))
 
 
-def test_slots_are_used_again_by_the_next_cohort() -> None:
+def test_slots_are_reused_by_the_next_cohort() -> None:
     model = slot_model(tiny_transformer())
     expected = None
     taken = []
@@ -223,30 +224,30 @@ def test_slots_are_used_again_by_the_next_cohort() -> None:
         group = SlotCohort(model, 4)
         asked = requests(random_sources(5), BEAM)
         group.join(asked)
-        taken.append(group._step)
+        taken.append(step_of(group))
         found = drive(group, [])
         assert expected is None or found == expected
         expected = found
     assert taken[0] is taken[1] is taken[2]
 
 
-def test_idle_slots_do_not_hold_more_memory_than_they_may() -> None:
+def test_the_memory_of_idle_slots_is_bounded() -> None:
     transformer = tiny_transformer()
     small, large = requests(random_sources(1), BEAM), requests(random_sources(16), BEAM)
     model = slot_model(transformer, idle_bytes=0)
     drive(SlotCohort(model, 4), small)
-    assert model._idle == []
+    assert idle_steps(model) == []
     model = slot_model(transformer)
     drive(SlotCohort(model, 4), large)
-    num_bytes = sum(step.tensors.num_bytes for step in model._idle)
+    num_bytes = sum(step.tensors.num_bytes for step in idle_steps(model))
     model = slot_model(transformer, idle_bytes=num_bytes)
     drive(SlotCohort(model, 4), large)
     drive(SlotCohort(model, 4), small)
-    assert sum(step.tensors.num_bytes for step in model._idle) <= num_bytes
-    assert model._idle[-1].tensors.bucket.slots == 1, "the one used last stays"
+    assert sum(step.tensors.num_bytes for step in idle_steps(model)) <= num_bytes
+    assert idle_steps(model)[-1].tensors.bucket.slots == 1, "the most recently used one is kept"
 
 
-def test_the_cohort_counts_what_it_holds() -> None:
+def test_the_cohort_reports_its_load() -> None:
     group = slot_cohort(tiny_transformer(), 3)
 
     def counts() -> tuple[int, int, int, int, list[int]]:
@@ -285,7 +286,7 @@ class Poisoned:
 
 @pytest.mark.parametrize("stepping", STEPPING, ids=str)
 @pytest.mark.parametrize("width", [1, 3])
-def test_a_sentence_whose_output_is_nan_fails_alone_and_leaves_nothing_behind(
+def test_a_sentence_whose_output_is_nan_fails_alone_and_does_not_affect_its_slot(
     width: int, stepping: dict[str, Any]
 ) -> None:
     transformer = tiny_transformer()
@@ -293,7 +294,7 @@ def test_a_sentence_whose_output_is_nan_fails_alone_and_leaves_nothing_behind(
     asked = requests([[5, 6, 2], [9, 6, 2], [7, 2], [9, 9, 9, 2]] * 3, options)
     expected = drive(plain_cohort(transformer, width), asked)
     group = slot_cohort(Poisoned(transformer, bad=9), width, **stepping)
-    for _ in range(2):  # the second time in slots where there was NaN
+    for _ in range(2):  # the second time in slots that contained NaN
         found = drive(group, asked[:4])
         found |= drive(group, asked[4:])
         for key, outcome in found.items():
@@ -304,7 +305,7 @@ def test_a_sentence_whose_output_is_nan_fails_alone_and_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("width", [1, 3])
-def test_a_sentence_with_no_token_left_fails(width: int) -> None:
+def test_a_sentence_without_allowed_tokens_fails(width: int) -> None:
     everything = DecodingPolicy(forbidden=tuple(range(12)))
     options = DecodingOptions(beam_size=width, max_new_tokens=4)
     found = drive(slot_cohort(tiny_transformer(), width, everything), requests([[4, 2]], options))
@@ -322,7 +323,7 @@ def test_scripted_models_of_any_precision_decode_in_slots(width: int, precision:
     if precision == "float32":
         all_same(found, expected)
         return
-    # Sums that are rounded run in another order; where two tokens are close, that may decide.
+    # Rounded sums run in another order, which may change the order of close tokens.
     alike = [key for key in found if ranked(found[key])[0].token_ids == ranked(expected[key])[0].token_ids]
     assert len(alike) >= 16
     for key in alike:
@@ -330,29 +331,28 @@ def test_scripted_models_of_any_precision_decode_in_slots(width: int, precision:
 
 
 @torch.inference_mode()
-def test_the_sums_are_float32_whatever_the_weights_are() -> None:
+def test_the_sums_are_float32_for_any_dtype_of_weights() -> None:
     scripted = script(tiny_transformer(), "bfloat16")
     model = slot_model(scripted)
     group = SlotCohort(model, 4)
     group.join(requests(random_sources(2), BEAM))
     group.step()
-    assert group._step is not None
-    assert group._step.tensors.self_cache.dtype == torch.bfloat16
-    assert group._step.tensors.sums.dtype == torch.float32
-    assert group._step.tensors.pool_scores.dtype == torch.float64
+    assert step_of(group).tensors.self_cache.dtype == torch.bfloat16
+    assert step_of(group).tensors.sums.dtype == torch.float32
+    assert step_of(group).tensors.pool_scores.dtype == torch.float64
 
 
-def test_a_bundle_carries_the_step_for_slots(toy_bundle: Path) -> None:
+def test_a_bundle_contains_the_step_for_slots(toy_bundle: Path) -> None:
     bundle = load_bundle(toy_bundle)
     arguments = (bundle.module, bundle.tokenizer, 64, bundle.device, bundle.manifest.policy)
-    assert make_slot_model(*arguments) is None, "on a CPU there is nothing to gain"
+    assert make_slot_model(*arguments) is None, "slots are not used on a CPU"
     model = make_slot_model(*arguments, force=True)
     assert model is not None
     asked = requests([bundle.tokenizer.encode("the red cat sees the old tree", "de", "en")], GREEDY)
     assert ranked(drive(SlotCohort(model, 1), asked)[0])[0].token_ids
 
 
-def test_a_model_from_before_there_were_slots_has_none() -> None:
+def test_an_older_model_has_no_slot_step() -> None:
     class Old:
         encode = project_memory = step = Transformer.encode
 

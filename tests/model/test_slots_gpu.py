@@ -1,4 +1,4 @@
-"""Slots where there is a GPU: graphs give what plain launches give, and launching waits for nothing."""
+"""Slots on a GPU: graphs give the outputs of plain launches, and launching does not synchronise."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from tests.model.slots import (
     requests,
     same,
     slot_model,
+    step_of,
 )
 from tests.model.tiny import random_sources, tiny_transformer
 
@@ -49,7 +50,7 @@ OPTIONS = {
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", OPTIONS)
-def test_captured_steps_give_the_answers_of_the_cpu(name: str) -> None:
+def test_captured_steps_give_the_outputs_of_the_cpu(name: str) -> None:
     options = OPTIONS[name]
     on_cpu = tiny_transformer()
     asked = requests(random_sources(60), options)
@@ -65,7 +66,7 @@ def test_captured_steps_give_the_answers_of_the_cpu(name: str) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
-def test_a_scripted_model_gives_the_same_captured_and_launched(options: DecodingOptions, precision: Any) -> None:
+def test_a_scripted_model_gives_equal_outputs_with_and_without_graphs(options: DecodingOptions, precision: Any) -> None:
     scripted = script(tiny_transformer(), precision).to("cuda")
     asked = requests(random_sources(40), options)
     launched = drive(SlotCohort(slot_model(scripted, device="cuda", graphs=False), options.width), asked)
@@ -73,14 +74,14 @@ def test_a_scripted_model_gives_the_same_captured_and_launched(options: Decoding
     if precision == "float32":
         all_same(captured, launched)
         return
-    # A product may be taken by another kernel when it is captured, and a rounding fall the other way.
+    # A captured product may use another kernel, which rounds differently.
     alike = [key for key in launched if ranked(captured[key])[0].token_ids == ranked(launched[key])[0].token_ids]
     assert len(alike) >= 36
 
 
 @contextmanager
 def no_waiting() -> Iterator[None]:
-    """Within it everything that makes the host wait for the GPU is an error, but for events."""
+    """Makes every synchronisation of host and GPU an error, except events."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch says that this is a prototype
         torch.cuda.set_sync_debug_mode("error")
@@ -92,7 +93,7 @@ def no_waiting() -> Iterator[None]:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
-def test_neither_joining_nor_stepping_makes_the_host_wait(options: DecodingOptions) -> None:
+def test_neither_joining_nor_stepping_synchronises_with_the_host(options: DecodingOptions) -> None:
     module = script(tiny_transformer(), "float16").to("cuda")
     model = slot_model(module, device="cuda", steps_per_call=4, look_ahead=True)
     asked = requests(random_sources(12), replace(options, min_new_tokens=12))
@@ -108,17 +109,16 @@ def test_neither_joining_nor_stepping_makes_the_host_wait(options: DecodingOptio
 
 
 @pytest.mark.gpu
-def test_a_step_that_is_not_captured_makes_the_host_wait_no_more() -> None:
+def test_a_step_without_a_graph_does_not_synchronise_with_the_host() -> None:
     model = slot_model(tiny_transformer().to("cuda"), device="cuda", graphs=False)
     group = SlotCohort(model, 4)
     group.join(requests(random_sources(5), BEAM))
-    assert group._step is not None
     with torch.inference_mode(), no_waiting():
-        group._step.run(Variant(scored=True, guarded=True))
+        step_of(group).run(Variant(scored=True, guarded=True))
 
 
 @pytest.mark.gpu
-def test_memory_stays_where_it_is_over_many_sentences() -> None:
+def test_memory_does_not_grow_over_many_sentences() -> None:
     module = script(tiny_transformer(), "float16").to("cuda")
     model = slot_model(module, device="cuda", steps_per_call=4, look_ahead=True)
     asked = requests(random_sources(60), BEAM)
@@ -135,7 +135,7 @@ def test_memory_stays_where_it_is_over_many_sentences() -> None:
 
 
 @pytest.mark.gpu
-def test_slots_that_go_give_their_memory_back() -> None:
+def test_deleted_slots_free_their_memory() -> None:
     model = slot_model(tiny_transformer().to("cuda"), device="cuda", idle_bytes=0)
     asked = requests(random_sources(20), BEAM)
     drive(SlotCohort(model, 4), asked)
@@ -170,7 +170,7 @@ def run_benchmark(device: str, figures: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_the_benchmark_measures_every_way_of_decoding(device: str, tmp_path: Path) -> None:
+def test_the_benchmark_measures_every_decoding_mode(device: str, tmp_path: Path) -> None:
     measured = run_benchmark(device, tmp_path / "figures.json")
     ways = {"Verso, graphs", "Verso, slots", "Verso, cohort", "transformers"}
     assert measured["one_sentence_ms"].keys() == ways

@@ -1,4 +1,4 @@
-"""A text's way around the model: what is to be decoded, in which rounds, and how answers are put together."""
+"""The text pipeline: requests for the model, retries, and joining the outputs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_blank_text_has_nothing_pending_and_is_complete() -> None:
     assert plan.complete([]).text == " \n "
 
 
-def test_answers_take_the_place_of_their_sentences() -> None:
+def test_outputs_replace_their_sentences() -> None:
     plan = prepare("One.\n\n  Two.")
     plan.settle([answer("eins.", -1.0), answer("zwei!", -0.5)])
     found = plan.complete()
@@ -52,7 +52,7 @@ def test_answers_take_the_place_of_their_sentences() -> None:
     assert (found.num_source_tokens, found.num_target_tokens) == (8, 10)
 
 
-def test_what_loops_is_pending_once_more_with_a_guard_and_only_once() -> None:
+def test_a_repetition_loop_is_pending_once_more_with_a_guard() -> None:
     plan = prepare("One. Two.")
     loop = answer("no no no no")
     plan.settle([answer("eins."), loop])
@@ -63,20 +63,20 @@ def test_what_loops_is_pending_once_more_with_a_guard_and_only_once() -> None:
     assert plan.complete().text == "EINS. NO NO NO NO"
 
 
-def test_models_that_do_not_want_it_retry_nothing() -> None:
+def test_models_without_retries_retry_nothing() -> None:
     plan = prepare("One.", retry_loops=False)
     plan.settle([answer("no no no no")])
     assert not plan.pending
 
 
-def test_a_retry_that_fails_fails_its_text() -> None:
+def test_a_failed_retry_fails_its_text() -> None:
     plan = prepare("One.")
     plan.settle([answer("no no no no")])
     plan.settle([DecodingError("NaN")])
     assert isinstance(plan.failure, DecodingError)
 
 
-def test_the_first_failure_of_a_text_is_its_failure() -> None:
+def test_a_text_fails_with_its_first_failure() -> None:
     plan = prepare("One. Two. Three.")
     first, second = DecodingError("first"), DecodingError("second")
     plan.settle([answer("eins."), first, second])
@@ -91,13 +91,13 @@ def test_there_is_one_outcome_for_each_pending_request() -> None:
         plan.settle([answer("eins.")])
 
 
-def test_outcomes_of_several_texts_are_dealt_out_in_order() -> None:
+def test_outcomes_of_several_texts_are_distributed_in_order() -> None:
     plans = [prepare("One. Two."), prepare(""), prepare("Three.")]
     settle_all(plans, [answer("1a"), answer("2b"), answer("3c")])
     assert [plan.complete().text for plan in plans] == ["1A 2B", "", "3C"]
 
 
-def test_capitals_are_folded_for_the_model_and_restored_in_the_answer() -> None:
+def test_capitals_are_folded_for_the_model_and_restored_in_the_output() -> None:
     plan = prepare("RED CAT SEES DOG.", fold_capitals=True)
     (sentence,) = plan.sentences
     assert sentence.in_capitals
@@ -105,7 +105,7 @@ def test_capitals_are_folded_for_the_model_and_restored_in_the_answer() -> None:
     assert not "".join(map(chr, sentence.token_ids[1:-1])).isupper()
 
 
-def test_a_sentence_as_a_whole_is_refused_when_it_is_none() -> None:
+def test_a_text_that_is_not_one_sentence_is_refused() -> None:
     one = pipeline(max_source_tokens=10)
     with pytest.raises(EmptySource):
         one.prepare_sentence(" \n", "en", "de", OPTIONS)
@@ -113,10 +113,10 @@ def test_a_sentence_as_a_whole_is_refused_when_it_is_none() -> None:
         one.prepare_sentence("One. Two.", "en", "de", OPTIONS)
     with pytest.raises(SourceTooLong):
         one.prepare_sentence("One that is long.", "en", "de", OPTIONS)
-    assert one.prepare_sentence(" 42 ", "en", "de", OPTIONS).pending, "it need not have a letter"
+    assert one.prepare_sentence(" 42 ", "en", "de", OPTIONS).pending, "a sentence needs no letter"
 
 
-def test_links_point_at_the_largest_weight_among_tokens_that_cover_characters() -> None:
+def test_links_use_the_largest_weight_among_tokens_that_cover_characters() -> None:
     rows = torch.tensor([[0.7, 0.1, 0.2], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
     links = sentence_links(rows, [(0, 0), (0, 3), (3, 5)], [(0, 2), (2, 2), (2, 4)], 10, 20)
     assert list(links) == [
@@ -125,6 +125,6 @@ def test_links_point_at_the_largest_weight_among_tokens_that_cover_characters() 
     ]
 
 
-def test_answer_rows_are_the_last_layer_without_forced_tokens_and_padding() -> None:
+def test_alignment_uses_the_last_layer_without_forced_tokens_and_padding() -> None:
     cross = torch.rand(2, 4, 6, 5)
     assert torch.equal(answer_rows(cross, 1, 3, 4), cross[1].mean(dim=0)[1:4, :4])

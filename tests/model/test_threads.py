@@ -1,4 +1,4 @@
-"""Threads by what the process may use, read from made-up process folders and cgroup trees."""
+"""The number of usable threads, read from simulated process folders and cgroup trees."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def limit(folder: Path, **files: str) -> None:
         (folder / name.replace("__", ".")).write_text(text + "\n")
 
 
-def test_without_cgroups_the_processors_count(tmp_path: Path) -> None:
+def test_without_cgroups_the_number_of_processors_counts(tmp_path: Path) -> None:
     assert available_threads(tmp_path / "nowhere") == 8
 
 
@@ -58,13 +58,13 @@ def test_a_system_without_affinity_has_its_processors(monkeypatch: pytest.Monkey
     ("quota", "threads"),
     [("200000 100000", 2), ("250000 100000", 2), ("50000 100000", 1), ("max 100000", 8), ("9900000 100000", 8)],
 )
-def test_the_quota_of_version_2_is_rounded_down_and_1_at_least(tmp_path: Path, quota: str, threads: int) -> None:
+def test_the_quota_of_version_2_is_rounded_down_to_at_least_1(tmp_path: Path, quota: str, threads: int) -> None:
     limit(tmp_path / "fs" / "pod" / "box", cpu__max=quota)
     proc = process(tmp_path, "0::/pod/box\n", mounted_v2(tmp_path / "fs"))
     assert available_threads(proc) == threads
 
 
-def test_the_tightest_quota_on_the_way_up_holds(tmp_path: Path) -> None:
+def test_the_lowest_quota_of_all_parents_holds(tmp_path: Path) -> None:
     limit(tmp_path / "fs" / "pod" / "box", cpu__max="600000 100000")
     limit(tmp_path / "fs" / "pod", cpu__max="300000 100000")
     limit(tmp_path / "fs", cpu__max="max 100000")
@@ -84,13 +84,13 @@ def test_the_quota_of_version_1_counts(tmp_path: Path, quota: str, threads: int)
     assert available_threads(proc) == threads
 
 
-def test_the_tree_of_a_container_is_read_from_where_it_is_mounted(tmp_path: Path) -> None:
+def test_the_tree_of_a_container_is_read_at_its_mount(tmp_path: Path) -> None:
     limit(tmp_path / "fs", cpu__cfs_quota_us="200000", cpu__cfs_period_us="100000")
     proc = process(tmp_path, "3:cpu:/docker/abc\n", mounted_v1(tmp_path / "fs", "cpu", root="/docker/abc"))
     assert available_threads(proc) == 2
 
 
-def test_a_path_that_leads_out_of_what_is_mounted_stays_at_the_mount(tmp_path: Path) -> None:
+def test_a_path_outside_the_mount_is_read_at_the_mount(tmp_path: Path) -> None:
     limit(tmp_path / "fs", cpu__max="100000 100000")
     limit(tmp_path / "outside", cpu__max="500000 100000")
     proc = process(tmp_path, "0::/../../outside\n", mounted_v2(tmp_path / "fs"))
@@ -98,18 +98,18 @@ def test_a_path_that_leads_out_of_what_is_mounted_stays_at_the_mount(tmp_path: P
     assert available_threads(proc) == 1
 
 
-def test_a_mount_with_a_blank_in_its_path_is_found(tmp_path: Path) -> None:
+def test_a_mount_with_a_space_in_its_path_is_found(tmp_path: Path) -> None:
     limit(tmp_path / "a tree", cpu__max="200000 100000")
     assert available_threads(process(tmp_path, "0::/\n", mounted_v2(tmp_path / "a tree"))) == 2
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "max", "200000 0", "x y", "-1 100000"])
-def test_a_quota_that_says_nothing_is_none(tmp_path: Path, text: str) -> None:
+def test_an_empty_quota_is_ignored(tmp_path: Path, text: str) -> None:
     limit(tmp_path / "fs", cpu__max=text)
     assert available_threads(process(tmp_path, "junk\n0::/\n", "junk", mounted_v2(tmp_path / "fs"))) == 8
 
 
-def test_folders_are_named_from_the_inside_out_and_by_controller(tmp_path: Path) -> None:
+def test_folders_are_listed_from_the_innermost_and_by_controller(tmp_path: Path) -> None:
     limit(tmp_path / "memory" / "a" / "b")
     proc = process(
         tmp_path,
@@ -119,14 +119,14 @@ def test_folders_are_named_from_the_inside_out_and_by_controller(tmp_path: Path)
     )
     memory = tmp_path / "memory"
     assert list(cgroup_folders("memory", proc)) == [memory / "a" / "b", memory / "a", memory]
-    assert list(cgroup_folders("cpu", proc)) == [], "it is not there"
+    assert list(cgroup_folders("cpu", proc)) == [], "it does not exist"
 
 
-def test_more_threads_than_there_are_to_use_are_never_used(tmp_path: Path) -> None:
+def test_no_more_threads_than_available_are_used(tmp_path: Path) -> None:
     limit(tmp_path / "fs", cpu__max="300000 100000")
     proc = process(tmp_path, "0::/\n", mounted_v2(tmp_path / "fs"))
     assert [usable_threads(wanted, proc) for wanted in (None, 1, 3, 64)] == [3, 1, 3, 3]
 
 
-def test_this_process_may_use_one_at_least() -> None:
+def test_this_process_may_use_at_least_one_thread() -> None:
     assert 1 <= available_threads() <= 8

@@ -1,4 +1,4 @@
-"""Text to ids and back: nothing lost, offsets that point at the right characters, wrong bytes refused."""
+"""Text to ids and back: lossless, with correct offsets; invalid files are refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tokenizer() -> Tokenizer:
     return TOKENIZER
 
 
-def test_a_source_is_marker_pieces_end(tokenizer: Tokenizer) -> None:
+def test_a_source_is_marker_pieces_and_end_token(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode("cat Katze.", "de")
     assert tokenizer.pieces(ids[:1]) == ["<2de>"]
     assert ids[-1] == END_ID
@@ -40,13 +40,13 @@ def test_a_source_is_marker_pieces_end(tokenizer: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("text", ["cat Hund.", "na\u00efve \U0001f600 cat", "\u4f60\u597d", "a\tb", "1234"])
-def test_what_the_vocabulary_lacks_becomes_bytes_and_comes_back(text: str, tokenizer: Tokenizer) -> None:
+def test_unknown_characters_round_trip_as_bytes(text: str, tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode_target(text)
     assert UNKNOWN_ID not in ids
     assert tokenizer.decode(ids) == text.replace("\t", " ")
 
 
-def test_offsets_point_at_the_characters_a_piece_came_from(tokenizer: Tokenizer) -> None:
+def test_offsets_give_the_characters_of_a_piece(tokenizer: Tokenizer) -> None:
     text = "cat  H\u00e4und \U0001f600 tree."
     ids, spans = tokenizer.encode_with_offsets(text, "en")
     assert ids == tokenizer.encode(text, "en")
@@ -56,11 +56,11 @@ def test_offsets_point_at_the_characters_a_piece_came_from(tokenizer: Tokenizer)
     for piece, (start, end) in zip(tokenizer.pieces(ids)[1:-1], spans[1:-1], strict=True):
         if not piece.startswith("<0x"):
             assert text[start:end] == piece.replace("\u2581", "")
-    covered = {place for start, end in spans for place in range(start, end)}
-    assert covered >= {place for place, character in enumerate(text) if not character.isspace()}
+    covered = {position for start, end in spans for position in range(start, end)}
+    assert covered >= {position for position, character in enumerate(text) if not character.isspace()}
 
 
-def test_offsets_of_a_decoded_text_point_into_it(tokenizer: Tokenizer) -> None:
+def test_offsets_of_a_decoded_text_refer_to_it(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode_target("old tree Haus.")[:-1]
     text, spans = tokenizer.decode_with_offsets(ids)
     assert text == "old tree Haus."
@@ -68,7 +68,7 @@ def test_offsets_of_a_decoded_text_point_into_it(tokenizer: Tokenizer) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from([*"abcKH .,!1\t\u00e4\u00df\u4f60\u00a0", "\U0001f600"]), max_size=30))
-def test_spans_are_in_order_and_hold_every_visible_character(text: str) -> None:
+def test_spans_are_in_order_and_cover_every_visible_character(text: str) -> None:
     ids, spans = TOKENIZER.encode_target_with_offsets(text)
     assert ids == TOKENIZER.encode_target(text)
     position = 0
@@ -84,7 +84,7 @@ def test_spans_are_in_order_and_hold_every_visible_character(text: str) -> None:
     "emoji",
     ["\U0001f600", "\U0001f44d\U0001f3fd", "\U0001f468\u200d\U0001f469", "\U0001f1e9\U0001f1ea"],
 )
-def test_the_bytes_of_an_emoji_come_back_and_their_spans_hold_it(emoji: str, tokenizer: Tokenizer) -> None:
+def test_an_emoji_round_trips_as_bytes_and_their_spans_cover_it(emoji: str, tokenizer: Tokenizer) -> None:
     text = f"cat {emoji} tree"
     ids = tokenizer.encode_target(text)
     assert sum(piece.startswith("<0x") for piece in tokenizer.pieces(ids)) >= 4
@@ -94,7 +94,7 @@ def test_the_bytes_of_an_emoji_come_back_and_their_spans_hold_it(emoji: str, tok
     assert "".join(decoded[start:end] for start, end in spans) == text.replace(" ", "")
 
 
-def test_bytes_that_are_no_character_become_a_replacement_and_not_an_error(tokenizer: Tokenizer) -> None:
+def test_invalid_bytes_become_a_replacement_character(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode_target("\U0001f600")
     (first,) = [i for i in ids if tokenizer.pieces([i]) == ["<0xF0>"]]
     text, spans = tokenizer.decode_with_offsets([first, *tokenizer.encode_target("cat")])
@@ -103,20 +103,20 @@ def test_bytes_that_are_no_character_become_a_replacement_and_not_an_error(token
     assert text[slice(*spans[0])] == "\ufffd"
 
 
-def test_nothing_decodes_to_nothing(tokenizer: Tokenizer) -> None:
+def test_no_tokens_decode_to_the_empty_text(tokenizer: Tokenizer) -> None:
     assert tokenizer.decode([]) == tokenizer.decode([END_ID]) == ""
     assert tokenizer.decode_with_offsets([]) == ("", [])
     assert tokenizer.encode_target("") == [END_ID]
 
 
-def test_what_normalisation_widens_points_at_its_origin(tokenizer: Tokenizer) -> None:
+def test_characters_expanded_by_normalisation_refer_to_their_original(tokenizer: Tokenizer) -> None:
     text = "\uff43\uff41\uff54 \u2026 cat"  # full-width letters, and one character that becomes three
     ids, spans = tokenizer.encode_target_with_offsets(text)
     assert tokenizer.decode(ids) == "cat ... cat"
     assert "".join(text[start:end] for start, end in spans) == text.replace(" ", "")
 
 
-def test_special_tokens_are_never_part_of_a_translation(tokenizer: Tokenizer) -> None:
+def test_special_tokens_are_not_in_a_translation(tokenizer: Tokenizer) -> None:
     assert (tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id) == (PAD_ID, START_ID, END_ID) == (0, 2, 3)
     assert set(tokenizer.never_generated) == {
         PAD_ID,
@@ -132,13 +132,13 @@ def test_a_marker_typed_by_a_user_is_text(tokenizer: Tokenizer) -> None:
     assert marker not in tokenizer.encode_target("<2en> cat </s>")[:-1]
 
 
-def test_sampled_pieces_spell_the_same_text(tokenizer: Tokenizer) -> None:
+def test_sampled_pieces_decode_to_the_same_text(tokenizer: Tokenizer) -> None:
     cuts = {tuple(tokenizer.encode_sampled("sees house Katze.", "de", alpha=0.1, seed=seed)) for seed in range(20)}
     assert len(cuts) > 1
     assert {tokenizer.decode(cut) for cut in cuts} == {"sees house Katze."}
 
 
-def test_the_seed_alone_decides_how_a_sentence_is_cut(tokenizer: Tokenizer) -> None:
+def test_the_seed_determines_the_sampled_segmentation(tokenizer: Tokenizer) -> None:
     text = "sees house Katze likes tree."
     first = [tokenizer.encode_sampled(text, "de", alpha=0.1, seed=seed) for seed in range(10)]
     again = [tokenizer.encode_sampled(text, "de", alpha=0.1, seed=seed) for seed in reversed(range(10))]
@@ -155,13 +155,13 @@ def test_a_vocabulary_too_small_for_the_characters_is_refused_with_the_bound() -
         learn_tokenizer(SENTENCES, 270, ["de"])
 
 
-def test_a_size_that_is_none_is_refused_with_the_number() -> None:
+def test_an_invalid_size_is_refused_with_the_number() -> None:
     with pytest.raises(ConfigError, match=r"A vocabulary of -5 cannot be learned from this text"):
         learn_tokenizer(SENTENCES, -5, ["de"])
 
 
 @pytest.mark.parametrize("code", ["DE", "german", "d", "zh-Hans", ""])
-def test_what_is_no_language_code_is_refused(code: str) -> None:
+def test_an_invalid_language_code_is_refused(code: str) -> None:
     with pytest.raises(ConfigError, match=f"'{code}' is no language code"):
         learn_tokenizer(SENTENCES, 290, ["en", code])
 
@@ -170,13 +170,13 @@ def test_the_same_text_gives_the_same_tokenizer() -> None:
     assert learn_tokenizer(iter(SENTENCES), 290, ["de", "en"]).model_proto == TOKENIZER.model_proto
 
 
-def test_a_vocabulary_has_the_size_asked_for_and_every_byte() -> None:
+def test_a_vocabulary_has_the_requested_size_and_every_byte() -> None:
     assert TOKENIZER.vocab_size == 290
     pieces = TOKENIZER.pieces(range(290))
     assert [piece for piece in pieces if piece.startswith("<0x")] == [f"<0x{byte:02X}>" for byte in range(256)]
 
 
-def test_no_text_is_refused() -> None:
+def test_learning_from_no_text_is_refused() -> None:
     with pytest.raises(DataError, match="every line is empty"):
         learn_tokenizer(["", "  "], 300, ["de"])
 
@@ -201,7 +201,7 @@ def test_a_sentencepiece_model_of_another_project_is_refused_with_its_ids() -> N
         Tokenizer(sink.getvalue())
 
 
-def test_a_file_is_read_and_a_missing_one_named(tmp_path: Path) -> None:
+def test_a_file_is_read_and_a_missing_one_is_named(tmp_path: Path) -> None:
     (tmp_path / "t.model").write_bytes(TOKENIZER.model_proto)
     assert Tokenizer.load(tmp_path / "t.model").encode("cat", "de") == TOKENIZER.encode("cat", "de")
     with pytest.raises(ArtifactError, match=r"nowhere\.model cannot be read: No such file"):
@@ -213,7 +213,7 @@ def test_an_unknown_target_language_is_named(tokenizer: Tokenizer) -> None:
         tokenizer.encode("cat", "fr")
 
 
-def test_a_character_vocabulary_has_a_token_for_each_letter_and_none_for_what_stands_before_the_first() -> None:
+def test_a_character_vocabulary_has_a_token_for_each_letter_and_none_for_the_leading_space() -> None:
     tokenizer = learn_tokenizer(["ab", "ba c"], 300, ["de"], kind="char")
     assert tokenizer.is_char and not TOKENIZER.is_char
     assert tokenizer.pieces(tokenizer.encode("abc", "de")) == ["<2de>", "a", "b", "c", "</s>"]
@@ -222,7 +222,7 @@ def test_a_character_vocabulary_has_a_token_for_each_letter_and_none_for_what_st
     assert tokenizer.vocab_size == 4 + 1 + 256 + 4  # a space, whether the text has one or not
 
 
-def test_targets_may_have_a_vocabulary_of_their_own() -> None:
+def test_targets_may_have_a_separate_vocabulary() -> None:
     sources = learn_tokenizer(["abc"], 300, ["de"], kind="char")
     targets = learn_tokenizer(["xyzv"], 300, [], kind="char")
     both = Tokenizer(sources.model_proto, targets.model_proto)
@@ -242,7 +242,7 @@ def test_a_vocabulary_of_targets_that_is_damaged_is_refused() -> None:
         Tokenizer(TOKENIZER.model_proto, TOKENIZER.model_proto[:100])
 
 
-def test_reserved_symbols_are_never_cut_out_of_a_text_and_never_generated() -> None:
+def test_reserved_symbols_are_never_read_from_a_text_nor_generated() -> None:
     tokenizer = learn_tokenizer(SENTENCES, 350, ["de", "en"], reserve_symbols=True)
     assert len(reserved_symbols()) == len(set(reserved_symbols())) == 64
     for symbol in reserved_symbols():
@@ -253,7 +253,7 @@ def test_reserved_symbols_are_never_cut_out_of_a_text_and_never_generated() -> N
         assert put_in in tokenizer.never_generated
 
 
-def test_nfc_keeps_what_a_text_shows_and_composes_letters_with_their_accents() -> None:
+def test_nfc_keeps_the_visible_text_and_composes_accents() -> None:
     tokenizer = learn_tokenizer(SENTENCES, 290, ["de", "en"], normalisation="nfc")
     kept = "½ ﬁ … ² № 日本 🙂 „x“"
     assert tokenizer.decode(tokenizer.encode_target(kept)) == kept

@@ -36,7 +36,7 @@ def settings(folder: Path, **changes: object) -> TrainingSettings:
 
 
 def run(
-    told: TrainingSettings,
+    config: TrainingSettings,
     folder: Path,
     name: str = "run",
     stop_after_steps: int | None = None,
@@ -44,7 +44,7 @@ def run(
     report: Callable[[str], None] = lambda line: None,
 ) -> Path:
     return train(
-        told,
+        config,
         folder,
         folder / name,
         init_from=init_from,
@@ -63,13 +63,13 @@ def curve_of(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(source))
 
 
-def test_a_run_that_was_interrupted_ends_where_the_uninterrupted_one_ends(tmp_path: Path) -> None:
-    told = settings(tmp_path, model={**settings(tmp_path).model, "dropout": 0.2}, subword_sampling=0.3)
-    whole = run(told, tmp_path, "whole")
+def test_an_interrupted_run_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
+    config = settings(tmp_path, model={**settings(tmp_path).model, "dropout": 0.2}, subword_sampling=0.3)
+    whole = run(config, tmp_path, "whole")
     for _ in range(3):
-        stopped = run(told, tmp_path, "parts", stop_after_steps=4)
+        stopped = run(config, tmp_path, "parts", stop_after_steps=4)
     assert load_checkpoint(stopped).progress["step"] == 12
-    parts = run(told, tmp_path, "parts")
+    parts = run(config, tmp_path, "parts")
     for name, value in weights_of(whole).items():
         torch.testing.assert_close(weights_of(parts)[name], value, atol=1e-6, rtol=0)
     for one, other in zip(curve_of(tmp_path / "whole"), curve_of(tmp_path / "parts"), strict=True):
@@ -77,7 +77,7 @@ def test_a_run_that_was_interrupted_ends_where_the_uninterrupted_one_ends(tmp_pa
             assert float(one[column]) == pytest.approx(float(other[column]), abs=1e-6)
 
 
-def test_a_run_leaves_a_curve_and_its_checkpoints(tmp_path: Path) -> None:
+def test_a_run_writes_a_curve_and_checkpoints(tmp_path: Path) -> None:
     averaged = run(settings(tmp_path), tmp_path)
     folder = tmp_path / "run"
     assert averaged == folder / loop.AVERAGED
@@ -94,31 +94,29 @@ def test_a_run_leaves_a_curve_and_its_checkpoints(tmp_path: Path) -> None:
     assert len(facts["dev_sample"]) == 6
 
 
-def test_the_curve_counts_the_passes_over_the_text(tmp_path: Path) -> None:
+def test_the_curve_counts_epochs(tmp_path: Path) -> None:
     run(settings(tmp_path, batch_tokens=100_000, max_steps=3, cooldown_steps=0, evaluate_every=1), tmp_path, "whole")
     assert [row["epoch"] for row in curve_of(tmp_path / "whole")] == ["1.0", "2.0", "3.0"]
     run(settings(tmp_path, max_steps=1, cooldown_steps=0, evaluate_every=1), tmp_path, "part")
     assert 0 < float(curve_of(tmp_path / "part")[0]["epoch"]) < 1
 
 
-def test_gradients_of_small_batches_add_up_to_those_of_a_large_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Adam's first step is the sign of the gradient, which rounding decides where the gradient is zero.
+def test_accumulated_gradients_equal_those_of_a_large_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Adam's first step is the sign of the gradient, which depends on rounding if the gradient is zero.
     monkeypatch.setattr(torch.optim, "AdamW", lambda parameters, lr, **others: torch.optim.SGD(parameters, lr=lr))
     # One epoch is three batches here, so that accumulating three sees the same sentences in any order.
     for language in ("en", "de"):
         (tmp_path / f"few.{language}").write_text("cat sees dog\nold house likes\nred tree\n")
-    told = settings(tmp_path, max_steps=1, evaluate_every=1, average=1, cooldown_steps=0, warmup_steps=1)
-    tokenizer = run(told, tmp_path, "tokens").parent / "tokenizer.model"
-    few = replace(told, train=(CorpusSettings("few"),), tokenizer=str(tokenizer), pairs=("en-de",))
+    config = settings(tmp_path, max_steps=1, evaluate_every=1, average=1, cooldown_steps=0, warmup_steps=1)
+    tokenizer = run(config, tmp_path, "tokens").parent / "tokenizer.model"
+    few = replace(config, train=(CorpusSettings("few"),), tokenizer=str(tokenizer), pairs=("en-de",))
     large = run(replace(few, batch_tokens=600), tmp_path, "large")
     small = run(replace(few, batch_tokens=24, accumulate=3), tmp_path, "small")
     for name, value in weights_of(large).items():
         torch.testing.assert_close(weights_of(small)[name], value, atol=1e-5, rtol=0)
 
 
-def test_a_run_stops_early_when_bleu_rises_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_stops_early_when_bleu_stops_rising(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bleu = iter([3.0, 5.0, 4.0, 5.0, 4.5, 9.0, 9.0, 9.0])
     monkeypatch.setattr(loop, "dev_scores", lambda *args: {"dev_loss": 1.0, "bleu_en-de": next(bleu)})
     run(settings(tmp_path, max_steps=40, evaluate_every=2, patience=3, cooldown_steps=0), tmp_path)
@@ -127,9 +125,9 @@ def test_a_run_stops_early_when_bleu_rises_no_more(tmp_path: Path, monkeypatch: 
     assert load_checkpoint(tmp_path / "run" / loop.BEST).facts["step"] == 4
 
 
-def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = settings(tmp_path)
-    last = run(told, tmp_path, stop_after_steps=6)
+def test_a_full_disk_keeps_the_last_complete_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = settings(tmp_path)
+    last = run(config, tmp_path, stop_after_steps=6)
     before = last.read_bytes()
 
     def no_space(*args: object, **options: object) -> None:
@@ -137,36 +135,36 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(torch, "save", no_space)
     with pytest.raises(ArtifactError, match=r"No space left.*previous one is intact"):
-        run(told, tmp_path)
+        run(config, tmp_path)
     assert last.read_bytes() == before
 
 
-def test_a_run_that_diverges_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_diverges_is_stopped_with_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nan = torch.tensor(math.nan, requires_grad=True)
     monkeypatch.setattr(update, "label_smoothed_loss", lambda *args: (nan * 1.0, nan.detach()))
     with pytest.raises(ArtifactError, match="Lower learning_rate"):
         run(settings(tmp_path), tmp_path)
 
 
-def test_another_architecture_does_not_go_on_with_a_run(tmp_path: Path) -> None:
-    told = settings(tmp_path)
-    run(told, tmp_path, stop_after_steps=2)
+def test_a_run_cannot_resume_with_another_architecture(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    run(config, tmp_path, stop_after_steps=2)
     with pytest.raises(ConfigError, match="another architecture"):
-        run(replace(told, model={**told.model, "d_ff": 96}), tmp_path)
+        run(replace(config, model={**config.model, "d_ff": 96}), tmp_path)
 
 
-def test_another_vocabulary_does_not_go_on_with_a_run(tmp_path: Path) -> None:
-    told = settings(tmp_path)
-    run(told, tmp_path, stop_after_steps=2)
+def test_a_run_cannot_resume_with_another_vocabulary(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    run(config, tmp_path, stop_after_steps=2)
     with pytest.raises(ConfigError, match=r"vocab_size is 310, but .* began with 300"):
-        run(replace(told, vocab_size=310), tmp_path)
+        run(replace(config, vocab_size=310), tmp_path)
 
 
-def test_what_is_changed_in_a_run_that_goes_on_is_said(tmp_path: Path) -> None:
+def test_changed_settings_of_a_resumed_run_are_reported(tmp_path: Path) -> None:
     news: list[str] = []
-    told = settings(tmp_path)
-    run(told, tmp_path, stop_after_steps=2)
-    changed = replace(told, max_steps=4, label_smoothing=0.2)
+    config = settings(tmp_path)
+    run(config, tmp_path, stop_after_steps=2)
+    changed = replace(config, max_steps=4, label_smoothing=0.2)
     run(changed, tmp_path, stop_after_steps=1, report=news.append)
     assert "max_steps was 12 and is 4 from here on" in news
     assert "label_smoothing was 0.1 and is 0.2 from here on" in news
@@ -175,26 +173,26 @@ def test_what_is_changed_in_a_run_that_goes_on_is_said(tmp_path: Path) -> None:
     assert not any("from here on" in line for line in news)
 
 
-def test_a_vocabulary_the_text_does_not_allow_is_refused_with_the_largest_that_it_does(tmp_path: Path) -> None:
+def test_a_vocabulary_too_large_for_the_text_is_refused_with_the_largest_possible(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"5000.*at most \d+"):
         run(settings(tmp_path, vocab_size=5000), tmp_path)
 
 
 def test_corpora_that_do_not_line_up_are_refused(tmp_path: Path) -> None:
-    told = settings(tmp_path)
+    config = settings(tmp_path)
     with (tmp_path / "train.de").open("a") as more:
         more.write("zu viel\n")
     with pytest.raises(DataError, match="does not line up: 600 lines of en and 601 of de"):
-        run(told, tmp_path)
+        run(config, tmp_path)
 
 
-def test_the_dev_set_is_read_before_hours_are_spent(tmp_path: Path) -> None:
-    told = settings(tmp_path, dev="nowhere")
+def test_the_development_set_is_read_before_training(tmp_path: Path) -> None:
+    config = settings(tmp_path, dev="nowhere")
     with pytest.raises(DataError, match="nowhere"):
-        run(told, tmp_path)
+        run(config, tmp_path)
 
 
-def test_scores_carry_their_signatures() -> None:
+def test_scores_have_signatures() -> None:
     found = score(["the cat sat on the mat", "yes"], ["the cat sat on the mat", "yes"])
     assert found.bleu == pytest.approx(100.0)
     assert found.chrf == pytest.approx(100.0)
@@ -203,26 +201,26 @@ def test_scores_carry_their_signatures() -> None:
     assert "nc:6" in found.chrf_signature
 
 
-def test_the_configuration_in_the_tests_is_the_documented_format(tmp_path: Path) -> None:
+def test_the_test_configuration_has_the_documented_format(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(CONFIG)
     write_corpus(tmp_path, "x", 3, seed=1)
     assert TrainingSettings.load(tmp_path / "c.yaml").name == "toy"
 
 
-def test_a_run_whose_passes_must_agree_learns_and_resumes(tmp_path: Path) -> None:
-    told = settings(tmp_path, r_drop=2.0, model={**settings(tmp_path).model, "dropout": 0.2})
-    whole = run(told, tmp_path, "whole")
+def test_a_run_with_r_drop_learns_and_resumes(tmp_path: Path) -> None:
+    config = settings(tmp_path, r_drop=2.0, model={**settings(tmp_path).model, "dropout": 0.2})
+    whole = run(config, tmp_path, "whole")
     rows = curve_of(tmp_path / "whole")
     assert float(rows[1]["train_loss"]) < float(rows[0]["train_loss"]) < math.log(300) + 1
-    run(told, tmp_path, "parts", stop_after_steps=5)
-    parts = run(told, tmp_path, "parts")
+    run(config, tmp_path, "parts", stop_after_steps=5)
+    parts = run(config, tmp_path, "parts")
     for name, value in weights_of(whole).items():
         torch.testing.assert_close(weights_of(parts)[name], value, atol=1e-6, rtol=0)
 
 
-def test_muon_takes_the_weights_inside_the_layers_and_adamw_all_others(tmp_path: Path) -> None:
-    told = settings(tmp_path, optimizer="muon")
-    whole = run(told, tmp_path, "whole")
+def test_muon_updates_the_weights_inside_the_layers_and_adamw_all_others(tmp_path: Path) -> None:
+    config = settings(tmp_path, optimizer="muon")
+    whole = run(config, tmp_path, "whole")
     rows = curve_of(tmp_path / "whole")
     assert float(rows[1]["train_loss"]) < float(rows[0]["train_loss"])
     optimizers = load_checkpoint(tmp_path / "whole" / "last.pt").progress["optimizers"]
@@ -237,45 +235,49 @@ def test_muon_takes_the_weights_inside_the_layers_and_adamw_all_others(tmp_path:
 
 
 def test_a_run_with_two_optimisers_resumes_with_both(tmp_path: Path) -> None:
-    told = settings(tmp_path, optimizer="muon")
-    whole = run(told, tmp_path, "whole")
-    run(told, tmp_path, "parts", stop_after_steps=5)
-    parts = run(told, tmp_path, "parts")
+    config = settings(tmp_path, optimizer="muon")
+    whole = run(config, tmp_path, "whole")
+    run(config, tmp_path, "parts", stop_after_steps=5)
+    parts = run(config, tmp_path, "parts")
     for name, value in weights_of(whole).items():
         torch.testing.assert_close(weights_of(parts)[name], value, atol=1e-6, rtol=0)
 
 
-def test_a_run_does_not_go_on_with_another_optimiser(tmp_path: Path) -> None:
+def test_a_run_cannot_resume_with_another_optimiser(tmp_path: Path) -> None:
     run(settings(tmp_path, optimizer="muon"), tmp_path, "run", stop_after_steps=1)
     with pytest.raises(ConfigError, match="was trained with adamw and muon, and its configuration asks for adamw"):
         run(settings(tmp_path), tmp_path, "run")
 
 
-def test_a_run_begun_before_there_was_a_choice_of_optimisers_goes_on(tmp_path: Path) -> None:
-    told = settings(tmp_path)
-    whole = run(told, tmp_path, "whole")
-    last = run(told, tmp_path, "parts", stop_after_steps=5)
+def test_a_run_without_a_recorded_optimiser_resumes(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    whole = run(config, tmp_path, "whole")
+    last = run(config, tmp_path, "parts", stop_after_steps=5)
     checkpoint = load_checkpoint(last)
     progress = {**checkpoint.progress}
     progress["optimizer"] = progress.pop("optimizers")["adamw"]
     save_checkpoint(replace(checkpoint, progress=progress), last)
-    parts = run(told, tmp_path, "parts")
+    parts = run(config, tmp_path, "parts")
     for name, value in weights_of(whole).items():
         torch.testing.assert_close(weights_of(parts)[name], value, atol=1e-6, rtol=0)
 
 
-def untold(told: TrainingSettings, **changes: object) -> TrainingSettings:
-    """Settings that say nothing of architecture and vocabulary."""
-    return replace(told, vocab_size=TrainingSettings.vocab_size, **{"model": {}, **changes})  # type: ignore[arg-type]
+def without_model(config: TrainingSettings, **changes: object) -> TrainingSettings:
+    """Settings without architecture and vocabulary."""
+    return replace(config, vocab_size=TrainingSettings.vocab_size, **{"model": {}, **changes})  # type: ignore[arg-type]
 
 
-def test_fine_tuning_starts_where_the_other_run_ended(toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path) -> None:
-    told = untold(settings(tmp_path), max_steps=2, evaluate_every=1, cooldown_steps=0, dev_sentences=20, average=1)
+def test_fine_tuning_starts_from_the_weights_of_the_other_run(
+    toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path
+) -> None:
+    config = without_model(
+        settings(tmp_path), max_steps=2, evaluate_every=1, cooldown_steps=0, dev_sentences=20, average=1
+    )
     known = load_checkpoint(toy_checkpoint)
     held_out = {"dev": spread(read_parallel(tmp_path / "dev", ("en", "de")), 20)}
     expected = dev_scores(known.build(), known.tokenizer, held_out, ("en", "de"), BOTH)
     for name, path in (("checkpoint", toy_checkpoint), ("bundle", toy_bundle)):
-        tuned = load_checkpoint(run(told, tmp_path, name, init_from=path))
+        tuned = load_checkpoint(run(config, tmp_path, name, init_from=path))
         first = curve_of(tmp_path / name)[0]
         assert first["step"] == "0"
         assert float(first["dev_loss"]) == pytest.approx(expected["dev_loss"], abs=1e-5)
@@ -283,7 +285,7 @@ def test_fine_tuning_starts_where_the_other_run_ended(toy_checkpoint: Path, toy_
         assert first["train_loss"] == ""
         assert tuned.config == known.config
         assert tuned.own_tokenizer.model_proto == known.own_tokenizer.model_proto
-        # What the run started from is no part of the mean it ends with, and bundles know what it was.
+        # The initial checkpoint is not part of the final average, and the manifest names it.
         assert sorted(file.name for file in (tmp_path / name).glob("step-*.pt")) == ["step-0000002.pt"]
         origin = {"name": "toy", "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
         assert Manifest.of_checkpoint(tuned.facts, tuned.config, "float32").training["initialised_from"] == origin
@@ -292,28 +294,28 @@ def test_fine_tuning_starts_where_the_other_run_ended(toy_checkpoint: Path, toy_
 def test_fine_tuning_resumes_from_its_own_checkpoint(toy_checkpoint: Path, tmp_path: Path) -> None:
     start = tmp_path / "start.pt"
     shutil.copy(toy_checkpoint, start)
-    told = untold(settings(tmp_path), model={"dropout": 0.1})
-    whole = run(told, tmp_path, "whole", init_from=start)
-    run(told, tmp_path, "parts", stop_after_steps=5, init_from=start)
-    run(told, tmp_path, "parts", stop_after_steps=2, init_from=start)
+    config = without_model(settings(tmp_path), model={"dropout": 0.1})
+    whole = run(config, tmp_path, "whole", init_from=start)
+    run(config, tmp_path, "parts", stop_after_steps=5, init_from=start)
+    run(config, tmp_path, "parts", stop_after_steps=2, init_from=start)
     start.unlink()
-    for again in (None, start):  # it is no longer needed, and may be named all the same
-        run(told, tmp_path, "parts", stop_after_steps=1, init_from=again)
-    parts = run(told, tmp_path, "parts")
+    for again in (None, start):  # it is no longer needed, but may be given
+        run(config, tmp_path, "parts", stop_after_steps=1, init_from=again)
+    parts = run(config, tmp_path, "parts")
     for name, value in weights_of(whole).items():
         torch.testing.assert_close(weights_of(parts)[name], value, atol=1e-6, rtol=0)
 
 
-def test_a_run_does_not_go_on_as_if_it_had_begun_elsewhere(
+def test_a_run_cannot_resume_with_another_initial_checkpoint(
     toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path
 ) -> None:
-    told = settings(tmp_path)
-    run(told, tmp_path, "afresh", stop_after_steps=1)
+    config = settings(tmp_path)
+    run(config, tmp_path, "afresh", stop_after_steps=1)
     with pytest.raises(ConfigError, match="began with random weights"):
-        run(told, tmp_path, "afresh", init_from=toy_checkpoint)
-    run(untold(told), tmp_path, "tuned", stop_after_steps=1, init_from=toy_checkpoint)
+        run(config, tmp_path, "afresh", init_from=toy_checkpoint)
+    run(without_model(config), tmp_path, "tuned", stop_after_steps=1, init_from=toy_checkpoint)
     with pytest.raises(ConfigError, match="is another file"):
-        run(untold(told), tmp_path, "tuned", init_from=toy_bundle)
+        run(without_model(config), tmp_path, "tuned", init_from=toy_bundle)
 
 
 @pytest.mark.parametrize(
@@ -331,14 +333,14 @@ def test_settings_that_contradict_the_model_to_start_from_are_refused(
     changes: dict[str, object], said: str, toy_checkpoint: Path
 ) -> None:
     known = load_checkpoint(toy_checkpoint)
-    told = TrainingSettings.from_dict({"name": "x", "languages": ["en", "de"], "train": ["a"], "dev": "b"})
-    told = replace(told, **{"max_tokens_per_sentence": 20, "pairs": ("en-de",), **changes})  # type: ignore[arg-type]
+    config = TrainingSettings.from_dict({"name": "x", "languages": ["en", "de"], "train": ["a"], "dev": "b"})
+    config = replace(config, **{"max_tokens_per_sentence": 20, "pairs": ("en-de",), **changes})  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=said):
-        fine_tuning_config(told, known.config, known.tokenizer)
+        fine_tuning_config(config, known.config, known.tokenizer)
 
 
-def test_a_file_that_cannot_be_started_from_is_refused(toy_checkpoint: Path, tmp_path: Path) -> None:
-    told = untold(settings(tmp_path))
+def test_an_invalid_initial_checkpoint_is_refused(toy_checkpoint: Path, tmp_path: Path) -> None:
+    config = without_model(settings(tmp_path))
     torn = tmp_path / "torn.pt"
     torn.write_bytes(toy_checkpoint.read_bytes()[:5000])
     (tmp_path / "text.pt").write_text("no model")
@@ -349,11 +351,11 @@ def test_a_file_that_cannot_be_started_from_is_refused(toy_checkpoint: Path, tmp
         (tmp_path, "is a folder.*python -m model import"),
     ):
         with pytest.raises(ArtifactError, match=said):
-            run(told, tmp_path, "new", init_from=path)
+            run(config, tmp_path, "new", init_from=path)
 
 
 @pytest.mark.skipif(not int8_is_supported(), reason="no int8 kernels")
-def test_rounded_weights_are_no_start(toy_checkpoint: Path, tmp_path: Path) -> None:
+def test_fine_tuning_from_rounded_weights_is_refused(toy_checkpoint: Path, tmp_path: Path) -> None:
     rounded = tmp_path / "int8.pt"
     checkpoint = load_checkpoint(toy_checkpoint)
     export_bundle(
@@ -363,9 +365,11 @@ def test_rounded_weights_are_no_start(toy_checkpoint: Path, tmp_path: Path) -> N
         load_initial(rounded)
 
 
-def test_several_held_out_texts_are_scored_each_and_in_the_mean(tmp_path: Path) -> None:
-    told = replace(settings(tmp_path), dev=("dev", "train"), dev_sentences=6, max_steps=1, cooldown_steps=0, average=1)
-    run(told, tmp_path, "several")
+def test_several_held_out_texts_are_scored_individually_and_on_average(tmp_path: Path) -> None:
+    config = replace(
+        settings(tmp_path), dev=("dev", "train"), dev_sentences=6, max_steps=1, cooldown_steps=0, average=1
+    )
+    run(config, tmp_path, "several")
     (row,) = curve_of(tmp_path / "several")
     for key in ("dev_loss", "bleu_en-de", "bleu_de-en"):
         assert float(row[key]) == pytest.approx((float(row[f"{key}/dev"]) + float(row[f"{key}/train"])) / 2)

@@ -1,4 +1,4 @@
-"""Training settings: every wrong value is refused by name, before a corpus is read."""
+"""Training settings: every invalid value is refused with its name, before a corpus is read."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ NUMBERS = (
 
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("value", [-1, math.nan, True, None, [3]], ids=repr)
-def test_no_number_may_be_negative_or_no_number(name: str, value: Any) -> None:
+def test_numbers_must_be_finite_and_not_negative(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=rf"^{name} is .*; it must be"):
         TrainingSettings.from_dict({**VALID, name: value})
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_what_is_counted_is_a_whole_number(name: str) -> None:
+def test_counts_must_be_whole_numbers(name: str) -> None:
     with pytest.raises(ConfigError, match=rf"^{name} is 450\.5; it must be a whole number"):
         TrainingSettings.from_dict({**VALID, name: 450.5})
 
@@ -147,7 +147,7 @@ def test_what_is_counted_is_a_whole_number(name: str) -> None:
     ],
     ids=str,
 )
-def test_a_wrong_setting_is_named_with_its_bound(change: dict[str, Any], said: str) -> None:
+def test_an_invalid_setting_is_named_with_its_bound(change: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         TrainingSettings.from_dict({**VALID, **change})
 
@@ -158,7 +158,7 @@ def test_a_missing_key_is_named(name: str) -> None:
         TrainingSettings.from_dict({key: value for key, value in VALID.items() if key != name})
 
 
-def test_what_is_not_said_is_as_documented() -> None:
+def test_defaults_are_as_documented() -> None:
     settings = TrainingSettings.from_dict(VALID)
     assert settings.pairs == ("de-en", "en-de")
     assert settings.direction_pairs == [("de", "en"), ("en", "de")]
@@ -166,7 +166,7 @@ def test_what_is_not_said_is_as_documented() -> None:
     assert settings.model_config(5000).target_vocab_size == settings.model_config(5000).source_vocab_size == 5000
 
 
-def test_settings_survive_json() -> None:
+def test_settings_round_trip_through_json() -> None:
     made = {"generate": "reversal", "words": 5, "letters": [2, 3]}
     settings = TrainingSettings.from_dict(
         {**VALID, "train": [{"path": "a", "detokenise": True}, made], "dev": made, "pairs": ["en-de"]}
@@ -185,7 +185,7 @@ def test_settings_survive_json() -> None:
         (b"!!python/object/apply:os.getcwd []", "is no YAML"),
     ],
 )
-def test_a_file_that_is_no_configuration_says_why(content: bytes, said: str, tmp_path: Path) -> None:
+def test_an_invalid_configuration_file_is_refused_with_the_reason(content: bytes, said: str, tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=rf"{path}.* {said}"):
@@ -198,7 +198,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").rglob("*.yaml")), ids=lambda path: path.name)
-def test_the_configurations_that_ship_are_valid(path: Path) -> None:
+def test_the_shipped_configurations_are_valid(path: Path) -> None:
     assert TrainingSettings.load(path).name
 
 
@@ -211,7 +211,7 @@ def test_every_setting_is_documented() -> None:
 
 
 @pytest.mark.parametrize("number", [0, -1, 2.5, True, "many"])
-def test_a_corpus_gives_a_whole_number_of_sentences(number: Any) -> None:
+def test_the_number_of_sentences_of_a_corpus_must_be_whole(number: Any) -> None:
     with pytest.raises(ConfigError, match=r"train\[0\].sentences is .* at least 1"):
         TrainingSettings.from_dict({**VALID, "train": [{"path": "a", "sentences": number}]})
 

@@ -1,4 +1,4 @@
-"""The whole model: against torch's parts with the same weights, and step by step against all at once."""
+"""The whole model compared with torch's parts with the same weights, and cached steps with the full pass."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_logits_are_those_of_torchs_whole_transformer(norm: str) -> None:
     ours, config = transformer(norm=norm)
     first, second = ours.encoder[0], ours.decoder[0]
     assert isinstance(first, EncoderLayer) and isinstance(second, DecoderLayer)
-    # After a post-norm stack nn.Transformer would add a norm that Vaswani et al. do not have; ours is the identity.
+    # After a post-norm stack nn.Transformer adds a norm that Vaswani et al. do not have; here it is the identity.
     encoder = nn.TransformerEncoder(
         torch_encoder_layer(first, config), 2, ours.encoder_norm, enable_nested_tensor=False
     )
     decoder = nn.TransformerDecoder(torch_decoder_layer(second, config), 3, ours.decoder_norm)
-    # Before the weights, because it initialises what it is given.
+    # Created before the weights are copied, because it initialises the layers it gets.
     theirs = nn.Transformer(16, 4, custom_encoder=encoder, custom_decoder=decoder, batch_first=True).eval()
     randomise(ours)
     for index, layer in enumerate(ours.encoder):
@@ -95,9 +95,9 @@ def test_no_position_sees_what_comes_after_it() -> None:
 def step_through(
     ours: Transformer, config: ModelConfig, source: Tensor, targets: Tensor, starts: list[int], columns: int
 ) -> None:
-    """Step rows (B, K, T) whose sentences begin at their own columns; each must be as if alone, at every step.
+    """Step rows (B, K, T) whose sentences begin at different columns; each must equal a single one at every step.
 
-    As in model/decoding/cohort.py: all write the same column, and a mask hides what stands before a row's start.
+    As in model/decoding/cohort.py: all write the same column, and a mask hides the columns before a row's start.
     """
     num_sentences, beam, length = targets.shape
     cross_cache = ours.project_memory(ours.encode(source))
@@ -110,14 +110,14 @@ def step_through(
         rows = slice(sentence * beam, (sentence + 1) * beam)
         cache[:, :, rows, :, :start] = 1e4
     for column in range(columns):
-        places = (column - begins).clamp(0, length - 1).unsqueeze(1)  # (B, 1)
-        tokens = targets.gather(2, places.unsqueeze(1).expand(-1, beam, 1)).squeeze(2)
+        positions = (column - begins).clamp(0, length - 1).unsqueeze(1)  # (B, 1)
+        tokens = targets.gather(2, positions.unsqueeze(1).expand(-1, beam, 1)).squeeze(2)
         seen = torch.arange(column + 1) >= begins.unsqueeze(1)
-        # A row that has not begun looks at its newest column only, and its answer is thrown away.
+        # A row that has not begun attends only to its newest column, and its output is discarded.
         seen[:, -1] = True
         logits = ours.step(
             tokens,
-            places,
+            positions,
             cache,
             cross_cache,
             column,
@@ -139,7 +139,7 @@ def some_targets(beam: int, length: int) -> Tensor:
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @torch.inference_mode()
-def test_a_cached_step_is_the_full_pass_at_every_position(norm: str, beam: int, share: bool) -> None:
+def test_a_cached_step_equals_the_full_pass_at_every_position(norm: str, beam: int, share: bool) -> None:
     ours, config = transformer(norm=norm, share_embeddings=share, tie_output=share)
     step_through(ours, config, SOURCE, some_targets(beam, 7), starts=[0, 0, 0], columns=7)
 
@@ -148,13 +148,13 @@ def test_a_cached_step_is_the_full_pass_at_every_position(norm: str, beam: int, 
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @torch.inference_mode()
-def test_rows_that_started_later_step_as_if_alone(norm: str, beam: int, starts: list[int]) -> None:
+def test_rows_that_started_later_step_independently(norm: str, beam: int, starts: list[int]) -> None:
     ours, config = transformer(norm=norm)
     step_through(ours, config, SOURCE, some_targets(beam, 5), starts, columns=10)
 
 
 @torch.inference_mode()
-def test_a_step_writes_its_column_and_no_other() -> None:
+def test_a_step_writes_only_its_column() -> None:
     ours, config = transformer()
     cross_cache = ours.project_memory(ours.encode(SOURCE))
     cache = torch.full((config.decoder_layers, 2, 3, config.num_heads, 6, 4), torch.nan)
@@ -187,14 +187,14 @@ def test_all_weights_sum_to_one_and_padding_gets_none(norm: str) -> None:
     target_pad = (TARGET == PAD).view(3, 1, 1, 1, 5)
     assert (encoder.masked_select(source_pad) == 0).all()
     assert (cross.masked_select(source_pad) == 0).all()
-    # Padding stands on the right: no real row can see it.
+    # Padding is on the right: no real row can see it.
     real_rows = ~target_pad.transpose(3, 4)
     assert (decoder.masked_select(target_pad & real_rows) == 0).all()
     assert (decoder.triu(1) == 0).all()
 
 
 @torch.inference_mode()
-def test_the_weights_shown_are_the_weights_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_returned_weights_are_the_weights_used(monkeypatch: pytest.MonkeyPatch) -> None:
     from model.network import attention
 
     ours, _ = transformer()
@@ -251,7 +251,7 @@ def test_shared_and_tied_tables_are_one_parameter_and_others_are_not(share: bool
 
 
 @torch.inference_mode()
-def test_vocabularies_of_different_size_have_tables_of_their_own() -> None:
+def test_vocabularies_of_different_size_have_separate_tables() -> None:
     made, config = transformer(source_vocab_size=25, share_embeddings=False)
     source = SOURCE.clone()
     source[0, 0] = 24
@@ -274,7 +274,7 @@ def test_every_parameter_learns(norm: str) -> None:
     assert idle == []
 
 
-def test_an_untrained_model_knows_nothing() -> None:
+def test_an_untrained_model_has_the_loss_of_a_uniform_prediction() -> None:
     # Xavier and scaled embeddings: the first loss is about the logarithm of the vocabulary.
     torch.manual_seed(0)
     made = Transformer(small_config(tie_output=False, share_embeddings=False), PAD).eval()

@@ -12,7 +12,7 @@ from model.errors import EmptySource, SeveralSentences, SourceTooLong, TargetToo
 
 @pytest.fixture(scope="module", params=["compiled", "torch", "slots"])
 def translator(toy_bundle: Path, request: pytest.FixtureRequest) -> Translator:
-    """One for each way to decode; where nothing can be compiled, the first is the second."""
+    """One for each back-end; without a compiler both use torch."""
     bundle = load_bundle(toy_bundle, "cpu")
     return Translator(bundle, native=request.param == "compiled", slots=request.param == "slots")
 
@@ -25,20 +25,20 @@ def test_the_toy_was_learned(translator: Translator) -> None:
     assert back.text == "tree likes house."
 
 
-def test_white_space_between_sentences_comes_back_as_it_was(translator: Translator) -> None:
+def test_white_space_between_sentences_is_unchanged(translator: Translator) -> None:
     text = "\n  cat sees dog.  old tree.\n\n\r\n\tred house.\n"
     (found,) = translator.translate([text], target="de")
     assert found.text == "\n  Katze sieht Hund.  alt Baum.\n\n\r\n\trot Haus.\n"
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "\t \u2003"])
-def test_blank_texts_answer_themselves(text: str, translator: Translator) -> None:
+def test_blank_texts_are_returned_unchanged(text: str, translator: Translator) -> None:
     (found,) = translator.translate([text], DecodingOptions(return_scores=True), target="de")
     assert (found.text, found.score, found.finish_reason, found.num_target_tokens) == (text, None, "stop", 0)
 
 
 @pytest.mark.parametrize("text", ["42", "* * *", "-----\n\n1,000.5", "\U0001f600"])
-def test_what_has_no_letter_is_copied(text: str, translator: Translator) -> None:
+def test_text_without_letters_is_copied(text: str, translator: Translator) -> None:
     assert translator.translate([text], target="de")[0].text == text
 
 
@@ -69,12 +69,12 @@ def test_a_text_of_n_sentences_scores_the_mean_weighted_by_tokens(translator: Tr
         assert alternative.text == f"{first.alternatives[rank].text} {second.alternatives[rank].text}"
 
 
-def test_a_cut_sentence_marks_its_text(translator: Translator) -> None:
+def test_a_truncated_sentence_marks_its_text(translator: Translator) -> None:
     (found,) = translator.translate(["cat. red dog sees house."], DecodingOptions(max_new_tokens=3), target="de")
     assert found.finish_reason == "length"
 
 
-def test_an_alignment_points_at_the_words_that_were_translated(translator: Translator) -> None:
+def test_an_alignment_links_to_the_translated_words(translator: Translator) -> None:
     text = "red cat.  old\n dog likes tree."
     (found,) = translator.translate([text], target="de", return_alignment=True)
     assert found.alignment is not None
@@ -85,14 +85,14 @@ def test_an_alignment_points_at_the_words_that_were_translated(translator: Trans
     assert found.alignment[-1].target[1] == len(found.text)
 
 
-def test_the_target_alone_may_decide_the_pair(translator: Translator) -> None:
+def test_the_target_alone_may_determine_the_pair(translator: Translator) -> None:
     assert translator.resolve_pair(None, "DE") == ("en", "de")
     assert translator.resolve_pair("de_AT", None) == ("de", "en")
     assert translator.resolve_pair("EN-us", "de-CH") == ("en", "de")
 
 
 @pytest.mark.parametrize(("source", "target"), [(None, None), ("en", "en"), ("fr", "de"), (None, "fr"), ("", "de")])
-def test_a_pair_that_is_not_there_is_refused_with_those_that_are(
+def test_an_unknown_pair_is_refused_with_the_existing_ones(
     source: str | None, target: str | None, translator: Translator
 ) -> None:
     with pytest.raises(UnsupportedPair, match=r"de-en, en-de"):
@@ -140,7 +140,7 @@ def test_attention_refuses_what_is_not_one_sentence_of_the_right_length(translat
         translator.attention("cat", target="de", target_text="Katze " * 80)
 
 
-def test_many_texts_in_any_precision_of_batch_give_what_one_gives(translator: Translator) -> None:
+def test_many_texts_give_the_outputs_of_single_texts(translator: Translator) -> None:
     texts = ["red cat.", "old dog likes tree. house.", "", "tree sees house."] * 5
     together = translator.translate(texts, target="de")
     assert [found.text for found in together[:4]] * 5 == [found.text for found in together]
@@ -149,6 +149,6 @@ def test_many_texts_in_any_precision_of_batch_give_what_one_gives(translator: Tr
     ]
 
 
-def test_warming_up_leaves_nothing_behind(translator: Translator) -> None:
+def test_warming_up_leaves_no_state(translator: Translator) -> None:
     translator.warm_up([1, 3])
     assert translator.translate(["cat."], target="de")[0].text == "Katze."

@@ -1,4 +1,4 @@
-"""Tiny untrained Transformers whose every answer can be computed in other ways."""
+"""Tiny untrained Transformers whose outputs can be computed in other ways."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VOCABULARY = TinyVocabulary()
 
 
 def tiny_transformer(vocab_size: int = 12, seed: int = 0, sharpness: float = 3.0) -> Transformer:
-    """Random weights; ``sharpness`` scales the output so that choices are clear."""
+    """Random weights; ``sharpness`` scales the output so that tokens differ clearly in probability."""
     torch.manual_seed(seed)
     config = ModelConfig(
         source_vocab_size=vocab_size,

@@ -1,4 +1,4 @@
-"""torch's own layers with our weights."""
+"""torch's layers with the weights of this project's layers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def small_config(**changes: Any) -> ModelConfig:
 
 
 def randomise(module: nn.Module, seed: int = 0) -> None:
-    """Weights and, above all, biases and norms that are not what they start with."""
+    """Random weights, biases and norms, all different from their initial values."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -56,7 +56,7 @@ def copy_attention(target: nn.MultiheadAttention, source: SelfAttention | CrossA
 
 
 def torch_arguments(config: ModelConfig) -> dict[str, Any]:
-    """What torch's layers are told of an architecture."""
+    """The arguments of torch's layers for an architecture."""
     return {
         "d_model": config.d_model,
         "nhead": config.num_heads,
@@ -93,7 +93,7 @@ def torch_decoder_layer(layer: DecoderLayer, config: ModelConfig) -> nn.Transfor
 
 
 def torch_logits(ours: Transformer, config: ModelConfig, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """The logits nn.Transformer's parts give for the same weights."""
+    """The logits of nn.Transformer's parts with the same weights."""
     pad = source == ours.pad_id
     x = ours.source_embedding(source, torch.arange(source.size(1)))
     for layer in ours.encoder:

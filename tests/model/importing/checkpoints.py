@@ -1,4 +1,4 @@
-"""Random checkpoints as transformers writes them, small enough to make in a test."""
+"""Small random checkpoints in the format of transformers."""
 
 from __future__ import annotations
 
@@ -78,29 +78,26 @@ HARD_TEXTS = [
 
 
 def sentences(number: int, languages: Sequence[str] = tuple(_SYLLABLES), seed: int = 0) -> list[str]:
-    """Nonsense that looks like languages."""
-    chance = random.Random(seed)
+    """Random sentences that resemble languages."""
+    rng = random.Random(seed)
     made = []
     for _ in range(number):
-        syllables = _SYLLABLES[chance.choice(languages)].split()
-        words = [
-            "".join(chance.choice(syllables) for _ in range(chance.randint(1, 3))) for _ in range(chance.randint(2, 9))
-        ]
-        made.append(" ".join(words).capitalize() + chance.choice(".?!"))
+        syllables = _SYLLABLES[rng.choice(languages)].split()
+        words = ["".join(rng.choice(syllables) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(2, 9))]
+        made.append(" ".join(words).capitalize() + rng.choice(".?!"))
     return made
 
 
 def random_sources(number: int, vocab_size: int, end_id: int, first_id: int = 4, seed: int = 0) -> list[list[int]]:
-    """Token ids of 1 to 14 tokens and the end."""
-    chance = random.Random(seed)
+    """Sources of 1 to 14 tokens and the end token."""
+    rng = random.Random(seed)
     return [
-        [*(chance.randrange(first_id, vocab_size - 1) for _ in range(chance.randint(1, 14))), end_id]
-        for _ in range(number)
+        [*(rng.randrange(first_id, vocab_size - 1) for _ in range(rng.randint(1, 14))), end_id] for _ in range(number)
     ]
 
 
 def learn_spm(path: Path, languages: Sequence[str], size: int, seed: int = 0) -> sentencepiece.SentencePieceProcessor:
-    """Learn a SentencePiece model as the families did: no byte fallback."""
+    """Learn a SentencePiece model without byte fallback, as those of the imported families."""
     sink = io.BytesIO()
     sentencepiece.SentencePieceTrainer.Train(
         sentence_iterator=iter(sentences(400, languages, seed)),
@@ -117,7 +114,7 @@ def learn_spm(path: Path, languages: Sequence[str], size: int, seed: int = 0) ->
 
 
 def shake(model: Any, eos_bias: float) -> None:
-    """Give every parameter of a model random values that matter, so large that each step chooses anew."""
+    """Give every parameter random values large enough that each step selects another token."""
     torch.manual_seed(3)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -133,7 +130,7 @@ def shake(model: Any, eos_bias: float) -> None:
         if hasattr(model, "final_logits_bias"):
             model.final_logits_bias.normal_(0, 0.5)
             model.final_logits_bias[0, model.config.eos_token_id] += eos_bias
-        else:  # the final norm's bias is a direction every output has a part in
+        else:  # the bias of the final norm is a component of every output
             direction = model.model.decoder.layer_norm.bias
             model.lm_head.weight[model.config.eos_token_id] += eos_bias * direction / direction.square().sum()
 
@@ -152,14 +149,18 @@ def make_marian(folder: Path, *, separate: bool = False, multilingual: bool = Fa
             if not processor.IsControl(number) and not processor.IsUnknown(number)
         )
         languages = [">>fra<<", ">>deu<<", ">>zho<<", ">>cmn_Hans<<"] if multilingual else []
-        # transformers has one padding id for both sides, so it must stand in the same place.
+        # transformers has one padding id for both sides, so both vocabularies need it at the same index.
         ordered = ["</s>", "<unk>", "<pad>", *pieces] if separate else ["</s>", "<unk>", *languages, *pieces, "<pad>"]
         vocabularies.append({piece: number for number, piece in enumerate(ordered)})
-    habits = {"source_lang": "en", "target_lang": "mul" if multilingual else "de", "separate_vocabs": separate}
+    tokenizer_config = {
+        "source_lang": "en",
+        "target_lang": "mul" if multilingual else "de",
+        "separate_vocabs": separate,
+    }
     (folder / "vocab.json").write_text(json.dumps(vocabularies[0]))
     if separate:
         (folder / "target_vocab.json").write_text(json.dumps(vocabularies[1]))
-    (folder / "tokenizer_config.json").write_text(json.dumps(habits))
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
     target_pad = vocabularies[-1]["<pad>"]
     values = {
         "vocab_size": len(vocabularies[0]),
@@ -218,7 +219,7 @@ def make_m2m100(folder: Path, *, nllb: bool = False, **config: Any) -> Any:
             tokenizer = M2M100Tokenizer(
                 str(folder / "vocab.json"),
                 str(folder / "sentencepiece.bpe.model"),
-                # As the published folders list them.
+                # In the order of the published folders.
                 additional_special_tokens=[f"__{code}__" for code in FAIRSEQ_LANGUAGE_CODES["m2m100"]],
             )
             rows = len(vocabulary) + 108
@@ -246,7 +247,7 @@ def make_m2m100(folder: Path, *, nllb: bool = False, **config: Any) -> Any:
         model.generation_config = GenerationConfig(
             num_beams=5,
             max_length=200,
-            # Its own class bans nothing; the padding row is banned so that it is never an input (see M2M100Tokenizer).
+            # Its class forbids no token. The padding row is forbidden so that it is no input (see M2M100Tokenizer).
             bad_words_ids=[[1]],
             pad_token_id=1,
             eos_token_id=2,
@@ -259,7 +260,7 @@ def make_m2m100(folder: Path, *, nllb: bool = False, **config: Any) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """transformers warns about much that is none of our business."""
+    """Suppress irrelevant warnings of transformers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -272,7 +273,7 @@ def marian_tokenizer(folder: Path) -> Any:
 
 
 def padded(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
-    """Ids and mask as transformers wants them."""
+    """Ids and mask in the form transformers expects."""
     length = max(map(len, sequences))
     ids = torch.tensor([[*sequence, *[pad_id] * (length - len(sequence))] for sequence in sequences])
     mask = torch.tensor([[1] * len(sequence) + [0] * (length - len(sequence)) for sequence in sequences])

@@ -1,4 +1,4 @@
-"""One Transformer for several families: BART and mBART have what the imported ones leave unused."""
+"""One Transformer for several families: BART and mBART use the options that the imported families do not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHAPE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", ["Bart", "MBart"])
-def test_norms_after_the_embedding_and_learned_positions_are_those_of_bart(kind: str, tmp_path: Path) -> None:
+def test_embedding_norms_and_learned_positions_are_those_of_bart(kind: str, tmp_path: Path) -> None:
     import transformers
 
     torch.manual_seed(0)
@@ -61,7 +61,7 @@ def test_norms_after_the_embedding_and_learned_positions_are_those_of_bart(kind:
         ),
         pad_id=1,
     ).eval()
-    # Both number positions from 2 on.
+    # Both number positions from 2.
     fill(
         ours,
         tensors,

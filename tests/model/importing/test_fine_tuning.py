@@ -1,4 +1,4 @@
-"""Imported models are trained on: they start as what they were, resume, and are exported with their own vocabulary."""
+"""Fine-tuning of imported models: they start unchanged, resume, and are exported with their own vocabulary."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return folder
 
 
-def run(told: TrainingSettings, folder: Path, out: Path, **options: Any) -> Path:
-    return train(told, folder, out, show_progress=False, report=lambda line: None, **options)
+def run(config: TrainingSettings, folder: Path, out: Path, **options: Any) -> Path:
+    return train(config, folder, out, show_progress=False, report=lambda line: None, **options)
 
 
 def loss_of(bundle: Path, folder: Path) -> float:
-    """Of the held-out sentences, one by one through the scripted module."""
+    """Loss of the held-out sentences, one by one through the scripted module."""
     loaded = load_bundle(bundle)
     total, count = 0.0, 0
     pairs = [(folder / f"dev.{language}").read_text(encoding="utf-8").splitlines() for language in ("en", "de")]
@@ -84,7 +84,7 @@ def loss_of(bundle: Path, folder: Path) -> float:
     return total / count
 
 
-def test_an_imported_model_is_trained_on(folder: Path, tmp_path: Path) -> None:
+def test_an_imported_model_can_be_fine_tuned(folder: Path, tmp_path: Path) -> None:
     bundle = folder / "bundle.pt"
     trained = run(settings(), folder, tmp_path / "whole", init_from=bundle)
     with (tmp_path / "whole" / "curve.csv").open(newline="") as source:
@@ -98,7 +98,7 @@ def test_an_imported_model_is_trained_on(folder: Path, tmp_path: Path) -> None:
     for name, value in whole.weights.items():
         torch.testing.assert_close(parts.weights[name], value, atol=1e-6, rtol=0)
 
-    # Trained, it is exported and served as before: with its own vocabulary and way of decoding.
+    # The trained model is exported and served as before: with its own vocabulary and decoding policy.
     export_bundle(whole, "float32", tmp_path / "tuned.pt", report=lambda line: None)
     before, after = Translator.load(bundle, "cpu"), Translator.load(tmp_path / "tuned.pt", "cpu")
     assert after.manifest.pairs == (("en", "de"),)
@@ -107,12 +107,12 @@ def test_an_imported_model_is_trained_on(folder: Path, tmp_path: Path) -> None:
     assert after.manifest.training["initialised_from"]["name"] == before.manifest.name
     assert after.translate(["Hello."], source="en", target="de")[0].num_source_tokens > 1
 
-    # And what was trained on once is trained on again.
+    # A fine-tuned model can be fine-tuned again.
     again = run(replace(settings(), max_steps=1), folder, tmp_path / "again", init_from=trained)
     assert load_checkpoint(again).files == whole.files
 
 
-def test_what_an_imported_model_cannot_do_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_unsupported_training_of_an_imported_model_is_refused(folder: Path, tmp_path: Path) -> None:
     bundle = folder / "bundle.pt"
     with pytest.raises(ConfigError, match="subword_sampling and target_subword_sampling need a vocabulary"):
         run(settings(subword_sampling=0.5), folder, tmp_path / "a", init_from=bundle)

@@ -1,4 +1,4 @@
-"""Imported models against transformers' own, with random weights: logits, searches, scores."""
+"""Imported models compared with transformers, with random weights: logits, searches, scores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.model.importing.checkpoints import make_m2m100, make_marian, padded, 
 NUM_SENTENCES = 500
 MAX_NEW_TOKENS = 13
 MARGIN = 1e-4
-"""Choices that hang on less than this may fall either way (float32 sums in another order)."""
+"""Candidates closer than this may be ranked either way (float32 sums in another order)."""
 
 SHAPES: dict[str, Callable[[Path], Any]] = {
     "opus": make_marian,
@@ -44,7 +44,7 @@ SHAPES: dict[str, Callable[[Path], Any]] = {
 
 @dataclass(frozen=True)
 class Pair:
-    """The same checkpoint twice: as transformers runs it, and imported."""
+    """The same checkpoint in transformers, and imported."""
 
     theirs: Any
     ours: Translator
@@ -53,7 +53,11 @@ class Pair:
 
     @property
     def forced(self) -> dict[str, int]:
-        return {} if self.target is None else {"forced_bos_token_id": self.ours._tokenizer.forced_ids(self.target)[0]}
+        return (
+            {}
+            if self.target is None
+            else {"forced_bos_token_id": self.ours.bundle.tokenizer.forced_ids(self.target)[0]}
+        )
 
 
 @pytest.fixture(scope="module", params=SHAPES, ids=list(SHAPES))
@@ -64,13 +68,13 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     ours = Translator.load(folder / "bundle.pt")
     target = None if request.param.startswith("opus") else "de"
     sources = random_sources(NUM_SENTENCES, theirs.config.vocab_size, theirs.config.eos_token_id)
-    # What it takes for the width of the output, which has the target's vocabulary.
+    # transformers reads the width of the output here, which is the target's vocabulary.
     theirs.config.vocab_size = theirs.lm_head.out_features
     return Pair(theirs, ours, target, sources)
 
 
 def source_pad(pair: Pair) -> int:
-    return pair.ours._tokenizer.pad_id
+    return pair.ours.bundle.tokenizer.pad_id
 
 
 def test_logits_are_those_of_transformers(pair: Pair) -> None:
@@ -79,13 +83,13 @@ def test_logits_are_those_of_transformers(pair: Pair) -> None:
     target[:, 0] = pair.theirs.config.decoder_start_token_id
     with torch.inference_mode():
         expected = pair.theirs(input_ids=ids, attention_mask=mask, decoder_input_ids=target).logits
-        found = pair.ours._bundle.module.forward(ids, target)
+        found = pair.ours.bundle.module.forward(ids, target)
     assert float(expected.std()) > 0.5
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0.0)
 
 
 def generate(pair: Pair, sources: list[list[int]], **options: Any) -> tuple[list[list[list[int]]], list[list[float]]]:
-    """transformers' answers without start, language and closing token, and their scores, by sentence and rank."""
+    """Outputs of transformers without start, language and end token, and their scores, by sentence and rank."""
     ids, mask = padded(sources, source_pad(pair))
     count = options.get("num_return_sequences", 1)
     end = pair.theirs.config.eos_token_id
@@ -108,23 +112,23 @@ def generate(pair: Pair, sources: list[list[int]], **options: Any) -> tuple[list
         answers.append(tokens[: tokens.index(end)] if end in tokens else tokens)
         if "sequences_scores" in found:
             scores.append(float(found.sequences_scores[row]))
-    if not scores:  # greedy: the mean log-probability of what was chosen, as the score of a beam of one would be
+    if not scores:  # greedy: the mean log-probability of the selected tokens, as the score of a beam of one
         renormalised = pair.theirs.generation_config.renormalize_logits
         steps = torch.stack([step.log_softmax(-1) for step in (found.scores if renormalised else found.logits)], dim=1)
         if pair.forced:
             steps[:, 0] = 0.0
         for row, tokens in enumerate(answers):
             chosen = found.sequences[row, 1:].tolist()[: len(pair.forced) + len(tokens) + 1]
-            total = sum(float(steps[row, place, token]) for place, token in enumerate(chosen))
+            total = sum(float(steps[row, index, token]) for index, token in enumerate(chosen))
             scores.append(total / len(chosen))
-    places = range(0, len(answers), count)
-    return [answers[place : place + count] for place in places], [scores[place : place + count] for place in places]
+    indices = range(0, len(answers), count)
+    return [answers[index : index + count] for index in indices], [scores[index : index + count] for index in indices]
 
 
 def compare(
     pair: Pair, found: list[Hypothesis], expected: list[list[list[int]]], scores: list[list[float]]
 ) -> tuple[int, int]:
-    """How many hypotheses there are, and how many are others than theirs, worth the same within :data:`MARGIN`."""
+    """The number of hypotheses, and how many of them differ with scores equal within :data:`MARGIN`."""
     total, ties = 0, 0
     for hypothesis, answers, their_scores in zip(found, expected, scores, strict=True):
         ranked = [hypothesis, *hypothesis.alternatives]
@@ -132,7 +136,7 @@ def compare(
         total += len(ranked)
         for one, tokens, score in zip(ranked, answers, their_scores, strict=True):
             assert one.score == pytest.approx(score, abs=MARGIN)
-            ties += one.token_ids != tokens  # another answer of the same worth, as the line above found
+            ties += one.token_ids != tokens  # another output with the same score, as the previous line checked
     return total, ties
 
 
@@ -177,10 +181,10 @@ def test_beams_n_best_and_scores_are_those_of_transformers(
         assert len(lengths) > 3, "answers should differ in length"
 
 
-def test_a_sentence_alone_gets_the_answer_it_gets_in_a_crowd(pair: Pair) -> None:
+def test_a_sentence_decoded_alone_gets_the_output_it_gets_in_a_batch(pair: Pair) -> None:
     options = DecodingOptions(num_hypotheses=4, max_new_tokens=MAX_NEW_TOKENS, return_scores=True)
-    crowd = pair.ours.translate_tokens(pair.sources[:60], options, pair.target)
-    for source, together in zip(pair.sources[:60], crowd, strict=True):
+    batch = pair.ours.translate_tokens(pair.sources[:60], options, pair.target)
+    for source, together in zip(pair.sources[:60], batch, strict=True):
         (alone,) = pair.ours.translate_tokens([source], options, pair.target)
         for one, other in zip([alone, *alone.alternatives], [together, *together.alternatives], strict=True):
             assert one.token_ids == other.token_ids

@@ -1,4 +1,4 @@
-"""Checkpoints that cannot be imported: one sentence that says what, where and what to do, and nothing left behind."""
+"""Checkpoints that cannot be imported: one sentence with the error, its location and the remedy; no file is left."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ FAMILIES: dict[str, Callable[[Path], Any]] = {
     "nllb": lambda folder: make_m2m100(folder, nllb=True),
 }
 PIECES = 165
-"""Rows of marian's one embedding."""
+"""Rows of the shared embedding of marian."""
 
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One good folder of each family."""
+    """One valid folder of each family."""
     folders = {name: tmp_path_factory.mktemp("original") / name for name in FAMILIES}
     for name, make in FAMILIES.items():
         make(folders[name])
@@ -55,7 +55,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def copy(originals: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
-    """Copies one of them, to be damaged."""
+    """Copies one of them for a test to damage."""
 
     def copy_of(name: str) -> Path:
         return Path(shutil.copytree(originals[name], tmp_path / name))
@@ -64,7 +64,7 @@ def copy(originals: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
 
 
 def edit(path: Path, **changes: Any) -> None:
-    """Change keys of a JSON file; ``...`` takes one out."""
+    """Change keys of a JSON file; ``...`` removes one."""
     values = {**json.loads(path.read_text()), **changes}
     path.write_text(json.dumps({key: value for key, value in values.items() if value is not ...}))
 
@@ -85,7 +85,7 @@ def as_pickle(folder: Path, **options: Any) -> Path:
 
 
 def refused(folder: Path, *words: str, wishes: Wishes = Wishes()) -> str:  # noqa: B008  (frozen)
-    """Import what must be refused, in one line that holds these words, with nothing written; returns the message."""
+    """Import a folder that must be refused in one line with these words, without output; returns the message."""
     out = folder.parent / "out" / "bundle.pt"
     with pytest.raises(ArtifactError) as caught:
         import_checkpoint(folder, out, "float32", wishes=wishes, report=lambda line: None)
@@ -112,7 +112,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     refused(tmp_path / "nothing", f"{tmp_path / 'nothing'} is not there", "config.json")
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_text("")
     refused(tmp_path / "model.bin", "is a file, not a folder")
 
@@ -193,7 +193,7 @@ def test_other_architectures_are_named(copy: Callable[[str], Path], kind: Any, w
         "max_position_embeddings",
     ],
 )
-def test_a_number_that_is_missing_or_none_is_named(copy: Callable[[str], Path], name: str) -> None:
+def test_a_missing_or_invalid_number_is_named(copy: Callable[[str], Path], name: str) -> None:
     folder = copy("marian")
     edit(folder / "config.json", **{name: ...})
     refused(folder, f"config.json has no {name}")
@@ -230,7 +230,7 @@ def test_a_number_that_is_missing_or_none_is_named(copy: Callable[[str], Path], 
     ],
     ids=str,
 )
-def test_numbers_that_describe_no_model_or_another_are_named(
+def test_numbers_of_an_impossible_or_different_model_are_named(
     copy: Callable[[str], Path], changes: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     folder = copy("marian")
@@ -249,7 +249,7 @@ def test_a_truncated_safetensors_file_is_named(copy: Callable[[str], Path], size
     refused(folder, f"{path} is damaged", "download it again")
 
 
-def test_garbage_is_no_safetensors_file(copy: Callable[[str], Path]) -> None:
+def test_random_bytes_are_refused_as_safetensors(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
     (folder / "model.safetensors").write_bytes(b"<!DOCTYPE html>" * 1000)
     refused(folder, "model.safetensors is damaged", "download it again")
@@ -257,7 +257,7 @@ def test_garbage_is_no_safetensors_file(copy: Callable[[str], Path]) -> None:
 
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999])
-def test_a_truncated_pickle_is_damaged_and_not_suspected(
+def test_a_truncated_pickle_is_reported_as_damaged_not_as_unsafe(
     copy: Callable[[str], Path], zipped: bool, share: float
 ) -> None:
     folder = copy("marian")
@@ -267,7 +267,7 @@ def test_a_truncated_pickle_is_damaged_and_not_suspected(
     assert "its author" not in message
 
 
-def test_garbage_is_no_pickle(copy: Callable[[str], Path]) -> None:
+def test_random_bytes_are_refused_as_a_pickle(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
     path = as_pickle(folder)
     path.write_bytes(b"<!DOCTYPE html>" * 1000)
@@ -275,7 +275,7 @@ def test_garbage_is_no_pickle(copy: Callable[[str], Path]) -> None:
 
 
 class LeavesAMark:
-    """Makes a folder when it is unpickled."""
+    """Creates a folder when it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -305,7 +305,7 @@ PICKLES = [write_zip, write_legacy, write_plain, write_plain_of_today]
 
 @pytest.mark.parametrize("write", PICKLES)
 @pytest.mark.parametrize("hidden", [False, True], ids=["alone", "among tensors"])
-def test_code_in_a_pickle_is_refused_and_not_run(
+def test_code_in_a_pickle_is_refused_and_not_executed(
     copy: Callable[[str], Path], tmp_path: Path, write: Callable[[object, Path], None], hidden: bool
 ) -> None:
     folder = copy("marian")
@@ -317,10 +317,10 @@ def test_code_in_a_pickle_is_refused_and_not_run(
     write(content, path)
     message = refused(folder, str(path), "run", "model.safetensors")
     assert not mark.exists()
-    if write is not write_plain_of_today:  # whose opcodes torch does not even begin to read
+    if write is not write_plain_of_today:  # torch does not read its opcodes at all
         assert "is refused" in message
         assert "mkdir" in message
-    if write in (write_plain, write_plain_of_today):  # the trap was a trap
+    if write in (write_plain, write_plain_of_today):  # without the check the code would run
         pickle.loads(path.read_bytes())
         assert mark.exists()
 
@@ -394,7 +394,7 @@ def test_an_index_names_only_files_of_its_folder(
     ],
 )
 @pytest.mark.parametrize("cut", [False, True], ids=["missing", "a row short"])
-def test_a_missing_or_cut_tensor_is_named(copy: Callable[[str], Path], name: str, cut: bool) -> None:
+def test_a_missing_or_truncated_tensor_is_named(copy: Callable[[str], Path], name: str, cut: bool) -> None:
     folder = copy("m2m100" if name.startswith("model.decoder.layer_norm") else "marian")
 
     def change(tensors: dict[str, Tensor]) -> None:
@@ -445,7 +445,7 @@ def test_a_surplus_tensor_is_named(copy: Callable[[str], Path], name: str) -> No
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.bool, torch.complex64])
 @pytest.mark.parametrize("name", ["model.shared.weight", "model.encoder.layers.0.fc1.weight", "final_logits_bias"])
-def test_weights_that_are_no_real_numbers_are_named(copy: Callable[[str], Path], name: str, dtype: torch.dtype) -> None:
+def test_weights_of_an_unsupported_dtype_are_named(copy: Callable[[str], Path], name: str, dtype: torch.dtype) -> None:
     folder = copy("marian")
     edit_tensors(folder, lambda tensors: tensors.update({name: tensors[name].to(dtype)}))
     refused(folder, f"Tensor {name} holds {dtype}", "floating point")
@@ -487,7 +487,7 @@ def test_a_position_table_that_is_too_small_is_named(copy: Callable[[str], Path]
     refused(folder, f"Tensor {name} has shape {shape}; config.json makes it (400, 32)")
 
 
-def test_a_position_table_of_whole_numbers_is_refused(copy: Callable[[str], Path]) -> None:
+def test_a_position_table_of_integers_is_refused(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
     name = "model.encoder.embed_positions.weight"
     edit_tensors(folder, lambda tensors: tensors.update({name: torch.zeros(400, 32, dtype=torch.int64)}))
@@ -524,7 +524,7 @@ def test_a_vocabulary_of_another_size_than_the_embedding_is_refused(
 def test_tokens_without_a_row_are_refused(copy: Callable[[str], Path], family: str) -> None:
     folder = copy(family)
     rows = json.loads((folder / "config.json").read_text())["vocab_size"]
-    kept = rows - 9  # m2m100 has eight rows that nothing needs
+    kept = rows - 9  # m2m100 has eight unused rows
 
     edit_tensors(
         folder,
@@ -545,7 +545,7 @@ def test_a_missing_special_token_is_named(copy: Callable[[str], Path], family: s
 
 
 @pytest.mark.parametrize("entry", [["</s>"], 5, {"text": "</s>"}, True], ids=str)
-def test_a_special_token_that_is_no_text_is_named(copy: Callable[[str], Path], entry: Any) -> None:
+def test_a_special_token_that_is_not_text_is_named(copy: Callable[[str], Path], entry: Any) -> None:
     folder = copy("marian")
     edit(folder / "tokenizer_config.json", eos_token=entry)
     refused(folder, f"eos_token {json.dumps(entry)}", "must be a token's text")
@@ -564,7 +564,7 @@ def test_a_special_token_that_is_no_text_is_named(copy: Callable[[str], Path], e
         ("100000", ("no piece for id 7", "100000", "cut short")),
     ],
 )
-def test_an_id_no_vocabulary_can_have_is_named(
+def test_an_impossible_token_id_is_named(
     copy: Callable[[str], Path], family: str, token_id: str, words: tuple[str, ...]
 ) -> None:
     folder = copy(family)
@@ -573,7 +573,7 @@ def test_an_id_no_vocabulary_can_have_is_named(
     refused(folder, str(folder / "vocab.json"), *words)
 
 
-def test_a_hole_in_the_ids_is_named(copy: Callable[[str], Path]) -> None:
+def test_a_gap_in_the_token_ids_is_named(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
     piece = next(piece for piece, token_id in json.loads((folder / "vocab.json").read_text()).items() if token_id == 9)
     edit(folder / "vocab.json", **{piece: ...})
@@ -613,7 +613,7 @@ def test_a_damaged_sentencepiece_model_is_named(
     ],
     ids=str,
 )
-def test_language_tokens_of_nllb_that_cannot_be_are_named(
+def test_invalid_language_tokens_of_nllb_are_named(
     copy: Callable[[str], Path], tokens: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     folder = copy("nllb")
@@ -657,7 +657,7 @@ def test_language_tokens_of_nllb_that_cannot_be_are_named(
     ],
     ids=str,
 )
-def test_rules_of_decoding_that_cannot_be_are_named(
+def test_invalid_decoding_rules_are_named(
     copy: Callable[[str], Path], file: str, changes: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     folder = copy("marian")
@@ -688,7 +688,7 @@ def test_special_tokens_that_contradict_the_vocabulary_are_refused(
     refused(folder, "config.json", *words)
 
 
-# --- what to serve
+# --- served languages
 
 
 @pytest.mark.parametrize("source", ["roa", "mul", "ROMANCE", "fi_nb_no", "", ..., ["en"], None])
@@ -728,7 +728,7 @@ def test_a_model_that_translates_to_its_own_language_alone_is_refused(copy: Call
         ("nllb", Wishes(pairs=(("tlh", "en"),)), ("no language 'tlh'",)),
     ],
 )
-def test_what_the_model_cannot_serve_is_named(
+def test_languages_the_model_cannot_serve_are_named(
     copy: Callable[[str], Path], family: str, wishes: Wishes, words: tuple[str, ...]
 ) -> None:
     refused(copy(family), *words, wishes=wishes)
@@ -738,7 +738,7 @@ def test_what_the_model_cannot_serve_is_named(
 
 
 def fails(capfd: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Run the command, which must fail with one line; returns that line."""
+    """Run the command, which must fail with one line; returns the line."""
     assert main(["import", *map(str, arguments), "--precision", "float32"]) == 1
     captured = capfd.readouterr()
     assert captured.out == ""
@@ -750,7 +750,7 @@ def fails(capfd: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 @pytest.mark.parametrize("damage", ["config.json", "source.spm", "model.safetensors", "vocab.json"])
-def test_a_refusal_is_one_line_and_leaves_an_older_bundle_as_it_was(
+def test_a_refusal_is_one_line_and_keeps_an_existing_bundle(
     copy: Callable[[str], Path], tmp_path: Path, capfd: pytest.CaptureFixture[str], damage: str
 ) -> None:
     folder = copy("marian")
@@ -791,7 +791,7 @@ def full(*_: Any, **__: Any) -> None:
 
 
 @pytest.mark.parametrize("write", ["torch.jit.save", "shutil.copyfileobj", "os.replace", "tempfile.mkdtemp"])
-def test_a_full_disk_is_said_and_leaves_nothing_behind(
+def test_a_full_disk_is_reported_and_leaves_no_file(
     copy: Callable[[str], Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -810,7 +810,7 @@ def test_a_full_disk_is_said_and_leaves_nothing_behind(
     assert out.read_bytes() == b"an older bundle"
 
 
-def test_a_disk_that_is_really_full_is_said_in_one_line(copy: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_real_file_size_limit_is_reported_in_one_line(copy: Callable[[str], Path], tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
     folder = copy("marian")
     out = tmp_path / "out" / "bundle.pt"
@@ -835,23 +835,25 @@ def test_a_disk_that_is_really_full_is_said_in_one_line(copy: Callable[[str], Pa
     assert list(out.parent.iterdir()) == []
 
 
-def test_a_folder_is_no_bundle(copy: Callable[[str], Path], capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_as_the_bundle_path_is_refused(copy: Callable[[str], Path], capfd: pytest.CaptureFixture[str]) -> None:
     folder = copy("marian")
     assert f"{folder} is a folder; --out names" in fails(capfd, folder, "--out", folder)
 
 
-def test_a_file_is_no_folder_for_a_bundle(copy: Callable[[str], Path], capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_file_as_the_folder_of_the_bundle_is_refused(
+    copy: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
+) -> None:
     folder = copy("marian")
     out = folder / "config.json" / "bundle.pt"
     assert f"{out} cannot be written: {out.parent}" in fails(capfd, folder, "--out", out)
 
 
-def test_a_folder_that_may_not_be_written_to_is_named_before_anything_is_read(
+def test_a_folder_that_is_not_writable_is_named_before_anything_is_read(
     copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = copy("marian")
     (folder / "config.json").unlink()
-    # Whoever runs the tests may be allowed everything.
+    # The user who runs the tests may have all permissions.
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
     out = tmp_path / "bundle.pt"
     assert f"{out} cannot be written: {tmp_path}" in fails(capfd, folder, "--out", out)
@@ -875,7 +877,7 @@ ODD = st.one_of(
 
 
 def write_without_weights(module: Any, manifest: Manifest, files: Mapping[str, bytes], out: Path) -> None:
-    """Write a manifest, after everything in it was read back as a server reads it."""
+    """Write only the manifest, after reading its parts back as a server does."""
     out.write_text(manifest.to_json())
     restored = Manifest.from_json(out.read_text())
     DecodingPolicy.from_dict(restored.decoding)
@@ -904,11 +906,11 @@ READ = {
 
 @pytest.mark.parametrize("family", ["marian", "m2m100", "nllb"])
 @pytest.mark.parametrize("name", READ)
-def test_whatever_stands_under_a_key_the_import_succeeds_or_says_why_not(
+def test_for_any_value_of_a_key_the_import_succeeds_or_is_refused_with_a_reason(
     copy: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, family: str, name: str
 ) -> None:
     folder = copy(family)
-    # Scripting takes longest and sees nothing of the values.
+    # Scripting takes longest and does not depend on the values.
     monkeypatch.setattr(importer, "script_in_place", lambda transformer, precision: transformer)
     monkeypatch.setattr(importer, "write_bundle", write_without_weights)
     whole = json.loads((folder / name).read_text())

@@ -1,4 +1,4 @@
-"""Imported tokenizers against transformers' own, on text that is hard."""
+"""Imported tokenizers compared with transformers, on difficult text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXTS = [*HARD_TEXTS, *sentences(200, seed=9)]
 
 def imported(folder: Path) -> TextTokenizer:
     import_checkpoint(folder, folder / "bundle.pt", "float32", report=lambda line: None)
-    return Translator.load(folder / "bundle.pt")._tokenizer
+    return Translator.load(folder / "bundle.pt").bundle.tokenizer
 
 
 def theirs(kind: str, folder: Path, **languages: str) -> Any:
@@ -51,7 +51,7 @@ def test_marian_target_ids_and_texts_are_those_of_transformers(marian: tuple[Tex
         assert ours.decode(ids[::-1]) == original.decode(ids[::-1], skip_special_tokens=True), text
 
 
-def test_the_target_language_is_asked_for_by_a_token_as_in_a_text(tmp_path: Path) -> None:
+def test_the_target_language_token_is_the_one_of_a_text_prefix(tmp_path: Path) -> None:
     make_marian(tmp_path, multilingual=True)
     ours, original = imported(tmp_path), theirs("MarianTokenizer", tmp_path)
     for text in TEXTS:
@@ -72,7 +72,7 @@ def test_m2m100_and_nllb_ids_and_texts_are_those_of_transformers(tmp_path: Path,
     original = theirs(names[0], tmp_path, src_lang=names[1], tgt_lang=names[2])
     for text in TEXTS:
         if "__de__" in text:
-            continue  # to transformers these are language tokens; to us they are text
+            continue  # language tokens in transformers, text here
         ids = ours.encode(text, "ru", "de")
         assert ids == original(text)["input_ids"], text
         assert ours.pieces(ids) == original.convert_ids_to_tokens(ids), text
@@ -91,7 +91,7 @@ def test_special_tokens_in_a_text_stay_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["marian", "m2m100", "nllb"])
-def test_offsets_point_at_the_text_a_token_stands_for(tmp_path: Path, kind: str) -> None:
+def test_offsets_give_the_text_of_a_token(tmp_path: Path, kind: str) -> None:
     if kind == "marian":
         make_marian(tmp_path, multilingual=True)
     else:

@@ -1,4 +1,4 @@
-"""What an imported bundle is made of: which tensors count, in which files and precisions, and what is said of them."""
+"""Imported bundles: which tensors are used, from which files, in which precisions, and the manifest."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def copy(originals: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
-    """Copies one of them, to be changed."""
+    """Copies one of them for a test to change."""
 
     def copy_of(name: str) -> Path:
         return Path(shutil.copytree(originals[name], tmp_path / name))
@@ -79,7 +79,7 @@ def imported(folder: Path, precision: Precision = "float32", wishes: Wishes = Wi
 
 
 def their_model(folder: Path, kind: str = "MarianMTModel", **options: Any) -> Any:
-    """The same folder as transformers reads it, in float32."""
+    """The same folder in transformers, in float32."""
     import transformers
 
     with quiet():
@@ -87,7 +87,7 @@ def their_model(folder: Path, kind: str = "MarianMTModel", **options: Any) -> An
 
 
 def probe() -> tuple[Tensor, Tensor]:
-    """Sources without padding and targets, which every family has tokens for."""
+    """Sources without padding and targets, with tokens of every family."""
     generator = torch.Generator().manual_seed(5)
     return torch.randint(4, 150, (6, 9), generator=generator), torch.randint(4, 150, (6, 7), generator=generator)
 
@@ -123,16 +123,16 @@ def edit(path: Path, **changes: Any) -> None:
 
 
 def num_parameters(model: Translator) -> int:
-    """Numbers in memory, those of a shared table once."""
+    """The number of parameters in memory; a shared table counts once."""
     tables = {parameter.data_ptr(): parameter.numel() for parameter in model.bundle.module.parameters()}
     return sum(tables.values())
 
 
-# --- which tensors count
+# --- which tensors are used
 
 
 @pytest.mark.parametrize("family", ["marian", "m2m100"])
-def test_an_output_projection_of_its_own_counts_whatever_the_configuration_says(
+def test_a_separate_output_projection_is_used_even_if_the_configuration_says_tied(
     copy: Callable[[str], Path], family: str
 ) -> None:
     folder = copy(family)
@@ -143,7 +143,7 @@ def test_an_output_projection_of_its_own_counts_whatever_the_configuration_says(
     assert ours.manifest.architecture["tie_output"] is False
     assert ours.manifest.architecture["share_embeddings"] is True
     theirs = their_model(folder, "MarianMTModel" if family == "marian" else "M2M100ForConditionalGeneration")
-    theirs.lm_head.weight = torch.nn.Parameter(own)  # which it has tied, as it was told
+    theirs.lm_head.weight = torch.nn.Parameter(own)  # transformers tied it, as configured
     assert_same(logits(ours), their_logits(theirs))
 
 
@@ -163,7 +163,7 @@ def test_equal_copies_of_an_embedding_are_one_table(copy: Callable[[str], Path],
     assert torch.equal(logits(ours), logits(tied))
 
 
-def test_without_a_projection_of_its_own_the_embedding_stands_in_whatever_the_configuration_says(
+def test_without_an_output_projection_the_embedding_is_used_whatever_the_configuration_says(
     copy: Callable[[str], Path],
 ) -> None:
     folder = copy("marian")
@@ -176,9 +176,9 @@ def test_without_a_projection_of_its_own_the_embedding_stands_in_whatever_the_co
 
 def test_an_imported_model_has_the_parameters_of_the_original(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
-    places = 2 * 400 * 32  # are parameters of theirs; ours are computed
-    bias = 165  # is none of theirs
-    assert num_parameters(imported(folder)) == their_model(folder).num_parameters() - places + bias
+    positions = 2 * 400 * 32  # parameters in transformers; computed here
+    bias = 165  # not a parameter in transformers
+    assert num_parameters(imported(folder)) == their_model(folder).num_parameters() - positions + bias
 
 
 def test_embeddings_that_differ_in_one_number_are_two_tables(copy: Callable[[str], Path]) -> None:
@@ -206,13 +206,13 @@ def test_stored_positions_are_used(copy: Callable[[str], Path], names: list[str]
     assert_same(logits(ours), their_logits(their_model(folder)))
 
 
-def test_stored_positions_of_each_stack_stay_its_own(copy: Callable[[str], Path]) -> None:
+def test_stored_positions_of_encoder_and_decoder_stay_separate(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
     edit_tensors(folder, lambda tensors: tensors.update({name: torch.randn(400, 32) for name in POSITIONS}))
     assert_same(logits(imported(folder)), their_logits(their_model(folder)))
 
 
-def test_stored_positions_that_are_what_the_formula_gives_change_nothing(copy: Callable[[str], Path]) -> None:
+def test_stored_positions_equal_to_the_formula_change_nothing(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
     expected = logits(imported(folder))
     formula = position_table("halves", 400, 32)
@@ -222,17 +222,17 @@ def test_stored_positions_that_are_what_the_formula_gives_change_nothing(copy: C
     assert torch.equal(logits(ours), expected)
 
 
-def test_stored_positions_of_m2m100_begin_behind_the_padding_row(copy: Callable[[str], Path]) -> None:
+def test_stored_positions_of_m2m100_begin_after_the_padding_row(copy: Callable[[str], Path]) -> None:
     folder = copy("m2m100")
     table = torch.randn(402, 32)
     name = "model.encoder.embed_positions.weights"
     edit_tensors(folder, lambda tensors: tensors.update({name: table}))
     theirs = their_model(folder, "M2M100ForConditionalGeneration")
-    theirs.model.encoder.embed_positions.weights = table  # it would compute its own
+    theirs.model.encoder.embed_positions.weights = table  # otherwise transformers would compute it
     assert_same(logits(imported(folder)), their_logits(theirs))
 
 
-def test_a_missing_bias_of_the_output_is_zeros(copy: Callable[[str], Path]) -> None:
+def test_a_missing_output_bias_is_zero(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
 
     def zero(tensors: dict[str, Tensor]) -> None:
@@ -246,7 +246,7 @@ def test_a_missing_bias_of_the_output_is_zeros(copy: Callable[[str], Path]) -> N
     assert_same(found, their_logits(their_model(folder)))
 
 
-# --- which files
+# --- files
 
 
 def in_pieces(folder: Path, *, safe: bool) -> None:
@@ -274,9 +274,7 @@ def as_pickle(folder: Path, *, zipped: bool) -> None:
     ],
     ids=["pickle", "legacy pickle", "safetensors in pieces", "pickles in pieces"],
 )
-def test_whatever_files_hold_them_weights_are_the_same(
-    copy: Callable[[str], Path], rewrite: Callable[[Path], None]
-) -> None:
+def test_weights_are_equal_in_every_file_format(copy: Callable[[str], Path], rewrite: Callable[[Path], None]) -> None:
     folder = copy("marian")
     expected = logits(imported(folder))
     rewrite(folder)
@@ -301,11 +299,11 @@ def test_weights_of_another_precision_are_read_as_float32(
     if pickled:
         as_pickle(folder, zipped=True)
     ours = imported(folder)
-    assert {parameter.dtype for parameter in ours._bundle.module.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in ours.bundle.module.parameters()} == {torch.float32}
     assert_same(logits(ours), expected)
 
 
-# --- which rules of decoding
+# --- decoding rules
 
 OLD_HABITS: dict[str, Any] = {
     "num_beams": 6,
@@ -315,7 +313,7 @@ OLD_HABITS: dict[str, Any] = {
 }
 
 
-def test_rules_of_decoding_may_stand_in_config_json_as_they_used_to(copy: Callable[[str], Path]) -> None:
+def test_decoding_rules_are_read_from_config_json_of_older_checkpoints(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
     (folder / "generation_config.json").unlink()
     edit(folder / "config.json", **OLD_HABITS)
@@ -331,7 +329,7 @@ def test_rules_of_decoding_may_stand_in_config_json_as_they_used_to(copy: Callab
     assert "note: bad_words_ids of more than one token are not taken over" in notes
 
 
-def test_generation_config_json_alone_counts_where_there_is_one(copy: Callable[[str], Path]) -> None:
+def test_generation_config_json_overrides_config_json(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
     edit(folder / "config.json", **OLD_HABITS)
     theirs = their_model(folder).generation_config
@@ -342,7 +340,7 @@ def test_generation_config_json_alone_counts_where_there_is_one(copy: Callable[[
     assert [[token_id] for token_id in decoding["forbidden"]] == theirs.bad_words_ids == [[164]]
 
 
-# --- which precisions
+# --- precisions
 
 
 @precisions
@@ -370,7 +368,7 @@ def test_the_same_checkpoint_gives_the_same_bytes(copy: Callable[[str], Path], p
     assert contents[0] == contents[1]
 
 
-def test_a_bundle_names_no_path_of_the_machine(copy: Callable[[str], Path]) -> None:
+def test_a_bundle_contains_no_path_of_the_machine(copy: Callable[[str], Path]) -> None:
     folder = copy("m2m100")
     out = folder / "bundle.pt"
     import_checkpoint(folder, out, "float32", report=lambda line: None)
@@ -381,11 +379,11 @@ def test_a_bundle_names_no_path_of_the_machine(copy: Callable[[str], Path]) -> N
             assert not [path for path in paths if path in content], member.filename
 
 
-# --- what a bundle can do
+# --- use of a bundle
 
 
-def make_talkative(tensors: dict[str, Tensor]) -> None:
-    """Make a closing token unlikely."""
+def make_end_improbable(tensors: dict[str, Tensor]) -> None:
+    """Make the end token improbable."""
     if "final_logits_bias" in tensors:
         tensors["final_logits_bias"][0, 0] -= 20.0
     else:  # the final norm's bias is a direction every output has a part in
@@ -397,11 +395,11 @@ def make_talkative(tensors: dict[str, Tensor]) -> None:
     ("family", "source", "target"),
     [("marian", "en", "de"), ("multilingual", "en", "fr"), ("m2m100", "de", "ru"), ("nllb", "ru", "de")],
 )
-def test_a_bundle_translates_and_shows_where_it_looked(
+def test_a_bundle_translates_and_returns_attention(
     copy: Callable[[str], Path], family: str, source: str, target: str
 ) -> None:
     folder = copy(family)
-    edit_tensors(folder, make_talkative)
+    edit_tensors(folder, make_end_improbable)
     ours = imported(folder)
     texts = ["", "Hello world", *sentences(20, (source,)), "  " + " ".join(sentences(3, (source,))) + "\n\n x"]
     options = DecodingOptions(max_new_tokens=12, return_scores=True)
@@ -430,9 +428,7 @@ def test_a_bundle_translates_and_shows_where_it_looked(
 
 @pytest.mark.parametrize("spelling", ["en", "EN", "eng", "eng_Latn", "en-US", "en_gb"])
 @pytest.mark.parametrize("family", ["m2m100", "nllb"])
-def test_a_language_may_be_asked_for_in_any_spelling(
-    bundles: dict[str, Translator], family: str, spelling: str
-) -> None:
+def test_a_language_code_may_have_any_spelling(bundles: dict[str, Translator], family: str, spelling: str) -> None:
     ours = bundles[family]
     options = DecodingOptions(max_new_tokens=5)
     (expected,) = ours.translate(["Güte."], options, "de", "en")
@@ -443,7 +439,7 @@ def test_a_language_may_be_asked_for_in_any_spelling(
 
 @pytest.fixture(scope="module")
 def bundles(originals: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Translator]:
-    """The families that translate each language into each."""
+    """The families that translate every language into every other."""
     loaded = {}
     for family in ("m2m100", "nllb"):
         out = tmp_path_factory.mktemp("bundle") / "bundle.pt"
@@ -452,11 +448,11 @@ def bundles(originals: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
     return loaded
 
 
-# --- what a bundle says about itself
+# --- the manifest
 
 
 def manifest_of(folder: Path, *arguments: str) -> Manifest:
-    """Import through the command line, and read what the bundle says."""
+    """Import through the command line, and read the manifest."""
     out = folder / "bundle.pt"
     assert main(["import", str(folder), "--out", str(out), "--precision", "float32", *arguments]) == 0
     return read_manifest(out)
@@ -477,14 +473,14 @@ def manifest_of(folder: Path, *arguments: str) -> Manifest:
         (None, "unstated"),
     ],
 )
-def test_the_licence_is_what_the_readme_says(copy: Callable[[str], Path], readme: str | None, licence: str) -> None:
+def test_the_licence_is_read_from_the_readme(copy: Callable[[str], Path], readme: str | None, licence: str) -> None:
     folder = copy("marian")
     if readme is not None:
         (folder / "README.md").write_text(readme)
     assert manifest_of(folder).licence == licence
 
 
-def test_what_the_command_line_says_ends_up_in_the_manifest(copy: Callable[[str], Path]) -> None:
+def test_options_of_the_command_line_are_in_the_manifest(copy: Callable[[str], Path]) -> None:
     folder = copy("marian")
     (folder / "README.md").write_text("---\nlicense: mit\n---\n")
     assert manifest_of(folder).name == "marian"
@@ -510,7 +506,7 @@ def test_what_the_command_line_says_ends_up_in_the_manifest(copy: Callable[[str]
         ("nllb", ("--pair", "en:zh_Hans", "--languages", "en,de"), [("en", "zh-Hans")], ("en", "de")),
     ],
 )
-def test_what_is_to_be_served_ends_up_in_the_manifest(
+def test_the_served_pairs_are_in_the_manifest(
     copy: Callable[[str], Path],
     family: str,
     arguments: tuple[str, ...],
@@ -523,23 +519,21 @@ def test_what_is_to_be_served_ends_up_in_the_manifest(
 
 
 @pytest.mark.parametrize(("family", "number"), [("m2m100", 100), ("nllb", 202)])
-def test_all_languages_are_served_unless_some_are_named(
-    bundles: dict[str, Translator], family: str, number: int
-) -> None:
+def test_all_languages_are_served_by_default(bundles: dict[str, Translator], family: str, number: int) -> None:
     assert len(bundles[family].manifest.languages) == number
     assert {"en", "de", "fr"} <= set(bundles[family].manifest.languages)
 
 
-def test_only_what_is_served_can_be_asked_for(copy: Callable[[str], Path]) -> None:
+def test_only_served_pairs_can_be_requested(copy: Callable[[str], Path]) -> None:
     ours = imported(copy("multilingual"), wishes=Wishes(pairs=(("en", "fr"),)))
     assert ours.manifest.directions.targets == ("fr",)
     assert ours.manifest.tokenizer["language_tokens"] == {"fr": ">>fra<<"}
 
 
-def test_a_model_that_names_its_target_and_has_tokens_too_translates_without_one(copy: Callable[[str], Path]) -> None:
+def test_a_model_with_a_fixed_target_and_language_tokens_forces_no_token(copy: Callable[[str], Path]) -> None:
     folder = copy("multilingual")
     edit(folder / "tokenizer_config.json", target_lang="es")
     ours = imported(folder)
     assert ours.manifest.pairs[:2] == (("en", "es"), ("en", "fr"))
-    plain, asked = (ours._tokenizer.encode("Hello.", target) for target in ("es", "fr"))
+    plain, asked = (ours.bundle.tokenizer.encode("Hello.", target) for target in ("es", "fr"))
     assert asked[1:] == plain

@@ -1,4 +1,4 @@
-"""The other rules of scoring: CTranslate2's against CTranslate2, Marian's and Wu's against slow searches."""
+"""The other scoring rules: CTranslate2's compared with CTranslate2, Marian's and Wu's with reference searches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.model.tiny import random_sources as tiny_sources
 def both(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Translator, Callable[..., list[list[tuple[list[int], float]]]]]:
-    """The same checkpoint imported, and as CTranslate2 answers with it."""
+    """The same checkpoint imported, and its outputs in CTranslate2."""
     folder = tmp_path_factory.mktemp("ct2")
     make_marian(folder / "hf")
     with quiet():
@@ -77,10 +77,10 @@ def test_ct2_answers_and_scores_are_those_of_ctranslate2(
     assert ties <= 2
 
 
-def slow_search(
+def reference_search(
     source: list[int], scoring: Scoring, width: int, penalty: float, longest: int
 ) -> list[tuple[float, list[int]]]:
-    """Marian's and Wu's rules over Python lists, without a cache."""
+    """A reference search with Marian's and Wu's rules over Python lists, without a cache."""
     transformer = tiny_transformer()
     running: list[tuple[float, list[int]]] = [(0.0, [])]
     ended: list[tuple[float, list[int]]] = []
@@ -116,7 +116,7 @@ def slow_search(
 
 @pytest.mark.parametrize("scoring", ["marian", "wu"])
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.2])
-def test_marian_and_wu_are_what_a_slow_search_finds(scoring: Scoring, penalty: float) -> None:
+def test_marian_and_wu_equal_a_reference_search(scoring: Scoring, penalty: float) -> None:
     sources = tiny_sources(12, seed=4)
     options = DecodingOptions(
         beam_size=3,
@@ -130,13 +130,13 @@ def test_marian_and_wu_are_what_a_slow_search_finds(scoring: Scoring, penalty: f
     for index, source in enumerate(sources):
         best = outcomes[index].hypothesis
         assert best is not None
-        expected = slow_search(source, scoring, 3, penalty, 10)
+        expected = reference_search(source, scoring, 3, penalty, 10)
         found = [(one.score, one.token_ids) for one in (best, *best.alternatives)]
         assert [tokens for _, tokens in found] == [tokens for _, tokens in expected]
         assert [score for score, _ in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
 
 
-def test_sentences_of_several_rules_decode_side_by_side() -> None:
+def test_sentences_with_different_rules_decode_together() -> None:
     transformer = tiny_transformer()
     (source,) = tiny_sources(1, seed=5)
     rules: list[Scoring] = ["hf", "ct2", "marian", "wu"]

@@ -1,0 +1,58 @@
+"""What the tests see of a service and its engine: counts, threads, waiting calls.
+
+Private attributes are read here only, and only if no public interface shows the same.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+
+from app.engine.engine import Dropped, Engine
+from app.models.bundles import BundleSource
+from app.serving.detection import LanguageDetector
+from app.serving.service import TranslationService
+from app.settings import Settings
+from app.telemetry.metrics import Metrics
+
+
+class ObservedService(TranslationService):
+    """A service whose metrics and engine are visible.
+
+    Args:
+        settings: Its settings.
+        bundles: Its bundles.
+        detector: Its language detector; None for the real one.
+    """
+
+    def __init__(self, settings: Settings, bundles: BundleSource, detector: LanguageDetector | None = None) -> None:
+        self.metrics = Metrics()
+        super().__init__(settings, self.metrics, bundles, detector=detector)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine. Routes need only the service, so the service does not show it."""
+        return self._engine
+
+    def sample(self, name: str, labels: dict[str, str] | None = None) -> float | None:
+        """The value of a metric."""
+        return self.metrics.registry.get_sample_value(name, labels or {})
+
+
+def num_waiting_calls(engine: Engine) -> int:
+    """Calls that wait for the engine's thread. No public interface counts them: no caller needs the number."""
+    return len(engine._calls)
+
+
+def is_stopping(engine: Engine) -> bool:
+    """Whether the engine refuses new work. A submission of no sentences changes nothing else."""
+    try:
+        engine.submit([], lambda index, outcome: None)
+    except Dropped:
+        return True
+    return False
+
+
+def service_threads(known: Collection[threading.Thread] = ()) -> list[threading.Thread]:
+    """Running threads of engines and services, without those known already."""
+    return [one for one in threading.enumerate() if one.name.startswith("verso-") and one not in known]
