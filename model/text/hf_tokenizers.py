@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from model.errors import ArtifactError
-from model.text.tokenizer import Span, TextTokenizer, Tokenizer, load_processor, without_space
+from model.text.tokenizer import WORD_START, Span, TextTokenizer, Tokenizer, load_processor, without_space
 
 SOURCE_SPM = "source.spm"
 TARGET_SPM = "target.spm"
@@ -22,8 +22,6 @@ TARGET_VOCABULARY = "target_vocab.json"
 SHARED_SPM = "sentencepiece.bpe.model"
 OWN_SPM = "tokenizer.model"
 OWN_TARGET_SPM = "target-tokenizer.model"
-
-_WORD_START = "\u2581"
 
 _CLEAN_UP = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 """Patterns whose spaces clean_up_tokenization_spaces in tokenizer_config.json removes, in transformers' order."""
@@ -177,7 +175,7 @@ class MarianTokenizer(_HuggingFaceTokenizer):
     def _join(self, pieces: Sequence[str]) -> tuple[str, list[Span]]:
         text, spans = super()._join(pieces)
         # The target's SentencePiece model does not know all pieces of a shared vocabulary and keeps their U+2581.
-        return text.replace(_WORD_START, " "), spans
+        return text.replace(WORD_START, " "), spans
 
 
 class M2M100Tokenizer(_HuggingFaceTokenizer):
@@ -270,7 +268,7 @@ class NllbTokenizer(M2M100Tokenizer):
         for piece in pieces:
             spans.append((start, start + len(piece)))
             start += len(piece)
-        return "".join(pieces).replace(_WORD_START, " "), spans
+        return "".join(pieces).replace(WORD_START, " "), spans
 
 
 _KINDS: dict[str, type[MarianTokenizer | M2M100Tokenizer]] = {

@@ -17,7 +17,7 @@ from model.artifacts.bundle import Manifest
 from model.decoding.shortlist import Shortlist
 from model.errors import ConfigError, DataError
 from model.network.config import ModelConfig
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import WORD_START, TextTokenizer
 from model.training.corpus import Pair
 
 Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]
@@ -27,7 +27,6 @@ Links = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 """Numbers of (source token, target token) pairs, target position by target position, and where each position begins."""
 
 _LINKS_AT_ONCE = 4_000_000
-_WORD_START = "\u2581"
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def learn_for_model(
     seen = sorted({token for _, target in encoded for token in target})
     pieces = tokenizer.target_pieces(seen)
     # With these any word can be spelled, a name that has to be inflected for one.
-    letters = [token for token, piece in zip(seen, pieces, strict=True) if len(piece.removeprefix(_WORD_START)) <= 1]
+    letters = [token for token, piece in zip(seen, pieces, strict=True) if len(piece.removeprefix(WORD_START)) <= 1]
     config = ModelConfig.from_dict(manifest.architecture)
     shortlist = learn_shortlist(
         encoded,

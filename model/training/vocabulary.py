@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from model.text.tokenizer import Tokenizer, learn_tokenizer
+from model.text.tokenizer import Tokenizer
+from model.text.tokenizer_training import learn_tokenizer
 from model.training.corpus import LoadedCorpus
 from model.training.settings import TrainingSettings
 
