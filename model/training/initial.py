@@ -121,6 +121,31 @@ def file_digest(path: Path) -> str:
         ) from error
 
 
+def check_origin(run_dir: Path, origin: dict[str, str] | None, init_from: Path | None) -> None:
+    """Check that a resumed run was initialised from the given model.
+
+    Args:
+        run_dir: The run's folder.
+        origin: The :attr:`Initial.origin` of the run; None if it started from random weights.
+        init_from: The given model, or None. If the run has an origin, the file may no longer exist.
+
+    Raises:
+        ConfigError: The run was initialised from another model, or from random weights.
+    """
+    if init_from is None or (origin and not init_from.exists()):
+        return
+    if origin is None:
+        raise ConfigError(
+            f"{run_dir} holds a run that began with random weights, and --init-from names {init_from}; give the new "
+            "run a folder of its own."
+        )
+    if file_digest(init_from) != origin["sha256"]:
+        raise ConfigError(
+            f"{run_dir} holds a run that began with {origin['name']} of SHA-256 {origin['sha256']}, and {init_from} is "
+            "another file; give the new run a folder of its own."
+        )
+
+
 def fine_tuning_config(
     settings: TrainingSettings,
     config: ModelConfig,
