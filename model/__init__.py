@@ -1,6 +1,6 @@
-"""Verso's translator: text in, text out, no HTTP; usable offline.
+"""Verso's translator: a library that translates text, without HTTP.
 
-Axes named in shapes throughout this package:
+Names of axes in the shapes given throughout this package:
 
 ====  ==========================================
 B     sentences of a batch
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from model.decoding.options import DecodingOptions
     from model.translator import Translator
 
-# Before torch is imported: its threads wait for each other by turning, for milliseconds, on processors that others need
-# (the service's event loop, for one); while one of them is away a step of 0.5 ms takes 40. A thousand turns, a few
-# microseconds, and they sleep.
+# Must be set before torch is imported. By default OpenMP threads busy-wait for each other for milliseconds and occupy
+# processors that other threads need, such as the one of the service's event loop; a decoding step of 0.5 ms then takes
+# up to 40 ms. With 1000 spins they sleep after a few microseconds.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 __all__ = ["DecodingOptions", "Translator"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the two names on first use: errors and options alone must not cost the seconds torch takes."""
+    """Import the two names on first use, because importing torch takes seconds."""
     if name == "DecodingOptions":
         from model.decoding.options import DecodingOptions
 

@@ -1,4 +1,4 @@
-"""From attention weights to links between pieces of a sentence and pieces of its translation."""
+"""Alignment: links between tokens of a translation and tokens of its source, computed from attention weights."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from model.text.tokenizer import Span
 
 @dataclass(frozen=True)
 class AlignmentLink:
-    """A piece of the translation and the piece of the source the model attended to most when it chose it.
+    """A token of the translation and the source token with the largest attention weight.
 
     Args:
         source: Characters ``text[start:end]`` of the source text.
         target: Characters of the translation.
-        weight: The attention weight, 0 to 1: mean over the heads of the last decoder layer.
+        weight: The attention weight, 0 to 1, averaged over the heads of the last decoder layer.
     """
 
     source: Span
@@ -26,16 +26,16 @@ class AlignmentLink:
 
 
 def answer_rows(cross: Tensor, num_forced: int, num_target_tokens: int, num_source_tokens: int) -> Tensor:
-    """The attention behind an answer's tokens, of one sentence of a padded batch.
+    """The attention weights of one hypothesis in a padded batch.
 
     Args:
-        cross: Weights of all decoder layers and heads, (L, H, T, S).
-        num_forced: Forced tokens between the start token and the first one the model chose.
-        num_target_tokens: Tokens of the answer, without the closing one.
-        num_source_tokens: Tokens of the source, markers included.
+        cross: Cross-attention weights of all decoder layers and heads, (L, H, T, S).
+        num_forced: Number of forced tokens between the start token and the first token the model chose.
+        num_target_tokens: Number of tokens of the hypothesis, without the end token.
+        num_source_tokens: Number of tokens of the source, markers included.
 
     Returns:
-        Weights of the last layer, mean of its heads: rows are answer tokens, columns source tokens.
+        Weights of the last layer, averaged over its heads. Rows are target tokens, columns are source tokens.
     """
     last_layer = cross[-1].mean(dim=0)  # (T, S)
     return last_layer[num_forced : num_forced + num_target_tokens, :num_source_tokens]
@@ -44,14 +44,14 @@ def answer_rows(cross: Tensor, num_forced: int, num_target_tokens: int, num_sour
 def sentence_links(
     rows: Tensor, source_spans: Sequence[Span], target_spans: Sequence[Span], source_start: int, target_start: int
 ) -> Iterator[AlignmentLink]:
-    """A link for each token of an answer that gave characters, to the source token with the largest weight.
+    """Link each target token that covers characters to the source token with the largest weight.
 
     Args:
-        rows: What :func:`answer_rows` gave.
-        source_spans: Characters of the sentence each source token covers; markers cover none.
-        target_spans: Characters of the answer each token gave.
-        source_start: Position of the sentence in the source text.
-        target_start: Position of its answer in the translation.
+        rows: The result of :func:`answer_rows`.
+        source_spans: Characters of the sentence that each source token covers; markers cover none.
+        target_spans: Characters of the sentence's translation that each target token covers.
+        source_start: Index of the sentence's first character in the source text.
+        target_start: Index of its translation's first character in the translated text.
     """
     visible = [column for column, (start, end) in enumerate(source_spans) if end > start]
     for row, (start, end) in zip(rows, target_spans, strict=True):

@@ -1,22 +1,22 @@
-"""What can go wrong with a model, said without HTTP.
+"""Errors of the package ``model``, independent of HTTP.
 
 ::
 
     ModelError
-    ├─ ConfigError          hyper-parameters or training settings that describe nothing possible
+    ├─ ConfigError          hyper-parameters or training settings that describe no possible model or run
     ├─ DataError            a corpus or input file that cannot be used: empty, misaligned, not UTF-8
     ├─ ArtifactError        bundle, checkpoint or tokenizer missing, damaged, or of another format
-    ├─ DeviceError          the device asked for is not there, or cannot run this precision
+    ├─ DeviceError          the requested device is not available, or cannot run this precision
     ├─ InputError           this text cannot be translated by this model
-    │  ├─ EmptySource       nothing to look at
+    │  ├─ EmptySource       the text is empty or only white space
     │  ├─ SourceTooLong     carries num_tokens and limit
     │  ├─ TargetTooLong     carries num_tokens and limit
     │  ├─ SeveralSentences  one sentence was expected; carries num_sentences
-    │  ├─ UnsupportedPair   carries source, target and the pairs there are
-    │  └─ InvalidOptions    decoding options that contradict each other or a bound
-    └─ DecodingError        the model gave no usable hypothesis (NaN, for one)
+    │  ├─ UnsupportedPair   carries source, target and the supported pairs
+    │  └─ InvalidOptions    decoding options that contradict each other or exceed a bound
+    └─ DecodingError        the model gave no usable hypothesis, for example because of NaN
 
-Messages hold the value given, the bound, and the way out.
+Messages contain the given value, the bound, and what to do.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from model.languages import LanguagePairs
 
 
 class ModelError(Exception):
-    """The root: everything ``model`` raises on purpose."""
+    """The base class of all errors that ``model`` raises on purpose."""
 
 
 class ConfigError(ModelError):
@@ -33,7 +33,7 @@ class ConfigError(ModelError):
 
 
 class DataError(ModelError):
-    """A corpus or an input file that cannot be used as it is."""
+    """A corpus or an input file that cannot be used."""
 
 
 class ArtifactError(ModelError):
@@ -41,15 +41,15 @@ class ArtifactError(ModelError):
 
 
 class DeviceError(ModelError):
-    """The device asked for is not there, or cannot run the precision asked for."""
+    """The requested device is not available, or cannot run the requested precision."""
 
 
 class InputError(ModelError):
-    """This text, or what was asked about it, cannot be served by this model."""
+    """This model cannot handle this text or the options of the request."""
 
 
 class EmptySource(InputError):
-    """There is nothing to translate: the text is empty or only white space."""
+    """The text is empty or only white space."""
 
     def __init__(self) -> None:
         super().__init__("The text is empty or only white space; send at least one visible character.")
@@ -87,10 +87,10 @@ class TargetTooLong(InputError):
 
 
 class SeveralSentences(InputError):
-    """One sentence was expected and the text holds more.
+    """One sentence was expected and the text has more.
 
     Args:
-        num_sentences: Sentences found.
+        num_sentences: Number of sentences found.
     """
 
     def __init__(self, num_sentences: int) -> None:
@@ -104,9 +104,9 @@ class UnsupportedPair(InputError):
     """No loaded model translates between these languages, or several pairs fit.
 
     Args:
-        source: Source language asked for, or None where none was given.
-        target: Target language asked for, or None where none was given.
-        pairs: The pairs there are.
+        source: Requested source language, or None if none was given.
+        target: Requested target language, or None if none was given.
+        pairs: The supported pairs.
     """
 
     def __init__(self, source: str | None, target: str | None, pairs: LanguagePairs) -> None:
@@ -118,7 +118,7 @@ class UnsupportedPair(InputError):
 
 
 class InvalidOptions(InputError):
-    """Decoding options that contradict each other or a bound."""
+    """Decoding options that contradict each other or exceed a bound."""
 
 
 class DecodingError(ModelError):

@@ -1,4 +1,4 @@
-"""Language codes, and the directions a model translates."""
+"""Language codes, and the language pairs a model translates."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import langcodes
 from langcodes.tag_parser import LanguageTagError
 
-_FARTHEST = 5
-"""Largest distance, as CLDR counts it, at which one code means another: ``no`` is ``nb``, ``nl`` is not ``de``."""
+_MAX_DISTANCE = 5
+"""Largest CLDR distance at which two codes match: ``no`` matches ``nb``, ``nl`` does not match ``de``."""
 
 
 @functools.lru_cache(maxsize=4096)
 def standard_code(code: str) -> str:
-    """A language code as BCP 47 writes it: ``en`` for ``EN``, ``eng`` and ``eng_Latn``, ``en-US`` for ``en_us``.
+    """A language code in BCP 47 form: ``en`` for ``EN``, ``eng`` and ``eng_Latn``, ``en-US`` for ``en_us``.
 
-    What is no language code comes back in small letters, so that it can be compared and named in a message.
+    A string that is not a language code is returned in lower case, so that it can be compared and shown in messages.
     """
     try:
         return langcodes.standardize_tag(code.strip())
@@ -28,7 +28,7 @@ def standard_code(code: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def plain_code(code: str) -> str:
-    """The language alone, without script and region: ``zh`` for ``zh-Hant``, ``ar`` for ``arb_Arab``."""
+    """The language without script and region: ``zh`` for ``zh-Hant``, ``ar`` for ``arb_Arab``."""
     try:
         return langcodes.Language.get(langcodes.standardize_tag(code.strip(), macro=True)).language or ""
     except LanguageTagError:
@@ -40,16 +40,16 @@ class LanguagePairs:
     """Directions that can be translated.
 
     Args:
-        pairs: (source, target), one by one.
-        any_to_any: Languages each of which goes into each other, where that is so; for a model of 200 languages the
-            list of its 39,800 pairs would help nobody.
+        pairs: (source, target), listed one by one.
+        any_to_any: Languages of which each can be translated into each other. They are not listed in ``pairs``: 200
+            languages have 39,800 pairs.
     """
 
     pairs: tuple[tuple[str, str], ...] = ()
     any_to_any: tuple[str, ...] = ()
 
     def __contains__(self, pair: object) -> bool:
-        """Whether exactly this (source, target) is among them."""
+        """Whether exactly this (source, target) can be translated."""
         if pair in self.pairs:
             return True
         return (
@@ -72,18 +72,18 @@ class LanguagePairs:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Languages of either side, each once."""
+        """Source and target languages, each once."""
         return tuple(dict.fromkeys([*self.sources, *self.targets]))
 
     def find(self, source: str | None, target: str | None) -> list[tuple[str, str]]:
-        """The pairs a caller may mean: codes in any spelling, regions allowed, None for any language.
+        """The pairs that match a request.
 
         Args:
-            source: Language of the text.
-            target: Language wanted.
+            source: Language of the text, in any spelling and with or without a region; None for any language.
+            target: Target language, likewise.
 
         Returns:
-            The (source, target) that fit, in their own spelling; none where nothing does.
+            The matching (source, target) in their own spelling; empty if there are none.
         """
         source_code = closest(source, self.sources) if source is not None else None
         target_code = closest(target, self.targets) if target is not None else None
@@ -109,10 +109,10 @@ class LanguagePairs:
 
 
 def merge(several: Iterable[LanguagePairs]) -> LanguagePairs:
-    """All directions of several models, each once; only for messages and detection.
+    """All language pairs of several models, each once; used for messages and language detection only.
 
-    Models that translate any of their languages to any other do not do so among each other: the largest such group
-    stays one, what the others add to it is listed pair by pair.
+    The languages of two any-to-any models cannot be translated from one model to the other. The largest any-to-any
+    group is therefore kept as it is, and the additional pairs of the other groups are listed one by one.
     """
     several = list(several)
     largest = max((pairs.any_to_any for pairs in several), key=len, default=())
@@ -127,10 +127,10 @@ def merge(several: Iterable[LanguagePairs]) -> LanguagePairs:
 
 @functools.lru_cache(maxsize=4096)
 def closest(code: str, supported: tuple[str, ...]) -> str | None:
-    """The supported code a caller means, or None.
+    """The supported code that matches a requested code, or None.
 
     Args:
-        code: In any spelling: ``EN``, ``en-US``, ``eng``, ``eng_Latn``, ``zh-TW``.
+        code: The requested code in any spelling: ``EN``, ``en-US``, ``eng``, ``eng_Latn``, ``zh-TW``.
         supported: Codes to choose from, in their own spelling.
     """
     asked = standard_code(code)
@@ -139,9 +139,9 @@ def closest(code: str, supported: tuple[str, ...]) -> str | None:
         return by_code[asked]
     if not langcodes.tag_is_valid(asked):
         return None
-    match, distance = langcodes.closest_match(asked, list(by_code), max_distance=_FARTHEST)
-    if distance <= _FARTHEST:
+    match, distance = langcodes.closest_match(asked, list(by_code), max_distance=_MAX_DISTANCE)
+    if distance <= _MAX_DISTANCE:
         return by_code.get(match)
-    # ko for ko-Hang: where only one member of a language is there, it is the one that is meant.
+    # ko for ko-Hang: if only one variety of a language is supported, it is the match.
     members = [own for own in supported if plain_code(own) == plain_code(asked)]
     return members[0] if len(members) == 1 and "-" not in asked else None

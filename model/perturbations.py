@@ -1,12 +1,12 @@
-"""Perturbed inputs: text as people really send it, made from tidy sentences.
+"""Perturbed inputs: sentences of a test set changed to resemble the text users send.
 
-Test sets are tidy: whole sentences, cased and punctuated, with few different names. Each :class:`Perturbation` changes
-their sentences in one way. Where the reference translation stays valid, BLEU measures the loss; elsewhere one counts
-what is wrong with any translation: empty output, a repetition loop, lost names or digits.
+Test sets contain whole sentences with correct case and punctuation and few different names. Each :class:`Perturbation`
+changes their sentences in one way. If the reference translation stays valid, BLEU measures the loss of quality.
+Otherwise errors are counted that are wrong in any translation: empty output, repetition loops, lost names or digits.
 
 The functions on one sentence pair (:func:`without_punctuation`, :func:`misspell`, :func:`replace_names`,
-:func:`joined_by_commas`) also serve the augmentation of training data (:mod:`model.training.augmentation`). They draw
-nothing at random; what is drawn, and in which order, is the caller's.
+:func:`joined_by_commas`) are also used by the augmentation of training data (:mod:`model.training.augmentation`). They
+draw no random numbers; the caller passes in what is random.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ Pair = tuple[str, str]
 """A sentence and its translation."""
 
 TYPO_KINDS = 4
-"""Ways :func:`misspell` knows."""
+"""Number of kinds of typos :func:`misspell` makes."""
 
 MIN_LETTERS_FOR_TYPOS = 4
-"""A text with fewer letters to change gets no typos."""
+"""Texts with fewer letters that can be changed get no typos."""
 
 LETTERS = string.ascii_lowercase
-"""Letters a wrong letter is drawn from."""
+"""Letters from which a wrong letter is drawn."""
 
 _PUNCTUATION = str.maketrans("", "", '.,!?;:"()„“”«»')
 _SENTENCE_ENDS = ".!?"
 
 _LETTERS_PER_TYPO = 30
 _ATTEMPTS_PER_INPUT = 20
-"""Sentences tried for each input wanted, because not every sentence can be perturbed in every way."""
+"""Sentences tried for each requested input, because not every perturbation applies to every sentence."""
 
 _EXTRA_SENTENCES = (2, 5)
-"""Fewest and most sentences joined to another."""
+"""Smallest and largest number of sentences joined to another."""
 
 _NAMES = (
     "Ayşe",
@@ -58,7 +58,7 @@ _COMMON_NAMES = re.compile(r"\b(Tom|Mary|Maria)\b")
 
 
 def without_punctuation(text: str) -> str:
-    """A text without its punctuation marks."""
+    """Remove the punctuation marks from a text."""
     return text.translate(_PUNCTUATION)
 
 
@@ -66,10 +66,10 @@ def misspell(letters: list[str], index: int, kind: int, draw_letter: Callable[[]
     """Change one letter in place.
 
     Args:
-        letters: The text, letter by letter.
-        index: Which letter; at least 1.
+        letters: The characters of the text.
+        index: Index of the letter; at least 1.
         kind: 0 swaps it with the letter before, 1 removes it, 2 doubles it, 3 replaces it.
-        draw_letter: Gives the letter to replace it with; called for that kind only.
+        draw_letter: Returns the replacement; called for kind 3 only.
     """
     if kind == 0:
         letters[index - 1], letters[index] = letters[index], letters[index - 1]
@@ -87,16 +87,16 @@ def replace_names(
     draw_names: Callable[[list[str]], Mapping[str, str]],
     key: Callable[[str], str] = str,
 ) -> Pair | None:
-    """Replace the names on both sides, each name by the same one.
+    """Replace the names in a sentence and its translation, consistently on both sides.
 
     Args:
         pair: A sentence and its translation.
         names: Matches the names to replace.
-        draw_names: Gives the new names by the old ones, which are in the order of the source, each once.
-        key: Maps spellings of one name to one of them.
+        draw_names: Takes the distinct names in the order of the source; returns the new name of each.
+        key: Maps the spellings of a name to one spelling.
 
     Returns:
-        The pair with other names, or None where the sides do not have the same names equally often, or none.
+        The pair with other names, or None if the sides contain no names, or not the same names equally often.
     """
     found = [[key(name) for name in names.findall(side)] for side in pair]
     if not found[0] or sorted(found[0]) != sorted(found[1]):
@@ -107,7 +107,7 @@ def replace_names(
 
 
 def joined_by_commas(pairs: Sequence[Pair]) -> Pair:
-    """Sentences in a row as one, with commas instead of full stops, which no segmentation cuts."""
+    """Join sentences with commas instead of full stops, so that segmentation does not split them again."""
     source, target = (
         ", ".join(side.rstrip(_SENTENCE_ENDS) for side in sentences) + "." for sentences in zip(*pairs, strict=True)
     )
@@ -119,11 +119,12 @@ class Perturbation:
     """One way to perturb a sentence.
 
     Args:
-        name: For tables.
-        what: What it stands for.
-        apply: Makes, with a random number generator, a perturbed pair of the pair at an index of a test set. The
-            translation is None where it is no longer known, the pair None where this sentence cannot be perturbed so.
-        ignore_case: Whether case is no part of the score, because the source has none left.
+        name: Its name in tables.
+        what: A short description.
+        apply: Takes the pairs of a test set, an index and a random number generator; returns the perturbed pair. The
+            translation is None if the reference is no longer valid. The pair is None if the perturbation does not apply
+            to this sentence.
+        ignore_case: Whether scores ignore case, because the source has none.
     """
 
     name: str
@@ -137,10 +138,10 @@ class PerturbedInput:
     """A perturbed sentence.
 
     Args:
-        perturbation: How it was perturbed.
+        perturbation: The perturbation applied.
         text: The sentence.
-        reference: Its translation, where it is known.
-        kept: Names and numbers put in, which any translation has to contain unchanged.
+        reference: Its translation, if it is known.
+        kept: Inserted names and numbers, which any translation must contain unchanged.
     """
 
     perturbation: Perturbation
@@ -150,15 +151,15 @@ class PerturbedInput:
 
 
 def make_perturbed_inputs(pairs: Sequence[Pair], number: int, seed: int = 1) -> list[PerturbedInput]:
-    """Perturb sentences of a test set, equally many in each way.
+    """Perturb sentences of a test set, equally many with each perturbation.
 
     Args:
         pairs: The test set.
-        number: Inputs to make.
-        seed: The same inputs for the same seed.
+        number: Number of inputs to make.
+        seed: Seed of the random numbers; the same seed gives the same inputs.
 
     Returns:
-        The inputs, one kind after the other.
+        The inputs, grouped by perturbation.
 
     Raises:
         ValueError: There are no pairs.
@@ -172,23 +173,23 @@ def make_perturbed_inputs(pairs: Sequence[Pair], number: int, seed: int = 1) -> 
         order = list(range(len(pairs)))
         rng.shuffle(order)
         made = 0
-        # Few sentences fit some kinds: those that do are taken again, with other random draws.
+        # Some perturbations apply to few sentences; these are then used repeatedly with other random numbers.
         for attempt in range(max(_ATTEMPTS_PER_INPUT * wanted, 2 * len(pairs))):
             if made == wanted:
                 break
             perturbed = perturbation.apply(pairs, order[attempt % len(order)], rng)
             if perturbed is not None and perturbed[0].strip():
-                found.append(PerturbedInput(perturbation, *perturbed, kept=_put_in(perturbation, perturbed[0])))
+                found.append(PerturbedInput(perturbation, *perturbed, kept=_inserted(perturbation, perturbed[0])))
                 made += 1
     return found
 
 
 def count_kept(one: PerturbedInput, translation: str) -> tuple[int, int]:
-    """How many of the names and numbers put in a translation contains: (found, put in)."""
+    """How many of the inserted names and numbers a translation contains: (found, inserted)."""
     return sum(part in translation for part in one.kept), len(one.kept)
 
 
-def _put_in(perturbation: Perturbation, text: str) -> tuple[str, ...]:
+def _inserted(perturbation: Perturbation, text: str) -> tuple[str, ...]:
     if perturbation.apply is _new_names:
         return tuple(name for name in _NAMES if name in text)
     if perturbation.apply is _numbers:
@@ -211,20 +212,20 @@ def _unpunctuated(pairs: Sequence[Pair], at: int, _: random.Random) -> tuple[str
 
 
 def _typos(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str, str] | None:
-    """About one letter in thirty is swapped with the one before, left out, doubled or replaced."""
+    """Swap about one letter in thirty with the letter before, or remove, double or replace it."""
     source, target = pairs[at]
     letters = list(source)
     indices = [index for index in range(1, len(letters) - 1) if letters[index].isalpha()]
     if len(indices) < MIN_LETTERS_FOR_TYPOS:
         return None
-    # From the end, so that a letter removed or doubled moves none of those still to change.
+    # From the end, so that removing or doubling a letter does not move the letters still to be changed.
     for index in sorted(rng.sample(indices, max(1, len(indices) // _LETTERS_PER_TYPO)), reverse=True):
         misspell(letters, index, rng.randrange(TYPO_KINDS), lambda: rng.choice(LETTERS))
     return "".join(letters), target
 
 
 def _new_names(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str, str] | None:
-    """Names that are not the most frequent ones of the training data."""
+    """Replace the most frequent names of the training data by other names."""
     return replace_names(
         pairs[at],
         _COMMON_NAMES,
@@ -233,14 +234,14 @@ def _new_names(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str,
 
 
 def _numbers(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str, None]:
-    """A number after some word; the translation is not known, but it must contain the digits."""
+    """Insert a number after a random word. The translation is not known, but it must contain the digits."""
     words = pairs[at][0].split()
     words.insert(rng.randint(1, len(words)) if words else 0, rng.choice(_NUMBERS))
     return " ".join(words), None
 
 
 def _concatenated(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str, str]:
-    """Three to six sentences joined by commas: long, and no segmentation cuts them."""
+    """Join three to six sentences by commas: a long input that segmentation does not split."""
     return joined_by_commas(
         [pairs[at], *(pairs[rng.randrange(len(pairs))] for _ in range(rng.randint(*_EXTRA_SENTENCES)))]
     )
@@ -256,7 +257,7 @@ def _fragments(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str,
 
 
 def _noisy(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str, None]:
-    """Signs the training data does not contain: emoji, addresses, arrows, other scripts."""
+    """Insert symbols that the training data does not contain: emoji, addresses, arrows, other scripts."""
     words = pairs[at][0].split()
     for _ in range(rng.randint(1, 2)):
         words.insert(rng.randint(0, len(words)), rng.choice(_SIGNS))
@@ -264,7 +265,7 @@ def _noisy(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str, Non
 
 
 def _stuttering(pairs: Sequence[Pair], at: int, rng: random.Random) -> tuple[str, None] | None:
-    """A word three times in a row, which may start a repetition loop."""
+    """Repeat a word three times, which may start a repetition loop."""
     words = pairs[at][0].split()
     if len(words) < 2:
         return None
@@ -284,4 +285,4 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
     Perturbation("odd signs", "emoji, addresses, arrows, other scripts", _noisy),
     Perturbation("stutter", "a word three times", _stuttering),
 )
-"""All ways, in the order of tables; their names seed the random draws."""
+"""All perturbations, in the order of tables. Their names are part of the random seed."""

@@ -1,4 +1,4 @@
-"""Pictures of what people would rather look at than read: attention as heat maps, training as curves."""
+"""Plots: attention weights as heat maps, learning curves, position vectors and masks."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _LOSSES = (("train_loss", "training loss"), ("dev_loss", "held-out loss"))
 
 
 def attention_heat_map(weights: Tensor, row_tokens: Sequence[str], column_tokens: Sequence[str], title: str) -> bytes:
-    """Attention weights as a labelled picture.
+    """Plot attention weights as labelled heat maps.
 
     Args:
-        weights: One head, (T, S), or several side by side, (H, T, S).
-        row_tokens: The T positions that look.
-        column_tokens: The S positions looked at.
-        title: Stands above.
+        weights: One head, (T, S), or several heads, (H, T, S), each in its own panel.
+        row_tokens: The T tokens that attend.
+        column_tokens: The S tokens attended to.
+        title: Title of the figure.
 
     Returns:
-        A PNG file.
+        The content of a PNG file.
 
     Raises:
         ValueError: The labels do not fit the weights.
@@ -47,7 +47,7 @@ def attention_heat_map(weights: Tensor, row_tokens: Sequence[str], column_tokens
     figure = _figure(max(width, 4.0), max(height, 3.0), dpi=110)
     figure.suptitle(_visible(title), fontsize=11)
     panels = figure.subplots(down, across, squeeze=False).flat
-    # Cells shrink once the picture is as large as it gets, and labels with them.
+    # Once the figure has its maximum size, cells and labels shrink.
     cell = min(
         (width / across - 1.6) / max(1, len(column_tokens)),
         (height - 0.6) / down / max(1, len(row_tokens)),
@@ -69,11 +69,11 @@ def attention_heat_map(weights: Tensor, row_tokens: Sequence[str], column_tokens
 
 
 def learning_curve(rows: Sequence[Mapping[str, float | None]], path: Path) -> None:
-    """Loss and BLEU of a training run over its updates.
+    """Plot loss and BLEU of a training run over its updates.
 
     Args:
-        rows: The evaluations: ``step``, losses, and for each direction ``bleu_xx-yy`` and ``exact_xx-yy``, any of
-            them missing.
+        rows: The evaluations: ``step``, losses, and for each direction ``bleu_xx-yy`` and ``exact_xx-yy``. Any key but
+            ``step`` may be missing.
         path: The PNG file to write.
     """
     figure = _figure(8.0, 4.5)
@@ -99,7 +99,7 @@ def learning_curve(rows: Sequence[Mapping[str, float | None]], path: Path) -> No
 
 
 def learning_curves(runs: Mapping[str, Sequence[Mapping[str, float | None]]], path: Path) -> None:
-    """Several runs side by side: the held-out loss of each, and the mean of its BLEU scores, over the updates.
+    """Plot the held-out loss and the mean BLEU of several runs over their updates.
 
     Args:
         runs: The evaluations of each run, by its name.
@@ -128,42 +128,42 @@ def learning_curves(runs: Mapping[str, Sequence[Mapping[str, float | None]]], pa
 
 
 def position_picture(table: Tensor, title: str, path: Path) -> None:
-    """What places look like to the model: their vectors, and how alike two places are.
+    """Plot position vectors and the cosine similarity of each two positions.
 
     Args:
-        table: Vectors of the places, (P, C): :func:`model.network.embeddings.position_table`.
-        title: Stands above.
+        table: The position vectors, (P, C), from :func:`model.network.embeddings.position_table`.
+        title: Title of the figure.
         path: The PNG file to write.
     """
     figure = _figure(11.0, 4.5)
     figure.suptitle(_visible(title), fontsize=11)
-    vectors, alike = figure.subplots(1, 2)
+    vectors, similarity = figure.subplots(1, 2)
     bound = float(table.abs().max()) or 1.0
     image = vectors.imshow(table.numpy(), cmap="RdBu_r", vmin=-bound, vmax=bound, aspect="auto", interpolation="none")
     vectors.set_xlabel("column of the vector")
-    vectors.set_ylabel("place")
+    vectors.set_ylabel("position")
     figure.colorbar(image, ax=vectors, shrink=0.8)
     unit = table / table.norm(dim=1, keepdim=True).clamp_min(1e-12)
-    image = alike.imshow((unit @ unit.T).numpy(), cmap="viridis", vmin=-1.0, vmax=1.0, interpolation="none")
-    alike.set_xlabel("place")
-    alike.set_ylabel("place")
-    figure.colorbar(image, ax=alike, shrink=0.8, label="cosine of the two vectors")
+    image = similarity.imshow((unit @ unit.T).numpy(), cmap="viridis", vmin=-1.0, vmax=1.0, interpolation="none")
+    similarity.set_xlabel("position")
+    similarity.set_ylabel("position")
+    figure.colorbar(image, ax=similarity, shrink=0.8, label="cosine of the two vectors")
     figure.savefig(path, format="png")
 
 
 def mask_picture(masks: Mapping[str, Tensor], path: Path) -> None:
-    """Masks side by side: who (rows) may look at whom (columns).
+    """Plot masks side by side: which position (row) may attend to which (column).
 
     Args:
-        masks: Booleans (rows, columns) by what they are; True means "may look".
+        masks: Booleans (rows, columns) by title; True means "may attend".
         path: The PNG file to write.
     """
     figure = _figure(3.2 * len(masks), 3.6)
     for panel, (name, mask) in zip(figure.subplots(1, len(masks), squeeze=False).flat, masks.items(), strict=True):
         panel.imshow(mask.float().numpy(), cmap="Greens", vmin=0.0, vmax=1.3)
         panel.set_title(_visible(name), fontsize=9)
-        panel.set_xlabel("looked at")
-        panel.set_ylabel("looks")
+        panel.set_xlabel("attended to")
+        panel.set_ylabel("attends")
         panel.set_xticks(range(mask.size(1)))
         panel.set_yticks(range(mask.size(0)))
         panel.tick_params(labelsize=7, length=0)
@@ -173,16 +173,16 @@ def mask_picture(masks: Mapping[str, Tensor], path: Path) -> None:
 
 
 def attention_grid(weights: Tensor, row_tokens: Sequence[str], column_tokens: Sequence[str], title: str) -> bytes:
-    """Every head of every layer: a row of panels for each layer.
+    """Plot the attention weights of all heads, with a row of panels for each layer.
 
     Args:
         weights: (L, H, T, S).
-        row_tokens: The T positions that look.
-        column_tokens: The S positions looked at.
-        title: Stands above.
+        row_tokens: The T tokens that attend.
+        column_tokens: The S tokens attended to.
+        title: Title of the figure.
 
     Returns:
-        A PNG file.
+        The content of a PNG file.
     """
     num_layers, num_heads = weights.shape[:2]
     width = min(_MAX_INCHES, 0.8 + num_heads * (0.9 + 0.16 * len(column_tokens)))
@@ -193,7 +193,7 @@ def attention_grid(weights: Tensor, row_tokens: Sequence[str], column_tokens: Se
     for (layer, head), panel in np.ndenumerate(panels):
         image = panel.imshow(weights[layer, head].float().numpy(), cmap="viridis", vmin=0.0, vmax=1.0, aspect="auto")
         panel.set_title(f"layer {layer}, head {head}", fontsize=7)
-        # Labels only at the edges: in between there is no room to read them.
+        # Only the outer panels have labels; there is no room for them between the panels.
         last, first = layer == num_layers - 1, head == 0
         panel.set_xticks(range(len(column_tokens)), map(_visible, column_tokens) if last else [""] * len(column_tokens))
         panel.set_yticks(range(len(row_tokens)), map(_visible, row_tokens) if first else [""] * len(row_tokens))
@@ -204,7 +204,7 @@ def attention_grid(weights: Tensor, row_tokens: Sequence[str], column_tokens: Se
 
 
 def _figure(width: float, height: float, dpi: int = 120) -> Figure:
-    """An empty picture of so many inches, with no state outside of it."""
+    """An empty figure of the given size in inches, without pyplot's global state."""
     figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
@@ -223,5 +223,5 @@ def _line(axes: Axes, rows: Sequence[Mapping[str, float | None]], key: str, labe
 
 
 def _visible(token: str) -> str:
-    """Labels as text: a dollar sign would start mathematics, and U+2581 is in few fonts."""
+    """Escape a label for matplotlib: a dollar sign would start a formula, and few fonts have U+2581."""
     return token.replace("\u2581", "_").replace("$", r"\$")

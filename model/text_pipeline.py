@@ -1,15 +1,14 @@
-"""The way of a text through a model, without the model: split, fold case, tokenise; decide what to retry; join.
+"""The text side of translation: split, fold case, tokenise, decide what to decode again, and join.
 
-A :class:`TextPlan` says which sentences are to be decoded and takes their outcomes. Its holder decodes, by
-any means::
+A :class:`TextPlan` lists the sentences to decode and takes their outcomes. Its caller decodes them, by any means::
 
     plan = pipeline.prepare(text, "en", "de", options)
     while plan.pending:
         plan.settle(decode(plan.pending))
     translation = plan.complete()
 
-There may be several rounds: models that ask for it have an answer that loops or is empty decoded once more with a
-guard. Nothing here runs a model, so everything may be called from any thread.
+There may be several rounds: if the model's manifest says so, a sentence whose output loops or is empty is decoded again
+with a guard. Nothing here runs a model, so everything may be called from any thread.
 """
 
 from __future__ import annotations
@@ -33,11 +32,12 @@ from model.text.tokenizer import TextTokenizer
 
 @dataclass(frozen=True)
 class SourceSentence(Segment):
-    """A segment of a text as the model reads it: a sentence, or a part of a long one.
+    """A tokenised segment of a text: a sentence, or a part of a long sentence.
 
     Args:
         token_ids: Its tokens, language marker and end token included.
-        in_capitals: Whether it is in capitals, is read in small letters, and its answer is to be in capitals.
+        in_capitals: Whether it was in capitals. It is then translated in lower case, and its translation is put into
+            capitals.
     """
 
     token_ids: list[int]
@@ -46,11 +46,11 @@ class SourceSentence(Segment):
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another hypothesis for the same text.
+    """An alternative translation of a text.
 
     Args:
         text: The translation.
-        score: Its score, if scores were asked for.
+        score: Its score, if scores were requested.
         finish_reason: As in :class:`Translation`.
     """
 
@@ -68,11 +68,11 @@ class Translation:
         source: Language of the source.
         target: Language of the translation.
         finish_reason: ``length`` if any sentence was cut at ``max_new_tokens``, else ``stop``.
-        score: Mean of the sentences' scores weighted by their tokens; None unless asked for.
-        alternatives: Hypothesis k joins the sentences' k-th.
-        alignment: Links in the order of the translation; None unless asked for.
-        num_source_tokens: Tokens of all sentences, markers not counted.
-        num_target_tokens: Tokens of the best hypotheses.
+        score: Mean of the sentences' scores, weighted by their tokens; None unless requested.
+        alternatives: The k-th alternative joins the k-th hypotheses of the sentences.
+        alignment: Links in the order of the translation; None unless requested.
+        num_source_tokens: Number of tokens of all sentences, without markers.
+        num_target_tokens: Number of tokens of the best hypotheses.
     """
 
     text: str
@@ -87,14 +87,14 @@ class Translation:
 
 
 class TextPipeline:
-    """How texts are prepared for one model, and its answers put together again.
+    """Prepares texts for one model and joins its outputs to texts.
 
     Args:
-        tokenizer: The model's.
-        max_source_tokens: Tokens of the longest sentence it accepts, markers included.
-        fold_capitals: Whether sentences in capitals are read in small letters and answered in capitals
-            (:mod:`model.text.case_folding`).
-        retry_loops: Whether an answer that loops or is empty is decoded once more
+        tokenizer: The model's tokenizer.
+        max_source_tokens: Tokens of the longest sentence the model accepts, markers included.
+        fold_capitals: Whether sentences in capitals are translated in lower case and their translations put into
+            capitals (:mod:`model.text.case_folding`).
+        retry_loops: Whether a sentence whose output loops or is empty is decoded again with a guard
             (:mod:`model.decoding.repetition_guard`).
     """
 
@@ -107,12 +107,12 @@ class TextPipeline:
         self._retry_loops = retry_loops
 
     def prepare(self, text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
-        """Cut a text into sentences the model takes.
+        """Split a text into sentences that the model accepts.
 
         Args:
             text: Any text.
-            source: Its language, as the model spells it.
-            target: The language wanted, likewise.
+            source: Its language, in the model's spelling.
+            target: The target language, in the model's spelling.
             options: How to decode it.
         """
         encoded: dict[str, list[int]] = {}
@@ -121,13 +121,13 @@ class TextPipeline:
             ids = self.tokenizer.encode(self.as_read(part), target, source)
             if len(ids) > self._max_source_tokens:
                 return False
-            encoded[part] = ids  # most of what fits is what will be decoded
+            encoded[part] = ids  # most parts that fit become sentences, which then need not be encoded again
             return True
 
         sentences: list[SourceSentence] = []
         for segment in split_text(text, plain_code(source), fits):
             part = text[segment.start : segment.end]
-            # Numbers, rules and emoji on their own are the same in every language.
+            # Segments without letters, such as numbers and emoji, are not translated.
             if any(character.isalpha() for character in part):
                 if part not in encoded:
                     encoded[part] = self.tokenizer.encode(self.as_read(part), target, source)
@@ -135,17 +135,17 @@ class TextPipeline:
         return TextPlan(self, text, source, target, sentences, options)
 
     def prepare_sentence(self, text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
-        """Prepare one sentence as a whole, white space around it taken off.
+        """Prepare one sentence without splitting it; surrounding white space is removed.
 
         Args:
             text: The sentence.
-            source: Its language, as the model spells it.
-            target: The language wanted, likewise.
+            source: Its language, in the model's spelling.
+            target: The target language, in the model's spelling.
             options: How to decode it.
 
         Raises:
             EmptySource: The text is blank.
-            SeveralSentences: It holds more than one sentence.
+            SeveralSentences: It has more than one sentence.
             SourceTooLong: The sentence is longer than the model accepts.
         """
         text = text.strip()
@@ -161,16 +161,16 @@ class TextPipeline:
         return TextPlan(self, text, source, target, [sentence], options)
 
     def as_read(self, part: str) -> str:
-        """A sentence as the model reads it."""
+        """The sentence as it is passed to the model: in lower case if it is in capitals and these are folded."""
         return in_small_letters(part) if self._folds(part) else part
 
     def to_retry(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
-        """Whether an answer loops or is empty, and its sentence is to be decoded once more with a guard.
+        """Whether a sentence has to be decoded again with a guard, because its output loops or is empty.
 
         Args:
             part: The sentence.
-            hypothesis: Its answer.
-            options: How it was decoded; an answer that came with a guard stands.
+            hypothesis: Its hypothesis.
+            options: How it was decoded; a sentence decoded with a guard is not decoded again.
         """
         if not self._retry_loops or options.no_repeat_ngram_size or not is_suspect(hypothesis.token_ids):
             return False
@@ -178,19 +178,19 @@ class TextPipeline:
         return loops(answer, part) or is_empty(answer, part)
 
     def _folds(self, part: str) -> bool:
-        """Whether a sentence is read in small letters and answered in capitals."""
+        """Whether a sentence is translated in lower case and its translation put into capitals."""
         return self._fold_capitals and is_in_capitals(part)
 
 
 class TextPlan:
-    """A text cut into sentences, what is to be decoded next, and what became of it. Not thread-safe.
+    """The sentences of a text, the requests still to be decoded, and the outcomes so far. Not thread-safe.
 
     Args:
-        pipeline: Of the model that translates it.
+        pipeline: The pipeline of the model that translates it.
         text: The text.
         source: Its language.
-        target: The language wanted.
-        sentences: Its sentences in order; none for a blank text.
+        target: The target language.
+        sentences: Its sentences in order; empty for a blank text.
         options: How to decode them.
     """
 
@@ -217,11 +217,11 @@ class TextPlan:
 
     @property
     def pending(self) -> Sequence[DecodingRequest]:
-        """What is to be decoded now; nothing once all is settled. Each request's key is its sentence's index."""
+        """The requests to decode now; empty once all are settled. The key of a request is its sentence's index."""
         return self._pending
 
     def settle(self, outcomes: Iterable[Outcome]) -> None:
-        """Take the outcomes of what was pending; what has to be decoded once more is pending then.
+        """Store the outcomes of the pending requests. Sentences that must be decoded again are pending afterwards.
 
         Args:
             outcomes: One for each pending request, in order.
@@ -236,16 +236,16 @@ class TextPlan:
 
     @property
     def failure(self) -> Exception | None:
-        """The error of the first sentence that has one."""
+        """The error of the first sentence that failed, or None."""
         outcomes = (self._outcomes[index] for index in range(len(self.sentences)))
         return next((outcome for outcome in outcomes if isinstance(outcome, Exception)), None)
 
     @property
     def hypotheses(self) -> list[Hypothesis]:
-        """The answers to the sentences, in order.
+        """The hypotheses of the sentences, in order.
 
         Raises:
-            Exception: The error of the first sentence that has none.
+            Exception: The error of the first sentence that failed.
         """
         found: list[Hypothesis] = []
         for index in range(len(self.sentences)):
@@ -256,13 +256,13 @@ class TextPlan:
         return found
 
     def complete(self, attention: Sequence[Tensor] | None = None) -> Translation:
-        """The translation, from the answers to all sentences.
+        """Join the hypotheses of all sentences to the translation.
 
         Args:
-            attention: For each sentence its rows of :func:`model.alignment.answer_rows`, if links are wanted.
+            attention: The result of :func:`model.alignment.answer_rows` for each sentence, if links are requested.
 
         Raises:
-            Exception: The error of the first sentence that has no answer.
+            Exception: The error of the first sentence that failed.
         """
         hypotheses = self.hypotheses
         best = self._join(hypotheses)
@@ -306,26 +306,27 @@ class TextPlan:
     def _links(self, hypotheses: Sequence[Hypothesis], attention: Sequence[Tensor]) -> tuple[AlignmentLink, ...]:
         tokenizer = self._pipeline.tokenizer
         links: list[AlignmentLink] = []
-        target_at = source_at = 0  # where in translation and source the text before this sentence ends
+        target_start = 0  # index of the sentence's translation in the translated text
+        source_end = 0  # index of the end of the previous sentence in the text
         for sentence, hypothesis, rows in zip(self.sentences, hypotheses, attention, strict=True):
-            target_at += sentence.start - source_at
+            target_start += sentence.start - source_end
             part = self._pipeline.as_read(self._part(sentence))
             _, source_spans = tokenizer.encode_with_offsets(part, self.target, self.source)
             answer, target_spans = tokenizer.decode_with_offsets(hypothesis.token_ids)
             if sentence.in_capitals:
                 answer, target_spans = in_capitals(answer), spans_in_capitals(answer, target_spans)
-            links += sentence_links(rows, source_spans, target_spans, sentence.start, target_at)
-            target_at += len(answer)
-            source_at = sentence.end
+            links += sentence_links(rows, source_spans, target_spans, sentence.start, target_start)
+            target_start += len(answer)
+            source_end = sentence.end
         return tuple(links)
 
 
 def settle_all(plans: Iterable[TextPlan], outcomes: Iterable[Outcome]) -> None:
-    """Hand each plan the outcomes of what it had pending.
+    """Settle several plans with the outcomes of their pending requests.
 
     Args:
         plans: The plans.
-        outcomes: Of all that was pending, plan by plan.
+        outcomes: The outcomes of all pending requests, plan by plan.
     """
     remaining = iter(outcomes)
     for plan in plans:
@@ -333,7 +334,7 @@ def settle_all(plans: Iterable[TextPlan], outcomes: Iterable[Outcome]) -> None:
 
 
 def _mean_score(hypotheses: Sequence[Hypothesis]) -> float | None:
-    """Scores weighted by tokens; the closing token counts, so that an empty answer weighs something."""
+    """Mean score weighted by tokens. The end token is counted, so that empty output has a weight above 0."""
     weighted = [
         (hypothesis.score, len(hypothesis.token_ids) + 1) for hypothesis in hypotheses if hypothesis.score is not None
     ]

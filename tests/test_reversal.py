@@ -14,7 +14,8 @@ from model.__main__ import main
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
 from model.training.corpus import generate_pairs
-from model.training.loop import CURVE, train
+from model.training.loop import train
+from model.training.progress import CURVE
 from model.training.settings import GeneratedCorpus, TrainingSettings
 from model.translator import Translator
 from tests.test_end_to_end import Server, served

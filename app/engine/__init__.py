@@ -1,1 +1,1 @@
-"""Which sentences decode when: admission, the thread that owns the models, and the event loop's side of it."""
+"""Scheduling and decoding: the queue, the thread that runs the models, and the interface for the event loop."""

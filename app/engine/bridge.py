@@ -1,4 +1,4 @@
-"""The event loop's side of the engine: hand in work, wait for it, and withdraw it when its caller leaves."""
+"""The engine's interface for the event loop: submit work, await its outcome, withdraw it if the caller is cancelled."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _T = TypeVar("_T")
 
 
 class EngineBridge:
-    """Awaits what an engine does.
+    """Awaitable access to an engine.
 
     Args:
-        engine: The engine; started and stopped by others.
-        shared: What sentences go through on their way to it.
+        engine: The engine; the bridge neither starts nor stops it.
+        shared: The cache and the coalescing of equal sentences in front of the engine.
     """
 
     def __init__(self, engine: Engine, shared: SharedDecoding) -> None:
@@ -35,7 +35,7 @@ class EngineBridge:
         """Decode sentences, or take their outcomes from the cache.
 
         Args:
-            requests: What to decode, with which model; at least one.
+            requests: The sentences and their models; at least one.
             timeout: The caller's deadline.
 
         Returns:
@@ -43,7 +43,7 @@ class EngineBridge:
 
         Raises:
             Dropped: The engine has stopped.
-            QueueFull: They do not fit into the queue.
+            QueueFull: The sentences do not fit into the queue.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
@@ -60,17 +60,17 @@ class EngineBridge:
         return outcomes, pending.waited_s
 
     async def call(self, run: Callable[[], _T], timeout: asyncio.Timeout | None = None) -> _T:
-        """Have something done on the engine's thread, between two steps.
+        """Call a function on the engine's thread, between two steps.
 
         Args:
-            run: What to do.
+            run: The function.
             timeout: The caller's deadline, if there is one.
 
         Raises:
             Dropped: The engine has stopped.
             QueueFull: Too many calls wait.
-            ModelError: What ``run`` raised.
-            InferenceFailed: It raised anything else.
+            ModelError: ``run`` raised it.
+            InferenceFailed: ``run`` raised any other exception.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
@@ -92,10 +92,10 @@ class EngineBridge:
         return result
 
     def forget(self, sha256: str) -> None:
-        """Drop what the cache holds of one bundle, which is no longer loaded.
+        """Drop the cache entries of a bundle that is no longer loaded.
 
         Args:
-            sha256: Its digest.
+            sha256: The bundle's digest.
         """
         self._shared.forget(sha256)
 
@@ -110,11 +110,11 @@ class EngineBridge:
 
 
 async def on_own_thread(run: Callable[[], _T], name: str) -> _T:
-    """Run something that takes long on a daemon thread of its own, which does not keep the process from ending.
+    """Run a slow function on a new daemon thread, which does not keep the process from ending.
 
     Args:
-        run: What to do.
-        name: Of the thread.
+        run: The function.
+        name: The thread's name.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
@@ -125,19 +125,19 @@ async def on_own_thread(run: Callable[[], _T], name: str) -> _T:
         try:
             result.append(run())
         except BaseException as error:
-            logger.debug("a thread's work failed", exc_info=True)
+            logger.debug("a function failed on its own thread", exc_info=True)
             failure.append(error)
         _wake(loop, done)
 
     threading.Thread(target=work, name=name, daemon=True).start()
     await done
     if failure:
-        raise failure.pop()  # taken out: its frames hold this list, and would keep alive what they had loaded
+        raise failure.pop()  # removed from the list, which the exception's frames refer to: a cycle keeps memory alive
     return result.pop()
 
 
 def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
-    """Wake the waiting task, unless it has left or the loop is closed."""
+    """Wake the waiting task, unless it was cancelled or the loop is closed."""
 
     def finish() -> None:
         if not done.done():

@@ -1,4 +1,4 @@
-"""Calls to be made on the engine's thread, between two steps: attention, alignments, probing."""
+"""Function calls on the engine's thread, between two steps: attention, alignment, measuring capacity."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from model.errors import ModelError
 logger = logging.getLogger("app.engine")
 
 MAX_CALLS = 256
-"""Calls that may wait for the thread."""
+"""Maximum number of calls that wait for the thread."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(eq=False)
 class Call:
-    """Something to be done on the engine's thread.
+    """A function call to be made on the engine's thread.
 
     Args:
         key: Unique in the engine.
-        perform: Does it, and returns what hands over the result.
-        fail: Hands over an error instead.
+        perform: Makes the call; returns a function that delivers its result.
+        fail: Delivers an error instead.
     """
 
     key: int
@@ -35,7 +35,7 @@ class Call:
 
     @classmethod
     def of(cls, key: int, run: Callable[[], _T], deliver: Callable[[_T | Exception], None]) -> Call:
-        """A call whose result, or error as clients may see it, is handed to ``deliver``."""
+        """A call of ``run``, whose result, or error as shown to clients, is passed to ``deliver``."""
 
         def perform() -> Callable[[], None]:
             outcome = _outcome_of(run)
@@ -55,25 +55,25 @@ def _outcome_of(run: Callable[[], _T]) -> _T | Exception:
 
 
 class CallQueue:
-    """Calls that wait, and the one that is being made. Not thread-safe: the engine holds its lock."""
+    """The waiting calls and the current call. Not thread-safe: the engine holds its lock."""
 
     def __init__(self) -> None:
         """Empty."""
         self._waiting: deque[Call] = deque()
-        self._running: Call | None = None  # only while its caller waits for it
+        self._running: Call | None = None  # None again when its caller has withdrawn it
 
     def __len__(self) -> int:
-        """Calls that wait."""
+        """Number of waiting calls."""
         return len(self._waiting)
 
     @property
     def is_idle(self) -> bool:
-        """Whether no caller waits for anything."""
+        """Whether no caller waits for a call."""
         return not self._waiting and self._running is None
 
     @property
     def is_full(self) -> bool:
-        """Whether no further call may wait."""
+        """Whether no further call is accepted."""
         return len(self._waiting) >= MAX_CALLS
 
     def add(self, call: Call) -> None:
@@ -81,12 +81,12 @@ class CallQueue:
         self._waiting.append(call)
 
     def begin(self) -> Call | None:
-        """Take the next call out, to be made now; None if none waits."""
+        """Remove and return the next call, which becomes the current call; None if no call waits."""
         self._running = self._waiting.popleft() if self._waiting else None
         return self._running
 
     def end(self, call: Call) -> bool:
-        """Note that a call was made.
+        """Mark a call as made.
 
         Returns:
             Whether its caller still waits for it.
@@ -95,13 +95,13 @@ class CallQueue:
         return wanted
 
     def withdraw(self, keys: Collection[int]) -> None:
-        """Drop the calls with these keys; the result of the one that is being made is not delivered."""
+        """Drop the calls with these keys; the result of the current call is not delivered if it is among them."""
         self._waiting = deque(call for call in self._waiting if call.key not in keys)
         if self._running is not None and self._running.key in keys:
             self._running = None
 
     def clear(self) -> list[Call]:
-        """Drop all calls; returns those whose callers wait."""
+        """Drop all calls; returns those whose callers still wait."""
         calls = [*self._waiting] if self._running is None else [self._running, *self._waiting]
         self._waiting, self._running = deque(), None
         return calls

@@ -1,11 +1,11 @@
-"""How much may decode at once: measured at the start, and bounded by the memory there is.
+"""The budget of decoding: measured at the start, and bounded by the available memory.
 
-A cohort of growing size decodes synthetic sentences, with the beam that requests have by default, until a step takes
-``MAX_STEP_S`` or the probe's time is over. More rows make the model faster up to a point; past it each further row
-takes the same time again. So there may be as many rows as a model at its best throughput does in a step of
-``MAX_STEP_S``: more would not be faster, fewer would make short sentences wait for long ones to end. The best figure
-counts because a machine that is busy with other things makes steps slower and never faster. The result differs a
-little between two starts; answers never depend on it.
+Cohorts of growing size decode synthetic sentences, with the default beam size, until a step takes ``MAX_STEP_S`` or the
+probe's time is over. Up to some number of rows, throughput grows with the rows; beyond it, each further row adds a
+constant time. The row limit is therefore the number of rows that a model decodes in a step of ``MAX_STEP_S`` at its
+best throughput. More rows would not be faster; with fewer rows short sentences would wait for long sentences to end.
+The best measurement is used, because other work on the machine only makes steps slower. The result varies slightly
+between starts; translations do not depend on it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger("app.capacity")
 
 MAX_STEP_S = 0.025
-"""Longest step, and longest encoding of joining sentences, that is planned for: new requests wait for it."""
+"""Planned maximum duration of a step, and of encoding joining sentences, in seconds. New requests wait for it."""
 
 PROBE_S = 1.5
-"""Seconds after which no larger size is begun, all models together; the last one may take as long again."""
+"""Seconds after which no larger size is measured, for all models together; the last one may take as long again."""
 
 MEMORY_SHARE = 0.25
-"""Share of the memory free at the start that decoding may take."""
+"""Share of the free memory at the start that decoding may use."""
 
 MIN_ROWS = 16
-"""Rows that may decode together however slow a step is."""
+"""Minimum of the row limit, however slow a step is."""
 
 _SIZES = tuple(8 << power for power in range(10))
 _STEPS = 3  # of each size
@@ -57,7 +57,7 @@ class Speed:
     """The measured speed of a model.
 
     Args:
-        token_s: Seconds for one token of one row, in a step of as many rows as suit it best.
+        token_s: Seconds for one token of one row, in a step with the best number of rows.
         join_token_s: Seconds to encode one source token.
     """
 
@@ -66,14 +66,14 @@ class Speed:
 
 
 class BudgetFinder:
-    """Finds the budget at the start, unless the operator set it.
+    """Determines the budget at the start, as far as the settings do not.
 
     Args:
-        max_rows: Rows, if set.
-        max_tokens: Tokens, if set.
-        max_beam_size: The widest beam a request may ask for.
-        clock: Seconds that only go forward.
-        memory_bytes: Gives the free memory of a device.
+        max_rows: The configured row limit, or None.
+        max_tokens: The configured token limit, or None.
+        max_beam_size: The largest beam size of a request.
+        clock: A monotonic clock, in seconds.
+        memory_bytes: Returns the free memory of a device.
     """
 
     def __init__(
@@ -91,9 +91,9 @@ class BudgetFinder:
         self._memory_bytes = memory_bytes
 
     def find(self, translators: Sequence[Translator]) -> Budget:
-        """The budget for models that share the processors: the one that suits the slowest of them.
+        """The budget for models that share the processors, determined by the slowest of them.
 
-        Runs the models, unless rows are set: call it on the thread that will own them.
+        Runs the models, unless the row limit is configured: must be called on the thread that will run them.
 
         Args:
             translators: The models, loaded and warm; at least one.
@@ -127,10 +127,10 @@ class BudgetFinder:
         return measure_speed(translator, width, self._clock, limit_s, max_tokens, synchronised(translator.device))
 
     def with_model(self, budget: Budget, translator: Translator) -> Budget:
-        """The budget with one model more, which may need more memory for each token. Runs nothing.
+        """The budget after adding a model, which may need more memory per token. Runs no model.
 
         Args:
-            budget: That of the models loaded before.
+            budget: The budget before.
             translator: The model to add.
         """
         if self._max_tokens is not None:
@@ -142,10 +142,10 @@ class BudgetFinder:
 
 
 def bytes_per_token(manifest: Manifest) -> int:
-    """Memory for the keys and values of one token of one row, and for the copies made of them.
+    """Memory for the keys and values of one token of one row, and for their copies.
 
     Args:
-        manifest: The model's.
+        manifest: The model's manifest.
     """
     architecture = manifest.architecture
     bytes_each = 2 if manifest.precision in ("float16", "bfloat16") else 4
@@ -160,15 +160,15 @@ def measure_speed(
     max_tokens: int = _MAX_TOKENS,
     finish: Callable[[], None] = lambda: None,
 ) -> Speed:
-    """Measure how fast a model decodes synthetic sentences, more and more of them at once.
+    """Measure how fast a model decodes synthetic sentences, with a growing number of sentences.
 
     Args:
-        translator: The model, warm.
-        width: Rows of each sentence.
-        clock: Seconds that only go forward.
-        limit_s: After so many no larger size is begun.
-        max_tokens: Source tokens there is memory for, and target tokens likewise.
-        finish: Waits for what the device still does.
+        translator: The model, warmed up.
+        width: Number of rows of each sentence.
+        clock: A monotonic clock, in seconds.
+        limit_s: Seconds after which no larger size is measured.
+        max_tokens: Number of source tokens, and of target tokens, that fit into memory.
+        finish: Waits for the device.
     """
     token_s, join_token_s = [MAX_STEP_S], [MAX_STEP_S]
     end = clock() + limit_s
@@ -176,7 +176,7 @@ def measure_speed(
         for _ in range(_PASSES):
             _measure_once(translator, width, clock, end, max_tokens, finish, token_s, join_token_s)
     except Exception:
-        # Out of memory, most likely: what was measured until then counts.
+        # Most likely out of memory; the measurements so far are used.
         logger.exception("the probe ended early", extra={"fields": {"steps": len(token_s) - 1}})
     return Speed(min(token_s), min(join_token_s))
 
@@ -191,7 +191,7 @@ def _measure_once(
     token_s: list[float],
     join_token_s: list[float],
 ) -> None:
-    """One pass over the sizes; adds what it measures."""
+    """Measure all sizes once; appends to ``token_s`` and ``join_token_s``."""
     source, forced_ids = _synthetic(translator)
     length = min(translator.manifest.max_target_tokens - len(forced_ids), _TARGET_TOKENS)
     decoding: Decoding = "greedy" if width == 1 else "beam"
@@ -203,13 +203,13 @@ def _measure_once(
         num_sentences = max(1, size // width)
         cohort = translator.cohort(width)
         cohort.join([DecodingRequest(key, source, options, forced_ids) for key in range(num_sentences)])
-        cohort.step()  # some cohorts encode joining sentences only now
+        cohort.step()  # some cohorts encode joining sentences in their first step
         finish()
         joined_s = clock() - began
         step_s = math.inf
         for _ in range(_STEPS):
             if cohort.num_sentences < num_sentences:
-                break  # a step of a fast model is several tokens, and the answers are complete
+                break  # a step of some cohorts decodes several tokens, so the sentences may be finished
             step_began = clock()
             cohort.step()
             finish()
@@ -225,7 +225,7 @@ def _measure_once(
 
 
 def _synthetic(translator: Translator) -> tuple[list[int], tuple[int, ...]]:
-    """The tokens of a sentence of usual length, and the forced tokens of its answer."""
+    """The tokens of a sentence of typical length, and the forced tokens of its translation."""
     directions = translator.manifest.directions
     source, target = directions.pairs[0] if directions.pairs else directions.any_to_any[:2]
     plan = translator.prepare("a", source, target)
@@ -239,7 +239,7 @@ def synchronised(device: str) -> Callable[[], None]:
     """A function that waits until a device has finished its work.
 
     Args:
-        device: As torch names it.
+        device: The device, as torch names it.
     """
     if not device.startswith("cuda"):
         return lambda: None

@@ -1,7 +1,8 @@
-"""Between requests and the engine: known sentences are answered from the cache, equal ones in the engine are shared.
+"""Caching and coalescing in front of the engine.
 
-What is left goes to the engine. An outcome is handed to every request that waits for it; a sentence is withdrawn from
-the engine when the last of them has left.
+A cached sentence is not decoded. A sentence equal to one that is already in the engine shares its outcome. All others
+are submitted to the engine. An outcome is delivered to every request that waits for it; a sentence is withdrawn from
+the engine when the last of these requests is cancelled.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from model.decoding.options import Hypothesis, Outcome
 
 @dataclass(eq=False)
 class PendingRequest:
-    """What a caller asked for at once, and the outcomes so far.
+    """The sentences a caller submitted together, and their outcomes so far.
 
     Args:
-        num_sentences: Sentences it has.
-        asked_at: Clock time it came.
+        num_sentences: Number of sentences.
+        asked_at: Clock time of the submission.
         all_done: Called when every sentence has an outcome, on any thread.
-        settled: Outcomes by the sentence's index.
-        sentences: Those the engine has for it, shared ones included.
+        settled: Outcomes by index of the sentence.
+        sentences: Its sentences in the engine, shared ones included.
     """
 
     num_sentences: int
@@ -43,12 +44,12 @@ class PendingRequest:
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """The outcomes in order; only once :attr:`is_done`."""
+        """The outcomes in order; requires :attr:`is_done`."""
         return [self.settled[index] for index in range(self.num_sentences)]
 
     @property
     def waited_s(self) -> float:
-        """Seconds until the first of its sentences joined its model; 0 if one was cached or had joined already."""
+        """Seconds until its first sentence joined a cohort; 0 if a sentence was cached or had already joined."""
         if len(self.sentences) < self.num_sentences:
             return 0.0
         return max(0.0, min(sentence.started_at for sentence in self.sentences) - self.asked_at)
@@ -64,14 +65,14 @@ class _Shared:
 
 
 class SharedDecoding:
-    """Hands sentences to the engine, equal ones once. Its methods may be called from any thread.
+    """Submits sentences to the engine, equal sentences once. Its methods may be called from any thread.
 
     Args:
-        engine: Decodes.
-        cache: Holds what was decoded before; guarded by this object's lock from here on.
-        coalesce: Whether equal sentences are shared.
-        metrics: Counts what happens.
-        clock: Seconds that only go forward.
+        engine: The engine.
+        cache: The cache of hypotheses; from now on protected by this object's lock.
+        coalesce: Whether equal sentences share one decoding.
+        metrics: The metrics to update.
+        clock: A monotonic clock, in seconds.
     """
 
     def __init__(
@@ -87,23 +88,23 @@ class SharedDecoding:
         self._coalesce = coalesce
         self._metrics = metrics
         self._clock = clock
-        self._lock = threading.Lock()  # the engine's is taken inside it, never the other way round
+        self._lock = threading.Lock()  # must be acquired before the engine's lock, never after it
         self._in_engine: dict[Hashable, _Shared] = {}
         self._of_request: dict[PendingRequest, list[Hashable]] = {}
 
     def submit(self, requests: Sequence[ModelRequest], all_done: Callable[[], None]) -> PendingRequest:
-        """Have sentences decoded for a caller.
+        """Submit sentences for a caller.
 
         Args:
-            requests: What to decode, with which model.
-            all_done: Called when every sentence has an outcome; on the engine's thread, or on this one.
+            requests: The sentences and their models.
+            all_done: Called when every sentence has an outcome, on the engine's thread or on the current thread.
 
         Returns:
-            What takes the outcomes.
+            The object that collects the outcomes.
 
         Raises:
             Dropped: The engine has stopped.
-            QueueFull: Those that are new do not fit into the queue.
+            QueueFull: The sentences that must be decoded do not fit into the queue.
         """
         pending = PendingRequest(len(requests), self._clock(), all_done)
         with self._lock:
@@ -125,9 +126,9 @@ class SharedDecoding:
                 joined.append((shared, index))
             in_engine = [one.sentence for one in mine.values() if one.sentence is not None]
             if new:
-                self._hand_in(new)
+                self._submit_new(new)
             if in_engine:
-                self._engine.hasten(in_engine)  # the other request may be a document with a long way to go
+                self._engine.hasten(in_engine)  # the other request may be a long document, far back in the queue
             for shared, index in joined:
                 shared.waiting.append((pending, index))
             pending.sentences = [shared.sentence for shared, _ in joined if shared.sentence is not None]
@@ -141,18 +142,18 @@ class SharedDecoding:
         return pending
 
     def leave(self, pending: PendingRequest, expired: bool) -> None:
-        """Stop waiting; sentences that no other request waits for are given up.
+        """Cancel a request; sentences that no other request waits for are withdrawn.
 
         Args:
-            pending: What :meth:`submit` gave.
-            expired: Whether the request's deadline passed, rather than its caller left.
+            pending: The result of :meth:`submit`.
+            expired: Whether the deadline has passed; False if the caller was cancelled.
         """
         with self._lock:
             alone: set[int] = set()
             for name in self._of_request.pop(pending, []):
                 shared = self._in_engine.get(name)
                 if shared is None:
-                    continue  # it is done
+                    continue  # its outcome was delivered
                 shared.waiting = [one for one in shared.waiting if one[0] is not pending]
                 if not shared.waiting and shared.sentence is not None:
                     alone.add(shared.sentence.key)
@@ -161,17 +162,17 @@ class SharedDecoding:
                 self._engine.withdraw(alone, expired)
 
     def forget(self, sha256: str) -> None:
-        """Drop what the cache holds of one bundle.
+        """Drop the cache entries of a bundle.
 
         Args:
-            sha256: Its digest.
+            sha256: The bundle's digest.
         """
         with self._lock:
             self._cache.forget(sha256)
             self._metrics.cache_changed(len(self._cache), self._cache.num_bytes)
 
-    def _hand_in(self, new: Sequence[tuple[Hashable, _Shared, ModelRequest]]) -> None:
-        """Give the engine sentences, all or none; its outcomes wait for the lock."""
+    def _submit_new(self, new: Sequence[tuple[Hashable, _Shared, ModelRequest]]) -> None:
+        """Submit sentences to the engine, all or none. Outcomes are delivered after the lock is released."""
 
         def deliver(index: int, outcome: Outcome) -> None:  # on the engine's thread
             name, shared, _ = new[index]

@@ -1,8 +1,8 @@
-"""The one thread that runs all models, so that they share the processors: it drives their cohorts in turn.
+"""The engine: a single thread that runs all models and steps their cohorts in turn.
 
-Other threads hand in sentences, or calls to be made on this thread, and get outcomes back through callbacks. Between
-two decoding steps the thread drops cancelled sentences and lets waiting ones join; it sleeps when there is nothing to
-do, and starts at once when there is.
+Other threads submit sentences, or function calls to be made on this thread, and receive outcomes through callbacks.
+Between two decoding steps the thread drops cancelled sentences and lets waiting sentences join. It sleeps while there
+is no work.
 """
 
 from __future__ import annotations
@@ -33,30 +33,31 @@ _T = TypeVar("_T")
 
 
 class Dropped(Exception):
-    """The sentence or call was given up: its caller left, or the engine stops."""
+    """The sentence or call was dropped, because its caller was cancelled or the engine stops."""
 
 
 class Engine:
-    """Runs the models on a thread of its own.
+    """Runs the models on its own thread.
 
     Args:
-        scheduler: The queue; guarded by this engine's lock from here on.
-        metrics: Counts what happens.
+        scheduler: The queue; from now on protected by the engine's lock.
+        metrics: The metrics to update.
     """
 
     def __init__(self, scheduler: Scheduler, metrics: Metrics) -> None:
         self._scheduler = scheduler
         self._metrics = metrics
         self._wake = threading.Condition()
-        # Guarded by the lock. Whatever takes a sentence out of _decoding settles it, so that it is settled once.
+        # Protected by the lock. Only the code that removes a sentence from _decoding delivers its outcome, so that each
+        # sentence has exactly one outcome.
         self._calls = CallQueue()
-        self._decoding: dict[int, QueuedSentence] = {}  # left the queue, and a caller waits for them
-        self._withdrawn: set[int] = set()  # no caller waits for them, but a cohort may still hold them
+        self._decoding: dict[int, QueuedSentence] = {}  # sentences taken from the queue whose callers wait
+        self._withdrawn: set[int] = set()  # keys of cancelled sentences that a cohort may still contain
         self._stopping = False
         self._keys = itertools.count()
         self._running: list[RunningCohort] = []
-        self._suspects: deque[QueuedSentence] = deque()  # of a cohort that failed; each starts again alone
-        # A daemon, so that a step that never ends does not hold the process.
+        self._suspects: deque[QueuedSentence] = deque()  # sentences of a failed cohort, to be decoded again one by one
+        # A daemon thread, so that a step that never ends does not keep the process alive.
         self._thread = threading.Thread(target=self._run, name="verso-engine", daemon=True)
 
     def start(self) -> None:
@@ -64,18 +65,18 @@ class Engine:
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """End the thread; callers that still wait get :class:`Dropped`."""
+        """Stop the thread; callers that still wait receive :class:`Dropped`."""
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
         else:
-            self._abandon()  # it was never started, or has done so itself
+            self._abandon()  # the thread was never started, or has ended
 
     @property
     def budget(self) -> Budget:
-        """How much may decode at once."""
+        """The current budget."""
         with self._wake:
             return self._scheduler.budget
 
@@ -94,29 +95,29 @@ class Engine:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it holds no sentence and no call, not even one that was withdrawn."""
+        """Whether it has no sentences and no calls, including cancelled ones."""
         with self._wake:
             left = (self._running, self._suspects, self._decoding, self._withdrawn, self._scheduler.num_waiting)
             return not any(left) and self._calls.is_idle
 
     def retry_after_s(self) -> float:
-        """Seconds after which trying again may help."""
+        """Seconds after which a refused request should be retried."""
         with self._wake:
             return self._scheduler.retry_after_s()
 
     def submit(self, requests: Sequence[ModelRequest], deliver: Callable[[int, Outcome], None]) -> list[QueuedSentence]:
-        """Hand in a caller's sentences.
+        """Submit a caller's sentences.
 
         Args:
-            requests: What to decode, with which model.
-            deliver: Takes a sentence's index and its outcome, on the engine's thread.
+            requests: The sentences and their models.
+            deliver: Called with a sentence's index and its outcome, on the engine's thread.
 
         Returns:
-            The sentences; their keys are for :meth:`withdraw`.
+            The sentences, with the keys for :meth:`withdraw`.
 
         Raises:
             Dropped: The engine has stopped.
-            QueueFull: They do not fit into the queue.
+            QueueFull: The sentences do not fit into the queue.
         """
         owner = object()
         sentences = [
@@ -136,23 +137,23 @@ class Engine:
         return sentences
 
     def hasten(self, sentences: Sequence[QueuedSentence]) -> None:
-        """Move sentences in the queue to where they would be if they arrived now, if that is further ahead.
+        """Move queued sentences to the position they would have if they arrived now, if that is further ahead.
 
         Args:
-            sentences: What :meth:`submit` gave; those no longer in the queue are ignored.
+            sentences: Results of :meth:`submit`; sentences no longer in the queue are ignored.
         """
         with self._wake:
             self._scheduler.hasten(sentences)
 
     def call(self, run: Callable[[], _T], deliver: Callable[[_T | Exception], None]) -> int:
-        """Have something done on the thread, between two steps.
+        """Submit a function to be called on the engine's thread, between two steps.
 
         Args:
-            run: What to do.
-            deliver: Takes its result or exception, on the engine's thread.
+            run: The function.
+            deliver: Called with its result or exception, on the engine's thread.
 
         Returns:
-            Its key, for :meth:`withdraw`.
+            The call's key, for :meth:`withdraw`.
 
         Raises:
             Dropped: The engine has stopped.
@@ -168,11 +169,11 @@ class Engine:
         return call.key
 
     def withdraw(self, keys: Collection[int], expired: bool = False) -> None:
-        """Give up sentences or calls; those that decode leave at the next step. Nothing is delivered for them.
+        """Cancel sentences or calls; decoding sentences leave their cohort at the next step. Nothing is delivered.
 
         Args:
-            keys: Their keys; those that are done already are ignored.
-            expired: Whether their deadline passed, rather than their caller left.
+            keys: Their keys; keys of finished sentences and calls are ignored.
+            expired: Whether the deadline has passed; False if the caller was cancelled.
         """
         with self._wake:
             waiting = self._scheduler.withdraw(keys)
@@ -197,7 +198,7 @@ class Engine:
             self._abandon()
 
     def _turn(self) -> bool:
-        """One round: leave, join, one call, one step for each cohort. False when it is time to end."""
+        """One iteration: leave, join, one call, one step of each cohort. Returns False when the engine stops."""
         with self._wake:
             while not (
                 self._stopping
@@ -229,13 +230,13 @@ class Engine:
         return True
 
     def _loads(self) -> dict[BatchKey, Load]:
-        """What decodes, by model and width; sentences that decode alone are counted under the key (None, 0)."""
+        """The load by model and beam width; sentences that decode alone are counted under the key (None, 0)."""
         loads = {running.batch: running.load() for running in self._running if running.may_join}
         alone = [running.cohort.num_rows for running in self._running if not running.may_join]
         return {**loads, (None, 0): Load(len(alone), sum(alone))} if alone else loads
 
     def _rows_of_owners(self) -> Counter[object]:
-        """Rows of the sentences that decode, by the request they are a part of."""
+        """Number of decoding rows by owner, the request they belong to."""
         rows: Counter[object] = Counter()
         for running in self._running:
             for sentence in running.sentences.values():
@@ -247,11 +248,11 @@ class Engine:
             call = self._calls.begin()
         if call is None:
             return
-        hand_over = call.perform()
+        deliver = call.perform()
         with self._wake:
             wanted = self._calls.end(call)
         if wanted:
-            _safely(hand_over)
+            _safely(deliver)
 
     def _leave(self, keys: set[int]) -> None:
         for running in list(self._running):
@@ -285,7 +286,7 @@ class Engine:
         if finished is None:
             self._separate(running)
         else:
-            self._hand_out(running, finished)
+            self._settle(running, finished)
 
     def _step(self, running: RunningCohort) -> None:
         if running.sentences:
@@ -295,24 +296,24 @@ class Engine:
                 self._separate(running)
                 return
             self._metrics.stepped(num_rows, time.perf_counter() - began)
-            self._hand_out(running, finished)
+            self._settle(running, finished)
         if not running.sentences:
             self._close(running)
 
     def _separate(self, running: RunningCohort) -> None:
-        """After a failure: start each sentence again in a cohort of its own, so that the one at fault fails alone."""
+        """After a failure, schedule each sentence to be decoded again alone, so that only the faulty sentence fails."""
         sentences = self._wanted(running.sentences.values())
         alone = not running.may_join
-        num_held = len(running.sentences)
+        num_sentences = len(running.sentences)
         self._close(running)
         running.release()
-        if alone or num_held == 1:
+        if alone or num_sentences == 1:
             self._fail(sentences)
         else:
             self._suspects.extend(sentences)
 
     def _retry_alone(self) -> None:
-        """Start the next suspect in a cohort of its own, one at a time: together they would need more memory still."""
+        """Decode the next suspect in its own cohort. One at a time: several cohorts would need even more memory."""
         while self._suspects and all(running.may_join for running in self._running):
             wanted = self._wanted([self._suspects.popleft()])
             if not wanted:
@@ -326,7 +327,7 @@ class Engine:
                     self._close(own)
 
     def _wanted(self, sentences: Iterable[QueuedSentence]) -> list[QueuedSentence]:
-        """Those whose caller still waits."""
+        """The sentences whose callers still wait."""
         with self._wake:
             return [sentence for sentence in sentences if sentence.key in self._decoding]
 
@@ -337,7 +338,8 @@ class Engine:
             self._metrics.sentence_left(sentence.model_name, "failed")
             _deliver(sentence, InferenceFailed())
 
-    def _hand_out(self, running: RunningCohort, finished: Sequence[Finished]) -> None:
+    def _settle(self, running: RunningCohort, finished: Sequence[Finished]) -> None:
+        """Deliver the outcomes of finished sentences."""
         if not finished:
             return
         done: list[tuple[QueuedSentence, Finished]] = []
@@ -371,6 +373,7 @@ class Engine:
             self._running.remove(running)
 
     def _abandon(self) -> None:
+        """Drop all sentences and calls."""
         with self._wake:
             self._stopping = True
             sentences = [*self._scheduler.clear(), *self._decoding.values()]
@@ -389,9 +392,9 @@ def _deliver(sentence: QueuedSentence, outcome: Outcome) -> None:
     _safely(partial(sentence.deliver, outcome))
 
 
-def _safely(hand_over: Callable[[], None]) -> None:
-    """Hand over an outcome; a callback that raises harms no other caller."""
+def _safely(deliver: Callable[[], None]) -> None:
+    """Deliver an outcome; an exception of a callback must not affect other callers."""
     try:
-        hand_over()
+        deliver()
     except Exception:
         logger.exception("an outcome could not be delivered")

@@ -1,4 +1,4 @@
-"""A cohort that decodes on the engine's thread, with the sentences in it. Exceptions of its model end here."""
+"""A cohort on the engine's thread with its sentences. Exceptions of the model are caught here."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ logger = logging.getLogger("app.engine")
 
 @dataclass(eq=False)
 class RunningCohort:
-    """A cohort of a model and the sentences in it.
+    """A cohort of a model and its sentences.
 
-    After a method has reported a failure, the cohort's tensors cannot be trusted any more: :meth:`release` it.
+    After a method reports a failure, the state of the cohort is undefined: call :meth:`release`.
 
     Args:
         model: The model.
         cohort: The cohort.
-        may_join: Whether other sentences may join; False for a sentence that starts again alone after a failure.
-        sentences: Those in the cohort, by key.
+        may_join: Whether other sentences may join; False for a sentence that is decoded again alone after a failure.
+        sentences: The sentences in the cohort, by key.
     """
 
     model: Translator
@@ -37,7 +37,7 @@ class RunningCohort:
 
     @classmethod
     def open(cls, first: QueuedSentence, *, may_join: bool) -> RunningCohort | None:
-        """A cohort for a sentence to join, or None if its model cannot make one, for want of memory perhaps."""
+        """Make a cohort for a sentence; None if the model fails to make it, for example for lack of memory."""
         try:
             return cls(first.model, first.model.cohort(first.width), may_join)
         except Exception:
@@ -46,11 +46,11 @@ class RunningCohort:
 
     @property
     def batch(self) -> BatchKey:
-        """What can decode in it."""
+        """The model and the beam width that its sentences share."""
         return self.model, self.cohort.width
 
     def load(self) -> Load:
-        """How much decodes in it."""
+        """Its load."""
         return Load(
             self.cohort.num_sentences,
             self.cohort.num_rows,
@@ -59,10 +59,10 @@ class RunningCohort:
         )
 
     def join(self, joining: Sequence[QueuedSentence]) -> list[Finished] | None:
-        """Take sentences in.
+        """Add sentences.
 
         Returns:
-            Those that are finished already, or None after a failure.
+            Sentences that have already finished, or None after a failure.
         """
         self.sentences.update((sentence.key, sentence) for sentence in joining)
         try:
@@ -72,10 +72,10 @@ class RunningCohort:
         return None
 
     def step(self) -> list[Finished] | None:
-        """Go at least one token further.
+        """Decode at least one token of each sentence.
 
         Returns:
-            Sentences that finished, or None after a failure.
+            Sentences that have finished, or None after a failure.
         """
         num_rows = self.cohort.num_rows
         try:
@@ -85,7 +85,7 @@ class RunningCohort:
         return None
 
     def leave(self, keys: set[int]) -> bool:
-        """Drop sentences.
+        """Remove sentences.
 
         Returns:
             False after a failure.
@@ -100,6 +100,6 @@ class RunningCohort:
         return True
 
     def release(self) -> None:
-        """Let go of sentences and tensors, whose memory is needed now, although others still hold this object."""
+        """Release the sentences and tensors, whose memory is needed, even if this object is still referenced."""
         self.sentences = {}
         del self.cohort

@@ -1,12 +1,12 @@
-"""The queue: which sentences wait, which are admitted, and which join a model next.
+"""The queue: it admits sentences and decides which of them join a cohort next.
 
-No asyncio, no torch, and the clock is passed in.
+It uses neither asyncio nor torch, and the clock is passed in.
 
-A sentence's position in the queue is its arrival time plus a penalty: a multiple of the seconds it takes, so that short
-sentences go first, but at most ``MAX_HANDICAP_S``, so that none starves. Each further sentence of one request has the
-penalties of those before it added, and one request never has all rows, so that a long document does not keep others
-waiting. The first of the queue always goes next; if it does not fit beside the sentences that decode, smaller ones may
-overtake it until it has waited ``OVERTAKE_S``, and then none does.
+A sentence's position in the queue is its arrival time plus a penalty. The penalty is a multiple of the estimated time
+to decode the sentence, so that short sentences go first, and at most ``MAX_HANDICAP_S``, so that no sentence starves.
+To avoid that a long document delays other requests, the penalties of the sentences of one request add up, and one
+request never gets all rows. The first sentence of the queue goes next. If it does not fit beside the decoding
+sentences, smaller sentences may overtake it until it has waited ``OVERTAKE_S``.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
     from model.translator import Translator
 
 ModelRequest: TypeAlias = "tuple[Translator, DecodingRequest]"
-"""A sentence to decode and the model it is for; the request's key means something to the caller alone."""
+"""A model and a sentence to decode with it; only the caller uses the key of the request."""
 
 BatchKey = tuple[object, int]
-"""What can decode together: sentences of one model and one beam width."""
+"""Model and beam width; sentences with the same key can be decoded in one batch."""
 
 TURN_S = 0.01
-"""Least penalty of each further sentence of one request, in seconds."""
+"""Minimum penalty of each further sentence of one request, in seconds."""
 
 REQUEST_SHARE = 0.75
-"""Share of the rows that one request may have: the others stay free for other requests."""
+"""Maximum share of the rows for one request; the rest stays free for other requests."""
 
 OVERTAKE_S = 0.5
-"""How long smaller sentences may overtake the first of the queue."""
+"""Seconds for which smaller sentences may overtake the first sentence of the queue."""
 
 HANDICAP = 4.0
-"""Penalty of a sentence, and of the next of its request, in multiples of the time it takes."""
+"""Penalty of a sentence, and of the next sentence of its request, as a multiple of its estimated time."""
 
 MAX_HANDICAP_S = 0.5
-"""Largest penalty: a sentence that arrives this long after another is always behind it."""
+"""Maximum penalty in seconds; a sentence that arrives this much later than another is always behind it."""
 
 
 @dataclass(eq=False)
@@ -52,13 +52,13 @@ class QueuedSentence:
     """A sentence in the engine: in the queue, then in a cohort of its model.
 
     Args:
-        request: What to decode; its key is unique in the engine.
-        model: The model it is for.
-        deliver: Takes the outcome, on the engine's thread.
-        arrived_at: Clock time it was admitted.
-        started_at: Clock time it joined the model; NaN while it waits.
-        max_target_tokens: Tokens the model can produce at all, whatever the options allow.
-        owner: The caller's request it is a part of; equal to no other.
+        request: The decoding request; its key is unique in the engine.
+        model: The model to decode it with.
+        deliver: Called with the outcome, on the engine's thread.
+        arrived_at: Clock time of its admission.
+        started_at: Clock time when it joined a cohort; NaN while it waits.
+        max_target_tokens: Maximum number of tokens the model can generate, whatever the options allow.
+        owner: Identifies the caller's request that it belongs to.
     """
 
     request: DecodingRequest
@@ -71,45 +71,45 @@ class QueuedSentence:
 
     @property
     def key(self) -> int:
-        """Its number."""
+        """Its key, unique in the engine."""
         return self.request.key
 
     @property
     def width(self) -> int:
-        """Rows it takes."""
+        """Number of rows it needs."""
         return self.request.options.width
 
     @property
     def batch(self) -> BatchKey:
-        """What it can decode together with."""
+        """The key of the batches it can join."""
         return self.model, self.width
 
     @property
     def model_name(self) -> str:
-        """Name of the model it is for."""
+        """Name of its model."""
         return self.model.manifest.name
 
     @property
     def num_source_tokens(self) -> int:
-        """Tokens the model reads."""
+        """Number of source tokens."""
         return len(self.request.source_ids)
 
     @property
     def longest_target(self) -> int:
-        """Tokens its answer may have."""
+        """Maximum number of tokens of its translation."""
         return self.request.options.longest_answer(self.num_source_tokens, self.max_target_tokens)
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much may decode at once, all models and widths together.
+    """Limits of what may be decoded at once, for all models and beam widths together.
 
     Args:
-        max_tokens: Bound of the source tokens held and of the target tokens there may be, each with its padding.
-        max_rows: Bound of rows.
-        max_join_tokens: Bound of the source tokens encoded in one turn, with their padding; decoding stands still
-            meanwhile. One sentence may exceed it alone.
-        token_s: Seconds the model needs for one token of one row when it is busy; 0 if unknown.
+        max_tokens: Maximum number of source tokens, and of possible target tokens, including padding.
+        max_rows: Maximum number of rows.
+        max_join_tokens: Maximum number of source tokens encoded in one turn, including padding, because decoding waits
+            for it. A single sentence may exceed it.
+        token_s: Seconds the model needs for one token of one row under load; 0 if unknown.
     """
 
     max_tokens: int
@@ -120,13 +120,13 @@ class Budget:
 
 @dataclass
 class Load:
-    """What decodes in one batch.
+    """The size of a decoding batch.
 
     Args:
-        num_sentences: Sentences.
-        num_rows: Rows.
-        longest_source: Tokens of the longest source.
-        longest_target: Tokens the longest answer may have.
+        num_sentences: Number of sentences.
+        num_rows: Number of rows.
+        longest_source: Number of tokens of the longest source.
+        longest_target: Maximum number of tokens of the longest translation.
     """
 
     num_sentences: int = 0
@@ -145,7 +145,7 @@ class Load:
         return self.num_rows * self.longest_target
 
     def with_one_more(self, sentence: QueuedSentence) -> Load:
-        """The load if this sentence joined."""
+        """The load after a sentence joins."""
         return Load(
             self.num_sentences + 1,
             self.num_rows + sentence.width,
@@ -155,35 +155,35 @@ class Load:
 
 
 def fits(loads: Iterable[Load], budget: Budget) -> bool:
-    """Whether the budget allows all these batches beside each other. One sentence alone is always allowed.
+    """Whether the budget allows these batches at the same time. A single sentence is always allowed.
 
     Args:
-        loads: The batches.
-        budget: What they share.
+        loads: The loads of the batches.
+        budget: The budget they share.
     """
-    held = [load for load in loads if load.num_sentences]
-    return sum(load.num_sentences for load in held) == 1 or (
-        sum(load.num_rows for load in held) <= budget.max_rows
-        and sum(load.source_tokens for load in held) <= budget.max_tokens
-        and sum(load.target_tokens for load in held) <= budget.max_tokens
+    used = [load for load in loads if load.num_sentences]
+    return sum(load.num_sentences for load in used) == 1 or (
+        sum(load.num_rows for load in used) <= budget.max_rows
+        and sum(load.source_tokens for load in used) <= budget.max_tokens
+        and sum(load.target_tokens for load in used) <= budget.max_tokens
     )
 
 
 @dataclass
 class Scheduler:
-    """The queue before the models. Not thread-safe: callers that share it hold a lock.
+    """The queue of sentences. Not thread-safe: callers must hold a lock.
 
     Args:
-        budget: Of all that decodes; may be replaced.
-        max_waiting: Sentences that may wait.
-        clock: Seconds that only go forward.
+        budget: The current budget; may be replaced.
+        max_waiting: Maximum number of sentences in the queue.
+        clock: A monotonic clock, in seconds.
     """
 
     budget: Budget
     max_waiting: int
     clock: Callable[[], float]
     _queue: list[tuple[float, int, QueuedSentence]] = field(default_factory=list)
-    _rate: float = 20.0  # sentences finished a second, lately
+    _rate: float = 20.0  # moving average of finished sentences per second
     _last_finish: float | None = None
 
     @property
@@ -195,7 +195,7 @@ class Scheduler:
         """Admit a request's sentences to the queue, all or none.
 
         Raises:
-            QueueFull: They do not fit beside those that wait.
+            QueueFull: The queue has no room for all of them.
         """
         if len(self._queue) + len(sentences) > self.max_waiting:
             raise QueueFull(self.retry_after_s(), len(sentences), len(self._queue), self.max_waiting)
@@ -205,7 +205,7 @@ class Scheduler:
             bisect.insort(self._queue, (position, sentence.key, sentence))
 
     def hasten(self, sentences: Sequence[QueuedSentence]) -> None:
-        """Move sentences to where they would be if they arrived now, if that is further ahead."""
+        """Move sentences to the position they would have if they arrived now, if that is further ahead."""
         positions = dict(zip((sentence.key for sentence in sentences), self._positions(sentences), strict=True))
         if any(positions.get(key, position) < position for position, key, _ in self._queue):
             self._queue = sorted(
@@ -213,10 +213,10 @@ class Scheduler:
             )
 
     def withdraw(self, keys: Collection[int]) -> list[QueuedSentence]:
-        """Take cancelled sentences out of the queue.
+        """Remove cancelled sentences from the queue.
 
         Returns:
-            Those that were still in it.
+            The removed sentences.
         """
         withdrawn = [sentence for _, key, sentence in self._queue if key in keys]
         if withdrawn:
@@ -226,33 +226,33 @@ class Scheduler:
     def take(
         self, loads: Mapping[BatchKey, Load], rows_of_owners: Mapping[object, int] | None = None
     ) -> list[QueuedSentence]:
-        """The sentences that join now, all of one model and width; they leave the queue.
+        """Remove the sentences from the queue that join now, all with the same model and beam width.
 
         Args:
-            loads: What decodes at present, by model and beam width.
-            rows_of_owners: The rows each caller's request has of that.
+            loads: The current loads by model and beam width.
+            rows_of_owners: The number of decoding rows by owner.
         """
         chosen: list[QueuedSentence] = []
         share = math.ceil(REQUEST_SHARE * self.budget.max_rows)
         rows_of = dict(rows_of_owners or {})
         now = self.clock()
-        after = dict(loads)  # the loads once those chosen are in them
+        after = dict(loads)  # the loads including the chosen sentences
         num_rows = sum(load.num_rows for load in loads.values())
         longest_joining = 0
         passed_over = False
         for _, _, sentence in self._queue:
             if num_rows >= self.budget.max_rows:
-                break  # nothing fits any more; the rest of a long queue is not searched
+                break  # no further sentence fits; the rest of a long queue is not searched
             if chosen and (len(chosen) + 1) * longest_joining > self.budget.max_join_tokens:
                 break
             if chosen and sentence.batch != chosen[0].batch:
                 continue
             own_rows = rows_of.get(sentence.owner, 0) + sentence.width
             if own_rows > max(share, sentence.width):
-                continue  # when others of its request are done
+                continue  # its request has no free rows until other sentences of it finish
             longest = max(longest_joining, sentence.num_source_tokens)
             if chosen and (len(chosen) + 1) * longest > self.budget.max_join_tokens:
-                continue  # in one of the next turns
+                continue  # it joins in a later turn
             grown = {**after, sentence.batch: after.get(sentence.batch, Load()).with_one_more(sentence)}
             if fits(grown.values(), self.budget):
                 chosen.append(sentence)
@@ -265,7 +265,7 @@ class Scheduler:
                 passed_over = True
         if chosen:
             if not any(load.num_rows for load in loads.values()):
-                self._last_finish = now  # the model was idle, which does not make it slow
+                self._last_finish = now  # idle time must not lower the measured rate
             taken = {sentence.key for sentence in chosen}
             self._queue = [entry for entry in self._queue if entry[1] not in taken]
             for sentence in chosen:
@@ -273,7 +273,7 @@ class Scheduler:
         return chosen
 
     def finished(self, num_sentences: int) -> None:
-        """Count finished sentences, which :meth:`retry_after_s` is computed from."""
+        """Count finished sentences; :meth:`retry_after_s` is computed from their rate."""
         now = self.clock()
         if self._last_finish is not None and now > self._last_finish:
             seconds = now - self._last_finish
@@ -282,11 +282,11 @@ class Scheduler:
         self._last_finish = now
 
     def retry_after_s(self) -> float:
-        """Seconds in which half of the queue is probably done, 1 to 60."""
+        """Estimated seconds until half of the queue is done, 1 to 60."""
         return min(60.0, max(1.0, math.ceil(len(self._queue) / 2 / max(self._rate, 1e-3))))
 
     def _positions(self, sentences: Sequence[QueuedSentence]) -> Iterator[float]:
-        """Positions of a request's sentences that arrive now; answers are assumed to be as long as their source."""
+        """Positions of a request's sentences that arrive now, assuming translations as long as their sources."""
         turn = self.clock()
         for sentence in sentences:
             num_target_tokens = min(sentence.num_source_tokens, sentence.longest_target)
@@ -295,7 +295,7 @@ class Scheduler:
             turn += max(TURN_S, HANDICAP * busy_s)
 
     def clear(self) -> list[QueuedSentence]:
-        """Empty the queue; returns what was in it."""
+        """Empty the queue; returns the sentences that were in it."""
         left = [sentence for _, _, sentence in self._queue]
         self._queue = []
         return left

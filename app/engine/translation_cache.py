@@ -1,8 +1,7 @@
 """A cache of translated sentences, bounded by memory; the least recently used entries are dropped first.
 
-An entry is found when everything is equal that the translation depends on: the source tokens, the forced tokens, every
-option, and the digest of the bundle. Texts are compared as tokens, because these are what the model reads. Failures are
-not cached.
+The key of an entry contains everything that the translation depends on: the source tokens, the forced tokens, all
+options, and the digest of the bundle. Failures are not cached.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ if TYPE_CHECKING:
     from model.translator import Translator
 
 _ENTRY_BYTES = 448
-"""What an entry takes besides its tokens: its objects and its share of the tables, measured."""
+"""Measured memory of an entry without its tokens: its objects and its share of the tables."""
 
 _ALTERNATIVE_BYTES = 176
-"""What an alternative takes besides its tokens, measured."""
+"""Measured memory of an alternative without its tokens."""
 
 
 class SentenceKey(NamedTuple):
-    """All that the answer to a sentence depends on.
+    """Everything that the translation of a sentence depends on.
 
     Args:
         sha256: Digest of the model's bundle.
         options: How it is decoded.
-        forced_ids: Tokens its answer begins with.
+        forced_ids: The forced tokens at the start of its translation.
         source: Its tokens, four bytes each.
     """
 
@@ -50,7 +49,7 @@ class SentenceKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _PackedHypothesis:
-    """A hypothesis with its tokens as bytes, and the memory it takes as an entry, estimated."""
+    """A hypothesis with its tokens as bytes, and the estimated memory of its entry."""
 
     tokens: bytes
     score: float | None
@@ -76,14 +75,14 @@ class TranslationCache:
     """Hypotheses by sentence, bounded by memory. Not thread-safe: the caller holds a lock.
 
     Args:
-        max_bytes: Memory it may take, estimated; 0 caches nothing.
+        max_bytes: Maximum of the estimated memory; 0 disables the cache.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._entries: LRUCache[SentenceKey, _PackedHypothesis] = LRUCache(
             max_bytes, getsizeof=lambda entry: entry.num_bytes
         )
-        # Equal options of different requests are kept once.
+        # Equal options of different requests are stored once.
         self._options: weakref.WeakValueDictionary[int, DecodingOptions] = weakref.WeakValueDictionary()
 
     def __len__(self) -> int:
@@ -92,12 +91,12 @@ class TranslationCache:
 
     @property
     def is_on(self) -> bool:
-        """Whether it caches anything."""
+        """Whether the cache is enabled."""
         return self._entries.maxsize > 0
 
     @property
     def num_bytes(self) -> int:
-        """Memory it takes, estimated."""
+        """Estimated memory of all entries."""
         return int(self._entries.currsize)
 
     def get(self, key: SentenceKey) -> Hypothesis | None:
@@ -106,13 +105,13 @@ class TranslationCache:
         return None if entry is None else entry.unpack()
 
     def put(self, key: SentenceKey, hypothesis: Hypothesis) -> None:
-        """Cache a hypothesis; the least recently used make room. One larger than the whole cache is not cached."""
+        """Cache a hypothesis and evict the least recently used ones if needed. Too large hypotheses are not cached."""
         entry = _PackedHypothesis.of(hypothesis, _ENTRY_BYTES + len(key.source))
         if entry.num_bytes <= self._entries.maxsize:
             self._entries[key._replace(options=self._shared(key.options))] = entry
 
     def forget(self, sha256: str) -> None:
-        """Drop every entry of one bundle."""
+        """Drop all entries of a bundle."""
         for key in [key for key in self._entries if key.sha256 == sha256]:
             del self._entries[key]
 

@@ -1,1 +1,1 @@
-"""The loaded bundles: where their files are, which serves which pair, and the requests in flight on each."""
+"""The loaded models: their bundles, the language pairs they serve, and the requests that use them."""

@@ -1,4 +1,4 @@
-"""Where bundles come from: the files the settings name, and those an operator may load while the service runs."""
+"""Bundle files: those named by the settings, and those that an operator may load while the service runs."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 logger = logging.getLogger("app.bundles")
 
 SUFFIX = ".pt"
-"""Of bundles in a folder."""
+"""Suffix of bundle files in a folder."""
 
 
 class BundleSource(Protocol):
-    """Loads translators. Its methods take seconds and are called on a thread of their own, one at a time."""
+    """Loads translators. Its methods take seconds; they are called on a separate thread, one at a time."""
 
     def load_configured(self) -> Sequence[Translator]:
-        """The translators to start with, in the order they serve."""
+        """Load the translators the settings name, in the order they serve."""
         ...
 
     def name_of(self, file: str) -> str:
-        """The name of the model in a bundle that may be loaded; nothing of it is run."""
+        """The name of the model in a bundle. Does not run the bundle's code."""
         ...
 
     def load(self, file: str, sha256: str | None) -> Translator:
-        """One more bundle, on one processor thread, so that the running models keep theirs."""
+        """Load another bundle, on one processor thread, so that the running models keep theirs."""
         ...
 
 
 class BundleFiles:
-    """Bundles as files, named by the settings.
+    """Bundle files named by the settings.
 
     Args:
-        settings: Names bundles or their folder, device, threads and, optionally, a checksum.
+        settings: The bundles or their folder, the device, the threads and, optionally, a checksum.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -50,16 +50,17 @@ class BundleFiles:
         """Load every bundle the settings name, on all processor threads of the service.
 
         Raises:
-            SettingsError: A folder is empty, two bundles have one name, or shortlists are on and no bundle has one.
-            ArtifactError: A bundle is missing, damaged, foreign, or has another checksum.
-            DeviceError: The device is not there or cannot run a bundle's precision.
+            SettingsError: A folder is empty, two bundles have the same name, or shortlists are on and no bundle has
+                one.
+            ArtifactError: A bundle is missing, damaged, of another format, or has another checksum.
+            DeviceError: The device is not available or cannot run a bundle's precision.
         """
         paths = [self._path(name) for name in self.configured()]
         self.check(paths)
         return [self._load(path, usable_threads(self._settings.threads), self._settings.model_sha256) for path in paths]
 
     def configured(self) -> list[str]:
-        """What the settings name: paths, and ``auto`` for the shipped translator.
+        """The bundles the settings name: paths, and ``auto`` for the shipped translator.
 
         Raises:
             SettingsError: The folder is empty, or the list names no bundle.
@@ -78,14 +79,14 @@ class BundleFiles:
         return named
 
     def check(self, paths: Sequence[Path]) -> None:
-        """Refuse bundles that cannot be served together. Only their manifests are read.
+        """Check that bundles can be served together. Reads only their manifests.
 
         Args:
-            paths: Every bundle to be served.
+            paths: All bundles to be served.
 
         Raises:
-            SettingsError: Two bundles have one name, or shortlists are on and no bundle has one.
-            ArtifactError: A bundle is missing, damaged or foreign.
+            SettingsError: Two bundles have the same name, or shortlists are on and no bundle has one.
+            ArtifactError: A bundle is missing, damaged or of another format.
         """
         from model.artifacts.bundle import read_manifest
 
@@ -97,42 +98,42 @@ class BundleFiles:
             if name in names:
                 raise SettingsError(
                     f"{ENV_PREFIX}MODELS holds two bundles called {name!r}, {names[name]} and {path}: requests and "
-                    "metrics tell models apart by name; leave one out, or export it under another name"
+                    "metrics identify models by name; leave one out, or export it under another name"
                 )
             names[name] = path
 
     def name_of(self, file: str) -> str:
-        """The name of the model in a bundle that may be loaded; nothing of it is run.
+        """The name of the model in a bundle. Does not run the bundle's code.
 
         Args:
             file: As for :meth:`load`.
 
         Raises:
-            BundleNotFound: It is not there.
-            BundleOutside: It is in another folder.
-            ArtifactError: It is damaged or foreign.
+            BundleNotFound: The bundle does not exist.
+            BundleOutside: The bundle is outside the allowed folders.
+            ArtifactError: The bundle is damaged or of another format.
         """
         from model.artifacts.bundle import read_manifest
 
         return read_manifest(self._allowed(file)).name
 
     def load(self, file: str, sha256: str | None) -> Translator:
-        """Load one more bundle.
+        """Load another bundle.
 
         Args:
-            file: Its path, relative to a folder of the bundles configured, or ``auto``.
-            sha256: The digest it must have, where one is wanted.
+            file: Its path, relative to a folder of the configured bundles, or ``auto``.
+            sha256: The digest it must have, or None.
 
         Raises:
-            BundleNotFound: It is not there.
-            BundleOutside: It is in another folder.
-            ArtifactError: It is damaged, foreign, or has another checksum.
+            BundleNotFound: The bundle does not exist.
+            BundleOutside: The bundle is outside the allowed folders.
+            ArtifactError: The bundle is damaged, of another format, or has another checksum.
             DeviceError: The device cannot run its precision.
         """
         return self._load(self._allowed(file), 1, sha256)
 
     def _path(self, name: str) -> Path:
-        """The file of a bundle named by the settings; that of the shipped translator may be built here."""
+        """The file of a bundle named by the settings; builds the bundle of the shipped translator if needed."""
         if name != AUTO:
             return Path(name)
         if self._settings.auto_bundle is not None:
@@ -143,22 +144,22 @@ class BundleFiles:
         return build_pretrained(resolve_device(self._settings.device), self._settings.cache_dir, report=logger.info)
 
     def _expect_shortlists(self, paths: Sequence[Path]) -> None:
-        """Refuse to start if shortlists are on and no bundle has one.
+        """Check that at least one bundle has a shortlist.
 
         Raises:
-            SettingsError: No bundle has one.
-            ArtifactError: A bundle is missing, damaged or foreign.
+            SettingsError: No bundle has a shortlist.
+            ArtifactError: A bundle is missing, damaged or of another format.
         """
         from model.artifacts.bundle import read_manifest
 
         if not any(read_manifest(path).shortlist for path in paths):
             raise SettingsError(
                 f"{ENV_PREFIX}SHORTLIST is 'on', but {' and '.join(map(str, paths))} has no shortlist: make a bundle "
-                "that has one with 'python -m model shortlist', or switch it off"
+                "with a shortlist with 'python -m model shortlist', or switch it off"
             )
 
     def _folders(self) -> list[Path]:
-        """Folders whose bundles may be loaded while the service runs."""
+        """The folders from which bundles may be loaded while the service runs."""
         models = self._settings.models
         if models is not None and Path(models).is_dir():
             return [Path(models).resolve()]
@@ -166,7 +167,7 @@ class BundleFiles:
         return list(dict.fromkeys(parents))
 
     def _allowed(self, file: str) -> Path:
-        """The file an operator names, if it is in an allowed folder once links are followed."""
+        """The file an operator names, if it is in an allowed folder after links are resolved."""
         if file == AUTO:
             return self._path(AUTO)
         folders = self._folders()
@@ -179,8 +180,8 @@ class BundleFiles:
                 inside = True
                 if path.is_file():
                     return path
-            except (OSError, RuntimeError) as error:  # a name too long for the file system; links in a circle
-                logger.info("a bundle's path cannot be followed", extra={"fields": {"reason": type(error).__name__}})
+            except (OSError, RuntimeError) as error:  # a name too long for the file system, or a loop of links
+                logger.info("a bundle's path cannot be resolved", extra={"fields": {"reason": type(error).__name__}})
                 inside = True
         if not inside:
             raise BundleOutside(file)
@@ -188,7 +189,7 @@ class BundleFiles:
         raise BundleNotFound(file, there)
 
     def _load(self, path: Path, num_threads: int, sha256: str | None) -> Translator:
-        # Here and not above: importing torch takes seconds, which neither --help nor a wrong setting should cost.
+        # Imported here, because importing torch takes seconds, which --help and wrong settings should not cost.
         from model.artifacts.bundle import read_manifest, resolve_device
         from model.translator import Translator
 

@@ -1,4 +1,4 @@
-"""Requests that are being answered: waited for before something ends, and cancelled when that takes too long."""
+"""Requests in flight: awaited before a model is unloaded or the service ends, and cancelled after a timeout."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from collections.abc import Iterator
 
 
 class RunningRequests:
-    """Tasks that use something which may end: the service, or one of its models. Belongs to the event loop."""
+    """The tasks of requests that use the service or one of its models. Belongs to the event loop."""
 
     def __init__(self) -> None:
         """No tasks yet."""
         self._tasks: set[asyncio.Task[object]] = set()
-        self._given_up: dict[asyncio.Task[object], Exception] = {}
+        self._reasons: dict[asyncio.Task[object], Exception] = {}  # of cancelled tasks
         self._idle = asyncio.Event()
         self._idle.set()
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of tasks."""
         return len(self._tasks)
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """Count the current task in, until the block ends.
+        """Count the current task until the block ends.
 
         Raises:
-            Exception: The reason it was cancelled for.
+            Exception: The ``reason`` of :meth:`finish`, if that cancelled the task.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -35,38 +35,38 @@ class RunningRequests:
         try:
             yield
         except asyncio.CancelledError:
-            reason = self._given_up.pop(task, None)
+            reason = self._reasons.pop(task, None)
             if reason is None:
                 raise
-            # The client did not cancel: it gets an answer.
+            # The client did not cancel, so it gets an error response.
             task.uncancel()
             raise reason from None
         finally:
             self._tasks.discard(task)
-            self._given_up.pop(task, None)
+            self._reasons.pop(task, None)
             if not self._tasks:
                 self._idle.set()
 
     async def ended(self) -> None:
-        """Wait until there are none."""
+        """Wait until there are no tasks."""
         await self._idle.wait()
 
     async def finish(self, timeout_s: float, reason: Exception) -> bool:
-        """Wait until all are done.
+        """Wait until all tasks are done, and cancel the remaining tasks after a timeout.
 
         Args:
-            timeout_s: How long they may take; those left are cancelled.
-            reason: What they fail with then.
+            timeout_s: The timeout.
+            reason: The error of cancelled tasks.
 
         Returns:
-            Whether all finished by themselves.
+            Whether all tasks finished in time.
         """
         try:
             async with asyncio.timeout(timeout_s):
                 await self._idle.wait()
         except TimeoutError:
             for task in list(self._tasks):
-                self._given_up[task] = reason
+                self._reasons[task] = reason
                 task.cancel()
             return False
         return True

@@ -1,4 +1,4 @@
-"""Which models are loaded, and which of them serves a language pair."""
+"""The loaded models, and which of them serves a language pair."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Pair = tuple[str, str]
 
 _PAIRS_CACHED = 1000
-"""Spellings of pairs whose model is cached."""
+"""Size of the cache of resolved pairs."""
 
 
 @dataclass(eq=False)
@@ -27,7 +27,7 @@ class LoadedModel:
 
     Args:
         translator: The model.
-        requests: Those that use it.
+        requests: The requests that use it.
     """
 
     translator: Translator
@@ -56,7 +56,7 @@ class Registry:
         """Empty."""
         self._models: list[LoadedModel] = []
         self._pairs = LanguagePairs()
-        # Resolving codes takes a tenth of a short request's time, and callers ask for the same few.
+        # Resolving codes takes a tenth of the time of a short request, and callers use few different codes.
         self._find_cached = functools.lru_cache(_PAIRS_CACHED)(self._find)
 
     def __iter__(self) -> Iterator[LoadedModel]:
@@ -64,24 +64,24 @@ class Registry:
         return iter(self._models)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of models."""
         return len(self._models)
 
     @property
     def names(self) -> list[str]:
-        """Of the models, in order."""
+        """Names of the models, in order."""
         return [model.name for model in self._models]
 
     @property
     def pairs(self) -> LanguagePairs:
-        """All that can be translated, for messages and detection."""
+        """All supported language pairs, for messages and language detection."""
         return self._pairs
 
     def add(self, model: LoadedModel) -> LanguagePairs:
-        """Serve requests with a model from now on.
+        """Add a model, which serves requests from now on.
 
         Returns:
-            Pairs of it that are never used, because a model loaded before has them.
+            Pairs of the model that are never used, because a model loaded before serves them.
         """
         shadowed = merge(_in_common(model.manifest.directions, one.manifest.directions) for one in self._models)
         self._models.append(model)
@@ -89,10 +89,10 @@ class Registry:
         return shadowed
 
     def remove(self, name: str) -> LoadedModel | None:
-        """Serve no new requests with a model.
+        """Remove a model, so that it gets no new requests.
 
         Returns:
-            The model, or None if there is none of this name.
+            The model, or None if no model has this name.
         """
         model = next((one for one in self._models if one.name == name), None)
         if model is not None:
@@ -101,11 +101,11 @@ class Registry:
         return model
 
     def find(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
-        """The model that serves a request, and the pair meant, in that model's spelling.
+        """The model that serves a request, and the language pair in that model's spelling.
 
         Args:
-            source: Language of the text in any spelling, or None for whichever there is.
-            target: Language wanted, likewise.
+            source: Language of the text in any spelling, or None for any language.
+            target: Target language, likewise.
 
         Raises:
             UnsupportedPair: No pair fits, or several do.
@@ -118,9 +118,9 @@ class Registry:
 
     def _find(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
         if source is None and target is None and len(self._pairs.any_to_any) > 2:
-            raise UnsupportedPair(source, target, self._pairs)  # without listing some ten thousand pairs
+            raise UnsupportedPair(source, target, self._pairs)  # instead of building a list of thousands of pairs
         found = [(model, pair) for model in self._models for pair in model.manifest.directions.find(source, target)]
-        # If codes of two models match what was asked, such as pt and pt-BR, the closer one is meant.
+        # If codes of several models match the requested code, such as pt and pt-BR, the closest code is chosen.
         for side, asked in enumerate((source, target)):
             if asked is not None and len(_distinct(found)) > 1:
                 nearest = closest(asked, tuple(pair[side] for _, pair in found))
@@ -139,12 +139,12 @@ def _standard_pair(pair: Pair) -> Pair:
 
 
 def _distinct(found: Sequence[tuple[LoadedModel, Pair]]) -> set[Pair]:
-    """The pairs found, whatever their spelling: en-de and eng-deu are one."""
+    """The distinct pairs; different spellings, such as en-de and eng-deu, count as one pair."""
     return {_standard_pair(pair) for _, pair in found}
 
 
 def _in_common(new: LanguagePairs, old: LanguagePairs) -> LanguagePairs:
-    """Directions two models share, as the new one spells them."""
+    """The pairs that two models share, in the new model's spelling."""
     old = LanguagePairs(
         tuple(_standard_pair(pair) for pair in old.pairs), tuple(standard_code(code) for code in old.any_to_any)
     )

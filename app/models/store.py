@@ -26,15 +26,15 @@ _THREAD = "verso-loader"
 
 
 class ModelStore:
-    """Brings models into the registry and out of it. Belongs to the event loop; the work is done on other threads.
+    """Loads models into the registry and unloads them. Belongs to the event loop; the work is done on other threads.
 
     Args:
         bundles: Loads translators.
-        registry: Of the loaded models.
-        bridge: To the engine that runs them.
-        budgets: Finds how much may decode at once.
-        warm_up_widths: Beam widths to prepare a model for, before it serves.
-        changed: Called when a model has been loaded or begins to be unloaded.
+        registry: The loaded models.
+        bridge: The interface of the engine that runs them.
+        budgets: Determines the budget of decoding.
+        warm_up_widths: Beam widths for which a model is warmed up before it serves.
+        changed: Called when a model has been loaded and when unloading begins.
     """
 
     def __init__(
@@ -55,14 +55,14 @@ class ModelStore:
         self._loading = asyncio.Lock()
 
     async def load_configured(self, num_threads: int) -> None:
-        """Load what the settings name; nothing serves before all of it is warm and the budget is found.
+        """Load the configured bundles. No model serves before all are warmed up and the budget is determined.
 
         Args:
-            num_threads: Processor threads of the engine.
+            num_threads: Number of processor threads of the engine.
 
         Raises:
-            Exception: Whatever a bundle was refused with.
-            Dropped: The engine was stopped meanwhile.
+            Exception: The error of a bundle that cannot be loaded.
+            Dropped: The engine was stopped.
         """
 
         def load() -> list[Translator]:
@@ -75,23 +75,23 @@ class ModelStore:
         async with self._loading:
             translators = await on_own_thread(load, _THREAD)
             await self._bridge.call(lambda: _use_threads(num_threads))
-            # On the engine's thread, whose threads and memory it is measured with.
+            # Measured on the engine's thread, which will run the models.
             self._bridge.budget = await self._bridge.call(lambda: self._budgets.find(translators))
             for translator in translators:
                 self._add(LoadedModel(translator))
 
     async def load(self, file: str, sha256: str | None) -> LoadedModel:
-        """Load one more bundle, and serve it once it is warm. Concurrent loads run one after the other.
+        """Load another bundle, and serve it after warming it up. Concurrent loads run one after the other.
 
         Args:
             file: As for :meth:`app.models.bundles.BundleSource.load`.
-            sha256: The digest it must have, where one is wanted.
+            sha256: The digest it must have, or None.
 
         Raises:
-            BundleNotFound: It is not there.
-            BundleOutside: It is where no bundle may be loaded from.
-            BundleRefused: It cannot be served.
-            ModelAlreadyLoaded: A model of its name is.
+            BundleNotFound: The bundle does not exist.
+            BundleOutside: The bundle is outside the allowed folders.
+            BundleRefused: The bundle cannot be served.
+            ModelAlreadyLoaded: A model with its name is loaded.
         """
 
         def load() -> Translator:
@@ -119,17 +119,17 @@ class ModelStore:
         return model
 
     async def unload(self, name: str, timeout_s: float) -> float:
-        """Unload a model: new requests no longer find it, those that use it finish first.
+        """Unload a model: it gets no new requests, and is removed when those that use it have finished.
 
         Args:
             name: Its name.
-            timeout_s: How long they may take; those left are refused.
+            timeout_s: How long they may take; the remaining requests are refused.
 
         Returns:
-            Seconds it took.
+            The duration in seconds.
 
         Raises:
-            UnknownModel: It is not loaded.
+            UnknownModel: No model with this name is loaded.
         """
         began = time.perf_counter()
         model = self._registry.remove(name)
@@ -141,7 +141,7 @@ class ModelStore:
         await model.requests.ended()
         self._bridge.forget(model.translator.sha256)
         device = model.device
-        del model  # nothing refers to it any more once the engine has taken its next turn
+        del model  # the last references are the engine's, which it drops in its next turn
         await self._bridge.call(lambda: None)
         await on_own_thread(lambda: give_back_freed_memory(device), _THREAD)
         duration_s = time.perf_counter() - began
@@ -162,7 +162,7 @@ class ModelStore:
 
 
 def _use_threads(num_threads: int) -> None:
-    """Set the engine thread's number of threads, which loading a bundle on another thread does not change."""
+    """Set the number of threads of the calling thread; loading a bundle on another thread does not change it."""
     import torch
 
     torch.set_num_threads(num_threads)

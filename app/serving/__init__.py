@@ -1,1 +1,1 @@
-"""The way of a request: text to sentences, to the model that has the pair, through the engine, and to text again."""
+"""Serving a request: choose models, split texts into sentences, decode them in the engine, and join the results."""

@@ -1,6 +1,6 @@
-"""Which language a text is in, among those that are loaded; by lingua, offline.
+"""Language detection among the loaded languages, with the library lingua.
 
-Short texts are sometimes detected wrongly: a single word such as *Hallo* is little evidence. Callers that know the
+The language of a short text, such as the single word *Hallo*, is sometimes detected wrongly. Callers that know the
 language should name it.
 """
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("app.detection")
 
 MAX_CHARACTERS = 3_000
-"""Characters of a text that are used, from its first letter on: more changes nothing and takes milliseconds."""
+"""Number of characters used, from the first letter on; more do not change the result and take milliseconds."""
 
 HIGH_ACCURACY_LANGUAGES = 8
-"""Most languages detected with lingua's high accuracy.
+"""Maximum number of languages for lingua's high accuracy mode.
 
-Two languages take 60 MB and 0.4 s to load, eight 240 MB and 1 s, all 75 of lingua 1.2 GB. In low accuracy,
-which has more errors on texts of a few words, all 75 take 80 MB and 0.5 s.
+Loading two languages takes 60 MB and 0.4 s, eight languages 240 MB and 1 s, and all 75 languages 1.2 GB. In low
+accuracy mode, which makes more errors on texts of a few words, all 75 languages take 80 MB and 0.5 s.
 """
 
 
@@ -36,9 +36,10 @@ class Detection:
     """The language of a text.
 
     Args:
-        language: Its code, spelled as a loaded model does.
-        confidence: Its probability among the languages loaded, 0 to 1.
-        alike: All loaded codes the detector cannot distinguish from it (``zh-Hans`` and ``zh-Hant``), itself first.
+        language: Its code, in the spelling of a loaded model.
+        confidence: Its probability among the loaded languages, 0 to 1.
+        alike: All loaded codes that the detector does not distinguish (``zh-Hans`` and ``zh-Hant``), ``language``
+            first.
     """
 
     language: str
@@ -47,14 +48,14 @@ class Detection:
 
 
 def has_letters(text: str) -> bool:
-    """Whether there is anything to detect: numbers, rules and emoji are the same in every language."""
+    """Whether a text has letters; the language of numbers, symbols and emoji cannot be detected."""
     return any(character.isalpha() for character in text)
 
 
 class LanguageDetector:
-    """Detects languages. Its data are loaded when first needed, and again when the loaded languages change.
+    """Detects languages. Its data is loaded on first use, and again when the loaded languages change.
 
-    May be used from any thread; texts are processed one after the other.
+    It may be used from any thread; calls are processed one after the other.
     """
 
     def __init__(self) -> None:
@@ -65,14 +66,14 @@ class LanguageDetector:
         self._detector: lingua.LanguageDetector | None = None
 
     def detect(self, texts: Sequence[str], languages: tuple[str, ...]) -> list[Detection | None]:
-        """The languages of texts.
+        """Detect the languages of texts.
 
         Args:
             texts: The texts.
-            languages: Codes of the languages to consider; those lingua does not support are never found.
+            languages: Codes of the languages to consider; languages that lingua does not support are never detected.
 
         Returns:
-            For each text its language, or None if none of them uses its letters.
+            For each text its language, or None if no language uses its letters.
         """
         with self._lock:
             if languages != self._languages:
@@ -95,12 +96,12 @@ class LanguageDetector:
 
         began = time.perf_counter()
         if self._detector is not None:
-            self._detector.unload_language_models()  # which all detectors share
+            self._detector.unload_language_models()  # all detectors share them
         self._detector = None
         self._codes = known_languages(languages)
         high_accuracy = len(self._codes) <= HIGH_ACCURACY_LANGUAGES
-        # lingua holds the interpreter's lock while it loads a language. One at a time, for 0.1 to 0.3 s each, lets the
-        # event loop run in between.
+        # lingua holds the interpreter lock while it loads. Languages are loaded one at a time, for 0.1 to 0.3 s each,
+        # so that the event loop can run in between.
         for number in range(1, len(self._codes) + 1):
             builder = lingua.LanguageDetectorBuilder.from_languages(*list(self._codes)[:number])
             if not high_accuracy:
@@ -122,7 +123,7 @@ def known_languages(languages: Sequence[str]) -> dict[lingua.Language, tuple[str
         languages: Codes in any spelling.
 
     Returns:
-        For each its codes as given, the plainest first: ``zh-Hans`` and ``zh-Hant`` are both Chinese.
+        For each language its codes as given, the most general code first: ``zh-Hans`` and ``zh-Hant`` are both Chinese.
     """
     import lingua
 

@@ -1,4 +1,4 @@
-"""Which model translates each text of a request; languages are detected where ``source`` is ``auto``."""
+"""The choice of a model for each text of a request; languages are detected if ``source`` is ``auto``."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from model.text_pipeline import Translation
 
 DETECT = "auto"
-"""As a source: whichever language the text is in."""
+"""The value of ``source`` that requests language detection."""
 
 NO_LANGUAGE = "zxx"
-"""What a text without letters is in, as ISO 639 calls that."""
+"""The ISO 639 code of texts without letters ("no linguistic content")."""
 
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """What a text is translated by.
+    """The model and the language pair for a text.
 
     Args:
         model: The model.
-        source: Its language, as the model spells it.
-        target: The language wanted, likewise.
-        detected: How its language was detected, where it was not given.
+        source: The text's language, in the model's spelling.
+        target: The target language, in the model's spelling.
+        detected: The result of language detection, or None if the language was given.
     """
 
     model: LoadedModel
@@ -41,12 +41,12 @@ class ModelChoice:
 
 @dataclass(frozen=True)
 class Unchanged:
-    """A text that is its own translation: without letters, or in the language wanted already.
+    """A text that is returned unchanged, because it has no letters or is already in the target language.
 
     Args:
         source: Its language.
-        target: The language wanted.
-        detected: How its language was detected; None where it has none.
+        target: The target language.
+        detected: The result of language detection; None for a text without letters.
     """
 
     source: str
@@ -54,19 +54,19 @@ class Unchanged:
     detected: Detection | None
 
     def translation(self, text: str, return_alignment: bool) -> Translation:
-        """The text as an answer."""
+        """The text as its own translation."""
         from model.text_pipeline import Translation
 
         return Translation(text, self.source, self.target, "stop", None, (), () if return_alignment else None, 0, 0)
 
 
 class ModelChooser:
-    """Decides for each text which model translates it.
+    """Chooses the model for each text.
 
     Args:
-        registry: What is loaded.
+        registry: The loaded models.
         detector: Detects languages.
-        off_loop: Runs something that takes long on another thread.
+        off_loop: Runs a slow function on another thread.
     """
 
     def __init__(
@@ -82,22 +82,22 @@ class ModelChooser:
     async def choose(
         self, texts: Sequence[str], source: str | None, target: str | None
     ) -> list[ModelChoice | Unchanged | Exception]:
-        """The choice for each text; a text that cannot be translated has an exception at its index.
+        """The choice for each text; for a text that cannot be translated, the exception.
 
-        Where ``source`` is ``auto``, the language of each text is detected on its own, among the languages loaded:
+        If ``source`` is ``auto``, the language of each text is detected separately, among the loaded languages:
 
-        - a text without letters, a blank one for instance, is answered as it is;
-        - so is one that is in the target language already;
-        - one whose language cannot be detected, or has no pair with the target, is refused, and the others are not;
-        - ``target`` may be left out where the language leaves a single pair.
+        - a text without letters, for example a blank text, is returned unchanged;
+        - a text that is already in the target language is returned unchanged;
+        - a text is refused if its language cannot be detected or has no pair with the target; other texts are not;
+        - ``target`` may be omitted if the detected language is the source of a single pair.
 
         Args:
             texts: The texts.
-            source: Their language, ``auto`` (in any case), or None.
-            target: The language wanted, or None.
+            source: Their language, ``auto`` (upper or lower case), or None.
+            target: The target language, or None.
 
         Raises:
-            UnsupportedPair: No loaded pair fits, whatever the texts are.
+            UnsupportedPair: No loaded pair fits the request.
         """
         if source is None or source.lower() != DETECT:
             model, pair = self._registry.find(source, target)
@@ -105,9 +105,12 @@ class ModelChooser:
         if target is not None and closest(target, self._registry.pairs.targets) is None:
             raise UnsupportedPair(source, target, self._registry.pairs)
         languages = self._registry.pairs.languages
-        spoken = [text for text in texts if has_letters(text)]
-        found = iter(await self._off_loop(lambda: self._detector.detect(spoken, languages)) if spoken else ())
-        # From here on nothing is awaited: models may have been loaded or unloaded, and those chosen now are loaded.
+        with_letters = [text for text in texts if has_letters(text)]
+        found = iter(
+            await self._off_loop(lambda: self._detector.detect(with_letters, languages)) if with_letters else ()
+        )
+        # Models may have been loaded or unloaded during detection. There is no await from here on, so the chosen models
+        # are loaded.
         return [
             self._choose_detected(next(found), target) if has_letters(text) else self._without_language(target)
             for text in texts

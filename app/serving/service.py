@@ -1,4 +1,4 @@
-"""A request's way through the service: texts to sentences, sentences to the engine, answers back to texts."""
+"""The translation service: the life cycle of models and engine, and the processing of requests."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ _WARM_UP_WIDTHS = (1, DecodingOptions().beam_size)
 _STOP_TIMEOUT_S = 10.0
 
 _TIDY_S = 30.0
-"""How often memory that was freed is handed back, in seconds."""
+"""Interval at which freed memory is returned to the operating system, in seconds."""
 
 
 class TranslationService:
-    """Everything behind the routes. Its methods belong to the event loop.
+    """The service behind the routes. Its methods belong to the event loop.
 
     Args:
-        settings: Limits, deadline, budget.
-        metrics: Counts what happens.
+        settings: Limits, deadline and budget.
+        metrics: The metrics to update.
         bundles: Loads translators.
-        clock: Seconds that only go forward.
-        detector: Detects languages; lingua does unless given.
+        clock: A monotonic clock, in seconds.
+        detector: Detects languages; with lingua by default.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class TranslationService:
         self._settings = settings
         self._metrics = metrics
         self._clock = clock
-        nothing_yet = Budget(max_tokens=0, max_rows=0)
-        self._engine = Engine(Scheduler(nothing_yet, settings.queue_sentences, clock), metrics)
+        initial_budget = Budget(max_tokens=0, max_rows=0)
+        self._engine = Engine(Scheduler(initial_budget, settings.queue_sentences, clock), metrics)
         cache = TranslationCache(settings.cache_bytes)
         shared = SharedDecoding(self._engine, cache, settings.coalesce == "on", metrics, clock)
         self._bridge = EngineBridge(self._engine, shared)
@@ -80,7 +80,7 @@ class TranslationService:
         budgets = BudgetFinder(settings.max_batch_rows, settings.max_batch_tokens, settings.max_beam_size)
         self._store = ModelStore(bundles, self._registry, self._bridge, budgets, widths, self._models_changed)
         self._chooser = ModelChooser(self._registry, detector or LanguageDetector(), self._on_pool)
-        self._tasks: set[asyncio.Task[object]] = set()  # what goes on even if no caller waits for it
+        self._tasks: set[asyncio.Task[object]] = set()  # tasks that continue even if no caller waits for them
         self._tidying: asyncio.Task[None] | None = None
         self._loaded = asyncio.Event()
         self._requests = RunningRequests()
@@ -95,11 +95,11 @@ class TranslationService:
 
     @property
     def models(self) -> list[LoadedModel]:
-        """What is loaded, in the order it serves."""
+        """The loaded models, in the order they serve."""
         return list(self._registry)
 
     async def start(self) -> None:
-        """Begin to load the models; returns at once."""
+        """Start loading the models; returns immediately."""
         self._engine.start()
         self._keep(self._load_configured())
         self._tidying = asyncio.create_task(self._tidy())
@@ -109,35 +109,35 @@ class TranslationService:
         await self._loaded.wait()
 
     def not_ready(self) -> NotReady:
-        """Why a request is refused now."""
+        """The error of requests that are refused in the current state."""
         return NotReady(5.0 if self._state in ("loading", "empty") else 1.0, self._state)
 
     async def load_model(self, file: str, sha256: str | None) -> LoadedModel:
-        """Load one more bundle; it is loaded even if the caller does not wait.
+        """Load another bundle; loading continues even if the caller is cancelled.
 
         Args:
-            file: Its path, relative to a folder of the bundles configured, or ``auto``.
-            sha256: The digest it must have, where one is wanted.
+            file: Its path, relative to a folder of the configured bundles, or ``auto``.
+            sha256: The digest it must have, or None.
 
         Raises:
-            NotReady: The first models are still loading, or the service ends.
+            NotReady: The configured models are still loading, or the service is stopping.
             ServiceError: See :meth:`app.models.store.ModelStore.load`.
         """
         self._require("ready", "empty")
         return await self._finish_anyway(self._store.load(file, sha256))
 
     async def unload_model(self, name: str) -> float:
-        """Unload a model; requests that use it finish first, within the time to drain.
+        """Unload a model; requests that use it may finish within the drain timeout.
 
         Args:
             name: Its name.
 
         Returns:
-            Seconds it took.
+            The duration in seconds.
 
         Raises:
-            NotReady: The first models are still loading, or the service ends.
-            UnknownModel: It is not loaded.
+            NotReady: The configured models are still loading, or the service is stopping.
+            UnknownModel: No model with this name is loaded.
         """
         self._require("ready", "empty")
         try:
@@ -154,21 +154,21 @@ class TranslationService:
         options: DecodingOptions,
         return_alignment: bool,
     ) -> TranslateResult:
-        """Translate texts. When the awaiting task is cancelled, their sentences are dropped.
+        """Translate texts. When the awaiting task is cancelled, their sentences are withdrawn.
 
         Args:
-            texts: The texts, any of them blank.
+            texts: The texts; they may be blank.
             source: Their language, or None.
-            target: The language wanted, or None.
+            target: The target language, or None.
             options: How to decode.
-            return_alignment: Whether to align.
+            return_alignment: Whether to compute alignments.
 
         Raises:
             UnsupportedPair: No loaded pair fits.
-            NotReady: Loading or draining.
-            LimitExceeded: The texts have more sentences than may wait at all.
+            NotReady: The service is loading or draining.
+            LimitExceeded: The texts have more sentences than the queue can hold.
             QueueFull: Too many sentences wait.
-            DeadlineExceeded: It took too long; the work was stopped.
+            DeadlineExceeded: The request took too long and was cancelled.
         """
         began = self._clock()
         with self._counted() as used:
@@ -188,20 +188,20 @@ class TranslationService:
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None
     ) -> AttentionResult:
-        """All attention weights behind one sentence and its translation.
+        """All attention weights of a sentence and its translation.
 
         Args:
-            text: One sentence.
+            text: The sentence.
             source: Its language, or None.
-            target: The language of the translation, or None.
-            options: How to translate it, where no translation is given.
-            target_text: A given translation.
+            target: The target language, or None.
+            options: How to decode, if no translation is given.
+            target_text: A given translation, or None.
 
         Raises:
             InputError: See :meth:`model.translator.Translator.attention`.
-            NotReady: Loading or draining.
+            NotReady: The service is loading or draining.
             QueueFull: Too many calls wait.
-            DeadlineExceeded: It took too long.
+            DeadlineExceeded: The request took too long.
             InferenceFailed: The model failed.
         """
         with self._counted() as used:
@@ -219,25 +219,25 @@ class TranslationService:
                 return AttentionResult(attention, choice.model.name, choice.detected)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Take no new requests and let running ones finish.
+        """Refuse new requests and let running requests finish.
 
         Args:
-            timeout_s: How long they may take; those left are cancelled.
+            timeout_s: How long they may take; the remaining requests are cancelled.
 
         Returns:
-            Whether all finished.
+            Whether all requests finished in time.
         """
         if self._state in ("loading", "ready", "empty"):
             self._change_state("draining")
         return await self._requests.finish(timeout_s, self.not_ready())
 
     async def stop(self) -> None:
-        """End the engine's thread; requests that still wait are refused."""
+        """Stop the engine's thread; requests that still wait are refused."""
         if self._state != "failed":
             self._change_state("stopped")
         if self._tidying is not None:
             self._tidying.cancel()
-        self._loaded.set()  # a model that still loads cannot be interrupted; its thread ends with the process
+        self._loaded.set()  # loading cannot be interrupted; its thread ends with the process
         await asyncio.get_running_loop().run_in_executor(None, self._engine.stop, _STOP_TIMEOUT_S)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -257,13 +257,13 @@ class TranslationService:
         self._loaded.set()
 
     async def _tidy(self) -> None:
-        """Hand freed memory back at intervals: under mixed load some is always freed, and it adds up."""
+        """Return freed memory to the operating system at intervals; under load it otherwise accumulates."""
         while True:
             await asyncio.sleep(_TIDY_S)
             await self._on_pool(give_back_freed_memory)
 
     def _num_threads(self) -> int:
-        """As many threads as the settings ask for and the process may use."""
+        """The configured number of threads, limited to what the process may use."""
         asked, used = self._settings.threads, usable_threads(self._settings.threads)
         if asked is not None and asked > used:
             logger.warning(
@@ -273,7 +273,7 @@ class TranslationService:
         return used
 
     async def _finish_anyway(self, work: Coroutine[object, None, _T]) -> _T:
-        """Wait for something that goes on even if the waiting task is cancelled."""
+        """Await work that continues even if the waiting task is cancelled."""
         return await asyncio.shield(self._keep(work))
 
     def _keep(self, work: Coroutine[object, None, _T]) -> asyncio.Task[_T]:
@@ -297,24 +297,24 @@ class TranslationService:
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[contextlib.ExitStack]:
-        """Mark the current task as a running request; gives the stack that holds the models it uses."""
+        """Count the current task as a running request; yields the stack in which its models are entered."""
         try:
             with self._requests.entered(), contextlib.ExitStack() as used:
                 self._require("ready")
                 yield used
         except Dropped:
-            if self._state == "ready":  # the engine was not stopped: it died, and /readyz has to say so
+            if self._state == "ready":  # the engine failed by itself, which /readyz must report
                 self._change_state("failed")
             raise self.not_ready() from None
 
     def _use(self, used: contextlib.ExitStack, choices: Sequence[ModelChoice | Unchanged | Exception]) -> None:
-        """Make the chosen models wait for the current request before they are unloaded."""
-        self._require("ready")  # detection took a while
+        """Keep the chosen models loaded until the current request ends."""
+        self._require("ready")  # the state may have changed during detection
         for model in {choice.model for choice in choices if isinstance(choice, ModelChoice)}:
             used.enter_context(model.requests.entered())
 
     def _no_attention(self, text: str, target: str | None, choice: Unchanged | Exception) -> Exception:
-        """Why a sentence that needs no translation, or has none, has no attention weights."""
+        """The error for a sentence without attention weights, because no model was chosen for it."""
         if isinstance(choice, Exception):
             return choice
         if choice.detected is None:

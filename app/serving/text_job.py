@@ -1,4 +1,4 @@
-"""The texts of a request while they are translated, and what became of them."""
+"""The texts of a request during translation, and their results."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ logger = logging.getLogger("app.jobs")
 
 @dataclass(frozen=True)
 class TextResult:
-    """What became of one text.
+    """The result of a text.
 
     Args:
-        result: Its translation, or why there is none.
-        model: Name of the model that translated it; None where none was needed or none was found.
-        detected: How its language was detected, where it was not given.
+        result: Its translation or its error.
+        model: Name of the model that translated it, or None if no model was needed or found.
+        detected: The result of language detection, or None if the language was given.
     """
 
     result: Translation | Exception
@@ -38,16 +38,16 @@ class TextResult:
 
 @dataclass(frozen=True)
 class TranslateResult:
-    """The answer to a translation request.
+    """The result of a translation request.
 
     Args:
-        texts: What became of each text.
-        model: Name of the first text's model that was translated, else of the first model there is.
-        num_source_tokens: Of all texts.
-        num_target_tokens: Of all translations.
-        queue_ms: How long its first sentence waited for the model, in milliseconds.
-        decode_ms: From there to its last sentence's end.
-        total_ms: The whole time.
+        texts: The result of each text.
+        model: Name of the model of the first translated text; if none was translated, of the first loaded model.
+        num_source_tokens: Number of source tokens of all texts.
+        num_target_tokens: Number of target tokens of all translations.
+        queue_ms: Milliseconds until its first sentence joined a cohort.
+        decode_ms: Milliseconds from then until its last sentence finished.
+        total_ms: Milliseconds of the whole request.
     """
 
     texts: list[TextResult]
@@ -62,11 +62,11 @@ class TranslateResult:
     def of(
         cls, texts: list[TextResult], some_model: str, *, queue_ms: float, decode_ms: float, total_ms: float
     ) -> TranslateResult:
-        """The answer made of what became of its texts.
+        """Combine the results of a request's texts.
 
         Args:
-            texts: What became of each text.
-            some_model: The name to give if no text was translated.
+            texts: The result of each text.
+            some_model: The value of ``model`` if no text was translated.
             queue_ms: As above.
             decode_ms: As above.
             total_ms: As above.
@@ -84,18 +84,18 @@ class TranslateResult:
 
     @property
     def results(self) -> list[Translation | Exception]:
-        """For each text its translation, or why there is none."""
+        """For each text its translation or its error."""
         return [text.result for text in self.texts]
 
 
 @dataclass(frozen=True)
 class AttentionResult:
-    """The answer to an attention request.
+    """The result of an attention request.
 
     Args:
         attention: The weights.
-        model: Name of the model they are of.
-        detected: How the sentence's language was detected, where it was not given.
+        model: Name of the model.
+        detected: The result of language detection, or None if the language was given.
     """
 
     attention: Attention
@@ -105,13 +105,13 @@ class AttentionResult:
 
 @dataclass(eq=False)
 class TextJob:
-    """A text cut into sentences, and the model that translates it.
+    """A text split into sentences, and the model that translates it.
 
     Args:
-        choice: Which model, from which language to which.
-        plan: Its sentences and what became of them.
-        attention: What :meth:`model.translator.Translator.align` gave, if links are wanted.
-        failure: Why there is no such thing.
+        choice: The model and the language pair.
+        plan: Its sentences and their outcomes.
+        attention: The result of :meth:`model.translator.Translator.align`, if an alignment is requested.
+        failure: The error of that method, if it failed.
     """
 
     choice: ModelChoice
@@ -121,7 +121,7 @@ class TextJob:
 
     @classmethod
     def of(cls, text: str, choice: ModelChoice, options: DecodingOptions) -> TextJob:
-        """Cut a text. Runs no model."""
+        """Split a text into sentences. Runs no model."""
         return cls(choice, choice.model.translator.prepare(text, choice.source, choice.target, options))
 
     @property
@@ -140,18 +140,18 @@ class TextJob:
         try:
             return self.plan.complete(self.attention)
         except Exception:
-            # The failure of one text must not fail the others of its request.
+            # The failure of one text must not affect the other texts of its request.
             logger.exception("a text could not be put together")
             return InferenceFailed()
 
 
 def answer_without_model(text: str, choice: Unchanged | Exception, return_alignment: bool) -> TextResult:
-    """The answer to a text that needs no translation, or has none.
+    """The result of a text for which no model was chosen.
 
     Args:
         text: The text.
-        choice: Why.
-        return_alignment: Whether translations carry their alignment.
+        choice: The reason: it is unchanged, or cannot be translated.
+        return_alignment: Whether translations contain an alignment.
     """
     if isinstance(choice, Exception):
         return TextResult(choice, None, None)

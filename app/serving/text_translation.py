@@ -1,4 +1,4 @@
-"""The texts of a request, from the models chosen for them to their results: cut, decode, align, join."""
+"""Translation of a request's texts by the models chosen for them: split, decode, align, join."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _SMALL_CHARACTERS = 500
-"""Texts this short are cut into sentences on the event loop: handing them to a thread takes longer."""
+"""Texts up to this length are split on the event loop, because handing them to a thread takes longer."""
 
 
 class Times(NamedTuple):
     """How long a request's texts took.
 
     Args:
-        queue_s: Seconds until the first sentence joined its model.
-        decode_s: Seconds from there to the last sentence's end.
+        queue_s: Seconds until the first sentence joined a cohort.
+        decode_s: Seconds from then until the last sentence finished.
     """
 
     queue_s: float
@@ -37,13 +37,13 @@ class Times(NamedTuple):
 
 
 class TextTranslation:
-    """Has texts translated by the models chosen for them. Belongs to the event loop.
+    """Translates texts with the models chosen for them. Belongs to the event loop.
 
     Args:
-        bridge: To the engine.
-        pool: Threads that cut and join long texts.
-        max_sentences: Sentences that may wait at all.
-        clock: Seconds that only go forward.
+        bridge: The engine's interface.
+        pool: Threads that split and join long texts.
+        max_sentences: Maximum number of sentences in the queue.
+        clock: A monotonic clock, in seconds.
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class TextTranslation:
         return_alignment: bool,
         timeout: asyncio.Timeout,
     ) -> tuple[list[TextResult], Times]:
-        """Translate texts; one that fails leaves the others alone.
+        """Translate texts; the failure of a text does not affect the others.
 
         Args:
             texts: The texts.
-            choices: For each its model, or why it needs or has none.
+            choices: The choice for each text.
             options: How to decode.
-            return_alignment: Whether to align.
+            return_alignment: Whether to compute alignments.
             timeout: The request's deadline.
 
         Raises:
-            LimitExceeded: The texts have more sentences than may wait at all.
+            LimitExceeded: The texts have more sentences than the queue can hold.
             QueueFull: Too many sentences wait.
             Dropped: The engine has stopped.
         """
@@ -94,12 +94,12 @@ class TextTranslation:
         return results, Times(queue_s, decode_s)
 
     async def _decode(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> float:
-        """Decode what texts have pending, until nothing is; gives the seconds until the first sentence joined."""
+        """Decode until no sentence is pending; returns the seconds until the first sentence joined a cohort."""
         num_sentences = sum(len(job.plan.pending) for job in jobs)
         if not num_sentences:
             return 0.0
         if num_sentences > self._max_sentences:
-            # Trying again would never help, so this is no full queue.
+            # Retrying cannot help, so this is not a QueueFull error.
             raise LimitExceeded("text", num_sentences, self._max_sentences, "sentences in one request")
         queue_s = await self._decode_once(jobs, timeout)
         while any(job.plan.pending for job in jobs):
@@ -113,7 +113,7 @@ class TextTranslation:
         return queue_s
 
     async def _align(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> None:
-        """Compute each text's attention; a model that fails leaves its error in the job."""
+        """Compute each text's attention; if a model fails, its error is stored in the job."""
         for job in jobs:
             if job.plan.failure is not None:
                 continue

@@ -1,7 +1,7 @@
-"""What the process says while it runs: one JSON object per line on stderr, and never a text that was translated.
+"""Logging: one JSON object per line on stderr. Translated texts are never logged.
 
-Every line holds ``time`` (UTC), ``level``, ``logger`` and ``message``; lines written while a request is answered
-also hold its ``request_id``. What belongs to one event only travels in ``fields``::
+Every line contains ``time`` (UTC), ``level``, ``logger`` and ``message``. Lines logged during a request also contain
+its ``request_id``. Further fields of an event are passed in ``fields``::
 
     logger.info("request", extra={"fields": {"route": "/translate", "status": 200}})
 """
@@ -20,14 +20,14 @@ from typing import Any, TextIO
 from starlette.types import Scope
 
 request_id_var: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""The id of the request that is being answered, or None outside of one."""
+"""The id of the current request, or None outside a request."""
 
 INNERMOST_FRAMES = 12
-"""Places kept of where an exception was raised; those further out are the server's and the framework's."""
+"""Number of stack frames logged for an exception; frames further out belong to the server and the framework."""
 
 
 def log_fields(scope: Scope) -> dict[str, Any]:
-    """What the log line of a request will hold besides route, status and duration; routes add to it.
+    """The additional fields of a request's log line, besides route, status and duration; routes add to them.
 
     Args:
         scope: The request's ASGI scope.
@@ -37,7 +37,7 @@ def log_fields(scope: Scope) -> dict[str, Any]:
 
 
 class JsonFormatter(logging.Formatter):
-    """One log record as one line of JSON."""
+    """Formats a log record as a line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as JSON, without line breaks.
@@ -64,12 +64,12 @@ class JsonFormatter(logging.Formatter):
 
 
 def describe(error: BaseException, with_message: bool) -> dict[str, Any]:
-    """An exception for the log: its type, where it was raised, and what caused it.
+    """Describe an exception for the log: its type, stack frames and cause.
 
     Args:
         error: The exception.
-        with_message: Whether its message is given too. Within a request it is not, because the message of a
-            foreign exception may quote the text that was sent.
+        with_message: Whether to include its message. False during a request, because the message of a library's
+            exception may quote the text of the request.
     """
     frames = traceback.extract_tb(error.__traceback__)[-INNERMOST_FRAMES:]
     described: dict[str, Any] = {
@@ -84,17 +84,17 @@ def describe(error: BaseException, with_message: bool) -> dict[str, Any]:
 
 
 def configure_logging(level: str, stream: TextIO | None = None) -> None:
-    """Send all logging and all Python warnings of this process, as JSON, to one stream.
+    """Write all log records and Python warnings of this process as JSON to a stream.
 
     Args:
-        level: The least severe level that is written: debug, info, warning or error.
-        stream: Where to; stderr unless given.
+        level: The minimum level: debug, info, warning or error.
+        stream: The stream; stderr by default.
     """
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
-    # uvicorn's messages about starting and stopping repeat those of app.commands.serve, and its access log would repeat
-    # ours without the request id.
+    # uvicorn's messages about starting and stopping duplicate those of app.commands.serve. Its access log duplicates
+    # the service's, without request ids.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     logging.getLogger("uvicorn.access").disabled = True

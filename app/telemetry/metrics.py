@@ -1,4 +1,4 @@
-"""What is counted and measured, for Prometheus. One registry for each application, so that tests do not share."""
+"""Prometheus metrics. Each application has its own registry, so that tests are independent."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 
 
 class Metrics:
-    """The service's metrics; methods are named by what happened."""
+    """The service's metrics; each method records an event."""
 
     content_type = CONTENT_TYPE_LATEST
-    """Of :meth:`render`'s text."""
+    """Content type of :meth:`render`'s text."""
 
     def __init__(self) -> None:
         """Start at zero."""
@@ -81,43 +81,43 @@ class Metrics:
         self._request_seconds.labels(route).observe(duration_s)
 
     def refused(self, reason: str) -> None:
-        """A request was refused or failed, for this reason (the problem's code)."""
+        """A request was refused or failed; the reason is the problem's code."""
         self._refusals.labels(reason).inc()
 
     def ready_changed(self, ready: bool) -> None:
-        """Requests are taken from now on, or not."""
+        """The service accepts requests from now on, or no longer does."""
         self._ready.set(1 if ready else 0)
 
     def models_changed(self, num_models: int) -> None:
-        """So many models are loaded now."""
+        """The number of loaded models changed."""
         self._models.set(num_models)
 
     def load_changed(self, num_waiting: int, num_running: int) -> None:
-        """So many sentences wait and decode now."""
+        """The numbers of waiting and decoding sentences changed."""
         self._queue.set(num_waiting)
         self._running.set(num_running)
 
     def budget_changed(self, max_rows: int, max_tokens: int) -> None:
-        """So many rows and tokens may decode together from now on."""
+        """The budget of decoding changed."""
         self._max_rows.set(max_rows)
         self._max_tokens.set(max_tokens)
 
     def cache_asked(self, num_hits: int, num_misses: int) -> None:
-        """So many sentences were looked for in the cache, and found or not."""
+        """Sentences were looked up in the cache."""
         self._cache_hits.inc(num_hits)
         self._cache_misses.inc(num_misses)
 
     def cache_changed(self, num_entries: int, num_bytes: int) -> None:
-        """So much is in the cache now."""
+        """The content of the cache changed."""
         self._cache_entries.set(num_entries)
         self._cache_bytes.set(num_bytes)
 
     def coalesced(self, num_sentences: int) -> None:
-        """So many sentences wait for the answer of an equal one."""
+        """Sentences wait for the outcome of an equal sentence."""
         self._coalesced.inc(num_sentences)
 
     def joined(self, lengths: list[int], waits_s: list[float]) -> None:
-        """Sentences of these lengths were encoded together, after these waits."""
+        """Sentences of these lengths joined a cohort together, after these waits."""
         for wait_s in waits_s:
             self._wait.observe(wait_s)
         real = sum(lengths)
@@ -125,16 +125,16 @@ class Metrics:
         self._padding.observe(1.0 - real / (len(lengths) * max(lengths)))
 
     def stepped(self, num_rows: int, duration_s: float) -> None:
-        """A decoding step of so many rows."""
+        """A decoding step was done."""
         self._steps.inc()
         self._rows.observe(num_rows)
         self._step_seconds.observe(duration_s)
 
     def sentence_left(self, model: str, ending: Ending, num_target_tokens: int = 0) -> None:
-        """A sentence that was for this model is done with."""
+        """A sentence left the engine."""
         self._sentences.labels(model, ending).inc()
         self._target_tokens.inc(num_target_tokens)
 
     def render(self) -> bytes:
-        """Everything in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)

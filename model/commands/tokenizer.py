@@ -28,7 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Learn or show."""
-    from model.text.tokenizer import Tokenizer, learn_tokenizer
+    from model.text.tokenizer import Tokenizer
+    from model.text.tokenizer_training import learn_tokenizer
     from model.training.corpus import read_lines
 
     if arguments.show is not None:

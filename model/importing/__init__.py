@@ -1,1 +1,1 @@
-"""Other people's checkpoints: a folder of Hugging Face files in, a bundle out."""
+"""Import of checkpoints from Hugging Face: a folder of files in, a bundle out."""

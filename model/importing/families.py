@@ -1,4 +1,4 @@
-"""Which family a checkpoint is of."""
+"""The model families that can be imported."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _FAMILIES = {"marian": describe_marian, "m2m_100": describe_m2m100}
 
 
 def check_family(folder: CheckpointFolder) -> None:
-    """Refuse what is of no family known here, before anything else is looked at.
+    """Refuse checkpoints of unknown families before anything else is read.
 
     Raises:
-        ArtifactError: config.json is missing, damaged, or of another family.
+        ArtifactError: config.json is missing, damaged, or of an unknown family.
     """
     config = folder.json("config.json")
     kind = config.get("model_type")
@@ -37,13 +37,13 @@ def describe(folder: CheckpointFolder, layout: Layout, shapes: Mapping[str, tupl
     """Read a checkpoint's configuration and vocabulary.
 
     Args:
-        folder: The checkpoint's.
-        layout: Which of its tensors are which.
-        shapes: Their shapes.
-        wishes: What to serve of it.
+        folder: The checkpoint's folder.
+        layout: The roles of its tensors.
+        shapes: The shapes of its tensors.
+        wishes: The directions or languages to serve.
 
     Raises:
-        ArtifactError: It is incomplete, or contradicts itself.
+        ArtifactError: The checkpoint is incomplete or contradicts itself.
     """
     config = folder.json("config.json")
     return _FAMILIES[config["model_type"]](folder, config, layout, shapes, wishes)

@@ -1,4 +1,4 @@
-"""What a checkpoint turned out to be, and the architecture that all families' config.json describe alike."""
+"""The description of a checkpoint, and the fields of config.json that all families share."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from model.network.config import Activation, ModelConfig
 
 _ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 
-_MOST_POSITIONS = 65_536
-"""Longest position table made; families have 512 and 1024 places."""
+_MAX_POSITIONS = 65_536
+"""Rows of the largest position table that is created; the families have 512 and 1024 positions."""
 
-_MOST_NAMED = 30
-"""Languages listed in a message."""
+_MAX_LISTED = 30
+"""Number of languages listed in a message."""
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What whoever imports may decide.
+    """Choices of the user who imports a checkpoint; they override what its files say.
 
     Args:
-        pairs: Directions to serve, such as ``en-de``; all there are by default.
-        languages: Languages to serve, of a model that translates each into each.
+        pairs: Directions to serve, such as ``en-de``; all directions of the model by default.
+        languages: Languages to serve; only for models that translate each language into each other.
     """
 
     pairs: tuple[tuple[str, str], ...] = ()
@@ -38,18 +38,18 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Family:
-    """What a checkpoint turned out to be.
+    """The description of a checkpoint.
 
     Args:
         config: Its architecture.
-        pad_id: Fills short sources.
-        position_skip: Rows of a stored position table before the first one used.
-        policy: Its way of decoding.
+        pad_id: The padding token of sources.
+        position_skip: Number of unused rows at the start of a stored position table.
+        policy: Its decoding policy.
         tokenizer: The manifest's ``tokenizer``.
         files: Its vocabulary files, for the bundle.
-        pairs: Directions it translates, one by one.
-        languages: Languages each of which it translates into each other.
-        notes: What was in the folder and is not taken over, for people.
+        pairs: Directions it translates, listed one by one.
+        languages: Languages of which it translates each into each other.
+        notes: Settings in the folder that are not imported, for the user.
     """
 
     config: ModelConfig
@@ -70,19 +70,19 @@ def architecture(
     folder: CheckpointFolder,
     **family: Any,
 ) -> ModelConfig:
-    """The fields that all families' config.json share.
+    """The architecture that config.json describes.
 
     Args:
-        config: That file's content.
-        layout: Which tensors are which.
-        shapes: Their shapes.
-        folder: The checkpoint's.
-        family: Fields the family decides: norm, layout and offset of positions.
+        config: The content of config.json.
+        layout: The roles of the tensors.
+        shapes: The shapes of the tensors.
+        folder: The checkpoint's folder.
+        family: Fields fixed by the family: norm, layout and offset of positions.
 
     Raises:
-        ArtifactError: They describe no possible model, or another one than the tensors.
+        ArtifactError: The fields describe no possible model, or one that does not match the tensors.
     """
-    # Their classes differ in what an absent key means.
+    # The families differ in the defaults of missing keys.
     marian = config["model_type"] == "marian"
     activation = config.get("activation_function", "gelu" if marian else "relu")
     if not isinstance(activation, str) or activation not in _ACTIVATIONS:
@@ -102,9 +102,9 @@ def architecture(
         for name in ("attention_heads", "ffn_dim")
     )
     max_positions = whole_number(config, "max_position_embeddings")
-    if max_positions > _MOST_POSITIONS:
+    if max_positions > _MAX_POSITIONS:
         raise ArtifactError(
-            f"config.json has max_position_embeddings {max_positions}; at most {_MOST_POSITIONS} can be imported."
+            f"config.json has max_position_embeddings {max_positions}; at most {_MAX_POSITIONS} can be imported."
         )
     try:
         return ModelConfig(
@@ -131,15 +131,15 @@ def architecture(
 
 
 def known_language(code: str, codes: Iterable[str]) -> str:
-    """The model's own spelling of a language somebody asks for.
+    """The model's spelling of a requested language.
 
     Raises:
-        ArtifactError: It has no such language.
+        ArtifactError: The model does not have the language.
     """
     codes = tuple(codes)
     own = closest(code, codes)
     if own is None:
-        named, more = ", ".join(sorted(codes)[:_MOST_NAMED]), len(codes) - _MOST_NAMED
+        named, more = ", ".join(sorted(codes)[:_MAX_LISTED]), len(codes) - _MAX_LISTED
         raise ArtifactError(
             f"The model has no language {code!r}; it has {named}{f' and {more} more' if more > 0 else ''}."
         )
@@ -147,10 +147,10 @@ def known_language(code: str, codes: Iterable[str]) -> str:
 
 
 def check_differ(pairs: Iterable[tuple[str, str]]) -> None:
-    """Refuse a wish to translate a language into itself.
+    """Refuse pairs whose source and target are the same language.
 
     Raises:
-        ArtifactError: A pair is one.
+        ArtifactError: There is such a pair.
     """
     for source, target in pairs:
         if source == target:

@@ -1,6 +1,7 @@
-"""What lies in a checkpoint's folder: JSON files, vocabulary files, and tensors under their own names.
+"""Reading a checkpoint's folder: JSON files, vocabulary files, and tensors by their names.
 
-Nothing in the folder is trusted: JSON is checked for what is read from it, pickles are read without running any code.
+The content of the folder is not trusted: every value read from JSON is checked, and pickles are read without running
+code.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ _SAFETENSORS = "model.safetensors"
 _PICKLE = "pytorch_model.bin"
 
 Read = Callable[[str], Tensor]
-"""Gives a tensor by its name in the checkpoint."""
+"""Returns a tensor by its name in the checkpoint."""
 
 
 class CheckpointFolder:
-    """A folder somebody downloaded.
+    """A downloaded checkpoint.
 
     Args:
         path: The folder.
 
     Raises:
-        ArtifactError: It is not there, or is no folder.
+        ArtifactError: The folder does not exist, or is a file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,14 +47,14 @@ class CheckpointFolder:
         self.path = path
 
     def json(self, name: str, *, optional: bool = False) -> dict[str, Any]:
-        """A JSON object.
+        """Read a JSON object.
 
         Args:
             name: The file.
-            optional: Whether an absent file counts as an empty object.
+            optional: Whether a missing file counts as an empty object.
 
         Raises:
-            ArtifactError: The file is missing or holds something else.
+            ArtifactError: The file is missing or is not a JSON object.
         """
         if optional and not (self.path / name).is_file():
             return {}
@@ -66,7 +67,7 @@ class CheckpointFolder:
         return values
 
     def has(self, name: str) -> bool:
-        """Whether there is such a file."""
+        """Whether the file exists."""
         return (self.path / name).is_file()
 
     def bytes(self, name: str) -> bytes:
@@ -83,7 +84,7 @@ class CheckpointFolder:
             raise ArtifactError(f"{self.path / name} cannot be read: {error.strerror}.") from error
 
     def licence(self) -> str | None:
-        """The licence named in the front matter of README.md, where there is one."""
+        """The licence named in the front matter of README.md, or None."""
         if not self.has("README.md"):
             return None
         text = self.bytes("README.md").decode("utf-8", errors="replace")
@@ -92,27 +93,27 @@ class CheckpointFolder:
         try:
             front = yaml.safe_load(text.split("---")[1])
         except (yaml.YAMLError, ValueError, RecursionError):
-            return None  # somebody's prose; nothing depends on it
+            return None  # the licence is optional, so a damaged front matter is ignored
         licence = front.get("license") if isinstance(front, dict) else None
         several = licence if isinstance(licence, list) else [licence]
         return ", ".join(entry for entry in several if isinstance(entry, str)) or None
 
 
 class Tensors:
-    """The weights of a checkpoint, whichever files hold them.
+    """The weights of a checkpoint.
 
     Args:
-        folder: Where they lie: ``model.safetensors`` or ``pytorch_model.bin``, in one piece or in several.
+        folder: The folder with ``model.safetensors`` or ``pytorch_model.bin``, in one file or in several.
 
     Raises:
-        ArtifactError: There are none, or they are damaged, or a pickle among them carries code.
+        ArtifactError: There are no weights, or they are damaged, or a pickle contains code.
     """
 
     def __init__(self, folder: CheckpointFolder) -> None:
         self._files: dict[str, Path] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         """Shape of each tensor, by name."""
-        self._held: dict[Path, dict[str, Tensor]] = {}  # of pickles that cannot be mapped into memory
+        self._loaded: dict[Path, dict[str, Tensor]] = {}  # content of pickles that cannot be mapped into memory
         for path in _weight_files(folder):
             with self._opened(path) as (names, read):
                 for name in names:
@@ -120,12 +121,12 @@ class Tensors:
                     self.shapes[name] = tuple(read(name).shape)
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is a tensor of this name."""
+        """Whether there is a tensor with this name."""
         return name in self._files
 
     @contextmanager
     def reading(self) -> Iterator[Read]:
-        """Read tensors while the context is open; closing it gives their memory back."""
+        """Give a function that reads tensors while the context is open; closing it releases the files' memory."""
         with ExitStack() as stack:
             readers: dict[Path, Read] = {}
 
@@ -147,12 +148,12 @@ class Tensors:
             with opened as archive:
                 yield list(archive.keys()), archive.get_tensor
             return
-        tensors = self._held.get(path)
+        tensors = self._loaded.get(path)
         if tensors is None:
             mapped = zipfile.is_zipfile(path)
             tensors = _read_pickle(path, mapped=mapped)
             if not mapped:
-                self._held[path] = tensors
+                self._loaded[path] = tensors
         yield list(tensors), tensors.__getitem__
 
 
@@ -178,7 +179,7 @@ def _weight_files(folder: CheckpointFolder) -> list[Path]:
 def _read_pickle(path: Path, *, mapped: bool) -> dict[str, Tensor]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of old formats, which are read all the same
+            warnings.simplefilter("ignore")  # torch warns of old formats, which it can read
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as error:
         if re.search(r"GLOBAL|reduce for|Can only (create|build)", str(error)) is None:
@@ -192,7 +193,7 @@ def _read_pickle(path: Path, *, mapped: bool) -> dict[str, Tensor]:
             f"{path} is refused: it holds {what}, and reading that would run code of its author. None was run. Ask "
             "for a model.safetensors, or for a file saved with torch.save(model.state_dict())."
         ) from error
-    except Exception as error:  # torch.load lets anything from zlib's to struct's errors through
+    except Exception as error:  # torch.load raises errors of many libraries, such as zlib's and struct's
         what = f"{type(error).__name__}: {_first_line(error)}"
         raise ArtifactError(f"{path} is damaged ({what}); download it again.") from error
     if not isinstance(content, dict) or not content:
@@ -212,7 +213,7 @@ def _read_pickle(path: Path, *, mapped: bool) -> dict[str, Tensor]:
 
 
 def _is_plain(value: Tensor) -> bool:
-    """Whether a tensor is numbers in memory, neither sparse nor quantised nor a mere shape."""
+    """Whether a tensor is dense, in memory, and not quantised."""
     return value.layout is torch.strided and value.device.type == "cpu" and not value.is_quantized
 
 

@@ -1,4 +1,4 @@
-"""How a checkpoint wants to be decoded: generation_config.json, or config.json where there is none."""
+"""The decoding defaults of a checkpoint: generation_config.json, or config.json if there is none."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from model.importing.values import flag, number, shown, whole_number
 
 
 class Generation:
-    """generation_config.json, or what older checkpoints wrote of it into config.json.
+    """The content of generation_config.json; older checkpoints have it in config.json.
 
     Args:
-        folder: The checkpoint's.
-        config: Its config.json, which holds for all where there is no generation_config.json.
+        folder: The checkpoint's folder.
+        config: The content of its config.json, which is used if there is no generation_config.json.
         end_id: The vocabulary's end token.
-        num_tokens: Of the target vocabulary, V.
+        num_tokens: Size of the target vocabulary, V.
 
     Raises:
-        ArtifactError: A value is of another type, out of bounds, or contradicts the vocabulary.
+        ArtifactError: A value has a wrong type, is out of bounds, or contradicts the vocabulary.
     """
 
     def __init__(self, folder: CheckpointFolder, config: dict[str, Any], end_id: int, num_tokens: int) -> None:
@@ -45,7 +45,7 @@ class Generation:
         never = self._values.get("early_stopping") == "never"
         self.early_stopping = not never and self.flag("early_stopping", default=False)
         if never:
-            notes.append("early_stopping 'never' is not known here; searches end when nothing better can be expected")
+            notes.append("early_stopping 'never' is not supported; a search ends when no better hypothesis is expected")
         words = self._list("bad_words_ids")
         if not all(isinstance(word, list) for word in words):
             raise ArtifactError(f"{self._file} has bad_words_ids {shown(words)}; it must be a list of lists of ids.")
@@ -60,11 +60,11 @@ class Generation:
         self.notes = tuple(notes)
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """A yes or no."""
+        """A boolean value."""
         return flag(self._values, name, default=default, file=self._file)
 
     def token(self, name: str, *, default: int) -> int:
-        """A token's id; a list of one is that one."""
+        """A token's id; a list with one id counts as that id."""
         file, value = self._file, self._values.get(name)
         if value is None and name != "forced_eos_token_id":
             file, value = "config.json", self._config.get(name)

@@ -1,4 +1,4 @@
-"""A folder somebody downloaded, as a bundle that is served like our own."""
+"""Import of a downloaded checkpoint: make a bundle that can be served like any other."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ def import_checkpoint(
     At most two and a half times the float32 size of the weights is in memory at any moment.
 
     Args:
-        path: The folder.
-        out: The bundle to write; replaced whole or not at all.
-        precision: Of the bundle.
-        wishes: What to serve of the checkpoint.
-        name: The model's name; the folder's by default.
-        licence: Of the weights; what the folder's README.md says by default.
-        attribution: Sources the licence asks to be named.
-        report: Takes a line of news.
+        path: The checkpoint's folder.
+        out: The bundle to write; replaced atomically.
+        precision: Precision of the bundle.
+        wishes: The directions or languages to serve.
+        name: The model's name; the folder's name by default.
+        licence: Licence of the weights; by default the licence in the folder's README.md.
+        attribution: Sources that the licence requires to be named.
+        report: Called with each line of progress messages.
         progress: Wraps an iterable with a label and a length in a progress bar.
 
     Returns:
         The bundle's manifest.
 
     Raises:
-        ArtifactError: Something in the folder is missing, damaged, contradictory, or of another family, or the bundle
+        ArtifactError: A file in the folder is missing, damaged, contradictory, or of another family, or the bundle
             cannot be written.
-        DeviceError: int8 on a processor without int8 kernels.
+        DeviceError: The precision is int8 and the processor has no int8 kernels.
     """
     folder = CheckpointFolder(path)
     _check_out(out)
@@ -101,16 +101,16 @@ def import_checkpoint(
 
 
 def _check_out(out: Path) -> None:
-    """Refuse what cannot be written before reading gigabytes."""
+    """Check that the bundle can be written, before gigabytes are read."""
     if out.is_dir():
         raise ArtifactError(f"{out} is a folder; --out names the bundle's file.")
     nearest = next(parent for parent in out.absolute().parents if parent.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise ArtifactError(f"{out} cannot be written: {nearest} is no folder that can be written to.")
+        raise ArtifactError(f"{out} cannot be written: {nearest} is not a writable folder.")
 
 
 def _encodable(text: str) -> str:
-    """Text without what UTF-8 has no bytes for, such as parts of a file name in another encoding."""
+    """Replace characters that UTF-8 cannot encode, such as parts of a file name in another encoding."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -120,7 +120,7 @@ def _build(
     layout: Layout,
     progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
 ) -> tuple[Transformer, ModelConfig]:
-    """The model with the checkpoint's weights, and its architecture as the tensors have it."""
+    """Build the model with the checkpoint's weights; also gives its architecture, adapted to the stored positions."""
     config = family.config
     check_sizes(tensors, layout, config)
     table = position_table(config.positions, config.max_positions, config.d_model, config.position_offset)
@@ -143,10 +143,10 @@ def _probe(config: ModelConfig) -> tuple[Tensor, Tensor]:
 
 
 def _compare(expected: Tensor, found: Tensor, precision: Precision) -> dict[str, float]:
-    """How far a precision's logits are from float32's.
+    """Measure how far the logits of a precision differ from those of float32.
 
     Raises:
-        ArtifactError: They are not even finite, or float32 scripted is not float32.
+        ArtifactError: The logits are not finite, or those of the scripted float32 model differ.
     """
     difference = found - expected
     scale = float(expected.std())
@@ -158,5 +158,5 @@ def _compare(expected: Tensor, found: Tensor, precision: Precision) -> dict[str,
     if not torch.isfinite(found).all():
         raise ArtifactError(f"The model's logits are not finite in {precision}; choose another precision, or float32.")
     if precision == "float32" and report["max_logit_error"] > LOGIT_BOUNDS["float32"] * max(1.0, scale):
-        raise ArtifactError(f"The scripted model strays from the checkpoint: {report}; nothing was written.")
+        raise ArtifactError(f"The scripted model differs from the checkpoint: {report}; nothing was written.")
     return report

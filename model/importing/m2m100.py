@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from model.decoding.policy import DecodingPolicy
@@ -31,15 +32,36 @@ _M2M100_LANGUAGES = (  # noqa: SIM905
     "sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"
 ).split()
 _WMT21_LANGUAGES = "en ha is ja cs ru zh de".split()  # noqa: SIM905
-"""Languages in the order of their tokens, which stand behind the vocabulary and in no file."""
+"""Languages in the order of their tokens, which follow the vocabulary and are not listed in any file."""
 
 _SPECIALS = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>", "bos": "<s>"}
 
 _NLLB_SPECIALS = {"bos": 0, "pad": 1, "eos": 2, "unk": 3}
-"""Ids that NLLB's vocabulary has by definition."""
+"""Ids of special tokens, the same in every NLLB vocabulary."""
 
 _NLLB_LANGUAGE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
 _DIGITS = re.compile(r"[0-9]{1,9}")
+
+
+@dataclass(frozen=True)
+class _Vocabulary:
+    """The vocabulary of a checkpoint.
+
+    Args:
+        metadata: Its part of the manifest's ``tokenizer``.
+        special_ids: Ids of the special tokens by role: ``pad``, ``eos``, ``bos``, ``unk``.
+        language_tokens: Ids of the language tokens by code.
+        num_rows: Number of embedding rows it needs.
+        counted: What these rows are for, in messages.
+        mask_ids: Ids of mask tokens.
+    """
+
+    metadata: dict[str, Any]
+    special_ids: dict[str, int]
+    language_tokens: dict[str, int]
+    num_rows: int
+    counted: str
+    mask_ids: tuple[int, ...] = ()
 
 
 def describe_m2m100(
@@ -52,65 +74,29 @@ def describe_m2m100(
     """Read the configuration and vocabulary of an M2M100 or NLLB checkpoint.
 
     Args:
-        folder: The checkpoint's.
-        config: Its config.json.
-        layout: Which of its tensors are which.
-        shapes: Their shapes.
-        wishes: What to serve of it.
+        folder: The checkpoint's folder.
+        config: The content of its config.json.
+        layout: The roles of its tensors.
+        shapes: The shapes of its tensors.
+        wishes: The directions or languages to serve.
 
     Raises:
-        ArtifactError: It is incomplete, or contradicts itself.
+        ArtifactError: The checkpoint is incomplete or contradicts itself.
     """
-    habits = folder.json("tokenizer_config.json", optional=True)
+    tokenizer_config = folder.json("tokenizer_config.json", optional=True)
     files = {SHARED_SPM: folder.bytes(SHARED_SPM)}
     num_pieces = num_pieces_of(files[SHARED_SPM], SHARED_SPM)
     pad_id, end_id = (whole_number(config, key, default) for key, default in (("pad_token_id", 1), ("eos_token_id", 2)))
-    rows = shapes[layout.target_embedding][0]
-    generation = Generation(folder, config, end_id, rows)
-    tokenizer: dict[str, Any] = {
-        "pad_id": pad_id,
-        "start_id": generation.token("decoder_start_token_id", default=end_id),
-        "end_id": end_id,
-        "clean_up": flag(habits, "clean_up_tokenization_spaces", default=False),
-    }
+    generation = Generation(folder, config, end_id, shapes[layout.target_embedding][0])
+    start_id = generation.token("decoder_start_token_id", default=end_id)
+    clean_up = flag(tokenizer_config, "clean_up_tokenization_spaces", default=False)
     if folder.has(VOCABULARY):
         files[VOCABULARY] = folder.bytes(VOCABULARY)
-        vocabulary = read_ids(folder, VOCABULARY)
-        codes = _WMT21_LANGUAGES if habits.get("language_codes") == "wmt21" else _M2M100_LANGUAGES
-        tokens = {code: len(vocabulary) + place for place, code in enumerate(codes)}
-        tokenizer["kind"] = "m2m_100"
-        fixed = {
-            role: id_of(vocabulary, special_token(habits, f"{role}_token", piece), VOCABULARY)
-            for role, piece in _SPECIALS.items()
-        }
-        counted = f"{VOCABULARY} and the language tokens behind it need"
-        needed = len(vocabulary) + len(tokens)
-        masks: set[int] = set()
+        vocabulary = _m2m100_vocabulary(folder, tokenizer_config)
     else:
-        added = _added_tokens(folder)
-        tokens = _nllb_tokens(folder, added, num_pieces)
-        tokenizer["kind"] = "nllb"
-        tokenizer["legacy_behaviour"] = flag(habits, "legacy_behaviour", default=False)
-        tokenizer["language_tokens"] = tokens
-        fixed = _NLLB_SPECIALS
-        counted = f"{SHARED_SPM} and the language tokens need"
-        needed = max(num_pieces, *tokens.values()) + 1
-        masks = {added[token] for token in ("<mask>",) if token in added}
-    for role, found in (("pad", pad_id), ("eos", end_id)):
-        if fixed[role] != found:
-            raise ArtifactError(
-                f"config.json has {role}_token_id {found} and the vocabulary has that token at {fixed[role]}; they "
-                "belong to different checkpoints."
-            )
-    tokenizer["unknown_id"] = fixed["unk"]
-    if needed > rows:
-        raise ArtifactError(
-            f"{counted} {needed} rows and the embedding {layout.target_embedding} has {rows}; they belong to "
-            "different checkpoints."
-        )
-    by_code = _public_codes(tokens)
-    tokenizer["language_ids"] = by_code
-    tokenizer["special_ids"] = sorted({*fixed.values(), *masks, *tokens.values()})
+        vocabulary = _nllb_vocabulary(folder, tokenizer_config, num_pieces)
+    _check_vocabulary(vocabulary, pad_id, end_id, layout, shapes)
+    by_code = _public_codes(vocabulary.language_tokens)
     pairs, languages = _directions(by_code, wishes)
     return Family(
         config=architecture(
@@ -129,12 +115,23 @@ def describe_m2m100(
             length_penalty=generation.length_penalty,
             early_stopping=generation.early_stopping,
             beam_size=generation.beam_size,
-            # Padding is no text, and as an input it would have no place.
+            # The padding token is not part of a text, and it has no position when it is an input.
             forbidden=tuple(sorted({*generation.forbidden, pad_id})),
             renormalise=generation.flag("renormalize_logits", default=False),
             force_end=generation.force_end,
         ),
-        tokenizer=tokenizer,
+        tokenizer={
+            "pad_id": pad_id,
+            "start_id": start_id,
+            "end_id": end_id,
+            "clean_up": clean_up,
+            **vocabulary.metadata,
+            "unknown_id": vocabulary.special_ids["unk"],
+            "language_ids": by_code,
+            "special_ids": sorted(
+                {*vocabulary.special_ids.values(), *vocabulary.mask_ids, *vocabulary.language_tokens.values()}
+            ),
+        },
         files=files,
         pairs=pairs,
         languages=languages,
@@ -142,8 +139,58 @@ def describe_m2m100(
     )
 
 
+def _m2m100_vocabulary(folder: CheckpointFolder, tokenizer_config: Mapping[str, Any]) -> _Vocabulary:
+    """M2M100's vocabulary: vocab.json, followed by the language tokens in a fixed order."""
+    vocabulary = read_ids(folder, VOCABULARY)
+    codes = _WMT21_LANGUAGES if tokenizer_config.get("language_codes") == "wmt21" else _M2M100_LANGUAGES
+    tokens = {code: len(vocabulary) + index for index, code in enumerate(codes)}
+    special_ids = {
+        role: id_of(vocabulary, special_token(tokenizer_config, f"{role}_token", piece), VOCABULARY)
+        for role, piece in _SPECIALS.items()
+    }
+    counted = f"{VOCABULARY} and the language tokens after it need"
+    return _Vocabulary({"kind": "m2m_100"}, special_ids, tokens, len(vocabulary) + len(tokens), counted)
+
+
+def _nllb_vocabulary(folder: CheckpointFolder, tokenizer_config: Mapping[str, Any], num_pieces: int) -> _Vocabulary:
+    """NLLB's vocabulary: the SentencePiece model's pieces, and language tokens named by the folder."""
+    added = _added_tokens(folder)
+    tokens = _nllb_tokens(folder, added, num_pieces)
+    metadata = {
+        "kind": "nllb",
+        "legacy_behaviour": flag(tokenizer_config, "legacy_behaviour", default=False),
+        "language_tokens": tokens,
+    }
+    num_rows = max(num_pieces, *tokens.values()) + 1
+    counted = f"{SHARED_SPM} and the language tokens need"
+    mask_ids = tuple(added[token] for token in ("<mask>",) if token in added)
+    return _Vocabulary(metadata, _NLLB_SPECIALS, tokens, num_rows, counted, mask_ids)
+
+
+def _check_vocabulary(
+    vocabulary: _Vocabulary, pad_id: int, end_id: int, layout: Layout, shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Compare a vocabulary with config.json and with the embedding.
+
+    Raises:
+        ArtifactError: They contradict each other.
+    """
+    for role, found in (("pad", pad_id), ("eos", end_id)):
+        if vocabulary.special_ids[role] != found:
+            raise ArtifactError(
+                f"config.json has {role}_token_id {found} and the vocabulary has that token at "
+                f"{vocabulary.special_ids[role]}; they belong to different checkpoints."
+            )
+    rows = shapes[layout.target_embedding][0]
+    if vocabulary.num_rows > rows:
+        raise ArtifactError(
+            f"{vocabulary.counted} {vocabulary.num_rows} rows and the embedding {layout.target_embedding} has {rows}; "
+            "they belong to different checkpoints."
+        )
+
+
 def _directions(by_code: Mapping[str, int], wishes: Wishes) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """Pairs, and languages each of which goes into each other."""
+    """The pairs to serve, and the languages of which each is translated into each other."""
     pairs = tuple(
         dict.fromkeys(
             (known_language(source, by_code), known_language(target, by_code)) for source, target in wishes.pairs
@@ -157,7 +204,7 @@ def _directions(by_code: Mapping[str, int], wishes: Wishes) -> tuple[tuple[tuple
 
 
 def _public_codes(tokens: Mapping[str, int]) -> dict[str, int]:
-    """Language tokens by the code callers use: ``en`` for ``eng_Latn``."""
+    """Ids of language tokens by public code, such as ``en`` for ``eng_Latn``."""
     by_code: dict[str, int] = {}
     for token, token_id in tokens.items():
         code = standard_code(token)
@@ -173,9 +220,9 @@ def _nllb_tokens(folder: CheckpointFolder, added: Mapping[str, int], num_pieces:
         for name in ("special_tokens_map.json", "tokenizer_config.json"):
             listed = listed or folder.json(name, optional=True).get("additional_special_tokens") or []
         names = [content_of(entry) for entry in listed] if isinstance(listed, list) else []
-        # They follow each other behind the pieces, which are shifted by one.
+        # Their ids follow those of the pieces, which are shifted by one.
         tokens = {
-            name: num_pieces + 1 + place for place, name in enumerate(names) if name and _NLLB_LANGUAGE.fullmatch(name)
+            name: num_pieces + 1 + index for index, name in enumerate(names) if name and _NLLB_LANGUAGE.fullmatch(name)
         }
     if not tokens:
         raise ArtifactError(
@@ -185,14 +232,14 @@ def _nllb_tokens(folder: CheckpointFolder, added: Mapping[str, int], num_pieces:
     for token, token_id in tokens.items():
         if token_id <= num_pieces:
             raise ArtifactError(
-                f"The language token {token} has id {token_id}, and ids to {num_pieces} are those of the pieces of "
+                f"The language token {token} has id {token_id}, and ids up to {num_pieces} are those of the pieces of "
                 f"{SHARED_SPM}; they belong to different checkpoints."
             )
     return tokens
 
 
 def _added_tokens(folder: CheckpointFolder) -> dict[str, int]:
-    """Tokens put behind a vocabulary, from whichever file lists them with their ids."""
+    """Tokens added to a vocabulary, with their ids, from the first file that lists them."""
     name = "tokenizer_config.json"
     decoder = folder.json(name, optional=True).get("added_tokens_decoder")
     entries: list[tuple[Any, Any]]

@@ -1,4 +1,4 @@
-"""OPUS-MT: two SentencePiece models, one vocabulary or two, post-norm, languages named by the folder or by tokens."""
+"""OPUS-MT: two SentencePiece models, one or two vocabularies, post-norm; tokens or the folder name the languages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GROUPS = frozenset(
     "qwe roa sai sal sdv sem sgn sio sit sla smi son sqj ssa syd tai tbq trk tup tut tuw urj wak wen xgn xnd ypk zhx "
     "zle zls zlw znd".split()
 )
-"""Codes of language families (ISO 639-5), and ``mul``: OPUS-MT names multilingual sides by them."""
+"""Codes of language families (ISO 639-5) and ``mul``, which OPUS-MT uses for several source or target languages."""
 
 _SPECIALS = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}
 
@@ -42,34 +42,26 @@ def describe_marian(
     """Read the configuration and vocabulary of an OPUS-MT checkpoint.
 
     Args:
-        folder: The checkpoint's.
-        config: Its config.json.
-        layout: Which of its tensors are which.
-        shapes: Their shapes.
-        wishes: What to serve of it.
+        folder: The checkpoint's folder.
+        config: The content of its config.json.
+        layout: The roles of its tensors.
+        shapes: The shapes of its tensors.
+        wishes: The directions to serve.
 
     Raises:
-        ArtifactError: It is incomplete, or contradicts itself.
+        ArtifactError: The checkpoint is incomplete or contradicts itself.
     """
-    habits = folder.json("tokenizer_config.json", optional=True)
-    source_file = target_file = VOCABULARY
-    if flag(habits, "separate_vocabs", default=False):
-        target_file = TARGET_VOCABULARY
+    tokenizer_config = folder.json("tokenizer_config.json", optional=True)
+    separate = flag(tokenizer_config, "separate_vocabs", default=False)
+    source_file, target_file = VOCABULARY, TARGET_VOCABULARY if separate else VOCABULARY
     vocabulary = read_ids(folder, source_file)
     target_vocabulary = read_ids(folder, target_file)
     files = {name: folder.bytes(name) for name in (SOURCE_SPM, TARGET_SPM, source_file, target_file)}
     for name in (SOURCE_SPM, TARGET_SPM):
         num_pieces_of(files[name], name)
-    for name, ids, embedding in (
-        (source_file, vocabulary, layout.source_embedding),
-        (target_file, target_vocabulary, layout.target_embedding),
-    ):
-        if len(ids) != shapes[embedding][0]:
-            raise ArtifactError(
-                f"{name} numbers {len(ids)} pieces and the embedding {embedding} has {shapes[embedding][0]} rows; they "
-                "belong to different checkpoints."
-            )
-    specials = [special_token(habits, f"{role}_token", piece) for role, piece in _SPECIALS.items()]
+    _check_size(source_file, vocabulary, layout.source_embedding, shapes)
+    _check_size(target_file, target_vocabulary, layout.target_embedding, shapes)
+    specials = [special_token(tokenizer_config, f"{role}_token", piece) for role, piece in _SPECIALS.items()]
     unknown_id, source_end_id, pad_id = (id_of(vocabulary, piece, source_file) for piece in specials)
     target_specials = [id_of(target_vocabulary, piece, target_file) for piece in specials]
     target_unknown_id, end_id, target_pad = target_specials
@@ -84,7 +76,7 @@ def describe_marian(
         force_end=generation.force_end,
     )
     tokens = {piece: match[1] for piece in vocabulary if (match := _LANGUAGE_TOKEN.fullmatch(piece))}
-    pairs, language_tokens = _directions(habits, tokens, wishes)
+    pairs, language_tokens = _directions(tokenizer_config, tokens, wishes)
     return Family(
         config=architecture(config, layout, shapes, folder, norm="post", positions="halves", position_offset=0),
         pad_id=pad_id,
@@ -99,7 +91,7 @@ def describe_marian(
             "unknown_id": unknown_id,
             "target_unknown_id": target_unknown_id,
             "special_ids": sorted(target_specials),
-            "clean_up": flag(habits, "clean_up_tokenization_spaces", default=False),
+            "clean_up": flag(tokenizer_config, "clean_up_tokenization_spaces", default=False),
             "language_tokens": language_tokens,
         },
         files=files,
@@ -108,18 +100,29 @@ def describe_marian(
     )
 
 
+def _check_size(
+    file: str, vocabulary: Mapping[str, int], embedding: str, shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Refuse a vocabulary that has another size than its embedding."""
+    if len(vocabulary) != shapes[embedding][0]:
+        raise ArtifactError(
+            f"{file} numbers {len(vocabulary)} pieces and the embedding {embedding} has {shapes[embedding][0]} rows; "
+            "they belong to different checkpoints."
+        )
+
+
 def _directions(
-    habits: Mapping[str, Any], tokens: Mapping[str, str], wishes: Wishes
+    tokenizer_config: Mapping[str, Any], tokens: Mapping[str, str], wishes: Wishes
 ) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
-    """The directions of an OPUS-MT model, and the source token that asks for each target."""
+    """The directions of an OPUS-MT model, and the source token that selects each target language."""
     by_code: dict[str, str] = {}
     for token, code in tokens.items():
-        # Of two tokens for one language, such as >>zho<< and >>cmn<<, the second keeps its own spelling.
+        # If two tokens stand for one language, such as >>zho<< and >>cmn<<, the second keeps its own spelling.
         by_code.setdefault(standard_code(code) if standard_code(code) not in by_code else code, token)
     if wishes.languages:
         raise ArtifactError("--languages is for models that translate each language into each; use --pair here.")
-    source, target = (_language(habits.get(key)) for key in ("source_lang", "target_lang"))
-    # A model that names one target and has tokens too (opus-mt-en-zh) translates without a token as well.
+    source, target = (_language(tokenizer_config.get(key)) for key in ("source_lang", "target_lang"))
+    # A model with a named target and language tokens (opus-mt-en-zh) also translates without a token.
     targets_in_order = [*([] if target is None or target in by_code else [target]), *by_code]
     if wishes.pairs:
         pairs = wishes.pairs
@@ -131,7 +134,7 @@ def _directions(
         targets = {target for _, target in pairs}
         return tuple(dict.fromkeys(pairs)), {code: token for code, token in by_code.items() if code in targets}
     if source is None or not targets_in_order:
-        found = " and ".join(f"{key} {shown(habits.get(key))}" for key in ("source_lang", "target_lang"))
+        found = " and ".join(f"{key} {shown(tokenizer_config.get(key))}" for key in ("source_lang", "target_lang"))
         raise ArtifactError(
             f"Which languages the model translates is not in its folder (tokenizer_config.json has {found}); name "
             "them, for instance with --pair fr-en --pair es-en."
@@ -139,14 +142,14 @@ def _directions(
     pairs = tuple((source, code) for code in targets_in_order if code != source)
     if not pairs:
         raise ArtifactError(
-            f"tokenizer_config.json has source_lang {source} and the model translates to nothing else; name the "
+            f"tokenizer_config.json has source_lang {source} and the model has no other target; name the "
             "languages, for instance with --pair fr-en."
         )
     return pairs, by_code
 
 
 def _language(code: object) -> str | None:
-    """A side's one language as BCP 47 writes it; None for groups such as ``roa`` and what is no language."""
+    """A language code in BCP 47 form; None for groups such as ``roa`` and for strings that are not language codes."""
     if not isinstance(code, str) or code.strip().lower() in _GROUPS:
         return None
     standard = standard_code(code)

@@ -1,4 +1,4 @@
-"""Values out of a checkpoint's JSON and vocabulary files: each of the type it must have, or one clear error."""
+"""Typed values of a checkpoint's JSON and vocabulary files. A value of another type raises an error."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def whole_number(values: Mapping[str, Any], name: str, default: int | None = Non
 
     Args:
         values: A JSON object.
-        name: Its key.
-        default: What counts where it is absent; None where it must be there.
-        file: Where the object stands, for messages.
+        name: The key.
+        default: The value if the key is missing; None if the key is required.
+        file: The object's file, for messages.
 
     Raises:
-        ArtifactError: It is missing, or something else.
+        ArtifactError: The value is missing or has another type.
     """
     value = values.get(name)
     if value is None:
@@ -36,10 +36,10 @@ def whole_number(values: Mapping[str, Any], name: str, default: int | None = Non
 
 
 def number(values: Mapping[str, Any], name: str, default: float, file: str = "config.json") -> float:
-    """A finite number, or the default where it is absent.
+    """A finite number, or the default if it is missing.
 
     Raises:
-        ArtifactError: It is something else.
+        ArtifactError: The value has another type.
     """
     value = values.get(name)
     if value is None:
@@ -50,10 +50,10 @@ def number(values: Mapping[str, Any], name: str, default: float, file: str = "co
 
 
 def flag(values: Mapping[str, Any], name: str, *, default: bool, file: str = "tokenizer_config.json") -> bool:
-    """True or false, or the default where it is absent.
+    """A boolean, or the default if it is missing.
 
     Raises:
-        ArtifactError: It is something else.
+        ArtifactError: The value has another type.
     """
     value = values.get(name)
     if value is None:
@@ -63,9 +63,9 @@ def flag(values: Mapping[str, Any], name: str, *, default: bool, file: str = "to
     return value
 
 
-def special_token(habits: Mapping[str, Any], role: str, default: str) -> str:
+def special_token(tokenizer_config: Mapping[str, Any], role: str, default: str) -> str:
     """A special token's text."""
-    entry = habits.get(role)
+    entry = tokenizer_config.get(role)
     text = default if entry is None else content_of(entry)
     if text is None:
         raise ArtifactError(f"tokenizer_config.json has {role} {shown(entry)}; it must be a token's text.")
@@ -73,16 +73,21 @@ def special_token(habits: Mapping[str, Any], role: str, default: str) -> str:
 
 
 def content_of(entry: object) -> str | None:
-    """A token's text; files write it plainly or as an object."""
+    """A token's text, given as a string or as an object with ``content``; None if it is neither."""
     text = entry.get("content") if isinstance(entry, dict) else entry
     return text if isinstance(text, str) else None
 
 
 def id_of(vocabulary: Mapping[str, int], piece: str, name: str) -> int:
-    """The id of a piece every vocabulary of its kind has.
+    """The id of a required piece.
+
+    Args:
+        vocabulary: Ids by piece.
+        piece: The piece.
+        name: The vocabulary's file, for messages.
 
     Raises:
-        ArtifactError: This one does not; ``name`` is its file's.
+        ArtifactError: The vocabulary does not contain it.
     """
     if piece not in vocabulary:
         raise ArtifactError(f"{name} has no {shown(piece)}; it is cut short, or of another tokenizer.")
@@ -90,7 +95,7 @@ def id_of(vocabulary: Mapping[str, int], piece: str, name: str) -> int:
 
 
 def read_ids(folder: CheckpointFolder, name: str) -> dict[str, int]:
-    """A vocabulary file's pieces and ids, each whole number from 0 once."""
+    """Read a vocabulary file; its ids must be the whole numbers from 0, each used once."""
     ids = folder.json(name)
     pieces: dict[int, str] = {}
     for piece, token_id in ids.items():
@@ -105,20 +110,24 @@ def read_ids(folder: CheckpointFolder, name: str) -> dict[str, int]:
                 "piece must have its own. Download it again."
             )
         pieces[token_id] = piece
-    hole = next((number for number in range(len(pieces)) if number not in pieces), None)
-    if hole is not None:
+    missing = next((number for number in range(len(pieces)) if number not in pieces), None)
+    if missing is not None:
         raise ArtifactError(
-            f"{folder.path / name} has no piece for id {hole} and one for id {max(pieces)}; it is cut short. Download "
-            "it again."
+            f"{folder.path / name} has no piece for id {missing} and one for id {max(pieces)}; it is cut short. "
+            "Download it again."
         )
     return ids
 
 
 def num_pieces_of(spm: bytes, name: str) -> int:
-    """Pieces of a SentencePiece model.
+    """The number of pieces of a SentencePiece model.
+
+    Args:
+        spm: The serialised model.
+        name: Its file, for messages.
 
     Raises:
-        ArtifactError: The bytes are none; ``name`` is the file's.
+        ArtifactError: The bytes are not a SentencePiece model.
     """
     processor = sentencepiece.SentencePieceProcessor()
     try:
@@ -129,6 +138,6 @@ def num_pieces_of(spm: bytes, name: str) -> int:
 
 
 def shown(value: object) -> str:
-    """A value as JSON writes it, short enough for a message."""
+    """A value as JSON, shortened for a message."""
     text = json.dumps(value, ensure_ascii=True, default=str)
     return text if len(text) <= 100 else f"{text[:97]}..."

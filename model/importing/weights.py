@@ -1,8 +1,8 @@
-"""Tensors of a Hugging Face checkpoint into our :class:`model.network.transformer.Transformer`.
+"""Copying tensors of a Hugging Face checkpoint into a :class:`model.network.transformer.Transformer`.
 
-The names are those that MarianMT, M2M100 and NLLB share. Whether embeddings are tied is decided by the tensors and not
-by config.json: there are checkpoints whose configuration says tied and whose tensors differ
-(https://github.com/huggingface/transformers/issues/26271).
+MarianMT, M2M100 and NLLB share the names of their tensors. Whether embeddings are tied is determined from the tensors
+and not from config.json, because there are checkpoints whose configuration says that they are tied and whose tensors
+differ (https://github.com/huggingface/transformers/issues/26271).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OUTPUT = "lm_head.weight"
 _OUTPUT_BIAS = "final_logits_bias"
 _POSITIONS = ("embed_positions.weight", "embed_positions.weights")
 _IGNORED = re.compile(r"model\.(encoder|decoder)\.version")
-"""Markers of fairseq's that say nothing about the model."""
+"""Version markers of fairseq, which do not affect the model."""
 
 _SUB_LAYERS = {
     "self_attention.output": "self_attn.out_proj",
@@ -47,17 +47,17 @@ _STACKED = {
 
 @dataclass(frozen=True)
 class Layout:
-    """Which tensors play which part.
+    """The roles of a checkpoint's tensors.
 
     Args:
         source_embedding: Name of the source embedding.
         target_embedding: Name of the target embedding.
         output: Name of the output projection.
-        output_bias: Name of its bias, where there is one.
-        source_positions: Name of the encoder's position table, where one is stored.
-        target_positions: Name of the decoder's.
-        share_embeddings: Whether source and target embedding are the same numbers.
-        tie_output: Whether output projection and target embedding are.
+        output_bias: Name of its bias, or None.
+        source_positions: Name of the encoder's position table, or None if none is stored.
+        target_positions: Name of the decoder's position table, likewise.
+        share_embeddings: Whether source and target embedding are equal.
+        tie_output: Whether output projection and target embedding are equal.
     """
 
     source_embedding: str
@@ -71,10 +71,10 @@ class Layout:
 
 
 def find_layout(tensors: Tensors) -> Layout:
-    """Look the tensors over.
+    """Determine the roles of the tensors.
 
     Raises:
-        ArtifactError: One that every model needs is missing.
+        ArtifactError: A required tensor is missing.
     """
     source = _first_matrix(tensors, _SOURCE, _SHARED)
     target = _first_matrix(tensors, _TARGET, _SHARED)
@@ -96,11 +96,11 @@ def find_layout(tensors: Tensors) -> Layout:
 
 
 def check_sizes(tensors: Tensors, layout: Layout, config: ModelConfig) -> None:
-    """Compare what decides a model's size with the tensors, before memory is taken for it.
+    """Compare the sizes in config.json with the tensors, before memory is allocated for the model.
 
     Args:
-        tensors: The checkpoint's.
-        layout: Which of them are which.
+        tensors: The checkpoint's tensors.
+        layout: Their roles.
         config: The architecture that config.json describes.
 
     Raises:
@@ -132,13 +132,13 @@ def check_sizes(tensors: Tensors, layout: Layout, config: ModelConfig) -> None:
 
 
 def stored_positions_differ(tensors: Tensors, layout: Layout, table: Tensor, skip: int) -> bool:
-    """Whether a stored position table holds other numbers than the formula gives.
+    """Whether a stored position table differs from the computed table.
 
     Args:
-        tensors: The checkpoint's.
-        layout: Names the tables.
-        table: What the formula gives, (max_positions, C).
-        skip: Rows of a stored table before the first one used.
+        tensors: The checkpoint's tensors.
+        layout: Their roles.
+        table: The computed table, (max_positions, C).
+        skip: Number of unused rows at the start of a stored table.
 
     Raises:
         ArtifactError: A stored table is too small.
@@ -160,18 +160,18 @@ def fill(
     position_skip: int,
     progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
 ) -> None:
-    """Copy a checkpoint's tensors into a model, one layer at a time, so that little of it is in memory twice.
+    """Copy a checkpoint's tensors into a model, one layer at a time, so that only one layer is in memory twice.
 
     Args:
-        transformer: Of the checkpoint's architecture.
-        tensors: The checkpoint's.
-        layout: Which of them are which.
-        table: The position table of the formula, for a stack that has none of its own.
-        position_skip: Rows of a stored position table before the first one used.
+        transformer: A model of the checkpoint's architecture.
+        tensors: The checkpoint's tensors.
+        layout: Their roles.
+        table: The computed position table, for stacks without a stored table.
+        position_skip: Number of unused rows at the start of a stored position table.
         progress: Wraps an iterable with a label and a length in a progress bar.
 
     Raises:
-        ArtifactError: A tensor is missing, of another shape, not finite, or has no place in the model.
+        ArtifactError: A tensor is missing, has another shape, is not finite, or is not part of the architecture.
     """
     parameters = dict(transformer.named_parameters())
     parts: dict[str, list[str]] = {}
@@ -189,7 +189,7 @@ def fill(
                     parameters[name].copy_(_positions(read, sources[0], table, position_skip))
                 else:
                     parameters[name].copy_(table)
-    # Copies of tied embeddings, and tables that are what the formula gives, were compared and need no place.
+    # Copies of tied embeddings and stored tables equal to the computed table were compared; they are not needed.
     used.update((_SHARED, layout.source_embedding, layout.target_embedding, layout.output))
     used.update(name for name in (layout.source_positions, layout.target_positions) if name is not None)
     surplus = sorted(name for name in tensors.shapes if name not in used and not _IGNORED.fullmatch(name))
@@ -201,7 +201,7 @@ def fill(
 
 
 def _sources(name: str, layout: Layout) -> Iterator[str]:
-    """The checkpoint's names of what one of our parameters is made of."""
+    """Names of the checkpoint's tensors that make up a parameter."""
     fixed: dict[str, str | None] = {
         "source_embedding.tokens.weight": layout.source_embedding,
         "target_embedding.tokens.weight": layout.target_embedding,
@@ -230,25 +230,25 @@ def _sources(name: str, layout: Layout) -> Iterator[str]:
 
 
 def _copy(parameter: Tensor, sources: list[str], read: Read, tensors: Tensors) -> None:
-    """Fill a parameter with tensors stacked on top of each other."""
+    """Fill a parameter with stacked tensors."""
     for source in sources:
         if source not in tensors:
             raise ArtifactError(f"The checkpoint has no tensor {source}; it is cut short, or of another architecture.")
-    wanted = tuple(parameter.shape)
-    at = 0
+    shape = tuple(parameter.shape)
+    first_row = 0
     for source in sources:
         value = read(source)
         if source == _OUTPUT_BIAS:
             value = value.flatten()
-        rows = wanted[0] // len(sources)
-        if tuple(value.shape) != (rows, *wanted[1:]):
+        rows = shape[0] // len(sources)
+        if tuple(value.shape) != (rows, *shape[1:]):
             raise ArtifactError(
-                f"Tensor {source} has shape {tensors.shapes[source]}; config.json makes it {(rows, *wanted[1:])}."
+                f"Tensor {source} has shape {tensors.shapes[source]}; config.json makes it {(rows, *shape[1:])}."
             )
         _check_kind(source, value)
-        parameter[at : at + rows].copy_(value)
-        _check_finite(source, parameter[at : at + rows])
-        at += rows
+        parameter[first_row : first_row + rows].copy_(value)
+        _check_finite(source, parameter[first_row : first_row + rows])
+        first_row += rows
 
 
 def _check_kind(name: str, value: Tensor) -> None:

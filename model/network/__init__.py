@@ -1,1 +1,1 @@
-"""The Transformer itself: its numbers, its layers, and its int8 form; nothing of text, files or search."""
+"""The Transformer: its configuration, its layers and its int8 form. Text, files and search are not handled here."""

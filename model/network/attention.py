@@ -1,8 +1,8 @@
-"""How one sequence looks at another: scaled dot-product attention over several heads.
+"""Scaled dot-product attention over several heads: self-attention and cross-attention.
 
-The two kinds differ only in where keys and values come from, and that decides what can be kept between steps of
-decoding: self-attention grows by one column a step, cross-attention is projected once per sentence. Both are cut
-into the same three parts (project, mix, output), so that training, decoding and looking at the weights share them.
+The two kinds differ in where keys and values come from. This decides what can be cached between decoding steps: the
+cache of self-attention grows by one column per step, that of cross-attention is computed once per sentence. Both have
+the same three parts (project, mix, output), which training, decoding and the display of weights share.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from torch import Tensor, nn
 def mix(query: Tensor, key: Tensor, value: Tensor, may_attend: Tensor) -> Tensor:
     """Mix values by scaled dot-product attention (Vaswani et al. 2017, section 3.2.1).
 
-    Spelled out rather than left to ``F.scaled_dot_product_attention``: on sentences of a dozen tokens its CPU kernel
-    takes seven times as long in bfloat16 training and twice as long in float32 (docs/decisions/0003).
+    Written out instead of calling ``F.scaled_dot_product_attention``, whose CPU kernel takes seven times as long on
+    sentences of a dozen tokens in bfloat16 training, and twice as long in float32 (docs/decisions/0003).
 
     Args:
-        query: Positions that look, (B, H, T, D).
-        key: Positions looked at, (B, H, S, D).
-        value: What they give, (B, H, S, D).
-        may_attend: Booleans that broadcast to (B, H, T, S). A row without any True has no answer.
+        query: Queries, (B, H, T, D).
+        key: Keys, (B, H, S, D).
+        value: Values, (B, H, S, D).
+        may_attend: Booleans that broadcast to (B, H, T, S). A row without any True gives NaN.
 
     Returns:
         Mixed values, (B, H, T, D).
@@ -31,11 +31,11 @@ def mix(query: Tensor, key: Tensor, value: Tensor, may_attend: Tensor) -> Tensor
 
 
 def attention_weights(query: Tensor, key: Tensor, may_attend: Tensor) -> Tensor:
-    """The weights :func:`mix` uses, spelled out: each row sums to 1, what may not be attended to gets 0.
+    """The weights that :func:`mix` uses. Each row sums to 1; positions that are masked out get 0.
 
     Args:
-        query: Positions that look, (B, H, T, D).
-        key: Positions looked at, (B, H, S, D).
+        query: Queries, (B, H, T, D).
+        key: Keys, (B, H, S, D).
         may_attend: Booleans that broadcast to (B, H, T, S).
 
     Returns:
@@ -56,7 +56,7 @@ def merge_heads(x: Tensor) -> Tensor:
 
 
 class SelfAttention(nn.Module):
-    """A sequence looks at itself (Vaswani et al. 2017, section 3.2.2).
+    """Attention of a sequence to itself (Vaswani et al. 2017, section 3.2.2).
 
     Args:
         d_model: Width of the vectors in and out, C.
@@ -67,7 +67,7 @@ class SelfAttention(nn.Module):
     def __init__(self, d_model: int, num_heads: int, bias: bool = True) -> None:
         super().__init__()
         self.num_heads = num_heads
-        # One product instead of three: the rows of query, key and value stacked, as in nn.MultiheadAttention.
+        # The weights of query, key and value are stacked, as in nn.MultiheadAttention: one product instead of three.
         self.query_key_value = nn.Linear(d_model, 3 * d_model, bias=bias)
         self.output = nn.Linear(d_model, d_model, bias=bias)
         _xavier(self.query_key_value, parts=3)
@@ -104,7 +104,7 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """The target looks at the memory, the encoder's output (Vaswani et al. 2017, section 3.2.3).
+    """Attention of the target to the memory, the encoder's output (Vaswani et al. 2017, section 3.2.3).
 
     Args:
         d_model: Width of the vectors in and out, C.
@@ -127,7 +127,7 @@ class CrossAttention(nn.Module):
         return split_heads(self.query(x), self.num_heads)
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of the memory: (B, S, C) to twice (B, H, S, D). Done once per sentence."""
+        """Keys and values of the memory: (B, S, C) to two tensors (B, H, S, D). Computed once per sentence."""
         key, value = self.key_value(memory).chunk(2, dim=-1)
         return split_heads(key, self.num_heads), split_heads(value, self.num_heads)
 
@@ -147,7 +147,7 @@ class CrossAttention(nn.Module):
 
 
 def _xavier(linear: nn.Linear, parts: int) -> None:
-    """Xavier-initialise each of the square projections stacked in ``linear`` on its own (Glorot & Bengio 2010)."""
+    """Xavier-initialise each of the square projections stacked in ``linear`` separately (Glorot & Bengio 2010)."""
     for part in linear.weight.chunk(parts):
         nn.init.xavier_uniform_(part)
     if linear.bias is not None:

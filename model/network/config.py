@@ -1,4 +1,4 @@
-"""The architecture of a model: the numbers stored with its weights."""
+"""The architecture of a model: the configuration stored with its weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PositionTable = Literal["interleaved", "halves", "tensor2tensor", "learned"]
 
 @configuration("The architecture")
 class ModelConfig:
-    """Architecture of one Transformer; everything needed to use its weights.
+    """Architecture of a Transformer: everything needed to use its weights.
 
     Args:
         source_vocab_size: Rows of the source embedding, V.
@@ -28,27 +28,28 @@ class ModelConfig:
         encoder_layers: Layers of the encoder.
         decoder_layers: Layers of the decoder; each runs for every generated token.
         dropout: Probability of zeroing a value, in training only.
-        activation: Between the two feed-forward projections.
-        norm: ``pre`` normalises what enters a sub-layer (Xiong et al. 2020, arXiv:2002.04745) and once more
-            after each stack; ``post`` normalises the sum that leaves it (Vaswani et al. 2017); ``residual-post``
-            normalises what the sub-layer gives before it is added (Liu et al. 2022, arXiv:2111.09883, section 3.2).
-        share_embeddings: Source and target read one embedding table; needs equal vocabularies.
-        tie_output: The output projection is the target embedding, transposed (Press & Wolf 2017).
-        max_positions: Longest source or target, in tokens, that positions are prepared for.
+        activation: Activation function between the two feed-forward projections.
+        norm: ``pre`` normalises the input of a sub-layer (Xiong et al. 2020, arXiv:2002.04745) and the output of each
+            stack; ``post`` normalises the sum after a sub-layer (Vaswani et al. 2017); ``residual-post`` normalises
+            the output of a sub-layer before it is added (Liu et al. 2022, arXiv:2111.09883, section 3.2).
+        share_embeddings: Whether source and target share one embedding table; needs equal vocabularies.
+        tie_output: Whether the output projection is the transposed target embedding (Press & Wolf 2017).
+        max_positions: Longest source or target, in tokens; the number of rows of the position table.
         positions: How position vectors are made (:func:`model.network.embeddings.position_table`); ``learned`` rows are
             weights.
-        position_offset: Row of the table that the first token reads; families that number padding start later.
+        position_offset: Position of the first token; model families that reserve positions for padding start above 0.
         scale_embedding: Whether token vectors are multiplied by ``sqrt(d_model)``.
         embedding_norm: Whether the sum of token and position is normalised (BART's layernorm_embedding).
         attention_bias: Whether the projections of attention have biases.
-        output_bias: Whether the output projection has one.
+        output_bias: Whether the output projection has a bias.
         decoder_num_heads: Heads of the decoder; ``num_heads`` if None.
         decoder_d_ff: Feed-forward width of the decoder; ``d_ff`` if None.
-        layer_norm_eps: Added to the variance inside layer normalisation.
-        layer_norm_gain: Whether normalisation has a gain and a bias for each column, or one of each for all.
+        layer_norm_eps: Added to the variance in layer normalisation.
+        layer_norm_gain: ``vector`` gives normalisation a gain and a bias for each column, ``scalar`` one of each for
+            all columns.
 
     Raises:
-        ConfigError: The numbers describe no possible model.
+        ConfigError: The values do not describe a possible model.
     """
 
     source_vocab_size: Count
@@ -94,7 +95,7 @@ class ModelConfig:
 
     @property
     def decoder_stack(self) -> ModelConfig:
-        """The architecture of the decoder's layers: with their own heads and feed-forward width."""
+        """The architecture with the heads and the feed-forward width of the decoder's layers."""
         return replace(self, num_heads=self.decoder_num_heads or self.num_heads, d_ff=self.decoder_d_ff or self.d_ff)
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,6 +107,6 @@ class ModelConfig:
         """Build from the fields by name.
 
         Raises:
-            ConfigError: A field is unknown or missing, or the numbers describe no possible model.
+            ConfigError: A field is unknown or missing, or the values do not describe a possible model.
         """
         return from_mapping(cls, values)

@@ -1,4 +1,4 @@
-"""Tokens and places as vectors."""
+"""Embeddings of tokens and positions."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from model.network.norms import layer_norm
 
 
 def position_table(layout: PositionTable, num_positions: int, d_model: int, offset: int = 0) -> Tensor:
-    """The vectors of the places 0 to ``num_positions - 1``.
+    """The vectors of the positions ``offset`` to ``offset + num_positions - 1``.
 
-    - ``interleaved``: Vaswani et al. 2017, section 3.5. Even columns hold ``sin(p / 10000^(2i / C))``, the odd column
-      beside each the cosine of the same angle.
-    - ``halves``: the same angles, all sines in the left half and all cosines in the right one (Marian as Hugging Face
-      and CTranslate2 run it).
-    - ``tensor2tensor``: halves with the angle ``p / 10000^(i / (C / 2 - 1))`` (tensor2tensor, fairseq, M2M100).
-    - ``learned``: zeros, for weights to be put in.
+    - ``interleaved``: Vaswani et al. 2017, section 3.5. Even columns hold ``sin(p / 10000^(2i / C))``; the odd column
+      beside each holds the cosine of the same angle.
+    - ``halves``: the same angles, with all sines in the left half and all cosines in the right half (Marian, as Hugging
+      Face and CTranslate2 run it).
+    - ``tensor2tensor``: like ``halves``, with the angle ``p / 10000^(i / (C / 2 - 1))`` (tensor2tensor, fairseq,
+      M2M100).
+    - ``learned``: zeros, to be replaced by weights.
 
     Args:
-        layout: Which of these.
-        num_positions: Rows to make.
+        layout: One of the layouts above.
+        num_positions: Number of rows.
         d_model: Width, C; even.
-        offset: Place that the first row stands for.
+        offset: Position of the first row.
 
     Returns:
         The table, (num_positions, C), float32.
@@ -33,12 +34,12 @@ def position_table(layout: PositionTable, num_positions: int, d_model: int, offs
     if layout == "learned":
         return torch.zeros(num_positions, d_model)
     if layout == "tensor2tensor":
-        # In float32 throughout, as those who trained with it computed it: later rows would differ in the 5th digit.
+        # Computed in float32 throughout, as in training; float64 would change the 5th digit of later rows.
         half = d_model // 2
         frequency = torch.exp(torch.arange(half).float() * -(math.log(10000) / (half - 1)))
         angle = torch.arange(offset, offset + num_positions).float().unsqueeze(1) * frequency.unsqueeze(0)
         return torch.cat([torch.sin(angle), torch.cos(angle)], dim=1)
-    # float64 until the end: at position 200 the angle of a float32 product is off by 1e-5 already.
+    # Computed in float64: in float32 the angle at position 200 is already off by 1e-5.
     position = torch.arange(offset, offset + num_positions, dtype=torch.float64).unsqueeze(1)
     frequency = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10000.0) / d_model))
     sines, cosines = torch.sin(position * frequency), torch.cos(position * frequency)
@@ -52,30 +53,30 @@ class Embedding(nn.Module):
 
     Args:
         config: Gives the width, the layout and length of the position table, scaling and normalisation.
-        vocab_size: Tokens, V.
+        vocab_size: Number of tokens, V.
     """
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__()
         self.tokens = nn.Embedding(vocab_size, config.d_model)
         self.scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
-        # Scaled on the way in, rows of this deviation arrive with variance 1.
+        # Rows of this standard deviation have variance 1 after scaling.
         nn.init.normal_(self.tokens.weight, std=1.0 / self.scale)
         table = position_table(config.positions, config.max_positions, config.d_model, config.position_offset)
         self.positions: Tensor
         if config.positions == "learned":
             self.positions = nn.Parameter(nn.init.normal_(table, std=config.d_model**-0.5))
         else:
-            # Not persistent: computed from the configuration, so a checkpoint need not carry it.
+            # Not persistent: the table is computed from the configuration, so checkpoints do not need it.
             self.register_buffer("positions", table, persistent=False)
         self.norm = layer_norm(config) if config.embedding_norm else nn.Identity()
 
     def forward(self, token_ids: Tensor, positions: Tensor) -> Tensor:
-        """Embed tokens at their places.
+        """Embed tokens at their positions.
 
         Args:
             token_ids: (B, T).
-            positions: Place of each token counted from 0; broadcasts to (B, T).
+            positions: Position of each token, counted from 0; broadcasts to (B, T).
 
         Returns:
             Vectors, (B, T, C).

@@ -1,4 +1,4 @@
-"""Encoder and decoder layers: the sub-layers, the sums around them, and where the norm stands.
+"""Encoder and decoder layers: their sub-layers, residual connections and norms.
 
 Pre-norm computes ``x + f(norm(x))``, post-norm ``norm(x + f(x))``, residual-post-norm ``x + norm(f(x))``. Each
 sub-layer has a norm of its own.
@@ -16,14 +16,14 @@ from model.network.norms import layer_norm
 
 
 class Dropout(nn.Module):
-    """Zero values at random while training and scale the others up (Srivastava et al. 2014).
+    """Zero values at random in training and scale the others up (Srivastava et al. 2014).
 
-    The same as ``nn.Dropout`` but for the source of chance: one 64-bit draw decides eight values, so the
-    probability is rounded to a 256th. On a CPU, where ``nn.Dropout`` spends one draw a value and takes five
-    times as long as the matrix product beside it, this is what makes dropout affordable.
+    Differs from ``nn.Dropout`` in its random numbers: one 64-bit random number decides eight values, so the probability
+    is rounded to a 256th. On a CPU, ``nn.Dropout`` draws one random number per value, which takes five times as long as
+    the matrix product beside it.
 
     Args:
-        probability: Chance of zeroing a value, rounded to a 256th.
+        probability: Probability of zeroing a value, rounded to a 256th.
     """
 
     def __init__(self, probability: float) -> None:
@@ -31,20 +31,20 @@ class Dropout(nn.Module):
         self.threshold = min(255, round(probability * 256))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Drop from ``x``, any shape; the identity outside training."""
+        """Apply dropout to ``x``, of any shape; the identity outside training."""
         if not self.training or self.threshold == 0:
             return x
         draws = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device)
-        # Without an upper bound all 64 bits are drawn, and so every byte is uniform.
+        # Without an upper bound all 64 bits are random, so every byte is uniform.
         draws.random_(-(2**63), None)
-        # As ones and zeros of x's own type: a product of two types takes several times as long.
+        # The mask has x's type: a product of two types takes several times as long.
         keep = torch.empty_like(x, requires_grad=False)
         torch.ge(draws.view(torch.uint8)[: x.numel()].view(x.shape), self.threshold, out=keep)
         return x * keep * (256.0 / (256 - self.threshold))
 
 
 class FeedForward(nn.Module):
-    """Two projections with an activation between them, at each position alone (Vaswani et al. 2017, section 3.3).
+    """Two projections with an activation between them, applied per position (Vaswani et al. 2017, section 3.3).
 
     Args:
         config: Gives ``d_model``, ``d_ff`` and ``activation``.
@@ -89,7 +89,7 @@ class EncoderLayer(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, may_attend: Tensor) -> Tensor:
-        """One layer of encoding.
+        """Apply the layer.
 
         Args:
             x: Source positions, (B, S, C).
@@ -108,7 +108,7 @@ class EncoderLayer(nn.Module):
             x = self.self_attention_norm(x + self.dropout(self.self_attention(x, may_attend)))
             x = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
         if x.dtype == torch.float16:
-            # Sums along a deep stack may leave float16's range (65504); Hugging Face cuts them off in the same place.
+            # Sums in a deep stack may exceed float16's range (65504); Hugging Face clamps them at the same point.
             x = x.clamp(-64504.0, 64504.0)
         return x
 
@@ -119,7 +119,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention over what is written so far, cross-attention to the memory, then feed-forward.
+    """Self-attention over the target so far, cross-attention to the memory, then feed-forward.
 
     Args:
         config: The architecture.
@@ -138,7 +138,7 @@ class DecoderLayer(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, memory: Tensor, may_attend_target: Tensor, may_attend_memory: Tensor) -> Tensor:
-        """All target positions at once.
+        """Apply the layer to all target positions at once.
 
         Args:
             x: Target positions, (B, T, C).
@@ -163,16 +163,16 @@ class DecoderLayer(nn.Module):
         may_attend_target: Tensor,
         may_attend_memory: Tensor,
     ) -> Tensor:
-        """One new target position for every hypothesis.
+        """Apply the layer to one new target position of every hypothesis.
 
-        Keys and values of the new position are written into ``self_cache``. The memory is looked at once per
-        sentence with its K hypotheses as K queries, so nothing of it is repeated for a beam.
+        Keys and values of the new position are written to ``self_cache``. The K hypotheses of a sentence are K queries
+        to the same memory, which is therefore not repeated for a beam.
 
         Args:
             x: The newest position of each hypothesis, (B, K, C).
             self_cache: Keys and values so far, (2, B * K, H, columns, D); written at ``column``.
             cross_cache: Projected memory, (2, B, H, S, D).
-            column: Where this step writes; all rows write the same column.
+            column: The column this step writes, the same for all rows.
             may_attend_target: Booleans that broadcast to (B * K, H, 1, column + 1).
             may_attend_memory: Booleans that broadcast to (B, H, K, S).
 
@@ -197,16 +197,17 @@ class DecoderLayer(nn.Module):
         may_attend_target: Tensor,
         may_attend_memory: Tensor,
     ) -> Tensor:
-        """As :meth:`step`, with columns that differ from row to row; every shape and number is a tensor's.
+        """As :meth:`step`, with a column per hypothesis; shapes are fixed and all other inputs are tensors.
 
-        The K hypotheses of a sentence share its cache columns and are K queries to them, as they are to the memory:
-        the mask tells which columns are a hypothesis' own past, and nothing is copied when one goes on from another.
+        The K hypotheses of a sentence share its cache columns and are K queries to them, as they are to the memory. The
+        mask selects the columns that belong to a hypothesis' past, so nothing is copied when a hypothesis continues
+        another.
 
         Args:
             x: The newest position of each hypothesis, (B, K, C).
             self_cache: Keys and values so far, (2, B, H, columns, D); written at ``columns``.
             cross_cache: Projected memory, (2, B, H, S, D).
-            columns: Where each hypothesis writes, (B, K); all different within a sentence.
+            columns: The column each hypothesis writes, (B, K); all different within a sentence.
             may_attend_target: Booleans that broadcast to (B, H, K, columns).
             may_attend_memory: Booleans that broadcast to (B, H, K, S).
 
@@ -215,9 +216,9 @@ class DecoderLayer(nn.Module):
         """
         inner = self.self_attention_norm(x) if self.pre_norm else x
         query, key, value = self.self_attention.project(inner)  # (B, H, K, D)
-        place = columns.unsqueeze(1).unsqueeze(-1).expand_as(key)
-        self_cache[0].scatter_(2, place, key)
-        self_cache[1].scatter_(2, place, value)
+        index = columns.unsqueeze(1).unsqueeze(-1).expand_as(key)
+        self_cache[0].scatter_(2, index, key)
+        self_cache[1].scatter_(2, index, value)
         mixed = merge_heads(mix(query, self_cache[0], self_cache[1], may_attend_target))  # (B, K, C)
         x = self._after_self(x, self.self_attention.output(mixed))
         return self._after_target(x, cross_cache[0], cross_cache[1], may_attend_memory)
@@ -225,7 +226,7 @@ class DecoderLayer(nn.Module):
     def attend(
         self, x: Tensor, memory: Tensor, may_attend_target: Tensor, may_attend_memory: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """As :meth:`forward`, and hand out the weights.
+        """As :meth:`forward`, with the attention weights.
 
         Returns:
             The layer's output (B, T, C), its self-attention weights (B, H, T, T) and its cross-attention

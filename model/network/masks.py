@@ -1,4 +1,4 @@
-"""Who may look at whom. In every mask True means "may attend"."""
+"""Attention masks. In every mask, True means "may attend"."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def padding_mask(token_ids: Tensor, pad_id: int) -> Tensor:
-    """Hide padding from everyone.
+    """A mask that hides padding from all positions.
 
     Args:
         token_ids: Token ids, (B, S), padded on the right with ``pad_id``.
@@ -20,11 +20,11 @@ def padding_mask(token_ids: Tensor, pad_id: int) -> Tensor:
 
 
 def causal_mask(length: int, device: torch.device) -> Tensor:
-    """Let each target position see itself and what came before it.
+    """A mask that lets each target position attend to itself and to earlier positions.
 
     Args:
-        length: Target positions, T.
-        device: Where the mask is needed.
+        length: Number of target positions, T.
+        device: The device of the mask.
 
     Returns:
         Booleans, (T, T): row t may attend to columns 0 to t.

@@ -1,4 +1,4 @@
-"""Layer normalisation (Ba et al. 2016, arXiv:1607.06450), with a gain for each column or one for all."""
+"""Layer normalisation (Ba et al. 2016, arXiv:1607.06450), with a gain for each column or one gain for all."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from model.network.config import ModelConfig
 
 
 class ScalarLayerNorm(nn.Module):
-    """Layer normalisation whose gain and bias are one number each, the same for every column.
+    """Layer normalisation with a scalar gain and a scalar bias, the same for every column.
 
     Args:
-        d_model: Columns, C.
+        d_model: Number of columns, C.
         eps: Added to the variance.
     """
 
@@ -30,7 +30,7 @@ class ScalarLayerNorm(nn.Module):
 
 
 def layer_norm(config: ModelConfig) -> nn.Module:
-    """The normalisation an architecture asks for.
+    """The normalisation layer of an architecture.
 
     Args:
         config: Gives ``d_model``, ``layer_norm_gain`` and ``layer_norm_eps``.

@@ -1,4 +1,4 @@
-"""Rows of different length as one rectangle."""
+"""Rows of different lengths as one padded tensor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def pad(rows: Sequence[Sequence[int]], pad_id: int) -> Tensor:
 
     Args:
         rows: At least one row of ids.
-        pad_id: Fills what is short.
+        pad_id: The padding token.
 
     Returns:
         (B, longest), int64.

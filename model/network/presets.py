@@ -18,7 +18,7 @@ _BASE: dict[str, Any] = {
     "encoder_layers": 6,
     "decoder_layers": 6,
     "dropout": 0.1,
-    # In all four, source embedding, target embedding and output projection are three tables.
+    # In all four, source embedding, target embedding and output projection are separate tables.
     "share_embeddings": False,
     "tie_output": False,
 }
@@ -47,7 +47,7 @@ ABOUT: dict[str, str] = {
     "post-norm": "norm(x + f(x)), Add & Norm; made for a vocabulary of each language's own",
     "res-post-norm": "x + norm(f(x)); feed-forward as wide as the model; attention without biases",
 }
-"""One line about each preset, for lists."""
+"""A one-line description of each preset."""
 
 _FEED_FORWARD_AS_WIDE_AS_MODEL = ("res-post-norm",)
 

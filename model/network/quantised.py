@@ -1,8 +1,8 @@
 """Linear layers with 8-bit weights, for serving on x86 processors.
 
-Weights are rounded per output channel, activations per row as they come (Jacob et al. 2018, arXiv:1712.05877; row
-scales as in LLM.int8(), arXiv:2208.07339, section 2). A scale taken from the row itself makes the answer to a
-sentence independent of the sentences beside it.
+Weights are quantised per output channel, activations per row at run time (Jacob et al. 2018, arXiv:1712.05877; row
+scales as in LLM.int8(), arXiv:2208.07339, section 2). Because each scale depends on its own row only, the translation
+of a sentence does not depend on the other sentences of its batch.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from model.errors import DeviceError
 
 FULL_RANGE = 127
-"""Activation levels on either side of zero where the processor multiplies bytes into 32 bits (VNNI)."""
+"""Activation levels on either side of zero on processors that add products of bytes in 32 bits (VNNI)."""
 
 REDUCED_RANGE = 63
-"""Levels elsewhere: two products of full-range bytes would overflow the 16 bits they are added in."""
+"""Levels on other processors: two products of full-range bytes would overflow the 16 bits they are added in."""
 
 
 _SMALLEST = 1e-12
@@ -29,10 +29,10 @@ class Int8Linear(nn.Module):
     """A linear layer with int8 weights and float32 in- and output.
 
     Args:
-        linear: The layer to imitate; not changed.
+        linear: The layer to quantise; not changed.
 
     Raises:
-        DeviceError: This processor has no int8 kernels that torch knows.
+        DeviceError: torch has no int8 kernels for this processor.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -50,14 +50,14 @@ class Int8Linear(nn.Module):
             self.packed = torch.ops.quantized.linear_prepack(rounded, None)
         bias = linear.bias.detach().float().clone() if linear.bias is not None else torch.zeros(len(scales))
         self.bias = nn.Parameter(bias, requires_grad=False)
-        # An attribute of the archive: load_bundle sets it to what the processor can do.
+        # Stored in the archive; load_bundle replaces it by the range of the processor that loads it.
         self.levels: int = activation_levels()
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., C in) to (..., C out), float32."""
-        # 1e-12 is _SMALLEST, which scripted code cannot name.
+        # 1e-12 is _SMALLEST, a global that scripted code cannot refer to.
         step = x.abs().amax(dim=-1, keepdim=True).clamp_min(1e-12) / self.levels
-        # The kernel takes one scale for all rows: 1 here, because each row is scaled to whole levels before.
+        # The kernel takes one scale for all rows. It is 1 here, because each row is already scaled to whole levels.
         product = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
             x / step, 1.0, self.levels + 1, self.packed
         )

@@ -13,10 +13,10 @@ from model.network.norms import layer_norm
 
 
 class Transformer(nn.Module):
-    """Source tokens in, a distribution over the next target token out.
+    """An encoder-decoder that maps source tokens and target tokens to logits of the next target token.
 
-    Methods serve four uses: :meth:`forward` trains, :meth:`encode` with :meth:`project_memory` and :meth:`step` (or
-    :meth:`step_slots`) decodes one token at a time, :meth:`attend` shows the weights behind a pair of sentences.
+    :meth:`forward` is for training. :meth:`encode`, :meth:`project_memory` and :meth:`step` (or :meth:`step_slots`)
+    decode one token at a time. :meth:`attend` gives the attention weights of a sentence and its translation.
 
     Args:
         config: The architecture.
@@ -30,7 +30,7 @@ class Transformer(nn.Module):
         self.target_embedding = Embedding(config, config.target_vocab_size)
         self.encoder = nn.ModuleList([EncoderLayer(config) for _ in range(config.encoder_layers)])
         self.decoder = nn.ModuleList([DecoderLayer(config.decoder_stack) for _ in range(config.decoder_layers)])
-        # Post-norm stacks end normalised; the norm after the stack belongs to pre-norm alone.
+        # Only pre-norm stacks need a norm at the end; the output of post-norm stacks is already normalised.
         self.encoder_norm = layer_norm(config) if config.norm == "pre" else nn.Identity()
         self.decoder_norm = layer_norm(config) if config.norm == "pre" else nn.Identity()
         self.output = nn.Linear(config.d_model, config.target_vocab_size, bias=config.output_bias)
@@ -56,10 +56,10 @@ class Transformer(nn.Module):
         return self.output(self.hidden(source, target))
 
     def hidden(self, source: Tensor, target: Tensor) -> Tensor:
-        """What :meth:`forward` projects onto the vocabulary, (B, T, C); the loss projects it in chunks."""
+        """Decoder output before the projection onto the vocabulary, (B, T, C); the loss projects it in chunks."""
         memory = self.encode(source)
         may_attend_memory = padding_mask(source, self.pad_id)
-        # The causal mask alone hides target padding: it stands on the right, after all that counts.
+        # The causal mask also hides target padding, which is on the right.
         may_attend_target = causal_mask(target.size(1), target.device)
         x = self._embed_target(target)
         for layer in self.decoder:
@@ -67,13 +67,13 @@ class Transformer(nn.Module):
         return self.decoder_norm(x)
 
     def encode(self, source: Tensor) -> Tensor:
-        """Read the source.
+        """Encode the source.
 
         Args:
             source: Source token ids, (B, S), padded on the right.
 
         Returns:
-            The memory, (B, S, C). Its padding rows mean nothing and are hidden by the mask wherever it is read.
+            The memory, (B, S, C). Its padding rows are undefined and are masked wherever the memory is used.
         """
         may_attend = padding_mask(source, self.pad_id)
         x = self._embed_source(source)
@@ -82,7 +82,7 @@ class Transformer(nn.Module):
         return self.encoder_norm(x)
 
     def project_memory(self, memory: Tensor) -> Tensor:
-        """Keys and values of the memory for every decoder layer, once per sentence.
+        """Keys and values of the memory for every decoder layer; computed once per sentence.
 
         Args:
             memory: (B, S, C).
@@ -106,16 +106,16 @@ class Transformer(nn.Module):
         may_attend_target: Tensor,
         may_attend_memory: Tensor,
     ) -> Tensor:
-        """One token further for every hypothesis; the self-attention cache is written in place.
+        """Decode one token of every hypothesis; the self-attention cache is written in place.
 
         Args:
             token_ids: The newest token of each hypothesis, (B, K).
-            positions: Its place in the target, counted from 0; broadcasts to (B, K).
+            positions: Its position in the target, counted from 0; broadcasts to (B, K).
             self_cache: Keys and values of the past, (L, 2, B * K, H, columns, D).
             cross_cache: From :meth:`project_memory`, (L, 2, B, H, S, D).
             column: The cache column all rows write in this step.
             may_attend_target: True where a cache column belongs to the row, (B * K, 1, 1, column + 1).
-            may_attend_memory: True where the source is no padding, (B, 1, 1, S).
+            may_attend_memory: False where the source is padding, (B, 1, 1, S).
 
         Returns:
             Logits of the next token, (B, K, V).
@@ -135,18 +135,18 @@ class Transformer(nn.Module):
         may_attend_target: Tensor,
         may_attend_memory: Tensor,
     ) -> Tensor:
-        """As :meth:`step`, for sentences that stand at different columns of caches whose size never changes.
+        """As :meth:`step`, for sentences at different columns of caches of a fixed size.
 
-        Nothing in it depends on a number of the host's: it can be captured once as a CUDA graph and replayed.
+        It depends on no value of the host, so it can be captured once as a CUDA graph and replayed.
 
         Args:
             token_ids: The newest token of each hypothesis, (B, K).
-            positions: Its place in the target, counted from 0; broadcasts to (B, K).
+            positions: Its position in the target, counted from 0; broadcasts to (B, K).
             self_cache: Keys and values of the past, (L, 2, B, H, columns, D); written in place.
             cross_cache: From :meth:`project_memory`, (L, 2, B, H, S, D).
             columns: The cache column each hypothesis writes, (B, K); all different within a sentence.
-            may_attend_target: True where a column holds a hypothesis' own past or present, (B, 1, K, columns).
-            may_attend_memory: True where the source is no padding, (B, 1, 1, S).
+            may_attend_target: True where a column belongs to a hypothesis' past or to this step, (B, 1, K, columns).
+            may_attend_memory: False where the source is padding, (B, 1, 1, S).
 
         Returns:
             Logits of the next token, (B, K, V).
@@ -159,15 +159,15 @@ class Transformer(nn.Module):
         return self.output(self.decoder_norm(x))
 
     def attend(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """All attention weights behind a pair of sentences.
+        """All attention weights of a sentence and its translation.
 
         Args:
             source: Source token ids, (B, S), padded on the right.
             target: Target token ids, (B, T), the start token first, padded on the right.
 
         Returns:
-            Weights of the encoder (B, L, H, S, S), of the decoder (B, L, H, T, T) and across (B, L, H, T, S).
-            Rows sum to 1. Source padding gets 0; rows of target padding mean nothing.
+            Weights of the encoder (B, L, H, S, S), of the decoder (B, L, H, T, T) and of cross-attention
+            (B, L, H, T, S). Rows sum to 1. Source padding gets 0; rows of target padding are undefined.
         """
         may_attend_source = padding_mask(source, self.pad_id)
         x = self._embed_source(source)
@@ -177,15 +177,17 @@ class Transformer(nn.Module):
             x = layer(x, may_attend_source)
         memory = self.encoder_norm(x)
 
-        # As in hidden(): no row sees what stands after it, and padding does. (A start token may be the padding token.)
+        # As in hidden(), the causal mask also hides padding. A padding mask would hide a start token that is pad_id.
         may_attend_target = causal_mask(target.size(1), target.device)
         y = self._embed_target(target)
         decoder_weights: list[Tensor] = []
         cross_weights: list[Tensor] = []
         for decoder_layer in self.decoder:
-            y, own, across = decoder_layer.attend(y, memory, may_attend_target, may_attend_source)
-            decoder_weights.append(own)
-            cross_weights.append(across)
+            y, layer_self_weights, layer_cross_weights = decoder_layer.attend(
+                y, memory, may_attend_target, may_attend_source
+            )
+            decoder_weights.append(layer_self_weights)
+            cross_weights.append(layer_cross_weights)
         return (
             torch.stack(encoder_weights, dim=1),
             torch.stack(decoder_weights, dim=1),

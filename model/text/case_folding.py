@@ -1,8 +1,8 @@
-"""Texts in CAPITALS: translated in small letters, and put back into capitals.
+"""Case folding: text in capitals is translated in lower case, and its translation is put into capitals.
 
-A vocabulary learned from ordinary text has hardly a piece for words in capitals; they fall apart into letters, and a
-model that knows both languages well makes nonsense of them. Production systems therefore translate such text in small
-letters ("case folding"; Berard et al. 2019 compare ways to do it). Models ask for it with ``fold_capitals``.
+A vocabulary learned from ordinary text has few tokens for words in capitals. Such words are split into letters, which
+the model translates badly. Production systems therefore fold case (Berard et al. 2019 compare ways to do it). The flag
+``fold_capitals`` in a model's manifest switches it on.
 """
 
 from __future__ import annotations
@@ -11,43 +11,43 @@ from collections.abc import Sequence
 
 from model.text.tokenizer import Span
 
-_FEWEST_CAPITALS = 5
-"""Below that it may be an abbreviation: NATO, USA, EU."""
+_MIN_CAPITALS = 5
+"""A text with fewer capitals may be an abbreviation: NATO, USA, EU."""
 
 
 def is_in_capitals(text: str) -> bool:
-    """Whether a text shouts: five capitals or more, and no small letter but ß, which long had no capital."""
-    # Asked in this order, ordinary text is done with at its first small letter: every sentence passes here.
+    """Whether a text has at least five capitals and no lower-case letter except ß, which long had no capital."""
+    # Every sentence is tested, and this order ends the test of ordinary text at its first lower-case letter.
     if any(character.islower() and character != "ß" for character in text):
         return False
-    return sum(map(str.isupper, text)) >= _FEWEST_CAPITALS
+    return sum(map(str.isupper, text)) >= _MIN_CAPITALS
 
 
 def in_small_letters(text: str) -> str:
-    """A text in capitals as a sentence would be written: small letters after the first; as long as it was."""
-    first = next((place for place, character in enumerate(text) if character.isalpha()), 0)
+    """Convert a text in capitals to lower case after its first letter, without changing its length."""
+    first = next((index for index, character in enumerate(text) if character.isalpha()), 0)
     return text[: first + 1] + "".join(map(_small, text[first + 1 :]))
 
 
 def in_capitals(text: str) -> str:
-    """A text in capitals; ß becomes SS."""
+    """Convert a text to capitals; ß becomes SS."""
     return "".join(map(str.upper, text))
 
 
 def spans_in_capitals(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Where parts of a text stand once it is in capitals, which may be longer.
+    """Map spans of a text to spans of the same text in capitals, which may be longer.
 
     Args:
-        text: The text before.
-        spans: Characters of it.
+        text: The text before the conversion.
+        spans: Spans of that text.
     """
-    at = [0]
+    starts = [0]
     for character in text:
-        at.append(at[-1] + len(character.upper()))
-    return [(at[start], at[end]) for start, end in spans]
+        starts.append(starts[-1] + len(character.upper()))
+    return [(starts[start], starts[end]) for start, end in spans]
 
 
 def _small(character: str) -> str:
-    """The small letter, where it is one character like the capital: places in the text have to stay."""
+    """The lower-case letter if it is a single character, else the character itself: spans must stay valid."""
     small = character.lower()
     return small if len(small) == 1 else character

@@ -1,7 +1,7 @@
-"""The tokenizers of imported models, with exactly the ids and texts of transformers' own (4.57, the slow ones).
+"""Tokenizers of imported models. Ids and texts equal those of the slow tokenizers of transformers 4.57.
 
-One deliberate difference: special tokens are never read out of a text. Where a text holds ``</s>`` or ``__fr__``,
-those are characters that somebody wrote, while transformers would take them for the end or a change of language.
+There is one deliberate difference: special tokens are not recognised in texts. If a text contains ``</s>`` or
+``__fr__``, these are ordinary characters here; transformers would treat them as the end token or a language token.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from model.errors import ArtifactError
-from model.text.tokenizer import Span, TextTokenizer, Tokenizer, load_processor, without_space
+from model.text.tokenizer import WORD_START, Span, TextTokenizer, Tokenizer, load_processor, without_space
 
 SOURCE_SPM = "source.spm"
 TARGET_SPM = "target.spm"
@@ -23,47 +23,45 @@ SHARED_SPM = "sentencepiece.bpe.model"
 OWN_SPM = "tokenizer.model"
 OWN_TARGET_SPM = "target-tokenizer.model"
 
-_WORD_START = "\u2581"
-
 _CLEAN_UP = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
-"""What loses its spaces where tokenizer_config.json asks for clean_up_tokenization_spaces, in transformers' order."""
+"""Patterns whose spaces clean_up_tokenization_spaces in tokenizer_config.json removes, in transformers' order."""
 
 
 class _HuggingFaceTokenizer(ABC):
-    """What the families have in common.
+    """The common parts of all families.
 
     Args:
-        facts: The manifest's ``tokenizer``: ids of special tokens, languages, habits.
-        source_spm: Cuts sources into pieces.
-        target_spm: Cuts targets into pieces and joins pieces to text.
+        metadata: The manifest's ``tokenizer``: ids of special tokens, languages, options.
+        source_spm: The SentencePiece model that splits sources into pieces.
+        target_spm: The SentencePiece model that splits targets into pieces and joins pieces to text.
     """
 
-    def __init__(self, facts: Mapping[str, Any], source_spm: bytes, target_spm: bytes) -> None:
-        self.pad_id = int(facts["pad_id"])
-        self.start_id = int(facts["start_id"])
-        self.end_id = int(facts["end_id"])
-        self._unknown_id = int(facts["unknown_id"])
-        self._special_ids = frozenset(int(token_id) for token_id in facts["special_ids"])
-        self._clean_up = bool(facts.get("clean_up", False))
+    def __init__(self, metadata: Mapping[str, Any], source_spm: bytes, target_spm: bytes) -> None:
+        self.pad_id = int(metadata["pad_id"])
+        self.start_id = int(metadata["start_id"])
+        self.end_id = int(metadata["end_id"])
+        self._unknown_id = int(metadata["unknown_id"])
+        self._special_ids = frozenset(int(token_id) for token_id in metadata["special_ids"])
+        self._clean_up = bool(metadata.get("clean_up", False))
         self._source_spm = load_processor(source_spm)
         self._target_spm = self._source_spm if target_spm is source_spm else load_processor(target_spm)
 
     @property
     def never_generated(self) -> tuple[int, ...]:
-        """None by themselves: which tokens a family forbids stands in its decoding policy."""
+        """Empty: the decoding policy of a model lists the tokens its family forbids."""
         return ()
 
     @abstractmethod
     def forced_ids(self, target: str) -> tuple[int, ...]:
-        """Tokens behind the start token that ask for a language."""
+        """Tokens after the start token that select the target language."""
 
     @abstractmethod
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Source tokens as people see them."""
+        """Source tokens as text."""
 
     @abstractmethod
     def target_pieces(self, ids: Iterable[int]) -> list[str]:
-        """Target tokens as people see them."""
+        """Target tokens as text."""
 
     @abstractmethod
     def _source_ids(self, pieces: Sequence[str]) -> list[int]: ...
@@ -73,19 +71,19 @@ class _HuggingFaceTokenizer(ABC):
 
     @abstractmethod
     def _leading(self, text: str, target: str, source: str | None) -> tuple[list[int], str]:
-        """Tokens before the text's own, and the text without what stood for them in it."""
+        """Tokens before those of the text, and the text without a language token at its start."""
 
     def _trailing(self, source: str | None) -> list[int]:
         return [self.end_id]
 
     def encode(self, text: str, target: str, source: str | None = None) -> list[int]:
-        """A source sentence as ids, with all its family puts around it."""
+        """Encode a source sentence, with the special tokens of the family."""
         leading, rest = self._leading(text, target, source)
         pieces = self._source_spm.EncodeAsPieces(rest)
         return [*leading, *self._source_ids(pieces), *self._trailing(source)]
 
     def encode_with_offsets(self, text: str, target: str, source: str | None = None) -> tuple[list[int], list[Span]]:
-        """As :meth:`encode`, with the characters of ``text`` each token covers."""
+        """As :meth:`encode`, with the characters of ``text`` that each token covers."""
         leading, rest = self._leading(text, target, source)
         shift = len(text) - len(rest)
         mapping = self._source_spm.encode_as_offset_mapping(rest)
@@ -97,24 +95,24 @@ class _HuggingFaceTokenizer(ABC):
         )
 
     def encode_target(self, text: str) -> list[int]:
-        """A target sentence as ids: pieces, end token."""
+        """Encode a target sentence: its pieces and the end token."""
         return [*self._target_ids(self._target_spm.EncodeAsPieces(text)), self.end_id]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of target ids; special tokens vanish."""
+        """Decode target ids; special tokens are left out."""
         return self.decode_with_offsets(ids)[0]
 
     def decode_with_offsets(self, ids: Sequence[int]) -> tuple[str, list[Span]]:
-        """The text of target ids and the characters of it each token gave."""
+        """As :meth:`decode`, with the characters of the text that each token covers."""
         ids = list(ids)
-        spoken = [place for place, token_id in enumerate(ids) if token_id not in self._special_ids]
-        text, spans = self._join(self.target_pieces(ids[place] for place in spoken))
+        visible = [index for index, token_id in enumerate(ids) if token_id not in self._special_ids]
+        text, spans = self._join(self.target_pieces(ids[index] for index in visible))
         text, spans = _stripped(text, spans)
         if self._clean_up:
             text, spans = _cleaned_up(text, spans)
         all_spans = [(0, 0)] * len(ids)
-        for place, span in zip(spoken, spans, strict=True):
-            all_spans[place] = without_space(text, span)
+        for index, span in zip(visible, spans, strict=True):
+            all_spans[index] = without_space(text, span)
         return text, all_spans
 
     def _join(self, pieces: Sequence[str]) -> tuple[str, list[Span]]:
@@ -123,23 +121,23 @@ class _HuggingFaceTokenizer(ABC):
 
 
 class MarianTokenizer(_HuggingFaceTokenizer):
-    """OPUS-MT: two SentencePiece models that cut, vocabularies of their own that number.
+    """OPUS-MT: two SentencePiece models give the pieces, separate vocabulary files give their ids.
 
-    A multilingual model is told the target language by a first source token such as ``>>fra<<``. A text that begins
-    with one itself is taken at its word, as transformers does.
+    In multilingual models the first source token selects the target language, for example ``>>fra<<``. If a text itself
+    starts with such a token, that token is used, as in transformers.
 
     Args:
-        facts: The manifest's ``tokenizer``; ``language_tokens`` maps codes to tokens, where there are any.
+        metadata: The manifest's ``tokenizer``; ``language_tokens``, if present, maps codes to tokens.
         files: The vocabulary files by name.
     """
 
     kind = "marian"
 
-    def __init__(self, facts: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-        super().__init__(facts, files[SOURCE_SPM], files[TARGET_SPM])
-        self._language_tokens: dict[str, str] = dict(facts.get("language_tokens", {}))
-        self._source_end_id = int(facts["source_end_id"])
-        self._target_unknown_id = int(facts["target_unknown_id"])
+    def __init__(self, metadata: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+        super().__init__(metadata, files[SOURCE_SPM], files[TARGET_SPM])
+        self._language_tokens: dict[str, str] = dict(metadata.get("language_tokens", {}))
+        self._source_end_id = int(metadata["source_end_id"])
+        self._target_unknown_id = int(metadata["target_unknown_id"])
         self._ids = read_vocabulary(files[VOCABULARY], VOCABULARY)
         self._target_ids_by_piece = (
             read_vocabulary(files[TARGET_VOCABULARY], TARGET_VOCABULARY) if TARGET_VOCABULARY in files else self._ids
@@ -148,15 +146,15 @@ class MarianTokenizer(_HuggingFaceTokenizer):
         self._target_pieces = {token_id: piece for piece, token_id in self._target_ids_by_piece.items()}
 
     def forced_ids(self, target: str) -> tuple[int, ...]:
-        """None: the source asks for the language."""
+        """Empty: a source token selects the language."""
         return ()
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Source tokens as people see them."""
+        """Source tokens as text."""
         return [self._source_pieces.get(token_id, "<unk>") for token_id in ids]
 
     def target_pieces(self, ids: Iterable[int]) -> list[str]:
-        """Target tokens as people see them."""
+        """Target tokens as text."""
         return [self._target_pieces.get(token_id, "<unk>") for token_id in ids]
 
     def _source_ids(self, pieces: Sequence[str]) -> list[int]:
@@ -176,40 +174,40 @@ class MarianTokenizer(_HuggingFaceTokenizer):
 
     def _join(self, pieces: Sequence[str]) -> tuple[str, list[Span]]:
         text, spans = super()._join(pieces)
-        # A piece that only the source's model knows keeps its mark.
-        return text.replace(_WORD_START, " "), spans
+        # The target's SentencePiece model does not know all pieces of a shared vocabulary and keeps their U+2581.
+        return text.replace(WORD_START, " "), spans
 
 
 class M2M100Tokenizer(_HuggingFaceTokenizer):
-    """M2M100: one SentencePiece model that cuts, a vocabulary that numbers, and language tokens behind it.
+    """M2M100: one SentencePiece model gives the pieces, a vocabulary file gives their ids; language tokens follow.
 
     Args:
-        facts: The manifest's ``tokenizer``; ``language_ids`` maps codes to tokens.
+        metadata: The manifest's ``tokenizer``; ``language_ids`` maps codes to tokens.
         files: The vocabulary files by name.
     """
 
     kind = "m2m_100"
 
-    def __init__(self, facts: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-        super().__init__(facts, files[SHARED_SPM], files[SHARED_SPM])
-        self._language_ids: dict[str, int] = dict(facts["language_ids"])
+    def __init__(self, metadata: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+        super().__init__(metadata, files[SHARED_SPM], files[SHARED_SPM])
+        self._language_ids: dict[str, int] = dict(metadata["language_ids"])
         self._languages = {token_id: f"__{code}__" for code, token_id in self._language_ids.items()}
-        self._ids = self._numbers(files)
+        self._ids = self._read_ids(files)
         self._pieces = {token_id: piece for piece, token_id in self._ids.items()}
 
-    def _numbers(self, files: Mapping[str, bytes]) -> dict[str, int]:
+    def _read_ids(self, files: Mapping[str, bytes]) -> dict[str, int]:
         return read_vocabulary(files[VOCABULARY], VOCABULARY)
 
     def forced_ids(self, target: str) -> tuple[int, ...]:
-        """The language token every answer begins with."""
+        """The language token that starts every translation."""
         return (self._language_ids[target],)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Tokens as people see them."""
+        """Source tokens as text."""
         return [self._languages.get(token_id) or self._piece(token_id) for token_id in ids]
 
     def target_pieces(self, ids: Iterable[int]) -> list[str]:
-        """Tokens as people see them."""
+        """Target tokens as text."""
         return self.pieces(ids)
 
     def _piece(self, token_id: int) -> str:
@@ -226,28 +224,28 @@ class M2M100Tokenizer(_HuggingFaceTokenizer):
 
     def _source_language(self, source: str | None) -> int:
         if source is None:
-            raise ArtifactError("This model must be told the language of the source.")
+            raise ArtifactError("This model needs the language of the source.")
         return self._language_ids[source]
 
 
 class NllbTokenizer(M2M100Tokenizer):
-    """NLLB-200: SentencePiece's own numbers, shifted by one, with the language tokens behind them.
+    """NLLB-200: ids are those of the SentencePiece model plus one; the language tokens follow them.
 
     Args:
-        facts: The manifest's ``tokenizer``; ``legacy_behaviour`` puts the source language behind the text.
+        metadata: The manifest's ``tokenizer``; ``legacy_behaviour`` puts the source language after the text.
         files: The vocabulary files by name.
     """
 
     kind = "nllb"
 
-    def __init__(self, facts: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-        super().__init__(facts, files)
-        self._legacy = bool(facts.get("legacy_behaviour", False))
-        self._languages = {token_id: str(code) for code, token_id in facts["language_tokens"].items()}
+    def __init__(self, metadata: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+        super().__init__(metadata, files)
+        self._legacy = bool(metadata.get("legacy_behaviour", False))
+        self._languages = {token_id: str(code) for code, token_id in metadata["language_tokens"].items()}
         self._specials = {self.pad_id: "<pad>", self.end_id: "</s>", self._unknown_id: "<unk>", 0: "<s>"}
 
-    def _numbers(self, files: Mapping[str, bytes]) -> dict[str, int]:
-        return {}  # SentencePiece's own are asked
+    def _read_ids(self, files: Mapping[str, bytes]) -> dict[str, int]:
+        return {}  # there is no vocabulary file; ids come from the SentencePiece model
 
     def _piece(self, token_id: int) -> str:
         if token_id in self._specials:
@@ -266,11 +264,11 @@ class NllbTokenizer(M2M100Tokenizer):
 
     def _join(self, pieces: Sequence[str]) -> tuple[str, list[Span]]:
         spans: list[Span] = []
-        at = 0
+        start = 0
         for piece in pieces:
-            spans.append((at, at + len(piece)))
-            at += len(piece)
-        return "".join(pieces).replace(_WORD_START, " "), spans
+            spans.append((start, start + len(piece)))
+            start += len(piece)
+        return "".join(pieces).replace(WORD_START, " "), spans
 
 
 _KINDS: dict[str, type[MarianTokenizer | M2M100Tokenizer]] = {
@@ -279,32 +277,32 @@ _KINDS: dict[str, type[MarianTokenizer | M2M100Tokenizer]] = {
 
 
 def own_files(tokenizer: Tokenizer) -> dict[str, bytes]:
-    """The vocabulary files of one of our own tokenizers by name, as :func:`restore_tokenizer` reads them."""
+    """The vocabulary files of a tokenizer of this project by name, as :func:`restore_tokenizer` reads them."""
     files = {OWN_SPM: tokenizer.model_proto}
     if tokenizer.target_proto is not None:
         files[OWN_TARGET_SPM] = tokenizer.target_proto
     return files
 
 
-def restore_tokenizer(facts: Mapping[str, Any], files: Mapping[str, bytes]) -> TextTokenizer:
+def restore_tokenizer(metadata: Mapping[str, Any], files: Mapping[str, bytes]) -> TextTokenizer:
     """The tokenizer a manifest describes.
 
     Args:
-        facts: The manifest's ``tokenizer``; empty for one of our own.
+        metadata: The manifest's ``tokenizer``; empty for a tokenizer of this project.
         files: The vocabulary files by name.
 
     Raises:
         ArtifactError: A file is missing or damaged, or the kind is unknown.
     """
     try:
-        if not facts:
+        if not metadata:
             return Tokenizer(files[OWN_SPM], files.get(OWN_TARGET_SPM))
-        if facts["kind"] not in _KINDS:
+        if metadata["kind"] not in _KINDS:
             raise ArtifactError(
-                f"The bundle's tokenizer is of the unknown kind {facts['kind']!r}; this release reads "
+                f"The bundle's tokenizer is of the unknown kind {metadata['kind']!r}; this release reads "
                 f"{', '.join(_KINDS)}: upgrade Verso."
             )
-        return _KINDS[facts["kind"]](facts, files)
+        return _KINDS[metadata["kind"]](metadata, files)
     except KeyError as error:
         raise ArtifactError(
             f"The bundle's tokenizer is incomplete: it has no {error}; make the bundle again."
@@ -312,10 +310,10 @@ def restore_tokenizer(facts: Mapping[str, Any], files: Mapping[str, bytes]) -> T
 
 
 def read_vocabulary(content: bytes, name: str) -> dict[str, int]:
-    """A vocabulary file: pieces to ids.
+    """Parse a vocabulary file, which maps pieces to ids.
 
     Raises:
-        ArtifactError: It is no JSON object of whole numbers.
+        ArtifactError: It is not a JSON object of whole numbers.
     """
     try:
         values = json.loads(content)
@@ -327,24 +325,24 @@ def read_vocabulary(content: bytes, name: str) -> dict[str, int]:
 
 
 def _stripped(text: str, spans: Sequence[Span]) -> tuple[str, list[Span]]:
-    """Text without white space at its ends, and the spans in it."""
+    """The text without white space at its ends, and the spans in that text."""
     lead = len(text) - len(text.lstrip())
     text = text.strip()
     return text, [(min(max(0, start - lead), len(text)), min(max(0, end - lead), len(text))) for start, end in spans]
 
 
 def _cleaned_up(text: str, spans: Sequence[Span]) -> tuple[str, list[Span]]:
-    """Text without the spaces of :data:`_CLEAN_UP`, and the spans in it."""
-    kept = list(range(len(text)))  # where each remaining character stood
+    """The text without the spaces of :data:`_CLEAN_UP`, and the spans in that text."""
+    kept = list(range(len(text)))  # original index of each remaining character
     for pattern in _CLEAN_UP:
-        place = text.find(pattern)
-        while place >= 0:
-            text = text[:place] + pattern.strip() + text[place + len(pattern) :]
-            del kept[place]
+        index = text.find(pattern)
+        while index >= 0:
+            text = text[:index] + pattern.strip() + text[index + len(pattern) :]
+            del kept[index]
             if pattern.endswith(" "):
-                del kept[place + len(pattern) - 2]
-            place = text.find(pattern, place + len(pattern.strip()))
+                del kept[index + len(pattern) - 2]
+            index = text.find(pattern, index + len(pattern.strip()))
     remaining = set(kept)
-    new_place = [0, *itertools.accumulate(int(old in remaining) for old in range(max(kept, default=-1) + 1))]
-    last = len(new_place) - 1
-    return text, [(new_place[min(start, last)], new_place[min(end, last)]) for start, end in spans]
+    new_index = [0, *itertools.accumulate(int(old in remaining) for old in range(max(kept, default=-1) + 1))]
+    last = len(new_index) - 1
+    return text, [(new_index[min(start, last)], new_index[min(end, last)]) for start, end in spans]

@@ -1,7 +1,8 @@
-"""A text as sentences the model can take, and back: what stands between sentences is kept as it was.
+"""Sentence segmentation: split a text into sentences that fit the model, and join their translations again.
 
-Sentence boundaries come from the library sentencex, line by line. A sentence the model cannot take whole is split
-further, at punctuation if there is any, else at spaces, else between characters; nothing is cut away.
+The library sentencex finds sentence boundaries, line by line. A sentence that is too long for the model is split
+further: at punctuation if there is any, else at spaces, else between characters. No text is dropped, and the text
+between sentences is kept unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import sentencex
 
 _LINE = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
-# Looks back rather than matches "[...]+", which on ten thousand exclamation marks takes seconds.
+# A look-behind, because matching "[...]+" takes seconds on ten thousand exclamation marks.
 _AFTER_CLAUSE = re.compile(r"(?<=[;:,.!?…—–)\]}»”])(?=\s)|(?<=\s)(?=[—–(\[{«„“])")
 _AFTER_SPACE = re.compile(r"(?<!\s)\s")
 _ZERO_WIDTH_JOINER = "\u200d"
@@ -27,11 +28,11 @@ _FIRST_REACH = 64
 
 @dataclass(frozen=True)
 class Segment:
-    """One unit to translate: ``text[start:end]``, never empty, without white space at its ends.
+    """A unit of translation: ``text[start:end]``, not empty and without white space at its ends.
 
     Args:
-        start: Its first character.
-        end: One past its last character.
+        start: Index of its first character.
+        end: Index after its last character.
     """
 
     start: int
@@ -43,12 +44,12 @@ def split_text(text: str, language: str, fits: Callable[[str], bool]) -> list[Se
 
     Args:
         text: Any text.
-        language: Its language, for abbreviations and the like.
-        fits: Whether the model can take a string as one unit; asked once about a sentence that fits, and about
-            a dozen strings of bounded length for each piece of one that does not.
+        language: Its language, which determines its abbreviations.
+        fits: Whether a string is short enough for the model. Called once for a sentence that fits, and for about a
+            dozen strings of bounded length for each segment of a longer sentence.
 
     Returns:
-        Segments that hold every visible character of the text.
+        Segments that contain every visible character of the text.
     """
     segments: list[Segment] = []
     for line in _LINE.finditer(text):
@@ -74,11 +75,11 @@ def join_text(text: str, segments: Sequence[Segment], translations: Sequence[str
 
 
 def _sentences(line: str, language: str, offset: int) -> Iterator[tuple[int, int]]:
-    # Half a surrogate pair, which JSON can bring into a string, is no text to the library: U+FFFD stands in for it.
+    # JSON strings can contain unpaired surrogates, which the library rejects; U+FFFD replaces them.
     line = _SURROGATE.sub("\ufffd", line)
     sentences = list(sentencex.segment(language, line))
     if "".join(sentences) != line:
-        # The library promises to lose nothing; if it ever does, an unsplit line is the safe answer.
+        # The sentences must add up to the line, as the library promises; if not, the line is not split.
         sentences = [line]
     position = offset
     for sentence in sentences:
@@ -97,7 +98,7 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _split_long(text: str, start: int, end: int, fits: Callable[[str], bool]) -> list[Segment]:
-    # Nearly every sentence fits, and is then measured once.
+    # Most sentences fit and are tested once.
     if fits(text[start:end]):
         return [Segment(start, end)]
     segments: list[Segment] = []
@@ -110,9 +111,9 @@ def _split_long(text: str, start: int, end: int, fits: Callable[[str], bool]) ->
             _furthest([match.end() for match in _AFTER_CLAUSE.finditer(text, start, reach)], text, start, fits)
             or _furthest([match.start() for match in _AFTER_SPACE.finditer(text, start, reach)], text, start, fits)
             or _furthest(_character_breaks(text, start, reach), text, start, fits)
-            # One letter under a pile of accents can be more than the model takes: the pile is torn apart.
+            # A letter with very many combining accents can be too long for the model: split between accents.
             or _furthest(list(range(start + 1, reach)), text, start, fits)
-            # A single character that does not fit: the model takes less than one; let it say so.
+            # Not even a single character fits; the model then reports that the source is too long.
             or start + 1
         )
         first, last = _trim(text, start, cut)
@@ -122,9 +123,9 @@ def _split_long(text: str, start: int, end: int, fits: Callable[[str], bool]) ->
 
 
 def _reach(text: str, start: int, end: int, fits: Callable[[str], bool]) -> int:
-    """Where to stop looking for a cut: nothing that ends further away fits, unless this is the end.
+    """An index after which no cut fits, or the end of the text.
 
-    Found by doubling, so that what remains of a long text is not measured anew for each of its segments.
+    Found by doubling the length, so that the rest of a long text is not tokenised again for each of its segments.
     """
     length = _FIRST_REACH
     while start + length < end and fits(text[start : start + length]):
@@ -133,7 +134,7 @@ def _reach(text: str, start: int, end: int, fits: Callable[[str], bool]) -> int:
 
 
 def _furthest(cuts: list[int], text: str, start: int, fits: Callable[[str], bool]) -> int | None:
-    """The last of ``cuts`` that leaves a first part that fits; None where there is none."""
+    """The last of ``cuts`` before which the text fits, or None; by binary search."""
     cuts = [cut for cut in cuts if cut > start]
     low, high = -1, len(cuts)
     while high - low > 1:
@@ -146,16 +147,16 @@ def _furthest(cuts: list[int], text: str, start: int, fits: Callable[[str], bool
 
 
 def _character_breaks(text: str, start: int, end: int) -> list[int]:
-    """Places between characters that do not tear an accent, an emoji sequence or a flag apart."""
-    places: list[int] = []
+    """Indices between characters that do not split accented letters, emoji sequences or flags."""
+    indices: list[int] = []
     flag_letters = 0
-    for place in range(start + 1, end):
-        flag_letters = flag_letters + 1 if _FLAG_LETTER.match(text, place - 1) else 0
+    for index in range(start + 1, end):
+        flag_letters = flag_letters + 1 if _FLAG_LETTER.match(text, index - 1) else 0
         if (
-            unicodedata.category(text[place]) not in ("Mn", "Mc", "Me")
-            and _ZERO_WIDTH_JOINER not in (text[place], text[place - 1])
-            and not _EMOJI_TAIL.match(text, place)
-            and not (flag_letters % 2 and _FLAG_LETTER.match(text, place))
+            unicodedata.category(text[index]) not in ("Mn", "Mc", "Me")
+            and _ZERO_WIDTH_JOINER not in (text[index], text[index - 1])
+            and not _EMOJI_TAIL.match(text, index)
+            and not (flag_letters % 2 and _FLAG_LETTER.match(text, index))
         ):
-            places.append(place)
-    return places
+            indices.append(index)
+    return indices

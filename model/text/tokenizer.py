@@ -1,26 +1,22 @@
-"""Text to subword ids and back, with the characters every piece covers (SentencePiece, Kudo & Richardson 2018).
+"""Subword tokenisation with SentencePiece (Kudo & Richardson 2018), and the characters that each token covers.
 
-A source sentence is encoded as ``<2xx> pieces </s>``: the first token says which language is wanted (Johnson et al.
-2017), so one model serves several directions. A target is ``pieces </s>`` behind the start token ``<s>``.
-Bytes the vocabulary has no piece for become byte tokens, so that an emoji is copied rather than lost.
+A source sentence is encoded as ``<2xx> pieces </s>``. The first token selects the target language (Johnson et al.
+2017), so one model serves several directions. A target is encoded as ``pieces </s>`` after the start token ``<s>``.
+Characters without a piece are encoded as byte tokens, so that emoji, for example, can be copied.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
-import tempfile
-import unicodedata
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import sentencepiece
 
-from model.errors import ArtifactError, ConfigError, DataError
+from model.errors import ArtifactError, ConfigError
 
 PAD_ID = 0
 UNKNOWN_ID = 1
@@ -28,15 +24,15 @@ START_ID = 2
 END_ID = 3
 
 Span = tuple[int, int]
-"""Characters ``text[start:end]``; (n, n) where a token stands for no character."""
+"""Characters ``text[start:end]``; (n, n) for a token that covers no character."""
 
 
 class TextTokenizer(Protocol):
-    """What a translator needs of a tokenizer, whichever family's it is."""
+    """The interface of all tokenizers, whatever their model family."""
 
     @property
     def pad_id(self) -> int:
-        """Fills short sources."""
+        """The padding token."""
         ...
 
     @property
@@ -46,61 +42,61 @@ class TextTokenizer(Protocol):
 
     @property
     def end_id(self) -> int:
-        """The closing token."""
+        """The end token."""
         ...
 
     @property
     def never_generated(self) -> tuple[int, ...]:
-        """Tokens that are no part of any translation, unless the decoding policy names others."""
+        """Tokens that never occur in a translation, unless the decoding policy lists others."""
         ...
 
     def forced_ids(self, target: str) -> tuple[int, ...]:
-        """Tokens behind the start token that ask for a language."""
+        """Tokens after the start token that select the target language."""
         ...
 
     def encode(self, text: str, target: str, source: str | None = None) -> list[int]:
-        """A source sentence as ids, markers and end token included."""
+        """Encode a source sentence, markers and end token included."""
         ...
 
     def encode_with_offsets(self, text: str, target: str, source: str | None = None) -> tuple[list[int], list[Span]]:
-        """As :meth:`encode`, with the characters of ``text`` each token covers."""
+        """As :meth:`encode`, with the characters of ``text`` that each token covers."""
         ...
 
     def encode_target(self, text: str) -> list[int]:
-        """A target sentence as ids: pieces, end token."""
+        """Encode a target sentence: its pieces and the end token."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of target ids; special tokens vanish."""
+        """Decode target ids; special tokens are left out."""
         ...
 
     def decode_with_offsets(self, ids: Sequence[int]) -> tuple[str, list[Span]]:
-        """The text of target ids and the characters of it each token gave."""
+        """As :meth:`decode`, with the characters of the text that each token covers."""
         ...
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Source tokens as people see them."""
+        """Source tokens as text."""
         ...
 
     def target_pieces(self, ids: Iterable[int]) -> list[str]:
-        """Target tokens as people see them."""
+        """Target tokens as text."""
         ...
 
 
 TokenizerKind = Literal["unigram", "char"]
-"""What a vocabulary is made of: pieces of words (Kudo 2018), or every character there is."""
+"""The units of a vocabulary: pieces of words (Kudo 2018), or characters."""
 
 Normalisation = Literal["nfkc", "nfc"]
-"""What happens to a text before it is cut into pieces.
+"""The normalisation of a text before it is split into pieces.
 
-``nfkc`` is SentencePiece's ``nmt_nfkc``: compatibility characters become their plain forms (``½`` becomes ``1/2``).
-``nfc`` only composes letters with their accents, turns every white space into a space and drops invisible characters:
-what a text shows is what its pieces show.
+``nfkc`` is SentencePiece's ``nmt_nfkc``, which replaces compatibility characters by their plain forms (``½`` becomes
+``1/2``). ``nfc`` only composes letters with their accents, turns white space into spaces and drops invisible
+characters, so visible characters stay as they are.
 """
 
 NUM_PLACEHOLDERS = 16
 BACK_TRANSLATED = "<bt>"
-"""Marks a source sentence that a model wrote (tagged back-translation, Caswell et al. 2019)."""
+"""Marks a source sentence produced by a model (tagged back-translation, Caswell et al. 2019)."""
 
 FORMAL, INFORMAL = "<formal>", "<informal>"
 TERM_START, TERM_TARGET, TERM_END = "<term>", "<as>", "</term>"
@@ -132,17 +128,20 @@ def placeholder(number: int) -> str:
 
 
 def reserved_symbols() -> tuple[str, ...]:
-    """The symbols a vocabulary can hold beside pieces, markers and special tokens: 64, some without a use yet.
+    """The 64 symbols a vocabulary can reserve besides pieces, markers and special tokens; some are still unused.
 
-    No text is ever cut into them: they are put in by id.
+    Texts are never encoded to them; they are inserted by id.
     """
     named = [placeholder(number) for number in range(NUM_PLACEHOLDERS)]
     named += [BACK_TRANSLATED, FORMAL, INFORMAL, TERM_START, TERM_TARGET, TERM_END]
     return (*named, *(f"<spare{number}>" for number in range(_NUM_RESERVED - len(named))))
 
 
-_MARKER = re.compile(r"<2([a-z]{2,3})>")
-_WORD_START = "\u2581"
+MARKER = re.compile(r"<2([a-z]{2,3})>")
+"""The marker of a target language, such as ``<2de>``."""
+
+WORD_START = "\u2581"
+"""Stands for the space before a word in SentencePiece's pieces."""
 
 
 class Tokenizer:
@@ -150,10 +149,10 @@ class Tokenizer:
 
     Args:
         model_proto: The serialised SentencePiece model.
-        target_proto: Another one for targets, where source and target have a vocabulary each.
+        target_proto: The model for targets, if source and target have separate vocabularies.
 
     Raises:
-        ArtifactError: The bytes are no SentencePiece model, or one without our special tokens.
+        ArtifactError: The bytes are not a SentencePiece model, or its special tokens have other ids.
     """
 
     def __init__(self, model_proto: bytes, target_proto: bytes | None = None) -> None:
@@ -169,7 +168,7 @@ class Tokenizer:
         """Read a SentencePiece model file.
 
         Raises:
-            ArtifactError: The file is missing or no tokenizer of ours.
+            ArtifactError: The file is missing or not a tokenizer of this project.
         """
         try:
             return cls(path.read_bytes())
@@ -178,22 +177,22 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Tokens there are, special ones included; of sources, where targets have a vocabulary of their own."""
+        """Number of tokens, special tokens included; of the source vocabulary if there are two."""
         return int(self._processor.GetPieceSize())
 
     @property
     def target_vocab_size(self) -> int:
-        """Tokens a target is made of, special ones included."""
+        """Number of tokens of the target vocabulary, special tokens included."""
         return int(self._target.GetPieceSize())
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Languages a source can ask for, in the order of their markers."""
+        """Target languages, in the order of their markers."""
         return tuple(self._marker_ids)
 
     @property
     def pad_id(self) -> int:
-        """Fills short sequences of a batch."""
+        """The padding token."""
         return PAD_ID
 
     @property
@@ -203,12 +202,12 @@ class Tokenizer:
 
     @property
     def end_id(self) -> int:
-        """Closes source and target."""
+        """The end token of source and target."""
         return END_ID
 
     @property
     def never_generated(self) -> tuple[int, ...]:
-        """Tokens that are no part of a translation: padding, unknown, start and the language markers."""
+        """Tokens that never occur in a translation: padding, unknown, start, language markers, reserved symbols."""
         return (PAD_ID, UNKNOWN_ID, START_ID, *_markers(self._target).values(), *_symbols(self._target).values())
 
     @property
@@ -223,27 +222,27 @@ class Tokenizer:
         )
 
     def forced_ids(self, target: str) -> tuple[int, ...]:
-        """None: the source's marker asks for the language."""
+        """Empty: the marker in the source selects the language."""
         return ()
 
     def encode(self, text: str, target: str, source: str | None = None) -> list[int]:
-        """A source sentence as ids: marker of the wanted language, pieces, end token.
+        """Encode a source sentence: marker of the target language, pieces, end token.
 
         Args:
             text: The sentence.
-            target: The language wanted.
-            source: The sentence's own; this tokenizer does not need to know.
+            target: The target language.
+            source: The source language, which this tokenizer does not use.
         """
         return [self._marker(target), *self._processor.EncodeAsIds(text), END_ID]
 
     def encode_sampled(self, text: str, target: str, alpha: float, seed: int) -> list[int]:
-        """As :meth:`encode`, cut at random (subword regularisation, Kudo 2018).
+        """As :meth:`encode`, with randomly sampled pieces (subword regularisation, Kudo 2018).
 
         Args:
             text: The sentence.
-            target: The language wanted.
-            alpha: Sharpens the choice.
-            seed: Decides it, below 2**32.
+            target: The target language.
+            alpha: Smoothing parameter; larger values favour the most probable segmentation.
+            seed: Seed of the random numbers, below 2**32.
         """
         sentencepiece.set_random_generator_seed(seed)
         pieces = self._processor.Encode(text, enable_sampling=True, alpha=alpha, nbest_size=-1)
@@ -296,14 +295,14 @@ class Tokenizer:
             ) from None
 
     def tagged(self, ids: Sequence[int], symbol: str) -> list[int]:
-        """A source with a reserved symbol behind its language marker.
+        """Insert a reserved symbol after the language marker of a source.
 
         Args:
-            ids: As :meth:`encode` makes them.
+            ids: The result of :meth:`encode`.
             symbol: One of :func:`reserved_symbols`.
 
         Raises:
-            ConfigError: The vocabulary was learned without it.
+            ConfigError: The vocabulary does not contain the symbol.
         """
         return [ids[0], self._symbol(symbol), *ids[1:]]
 
@@ -312,35 +311,35 @@ class Tokenizer:
         return [*self._target.EncodeAsIds(text), END_ID]
 
     def encode_target_sampled(self, text: str, alpha: float, seed: int) -> list[int]:
-        """As :meth:`encode_target`, cut at random (as :meth:`encode_sampled`)."""
+        """As :meth:`encode_target`, with randomly sampled pieces (see :meth:`encode_sampled`)."""
         sentencepiece.set_random_generator_seed(seed)
         return [*self._target.Encode(text, enable_sampling=True, alpha=alpha, nbest_size=-1), END_ID]
 
     def encode_with_offsets(self, text: str, target: str, source: str | None = None) -> tuple[list[int], list[Span]]:
-        """As :meth:`encode`, with the characters of ``text`` each token covers."""
+        """As :meth:`encode`, with the characters of ``text`` that each token covers."""
         ids, spans = _with_offsets(self._processor, text)
         return [self._marker(target), *ids, END_ID], [(0, 0), *spans, (len(text), len(text))]
 
     def encode_target_with_offsets(self, text: str) -> tuple[list[int], list[Span]]:
-        """As :meth:`encode_target`, with the characters of ``text`` each token covers."""
+        """As :meth:`encode_target`, with the characters of ``text`` that each token covers."""
         ids, spans = _with_offsets(self._target, text)
         return [*ids, END_ID], [*spans, (len(text), len(text))]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of target ids; special tokens vanish."""
+        """Decode target ids; special tokens are left out."""
         return str(self._target.DecodeIds(list(ids)))
 
     def decode_with_offsets(self, ids: Sequence[int]) -> tuple[str, list[Span]]:
-        """The text of target ids and the characters of it each token gave."""
+        """As :meth:`decode`, with the characters of the text that each token covers."""
         mapping = self._target.Decode(list(ids), return_type="offset_mapping")
         return mapping["text"], [without_space(mapping["text"], span) for span in mapping["offsets"]]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each token as people see it: a word's first piece begins with U+2581."""
+        """Source tokens as text; the first piece of a word starts with U+2581."""
         return [self._processor.IdToPiece(token_id) for token_id in ids]
 
     def target_pieces(self, ids: Iterable[int]) -> list[str]:
-        """The same of target tokens."""
+        """Target tokens as text."""
         return [self._target.IdToPiece(token_id) for token_id in ids]
 
     def _marker(self, target: str) -> int:
@@ -353,10 +352,10 @@ class Tokenizer:
 
 
 def load_processor(model_proto: bytes) -> sentencepiece.SentencePieceProcessor:
-    """A serialised SentencePiece model, whosever it is.
+    """Load a serialised SentencePiece model, whatever its special tokens are.
 
     Raises:
-        ArtifactError: The bytes are none.
+        ArtifactError: The bytes are not a SentencePiece model.
     """
     processor = sentencepiece.SentencePieceProcessor()
     try:
@@ -367,7 +366,7 @@ def load_processor(model_proto: bytes) -> sentencepiece.SentencePieceProcessor:
 
 
 def _load(model_proto: bytes) -> sentencepiece.SentencePieceProcessor:
-    """A model with our special tokens."""
+    """Load a model and check that its special tokens have the ids of this project."""
     processor = load_processor(model_proto)
     specials = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
     if specials != (PAD_ID, UNKNOWN_ID, START_ID, END_ID):
@@ -379,17 +378,17 @@ def _load(model_proto: bytes) -> sentencepiece.SentencePieceProcessor:
 
 
 def _markers(processor: sentencepiece.SentencePieceProcessor) -> dict[str, int]:
-    """The markers of a vocabulary by language, in the order of their ids."""
+    """The ids of the language markers of a vocabulary by language, in the order of the ids."""
     found: dict[str, int] = {}
     for token_id in range(processor.GetPieceSize()):
-        marker = _MARKER.fullmatch(processor.IdToPiece(token_id)) if processor.IsControl(token_id) else None
+        marker = MARKER.fullmatch(processor.IdToPiece(token_id)) if processor.IsControl(token_id) else None
         if marker:
             found[marker[1]] = token_id
     return found
 
 
 def _symbols(processor: sentencepiece.SentencePieceProcessor) -> dict[str, int]:
-    """The reserved symbols of a vocabulary by name."""
+    """The ids of the reserved symbols of a vocabulary, by symbol."""
     found = {symbol: processor.PieceToId(symbol) for symbol in reserved_symbols()}
     return {symbol: token_id for symbol, token_id in found.items() if processor.IsControl(token_id)}
 
@@ -400,139 +399,8 @@ def _with_offsets(processor: sentencepiece.SentencePieceProcessor, text: str) ->
 
 
 def without_space(text: str, span: Span) -> Span:
-    """A span without the space before its word: a piece counts it, people mean the word."""
+    """A span without leading white space, which SentencePiece counts as part of a word's first piece."""
     start, end = span
     while start < end and text[start].isspace():
         start += 1
     return start, end
-
-
-def learn_tokenizer(
-    sentences: Iterable[str],
-    vocab_size: int,
-    languages: Sequence[str],
-    *,
-    seed: int = 1,
-    character_coverage: float = 0.9999,
-    kind: TokenizerKind = "unigram",
-    normalisation: Normalisation = "nfkc",
-    reserve_symbols: bool = False,
-    required_characters: str = "",
-) -> Tokenizer:
-    """Learn a vocabulary shared by all languages, with byte fallback.
-
-    Args:
-        sentences: Text of every language, one sentence each.
-        vocab_size: Tokens wanted: 256 bytes, four special tokens and the language markers included. Of kind ``char``
-            it is the most there may be.
-        languages: Codes the model translates to; each gets a marker token.
-        seed: Chooses the sentences sampled from a large corpus.
-        character_coverage: Share of the characters that get a piece of their own; others become bytes.
-        kind: Pieces of words, or characters.
-        normalisation: What happens to a text before it is cut.
-        required_characters: Get a piece of their own, however rare they are.
-        reserve_symbols: Whether the vocabulary gets the symbols of :func:`reserved_symbols`.
-
-    Raises:
-        ConfigError: The text is too small for a vocabulary of this size, or a language code is none.
-        DataError: There is no text.
-    """
-    for language in languages:
-        if not _MARKER.fullmatch(f"<2{language}>"):
-            raise ConfigError(f"{language!r} is no language code; it must be two or three small letters, like 'de'.")
-    sink = io.BytesIO()
-    iterator = iter(sentence for sentence in sentences if sentence.strip())
-    first = next(iterator, None)
-    if first is None:
-        raise DataError("There is no text to learn a tokenizer from: every line is empty.")
-
-    def all_sentences() -> Iterable[str]:
-        yield first
-        yield from iterator
-
-    if kind == "char":
-        # A space is a character like others, not a part of the letter behind it, and none is put before the first.
-        special: dict[str, Any] = {
-            "model_type": "char",
-            "hard_vocab_limit": False,
-            "add_dummy_prefix": False,
-            "user_defined_symbols": [_WORD_START],
-        }
-    else:
-        special = {"model_type": "unigram"}
-    symbols = [f"<2{language}>" for language in languages] + list(reserved_symbols() if reserve_symbols else ())
-    sentencepiece.set_random_generator_seed(seed)
-    try:
-        with _normalisation_rule(normalisation) as rule:
-            sentencepiece.SentencePieceTrainer.Train(
-                **special,
-                **rule,
-                sentence_iterator=iter(all_sentences()),
-                model_writer=sink,
-                vocab_size=vocab_size,
-                character_coverage=character_coverage,
-                required_chars=required_characters,
-                byte_fallback=True,
-                control_symbols=symbols,
-                pad_id=PAD_ID,
-                unk_id=UNKNOWN_ID,
-                bos_id=START_ID,
-                eos_id=END_ID,
-                split_digits=True,
-                minloglevel=2,
-            )
-    except RuntimeError as error:
-        raise ConfigError(
-            f"A vocabulary of {vocab_size} cannot be learned from this text: {_advice(str(error))}."
-        ) from error
-    return Tokenizer(sink.getvalue())
-
-
-@contextlib.contextmanager
-def _normalisation_rule(normalisation: Normalisation) -> Generator[dict[str, Any]]:
-    """SentencePiece's option for a normalisation; its own rules are read from a file."""
-    if normalisation == "nfkc":
-        yield {"normalization_rule_name": "nmt_nfkc"}
-        return
-    with tempfile.NamedTemporaryFile("w", suffix=".tsv", encoding="utf-8") as rules:
-        for written, read in sorted(_nfc_rules().items()):
-            rules.write(f"{_code_points(written)}\t{_code_points(read)}\n")
-        rules.flush()
-        yield {"normalization_rule_tsv": rules.name}
-
-
-def _nfc_rules() -> dict[str, str]:
-    """What is replaced by what: letters and accents by the letter that has both, spaces by a space."""
-    rules: dict[str, str] = {}
-    for code_point in range(0x80, 0x10000):
-        composed = chr(code_point)
-        if unicodedata.normalize("NFC", composed) != composed:
-            rules[composed] = unicodedata.normalize("NFC", composed)
-        elif not 0xAC00 <= code_point <= 0xD7A3:  # Hangul would be eleven thousand rules
-            decomposed = unicodedata.normalize("NFD", composed)
-            # Every way to write it: all accents apart, or the first of them composed already.
-            for split in range(len(decomposed) - 1):
-                written = unicodedata.normalize("NFC", decomposed[: split + 1]) + decomposed[split + 1 :]
-                if written != composed:
-                    rules[written] = composed
-    for code_point in range(1, 0x10000):
-        category = unicodedata.category(chr(code_point))
-        if category == "Zs" or chr(code_point) in "\t\n\r\v\f\x85\u2028\u2029":
-            rules[chr(code_point)] = " "
-        elif category == "Cc" or chr(code_point) in "\u00ad\u200b\u200e\u200f\u2060\ufeff":
-            rules[chr(code_point)] = ""
-    del rules[" "]
-    return rules
-
-
-def _code_points(text: str) -> str:
-    return " ".join(f"{ord(character):X}" for character in text)
-
-
-def _advice(message: str) -> str:
-    """What SentencePiece's message means to whoever chose the size."""
-    if highest := re.search(r"value <= (\d+)", message):
-        return f"it allows at most {highest[1]}; lower vocab_size or give more text"
-    if lowest := re.search(r"required_chars\. \d+ vs (\d+)", message):
-        return f"its characters, the bytes and the special tokens alone are {lowest[1]}; raise vocab_size"
-    return message.splitlines()[-1].strip()

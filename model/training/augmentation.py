@@ -1,8 +1,8 @@
-"""Augmentation of training data: sentence pairs perturbed the way people write, with capitals, typos, other names.
+"""Augmentation of training data: sentence pairs with capitals, typos, other names and similar changes.
 
-Corpora are tidy and have few different names, and a model trained on nothing else fails on other input. A change of
-the source is made in the target too wherever a translator would make it: capitals stay capitals, names stay names.
-What augmentation shares with the perturbed inputs of tests is in :mod:`model.perturbations`.
+Corpora contain correct spelling and few different names, and a model trained on them alone fails on other input. A
+change of the source is also made in the target if a translator would keep it: capitals stay capitals, names stay names.
+The functions shared with perturbed test inputs are in :mod:`model.perturbations`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Share = Annotated[float, Field(strict=True, ge=0, le=1), Requirement("a share, 0
 """Share of the pairs or batches of an epoch."""
 
 _ROUNDING = 1e-9
-"""Shares that come to 1 may exceed it by floating-point rounding."""
+"""Tolerance of the sum of shares for floating-point rounding."""
 
 _CHARACTERS_PER_TYPO = 40
 _SIGN_AT_THE_FRONT = 0.3
@@ -52,21 +52,21 @@ _SIGNS = ("…", "→", "½", "€", "&", "%", "§", "°", "C#", "日本", "Мо
 
 @configuration("augment")
 class Augmentation:
-    """How many of the sentence pairs of an epoch are augmented, and how; drawn anew in every epoch.
+    """Shares of the sentence pairs of an epoch that are augmented; sampled again in every epoch.
 
     Args:
-        upper: Share whose two sides are written in capitals.
-        lower: Share whose source has no capitals.
-        unpunctuated: Share whose two sides lose their punctuation.
-        typos: Share whose source has a wrong letter, or several where it is long.
-        names: Share of the pairs with a frequent name of the corpora whose names are replaced by made-up ones.
-        signs: Share with a number, an address, an emoji or another sign put at the same end of both sides.
-        joined: Share of the batches whose sentences, augmented or not, are joined to longer ones, up to the longest
-            allowed.
+        upper: Share with both sides in capitals.
+        lower: Share with the source in lower case.
+        unpunctuated: Share with punctuation removed from both sides.
+        typos: Share with a wrong letter in the source, or several in a long source.
+        names: Share of the pairs with a frequent name of the corpora in which names are replaced by generated names.
+        signs: Share with a number, an address, an emoji or another symbol added at the same end of both sides.
+        joined: Share of the batches in which sentences, augmented or not, are joined to longer sentences, up to the
+            maximum length.
 
     Raises:
-        ConfigError: A share is no number from 0 to 1, or ``upper``, ``lower``, ``unpunctuated``, ``typos`` and
-            ``signs`` come to more than 1.
+        ConfigError: A share is not a number from 0 to 1, or the sum of ``upper``, ``lower``, ``unpunctuated``,
+            ``typos`` and ``signs`` is above 1.
     """
 
     upper: Share = 0.0
@@ -96,12 +96,12 @@ class Augmentation:
         return self.upper + self.lower + self.unpunctuated + self.typos + self.signs
 
     def apply(self, source: str, target: str, rng: np.random.Generator) -> tuple[str, str]:
-        """A sentence pair, augmented or unchanged.
+        """Augment a sentence pair, or return it unchanged.
 
         Args:
             source: A sentence.
             target: Its translation.
-            rng: Decides; the same state gives the same pair.
+            rng: Random number generator; the same state gives the same pair.
         """
         if rng.random() < self.names:
             source, target = rename(source, target, rng)
@@ -120,11 +120,11 @@ class Augmentation:
 
 
 def join_sentences(pairs: Sequence[tuple[str, str]], rng: np.random.Generator) -> tuple[str, str]:
-    """Sentences in a row as one: unchanged, or with commas instead of full stops.
+    """Join sentences to one: unchanged, or with commas instead of full stops.
 
     Args:
         pairs: Sentences and their translations; at least one.
-        rng: Decides.
+        rng: Random number generator.
     """
     if rng.random() < 0.5:
         return " ".join(source for source, _ in pairs), " ".join(target for _, target in pairs)
@@ -132,14 +132,14 @@ def join_sentences(pairs: Sequence[tuple[str, str]], rng: np.random.Generator) -
 
 
 def rename(source: str, target: str, rng: np.random.Generator) -> tuple[str, str]:
-    """Replace the frequent names of the corpora by made-up ones, the same on both sides.
+    """Replace the frequent names of the corpora by generated names, the same on both sides.
 
-    Pairs whose sides do not have the same names equally often are unchanged; ``Mary`` may be ``Maria`` in the target.
+    A pair is unchanged if its sides do not contain the same names equally often; ``Mary`` and ``Maria`` count as one.
 
     Args:
         source: A sentence.
         target: Its translation.
-        rng: Decides.
+        rng: Random number generator.
     """
 
     def made_up(names: list[str]) -> dict[str, str]:
@@ -149,7 +149,7 @@ def rename(source: str, target: str, rng: np.random.Generator) -> tuple[str, str
 
 
 def made_up_name(rng: np.random.Generator) -> str:
-    """One to three syllables that no vocabulary has as one token, often with letters of other languages."""
+    """Generate a rare name of one to three syllables, often with letters of other languages."""
     syllables = [
         _pick(_ONSETS, rng) + _pick(_VOWELS, rng) + _pick(_CODAS, rng)
         for _ in range(rng.integers(1, _MAX_SYLLABLES + 1))

@@ -1,4 +1,4 @@
-"""Parallel text: from files (plain, gzip or xz, two files that line up), or made."""
+"""Parallel text, read from two aligned files (plain, gzip or xz) or generated."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from model.errors import DataError
 from model.training.settings import CorpusSettings, GeneratedCorpus
 
 Pair = tuple[str, str]
-"""One sentence in the two languages of a run, in the order of its settings."""
+"""A sentence in the two languages of a run, in the order of its settings."""
 
 
 @dataclass(frozen=True)
 class LoadedCorpus:
-    """Parallel text, and what it is good for.
+    """Parallel text and how it is used in training.
 
     Args:
-        pairs: Sentences in the order of the run's languages.
-        direction: (source, target) that it teaches; None for every direction of the run.
-        tag: A reserved symbol its sources begin with, if any.
-        weight: How often a pair comes in an epoch on average.
+        pairs: Sentence pairs in the order of the run's languages.
+        direction: The only (source, target) it is used for; None for every direction of the run.
+        tag: A reserved symbol at the start of its sources, if any.
+        weight: How often a pair occurs in an epoch on average.
     """
 
     pairs: list[Pair]
@@ -35,7 +35,7 @@ class LoadedCorpus:
     weight: float = 1.0
 
     def natural_sides(self, languages: tuple[str, str]) -> Iterable[str]:
-        """The sentences that people wrote: both sides, or the targets of a one-way corpus."""
+        """The sentences written by humans: both sides, or the targets of a corpus with one direction."""
         for pair in self.pairs:
             if self.direction is None:
                 yield from pair
@@ -54,7 +54,7 @@ _HYPHEN = re.compile(r"(?<=\w) @-@ (?=\w)")
 
 
 def find_text(path: Path) -> Path:
-    """The file itself, or the same name with ``.gz`` or ``.xz``.
+    """Find a text file: the path itself, or the path with ``.gz`` or ``.xz``.
 
     Raises:
         DataError: None of them exists.
@@ -67,10 +67,10 @@ def find_text(path: Path) -> Path:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 text, unpacked by the ending of its name.
+    """Read the lines of a UTF-8 text; files ending in ``.gz`` or ``.xz`` are decompressed.
 
     Raises:
-        DataError: The file is missing, empty, damaged, or not UTF-8; the message names the line.
+        DataError: The file is missing, empty, damaged, or not UTF-8; the message then names the line.
     """
     found = find_text(path)
     try:
@@ -89,7 +89,7 @@ def read_lines(path: Path) -> list[str]:
             f"{found} is not UTF-8: line {line} holds byte 0x{data[error.start]:02x}. Convert it first, for example "
             f"with 'iconv -f latin1 -t utf-8'."
         ) from error
-    # Not splitlines(): a sentence may hold U+2028 and still be one line of its file.
+    # splitlines() would also split at U+2028, which may occur within a sentence.
     lines = text.replace("\r\n", "\n").split("\n")
     if lines and not lines[-1]:
         lines.pop()
@@ -99,7 +99,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_parallel(base: Path, languages: tuple[str, str]) -> list[Pair]:
-    """Two files that line up, ``base.xx`` and ``base.yy``.
+    """Read two aligned files, ``base.xx`` and ``base.yy``.
 
     Raises:
         DataError: A file is missing or unusable, or the two have different numbers of lines.
@@ -114,7 +114,7 @@ def read_parallel(base: Path, languages: tuple[str, str]) -> list[Pair]:
 
 
 def detokenise(text: str) -> str:
-    """Take out the spaces a tokeniser put round punctuation: ``It 's , ( say ) .`` to ``It's, (say).``"""
+    """Remove the spaces a tokeniser put around punctuation: ``It 's , ( say ) .`` becomes ``It's, (say).``"""
     text = _HYPHEN.sub("-", text)
     text = _PAIRED_QUOTES.sub(r"\1\2\3", text)
     text = _SPACE_AFTER.sub(r"\1", text)
@@ -123,14 +123,14 @@ def detokenise(text: str) -> str:
 
 
 def generate_pairs(corpus: GeneratedCorpus, without: Collection[Pair] = ()) -> list[Pair]:
-    """Random words and what becomes of them, all different; the same ones for the same settings.
+    """Generate pairs of a random word and its translation, all different; equal settings give equal pairs.
 
     Args:
-        corpus: What to make.
-        without: Pairs not to make: what is held out is not trained on.
+        corpus: The settings of the corpus.
+        without: Excluded pairs, which keep training and held-out data apart.
 
     Raises:
-        DataError: So many are not to be made that hardly one is left.
+        DataError: Too few pairs are left after the exclusion.
     """
     rng = random.Random(corpus.seed)
     taken = set(without)
@@ -157,10 +157,10 @@ def load_dev_pairs(
     languages: tuple[str, str],
     training: Iterable[LoadedCorpus],
 ) -> dict[str, list[Pair]]:
-    """The held-out pairs by the name of their corpus: read from files, or made so that none of them is trained on.
+    """The held-out pairs by the name of their corpus, read from files or generated without those of the training text.
 
     Raises:
-        DataError: The text is unusable, or everything that could be made is trained on.
+        DataError: The text is unusable, or too few pairs are left that are not in training.
     """
     if isinstance(dev, GeneratedCorpus):
         return {dev.generate: generate_pairs(dev, without={pair for corpus in training for pair in corpus.pairs})}
@@ -169,17 +169,17 @@ def load_dev_pairs(
 
 
 def spread(pairs: Sequence[Pair], number: int) -> list[Pair]:
-    """At most ``number`` pairs, evenly from beginning to end and in their order: files are often sorted."""
+    """Choose at most ``number`` pairs, evenly spaced and in their order, because files are often sorted."""
     number = min(number, len(pairs))
-    return [pairs[place * len(pairs) // number] for place in range(number)]
+    return [pairs[index * len(pairs) // number] for index in range(number)]
 
 
 def unseen(pairs: Iterable[Pair], known: Iterable[Pair]) -> list[Pair]:
-    """The pairs of which neither side is in a text, whatever the case and the punctuation.
+    """The pairs of which neither side occurs in other pairs, ignoring case and punctuation.
 
     Args:
-        pairs: What is to be tested on.
-        known: What was trained on, languages in the same order.
+        pairs: Test pairs.
+        known: Training pairs, with the languages in the same order.
     """
     sides = [{_words(side) for side in one} for one in zip(*known, strict=True)] or [set(), set()]
     return [pair for pair in pairs if not any(_words(side) in seen for side, seen in zip(pair, sides, strict=True))]
@@ -192,13 +192,13 @@ def _words(sentence: str) -> str:
 def load_training_pairs(
     data_dir: Path, corpora: Iterable[CorpusSettings | GeneratedCorpus], languages: tuple[str, str]
 ) -> tuple[list[LoadedCorpus], dict[str, int]]:
-    """All training text, cleaned as each corpus asks, duplicates dropped.
+    """Load all training text, cleaned as the settings of each corpus say, without duplicates.
 
     Returns:
-        The corpora with their pairs, and how many were left out by reason.
+        The corpora, and the number of pairs left out by reason.
 
     Raises:
-        DataError: A corpus is unusable, or nothing is left.
+        DataError: A corpus is unusable, or no pair is left.
     """
     left_out = {"empty": 0, "duplicate": 0, "fragment": 0, "lopsided": 0}
     seen: set[Pair] = set()

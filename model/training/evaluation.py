@@ -1,4 +1,4 @@
-"""How good a model in training is: loss on held-out text, and BLEU of its greedy translations."""
+"""Evaluation during training: loss on held-out text, and BLEU of greedy translations."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def dev_scores(
     directions: Sequence[tuple[str, str]],
     policy: DecodingPolicy = DecodingPolicy(),  # noqa: B008  (frozen)
 ) -> dict[str, float]:
-    """Loss and greedy BLEU of a model in training: the means over corpora, and those of each where there are several.
+    """Loss and greedy BLEU of a model in training: means over all corpora, and the scores of each if there are several.
 
     Args:
         transformer: The model, in evaluation mode.
-        tokenizer: Its vocabulary.
+        tokenizer: Its tokenizer.
         corpora: Held-out sentences by the name of their corpus, in the order of ``languages``.
         languages: The two languages.
         directions: (source, target) to score.
-        policy: The model's way of decoding.
+        policy: The model's decoding policy.
 
     Returns:
-        ``dev_loss`` and the others of :func:`corpus_scores`; of each of several corpora ``dev_loss/NAME`` and so on.
+        The scores of :func:`corpus_scores`, such as ``dev_loss``; with several corpora also ``dev_loss/NAME`` for each.
     """
     each = {
         name: corpus_scores(transformer, tokenizer, pairs, languages, directions, policy)
@@ -62,15 +62,15 @@ def corpus_scores(
 
     Args:
         transformer: The model, in evaluation mode.
-        tokenizer: Its vocabulary.
+        tokenizer: Its tokenizer.
         pairs: Held-out sentences in the order of ``languages``.
         languages: The two languages.
         directions: (source, target) to score.
-        policy: The model's way of decoding.
+        policy: The model's decoding policy.
 
     Returns:
-        ``dev_loss`` in nats a token, and for each direction ``bleu_xx-yy``. Where the tokens are characters, BLEU is
-        over characters, and there is ``exact_xx-yy``, the percentage of answers that are right to the letter.
+        ``dev_loss`` in nats per token, and for each direction ``bleu_xx-yy``. If the tokens are characters, BLEU is
+        computed over characters, and ``exact_xx-yy`` is the percentage of exact matches.
     """
     scores = {"dev_loss": dev_loss(transformer, tokenizer, pairs, languages, directions)}
     units = bleu_units(tokenizer)
@@ -119,10 +119,10 @@ def translate_greedily(
     source: str | None = None,
     policy: DecodingPolicy = DecodingPolicy(),  # noqa: B008  (frozen)
 ) -> list[str]:
-    """Translate sentences with a model that is still training; a failed sentence comes out empty.
+    """Translate sentences with a model in training; the translation of a failed sentence is empty.
 
-    A sentence longer than the model's positions is translated as far as they reach: this is a yardstick of a
-    training run, where such sentences cost points, and no way to translate.
+    Sentences longer than the model's positions are truncated. This is meant for scores during training, not for
+    translation.
     """
     device = transformer.output.weight.device
     longest = transformer.target_embedding.positions.size(0)

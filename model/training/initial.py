@@ -1,4 +1,4 @@
-"""Where fine-tuning starts: the weights, the architecture and the vocabulary of a model that is there already."""
+"""The starting point of fine-tuning: weights, architecture and vocabulary of an existing model."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from model.text.tokenizer import TextTokenizer, Tokenizer
 from model.training.settings import TrainingSettings
 
 IMPORTED = ("tokenizer", "decoding")
-"""What checkpoints that began as imported models know besides, as manifests do."""
+"""Additional metadata in checkpoints fine-tuned from imported models, as in manifests."""
 
-_FREE = ("dropout",)
-"""What a configuration may say of an architecture whose weights are there: nothing they depend on."""
+_CHANGEABLE = ("dropout",)
+"""Fields of the architecture that fine-tuning may change, because the weights do not depend on them."""
 
 
 @dataclass(frozen=True)
 class Initial:
-    """A model to go on from.
+    """The model that fine-tuning starts from.
 
     Args:
         config: Its architecture.
-        weights: Its parameters by name; tied ones once; float32.
-        tokenizer: Its vocabulary.
-        name: What it calls itself.
-        sha256: Digest of the file.
-        facts: Of an imported model: its ``tokenizer`` and ``decoding``, as its bundle's manifest has them.
-        files: Of an imported model: its vocabulary files by name.
-        directions: Of an imported model: what it translates.
+        weights: Its parameters by name in float32; tied parameters occur once.
+        tokenizer: Its tokenizer.
+        name: Its name.
+        sha256: Digest of its file.
+        facts: For an imported model, ``tokenizer`` and ``decoding`` of its bundle's manifest.
+        files: For an imported model, its vocabulary files by name.
+        directions: For an imported model, the language pairs it translates.
     """
 
     config: ModelConfig
@@ -54,22 +54,22 @@ class Initial:
 
     @property
     def origin(self) -> dict[str, str]:
-        """What later checkpoints and bundles say about it."""
+        """Its name and digest, as recorded in checkpoints and bundles."""
         return {"name": self.name, "sha256": self.sha256}
 
 
 def load_initial(path: Path) -> Initial:
-    """Read a checkpoint of a run, or a bundle whose weights are floating-point numbers.
+    """Read a checkpoint, or a bundle with floating-point weights.
 
-    A bundle is code and runs while it is read, as when it is served.
+    A bundle contains code, which runs when the bundle is loaded, as in serving.
 
     Raises:
-        ArtifactError: The file is missing, damaged, foreign, or of int8 weights.
+        ArtifactError: The file is missing, damaged, of another format, or has int8 weights.
     """
     if path.is_dir():
         raise ArtifactError(
-            f"{path} is a folder; --init-from names a checkpoint or a bundle. A folder from a model hub is made a "
-            f"bundle by 'python -m model import {path} --precision float32 --out FILE'."
+            f"{path} is a folder; --init-from names a checkpoint or a bundle. To make a bundle of a hub folder, use "
+            f"'python -m model import {path} --precision float32 --out FILE'."
         )
     digest = file_digest(path)
     if is_checkpoint(path):
@@ -111,7 +111,7 @@ def file_digest(path: Path) -> str:
     """The SHA-256 of a file.
 
     Raises:
-        ArtifactError: It cannot be read.
+        ArtifactError: The file cannot be read.
     """
     try:
         return digests.file_digest(path)
@@ -121,28 +121,53 @@ def file_digest(path: Path) -> str:
         ) from error
 
 
+def check_origin(run_dir: Path, origin: dict[str, str] | None, init_from: Path | None) -> None:
+    """Check that a resumed run was initialised from the given model.
+
+    Args:
+        run_dir: The run's folder.
+        origin: The :attr:`Initial.origin` of the run; None if it started from random weights.
+        init_from: The given model, or None. If the run has an origin, the file may no longer exist.
+
+    Raises:
+        ConfigError: The run was initialised from another model, or from random weights.
+    """
+    if init_from is None or (origin and not init_from.exists()):
+        return
+    if origin is None:
+        raise ConfigError(
+            f"{run_dir} holds a run that began with random weights, and --init-from names {init_from}; give the new "
+            "run a folder of its own."
+        )
+    if file_digest(init_from) != origin["sha256"]:
+        raise ConfigError(
+            f"{run_dir} holds a run that began with {origin['name']} of SHA-256 {origin['sha256']}, and {init_from} is "
+            "another file; give the new run a folder of its own."
+        )
+
+
 def fine_tuning_config(
     settings: TrainingSettings,
     config: ModelConfig,
     tokenizer: TextTokenizer,
     directions: LanguagePairs | None = None,
 ) -> ModelConfig:
-    """The architecture of a run that goes on from a model: the model's, with the dropout the settings ask for.
+    """The architecture of a fine-tuning run: that of the model it starts from, with the dropout of the settings.
 
     Args:
-        settings: Of the run. What they leave out comes from the model; what they say must be true of it.
+        settings: The run's settings. Fields of the architecture must be absent or equal to the model's.
         config: The model's architecture.
-        tokenizer: The model's vocabulary.
-        directions: What an imported model translates.
+        tokenizer: The model's tokenizer.
+        directions: The language pairs of an imported model.
 
     Raises:
-        ConfigError: The settings ask for another architecture or vocabulary, for longer sentences than the model has
-            positions for, or for a language it has no marker for.
+        ConfigError: The settings ask for another architecture or vocabulary, for sentences longer than the model's
+            positions, or for a language for which the model has no marker.
     """
     fields = asdict(config)
     wanted: dict[str, Any] = expand_preset(settings.model)
     for name, value in wanted.items():
-        if name not in _FREE and fields.get(name) != value:
+        if name not in _CHANGEABLE and fields.get(name) != value:
             raise ConfigError(
                 f"model asks for {name} {value!r}, but the model to start from has {fields.get(name)!r}; leave it out: "
                 "the architecture comes from there."
@@ -169,4 +194,4 @@ def fine_tuning_config(
                 f"pairs asks for translations to {target!r}, but the model to start from can be asked for "
                 f"{', '.join(tokenizer.languages)} only."
             )
-    return replace(config, **{name: wanted[name] for name in _FREE if name in wanted})
+    return replace(config, **{name: wanted[name] for name in _CHANGEABLE if name in wanted})

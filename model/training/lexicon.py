@@ -1,7 +1,7 @@
-"""Which target tokens translate which source tokens, learned from sentence pairs: IBM Model 1 (Brown et al. 1993).
+"""A lexicon of source tokens and their target tokens, learned from sentence pairs: IBM Model 1 (Brown et al. 1993).
 
-Every target token is explained by the source tokens of its sentence, in shares that a few rounds of
-expectation-maximisation settle. Markers and the closing token, which all sources have, take what no word explains.
+Each target token is attributed to the source tokens of its sentence, with probabilities that are estimated by
+expectation-maximisation. The markers and the end token, which all sources contain, act as Model 1's empty word.
 """
 
 from __future__ import annotations
@@ -17,33 +17,31 @@ from model.artifacts.bundle import Manifest
 from model.decoding.shortlist import Shortlist
 from model.errors import ConfigError, DataError
 from model.network.config import ModelConfig
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import WORD_START, TextTokenizer
 from model.training.corpus import Pair
 
 Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]
 """Wraps an iterable, with a label and its length, in a progress bar."""
 
 Links = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
-"""Numbers of (source token, target token) pairs, target position by target position, and where each position begins."""
+"""Indices of (source token, target token) pairs, grouped by target position, and the start of each group."""
 
 _LINKS_AT_ONCE = 4_000_000
-_WORD_START = "\u2581"
 
 
 @dataclass(frozen=True)
 class ShortlistSettings:
-    """How large a shortlist becomes.
+    """Settings for learning a shortlist.
 
     Args:
-        per_token: Target tokens kept for each source token, the likeliest ones.
-        min_probability: Less likely translations are left out.
-        frequent: Target tokens every sentence may use, the most frequent ones.
-        iterations: Rounds of expectation-maximisation.
-        max_links: Pairs of a source and a target token looked at; further sentences are left out. Bounds memory: each
-            takes some 30 bytes.
+        per_token: Number of most probable target tokens kept for each source token.
+        min_probability: Translations with a smaller probability are left out.
+        frequent: Number of most frequent target tokens that every sentence may use.
+        iterations: Iterations of expectation-maximisation.
+        max_links: Bound of the token pairs used; further sentences are left out. A pair takes about 30 bytes of memory.
 
     Raises:
-        ConfigError: A value is out of its bounds.
+        ConfigError: A value is out of bounds.
     """
 
     per_token: int = 100
@@ -68,16 +66,17 @@ def learn_for_model(
     settings: ShortlistSettings = ShortlistSettings(),
     progress: Progress = lambda items, label, total: items,
 ) -> Shortlist:
-    """Learn a shortlist for a model, from text, in all its directions between two languages.
+    """Learn a shortlist for a model from text, for all its directions between two languages.
 
-    One table serves both directions: most pieces belong to one language, and the others have lists for both.
+    One table is used for both directions: most tokens occur in one language only, and the candidates of the others
+    cover both.
 
     Args:
-        manifest: The model's.
-        tokenizer: The model's.
+        manifest: The model's manifest.
+        tokenizer: The model's tokenizer.
         pairs: Sentences in the two languages.
         languages: The two languages.
-        settings: How large it becomes.
+        settings: The size of the shortlist.
         progress: Wraps an iterable in a progress bar.
 
     Raises:
@@ -96,8 +95,8 @@ def learn_for_model(
             encoded.append((tokenizer.encode(texts[0], target, source), tokenizer.encode_target(texts[1])))
     seen = sorted({token for _, target in encoded for token in target})
     pieces = tokenizer.target_pieces(seen)
-    # With these any word can be spelled, a name that has to be inflected for one.
-    letters = [token for token, piece in zip(seen, pieces, strict=True) if len(piece.removeprefix(_WORD_START)) <= 1]
+    # With single letters every word can be spelled, for example an inflected name.
+    letters = [token for token, piece in zip(seen, pieces, strict=True) if len(piece.removeprefix(WORD_START)) <= 1]
     config = ModelConfig.from_dict(manifest.architecture)
     shortlist = learn_shortlist(
         encoded,
@@ -131,15 +130,15 @@ def learn_shortlist(
     """Learn a shortlist.
 
     Args:
-        pairs: Source and target tokens of each pair of sentences, in every direction of the model.
-        source_vocab_size: Source tokens of the model.
-        target_vocab_size: Target tokens of the model.
-        end_id: The closing token, which every sentence may use.
-        never: Tokens that are never generated, which no list needs.
-        always: Tokens every sentence may use, besides the most frequent ones.
-        shared: Whether a token means the same in source and target: each is then on its own list, so that names,
+        pairs: Source and target tokens of each sentence pair, in every direction of the model.
+        source_vocab_size: Size of the source vocabulary.
+        target_vocab_size: Size of the target vocabulary.
+        end_id: The end token, which every sentence may use.
+        never: Tokens that are never generated.
+        always: Tokens that every sentence may use, besides the most frequent tokens.
+        shared: Whether source and target share a vocabulary. Each token is then a candidate for itself, so that names,
             numbers and bytes can be copied.
-        settings: How large it becomes.
+        settings: The size of the shortlist.
         progress: Wraps an iterable in a progress bar.
 
     Raises:
@@ -164,7 +163,7 @@ def learn_shortlist(
     everywhere = {token for token in (*frequent[: settings.frequent], *always) if wanted[token]} | {end_id}
     wanted[list(everywhere)] = False
 
-    likely = (shares >= settings.min_probability) & _among_the_first(sources, shares, settings.per_token)
+    likely = (shares >= settings.min_probability) & _among_largest(sources, shares, settings.per_token)
     likely &= wanted[targets]
     keys = sources[likely].astype(np.int64) * target_vocab_size + targets[likely]
     if shared:
@@ -186,7 +185,7 @@ def translation_shares(
     iterations: int,
     progress: Progress = lambda items, label, total: items,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float64]]:
-    """Every (source, target) that occurs together, by source token, and its share of the source's translations."""
+    """All token pairs that occur together, sorted by source token, and the probability of each target."""
     keys, widths = [], []
     for source, target in progress(pairs, "pairing tokens", len(pairs)):
         links = np.asarray(source, np.int64) * target_vocab_size + np.asarray(target, np.int64)[:, np.newaxis]
@@ -210,7 +209,7 @@ def translation_shares(
 
 
 def _chunks(numbers: npt.NDArray[np.int32], widths: npt.NDArray[np.int32]) -> Iterable[Links]:
-    """Links in pieces of whole target positions, so that what is computed in between stays small."""
+    """Split the links into chunks of whole target positions, which bounds the memory for intermediate results."""
     ends = np.cumsum(widths, dtype=np.int64)
     first = 0
     while first < len(widths):
@@ -220,10 +219,10 @@ def _chunks(numbers: npt.NDArray[np.int32], widths: npt.NDArray[np.int32]) -> It
         first = last
 
 
-def _among_the_first(
+def _among_largest(
     sources: npt.NDArray[np.int32], shares: npt.NDArray[np.float64], number: int
 ) -> npt.NDArray[np.bool_]:
-    """Whether each is one of the ``number`` largest of its source token."""
+    """Whether each share is among the ``number`` largest of its source token."""
     order = np.lexsort((-shares, sources))
     lengths = np.bincount(sources)
     begins = np.cumsum(lengths) - lengths

@@ -1,8 +1,7 @@
-"""The training run: batches in, checkpoints, a learning curve and an averaged model out."""
+"""The training loop, with checkpoints to resume from, evaluations and an averaged model at the end."""
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import time
@@ -26,15 +25,16 @@ from model.artifacts.checkpoint import (
 )
 from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError, ConfigError
+from model.network.config import ModelConfig
 from model.network.transformer import Transformer
 from model.process.memory import give_back_freed_memory
-from model.scores import mean_bleu
 from model.text.tokenizer import TextTokenizer, Tokenizer
 from model.training.batches import Batch, BatchMaker, made_ahead
 from model.training.controlled_pairs import ControlledPairs
 from model.training.corpus import LoadedCorpus, load_dev_pairs, load_training_pairs, spread
 from model.training.evaluation import dev_scores
-from model.training.initial import IMPORTED, file_digest, fine_tuning_config, load_initial
+from model.training.initial import IMPORTED, Initial, check_origin, fine_tuning_config, load_initial
+from model.training.progress import Progress
 from model.training.schedule import learning_rate
 from model.training.settings import TrainingSettings
 from model.training.update import Updater
@@ -42,27 +42,25 @@ from model.training.vocabulary import learn_vocabulary, write_vocabulary
 from model.training.word_alignment import WordLexicon
 
 LAST = "last.pt"
-"""The checkpoint a run resumes from."""
+"""The checkpoint from which a run resumes."""
 
 BEST = "best.pt"
 """The checkpoint with the best dev BLEU."""
 
 AVERAGED = "averaged.pt"
-"""The mean of the last checkpoints, made when the run ends: the one to export."""
-
-CURVE = "curve.csv"
+"""The mean of the last checkpoints, written at the end of the run; the checkpoint to export."""
 
 LEXICON = "word-lexicon.json.gz"
 """Which words of the training text translate each other."""
 
 ORIGIN = "initialised_from"
-"""Beside the settings in checkpoints and manifests: name and SHA-256 of the model a run started from."""
+"""Key in the settings of checkpoints and manifests: name and SHA-256 of the model a run was initialised from."""
 
-_OF_VOCABULARY = ("languages", "vocab_size", "tokenizer", "tokenizer_kind", "separate_vocabularies")
-"""Settings that nothing can be changed about once the vocabulary is made."""
+_VOCABULARY_SETTINGS = ("languages", "vocab_size", "tokenizer", "tokenizer_kind", "separate_vocabularies")
+"""Settings that cannot be changed once the vocabulary exists."""
 
 DEV_SAMPLE = 200
-"""Held-out sentences kept in every checkpoint; bundles are compared with the eager model on them."""
+"""Held-out sentences stored in every checkpoint; exported bundles are compared with the eager model on them."""
 
 
 def train(
@@ -77,34 +75,34 @@ def train(
     stop_after_steps: int | None = None,
     report: Callable[[str], None] = print,
 ) -> Path:
-    """Train a model, or go on with a run that was interrupted.
+    """Train a model, or resume an interrupted run.
 
-    A run is a folder: ``last.pt`` to resume from, ``step-*.pt`` to average, ``best.pt``, ``averaged.pt`` at the
-    end, ``curve.csv`` and ``curve.png``. Started again with the same settings it continues after the last
-    checkpoint with the batches and the dropout it would have had; settings that are others by then are reported.
+    A run is a folder: ``last.pt`` to resume from, ``step-*.pt`` to average, ``best.pt``, ``averaged.pt`` at the end,
+    ``curve.csv`` and ``curve.png``. If the run already has a checkpoint, training resumes from it with the same batches
+    and dropout as without the interruption. Settings that have changed since then are reported.
 
-    A run that starts from another model takes over its architecture and vocabulary, and its curve begins with what
-    that model scores.
+    A run that is initialised from another model uses that model's architecture and vocabulary, and its curve starts
+    with that model's scores.
 
     Args:
-        settings: The run.
-        data_dir: Folder the corpora's paths start from.
-        run_dir: The run's folder; made if need be.
-        tokenizer_dir: Folder a ``tokenizer`` named in the settings starts from.
-        init_from: A checkpoint or a bundle whose weights to start from; a run that is resumed does not need it again.
+        settings: The settings of the run.
+        data_dir: Folder to which the corpora's paths are relative.
+        run_dir: The run's folder; created if necessary.
+        tokenizer_dir: Folder to which the setting ``tokenizer`` is relative.
+        init_from: A checkpoint or bundle with the initial weights; not needed to resume a run.
         device: ``cpu`` or ``cuda``.
-        show_progress: Draw a progress bar on stderr.
-        stop_after_steps: End early, after this many updates of this call, with a checkpoint to resume from.
-        report: Takes a line of news now and then.
+        show_progress: Whether to draw a progress bar on stderr.
+        stop_after_steps: Stop after this many updates of this call, with a checkpoint to resume from.
+        report: Called with each line of progress messages.
 
     Returns:
-        The checkpoint to export: averaged when the run ended, the last one when it was stopped early.
+        The checkpoint to export: the averaged one if the run has ended, the last one if it was stopped.
 
     Raises:
-        ConfigError: The settings cannot be met, or ask for another architecture, vocabulary, optimiser or origin than
-            the run in ``run_dir`` has.
+        ConfigError: The settings are impossible, or ask for another architecture, vocabulary, optimiser or initial
+            model than the run in ``run_dir`` has.
         DataError: A corpus is unusable.
-        ArtifactError: A checkpoint cannot be read or written; the last good one is intact.
+        ArtifactError: A checkpoint cannot be read or written; the last good checkpoint is intact.
     """
     if settings.threads:
         torch.set_num_threads(settings.threads)
@@ -113,13 +111,13 @@ def train(
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A batch, and how far the run is after it.
+class _NumberedBatch:
+    """A batch and its position in the run.
 
     Args:
-        epoch: Of the batch.
-        number: Batches of this epoch trained on, this one included.
-        epochs: Passes over the text, this batch included.
+        epoch: Index of its epoch.
+        number: Number of batches of this epoch up to this one.
+        epochs: Number of passes over the text up to this batch.
         batch: The batch.
     """
 
@@ -157,21 +155,51 @@ class _Run:
         self.origin: dict[str, str] | None = initial.origin if initial else None
         if resumed:
             self.origin = resumed.facts["settings"].get(ORIGIN)
-            _check_origin(run_dir, self.origin, init_from)
-        known = resumed or initial
+            check_origin(run_dir, self.origin, init_from)
         self.tokenizer: TextTokenizer
         self.files: dict[str, bytes] | None = None
         self.imported: dict[str, Any] = {}
+        self.config = self._choose_model(resumed, initial, corpora, tokenizer_dir)
+        self.batches = self._make_batches(corpora)
+        num_pairs = sum(len(corpus.pairs) for corpus in corpora)
+        report(
+            f"{num_pairs} pairs, {self.batches.num_examples} examples in {len(settings.pairs)} directions; left out "
+            f"{left_out}, too long {self.batches.num_too_long}"
+        )
+        torch.manual_seed(settings.seed)
+        self.transformer = Transformer(self.config, self.tokenizer.pad_id).to(device)
+        if initial:
+            load_weights(self.transformer, initial.weights)
+            report(f"starting from {initial.name}, SHA-256 {initial.sha256}")
+        self.updater = Updater(self.transformer, settings)
+        self.progress = Progress()
+        self.pending: tuple[int, Tensor] | None = None
+        if resumed:
+            self._resume(resumed)
+        num_parameters = sum(parameter.numel() for parameter in self.transformer.parameters())
+        report(f"{num_parameters / 1e6:.2f} M parameters, {self.updater.amp_dtype or torch.float32} on {device}")
+
+    def _choose_model(
+        self,
+        resumed: Checkpoint | None,
+        initial: Initial | None,
+        corpora: list[LoadedCorpus],
+        tokenizer_dir: Path | None,
+    ) -> ModelConfig:
+        """Set the tokenizer and, for imported models, its files and metadata; returns the architecture."""
+        known = resumed or initial
         if known and self.origin:
             self.tokenizer, self.files = known.tokenizer, known.files
             self.imported = {key: known.facts[key] for key in IMPORTED if key in known.facts}
             directions = initial.directions if initial else None
-            self.config = fine_tuning_config(settings, known.config, known.tokenizer, directions)
-        else:
-            own = resumed.own_tokenizer if resumed else self._make_tokenizer(corpora, tokenizer_dir)
-            self.tokenizer = own
-            self.config = settings.model_config(own.vocab_size, own.target_vocab_size)
-        self.batches = BatchMaker(
+            return fine_tuning_config(self.settings, known.config, known.tokenizer, directions)
+        own = resumed.own_tokenizer if resumed else self._make_tokenizer(corpora, tokenizer_dir)
+        self.tokenizer = own
+        return self.settings.model_config(own.vocab_size, own.target_vocab_size)
+
+    def _make_batches(self, corpora: list[LoadedCorpus]) -> BatchMaker:
+        settings = self.settings
+        return BatchMaker(
             corpora,
             settings.languages,
             settings.direction_pairs,
@@ -184,31 +212,6 @@ class _Run:
             augmentation=settings.augment,
             controlled=self._controlled_pairs(corpora),
         )
-        num_pairs = sum(len(corpus.pairs) for corpus in corpora)
-        report(
-            f"{num_pairs} pairs, {self.batches.num_examples} examples in {len(settings.pairs)} directions; left out "
-            f"{left_out}, too long {self.batches.num_too_long}"
-        )
-        torch.manual_seed(settings.seed)
-        self.transformer = Transformer(self.config, self.tokenizer.pad_id).to(device)
-        if initial:
-            load_weights(self.transformer, initial.weights)
-            report(f"starting from {initial.name}, SHA-256 {initial.sha256}")
-        self.updater = Updater(self.transformer, settings)
-        self.step = 0
-        self.epoch = 0
-        self.batch_in_epoch = 0
-        self.epochs = 0.0
-        self.seconds = 0.0
-        self.rows: list[dict[str, float | None]] = []
-        self.running_nll = 0.0
-        self.running_tokens = 0
-        self.running_seconds = 0.0
-        self.pending: tuple[int, Tensor] | None = None
-        if resumed:
-            self._resume(resumed)
-        num_parameters = sum(parameter.numel() for parameter in self.transformer.parameters())
-        report(f"{num_parameters / 1e6:.2f} M parameters, {self.updater.amp_dtype or torch.float32} on {device}")
 
     def _make_tokenizer(self, corpora: list[LoadedCorpus], tokenizer_dir: Path | None) -> Tokenizer:
         if self.settings.tokenizer:
@@ -227,12 +230,13 @@ class _Run:
         return ControlledPairs(controls, WordLexicon.load_or_learn(self.run_dir / LEXICON, pairs), languages)
 
     def _resume(self, checkpoint: Checkpoint) -> None:
+        """Restore the state of a run; reports changed settings."""
         if checkpoint.config != self.config:
             raise ConfigError(
                 f"{self.run_dir} holds a run of another architecture; give this configuration a folder of its own."
             )
         for name, (before, now) in self._changes(checkpoint).items():
-            if name in _OF_VOCABULARY and not self.origin:
+            if name in _VOCABULARY_SETTINGS and not self.origin:
                 raise ConfigError(
                     f"{name} is {now!r}, but {self.run_dir} holds a run that began with {before!r} and has its "
                     "vocabulary; set it back, or give this configuration a folder of its own."
@@ -240,93 +244,86 @@ class _Run:
             self.report(f"{name} was {before!r} and is {now!r} from here on")
         load_weights(self.transformer, checkpoint.weights)
         progress = checkpoint.progress
-        # Runs begun before there was a choice hold AdamW's state alone.
+        # Checkpoints of earlier releases contain AdamW's state only.
         self.updater.load_state(
             progress["optimizers"] if "optimizers" in progress else {"adamw": progress["optimizer"]}
         )
-        self.step = progress["step"]
-        self.epoch = progress["epoch"]
-        self.batch_in_epoch = progress["batch_in_epoch"]
-        self.seconds = progress["seconds"]
-        self.rows = progress["rows"]
-        self.running_nll = progress["running_nll"]
-        self.running_tokens = progress["running_tokens"]
-        self.running_seconds = progress.get("running_seconds", 0.0)
+        self.progress = Progress.from_dict(progress)
         torch.set_rng_state(progress["cpu_rng"])
         if self.device == "cuda" and progress["cuda_rng"] is not None:
             torch.cuda.set_rng_state(progress["cuda_rng"])
-        self.report(f"going on after update {self.step}")
+        self.report(f"going on after update {self.progress.step}")
 
     def _changes(self, checkpoint: Checkpoint) -> dict[str, tuple[Any, Any]]:
-        """Settings that were others when a checkpoint was written: (before, now) by name."""
-        before, now = checkpoint.facts["settings"], self._told()
+        """Settings that have changed since a checkpoint was written: (before, now) by name."""
+        before, now = checkpoint.facts["settings"], self._recorded_settings()
         return {name: (before[name], now[name]) for name in now if name in before and before[name] != now[name]}
 
     def go(self, show_progress: bool, stop_after_steps: int | None) -> Path:
-        """Train to the end, or to where the caller wants a pause."""
-        settings = self.settings
-        started_step, since_save = self.step, time.monotonic()
+        """Train to the end, or for a limited number of updates."""
+        settings, progress = self.settings, self.progress
+        started_step, last_save = progress.step, time.monotonic()
         bar = tqdm(
-            total=settings.max_steps, initial=self.step, unit="step", disable=not show_progress, dynamic_ncols=True
+            total=settings.max_steps, initial=progress.step, unit="step", disable=not show_progress, dynamic_ncols=True
         )
-        if self.origin and not self.rows:
+        if self.origin and not progress.rows:
             self._evaluate()
         self.transformer.train()
         with bar, made_ahead(self._batches()) as batches:
-            while self.step < settings.max_steps and not self._out_of_patience():
+            while progress.step < settings.max_steps and not progress.is_out_of_patience(settings.patience):
                 self._update(batches, bar)
-                evaluates = self.step % settings.evaluate_every == 0 or self.step == settings.max_steps
-                stops = stop_after_steps is not None and self.step - started_step >= stop_after_steps
-                if evaluates or stops or time.monotonic() - since_save > settings.save_every_s:
-                    self._take_in()
+                evaluates = progress.step % settings.evaluate_every == 0 or progress.step == settings.max_steps
+                stops = stop_after_steps is not None and progress.step - started_step >= stop_after_steps
+                if evaluates or stops or time.monotonic() - last_save > settings.save_every_s:
+                    self._count_pending()
                     if evaluates:
                         self._evaluate()
                     self._save(LAST)
-                    since_save = time.monotonic()
+                    last_save = time.monotonic()
                 if stops:
                     return self.run_dir / LAST
         return self._finish()
 
-    def _batches(self) -> Generator[_Place]:
-        """Batches from where the run is, each with the place after it."""
-        epoch, number = self.epoch, self.batch_in_epoch
+    def _batches(self) -> Generator[_NumberedBatch]:
+        """The batches that follow the current position of the run."""
+        epoch, number = self.progress.epoch, self.progress.batch_in_epoch
         while True:
             for batch in self.batches.epoch(epoch, skip=number):
                 number += 1
                 epochs = epoch + number / self.batches.num_batches
-                yield _Place(epoch, number, epochs, batch.pinned() if self.device != "cpu" else batch)
+                yield _NumberedBatch(epoch, number, epochs, batch.pinned() if self.device != "cpu" else batch)
             epoch, number = epoch + 1, 0
 
-    def _update(self, batches: Iterator[_Place], bar: tqdm[Any]) -> None:
-        """One update of the weights, and the news of the one before."""
-        settings = self.settings
+    def _update(self, batches: Iterator[_NumberedBatch], bar: tqdm[Any]) -> None:
+        """Update the weights once, and show the loss of the previous update."""
+        settings, progress = self.settings, self.progress
         began = time.monotonic()
         rate = learning_rate(
-            self.step,
+            progress.step,
             peak=settings.learning_rate,
             warmup_steps=settings.warmup_steps,
             cooldown_steps=settings.cooldown_steps,
             max_steps=settings.max_steps,
         )
-        places = [next(batches) for _ in range(settings.accumulate)]
-        self.epoch, self.batch_in_epoch, self.epochs = places[-1].epoch, places[-1].number, places[-1].epochs
-        nll = self.updater.update([place.batch for place in places], rate)
-        self.step += 1
-        tokens = sum(place.batch.num_target_tokens for place in places)
-        # A GPU works on this update while the one before is read: nobody waits for it.
-        loss = self._take_in()
+        numbered = [next(batches) for _ in range(settings.accumulate)]
+        last = numbered[-1]
+        progress.epoch, progress.batch_in_epoch, progress.epochs = last.epoch, last.number, last.epochs
+        nll = self.updater.update([one.batch for one in numbered], rate)
+        progress.step += 1
+        tokens = sum(one.batch.num_target_tokens for one in numbered)
+        # The loss of the previous update is read while a GPU computes this one, so that neither waits.
+        loss = self._count_pending()
         self.pending = (tokens, nll)
         elapsed = time.monotonic() - began
-        self.seconds += elapsed
-        self.running_seconds += elapsed
+        progress.count_time(elapsed)
         bar.update()
         bar.set_postfix_str(f"{tokens / elapsed:.0f} tok/s, loss {loss:.3f}", refresh=False)
 
-    def _take_in(self) -> float:
-        """Count the last update; returns its loss in nats a token.
+    def _count_pending(self) -> float:
+        """Count the loss of the last update; returns it in nats per token.
 
         Raises:
-            ArtifactError: It was not a number.
+            ArtifactError: The loss is not a finite number.
         """
         if self.pending is None:
             return math.nan
@@ -334,71 +331,46 @@ class _Run:
         total = float(nll)
         if not math.isfinite(total):
             raise ArtifactError(
-                f"The loss is not a number after update {self.step}: the run diverged. Lower learning_rate (now "
-                f"{self.settings.learning_rate}) or lengthen warmup_steps; {LAST} is from before."
+                f"The loss is not a number after update {self.progress.step}: the run diverged. Lower learning_rate "
+                f"(now {self.settings.learning_rate}) or lengthen warmup_steps; {LAST} is from before."
             )
-        self.running_nll += total
-        self.running_tokens += tokens
+        self.progress.count_loss(total, tokens)
         return total / max(tokens, 1)
 
-    def _evaluate(self) -> None:
+    def _dev_scores(self) -> dict[str, float]:
+        """Evaluate the model on the held-out text."""
         self.transformer.eval()
-        row: dict[str, float | None] = {
-            "step": self.step,
-            "epoch": round(self.epochs, 3),
-            "minutes": round(self.seconds / 60, 2),
-            "learning_rate": self.updater.rate,
-            "train_loss": self.running_nll / self.running_tokens if self.running_tokens else None,
-            "tokens_per_s": self.running_tokens / max(1e-9, self.running_seconds),
-        }
-        row.update(
-            dev_scores(
-                self.transformer,
-                self.tokenizer,
-                self.dev,
-                self.settings.languages,
-                self.settings.direction_pairs,
-                DecodingPolicy.from_dict(self.imported.get("decoding", {})),
-            )
+        return dev_scores(
+            self.transformer,
+            self.tokenizer,
+            self.dev,
+            self.settings.languages,
+            self.settings.direction_pairs,
+            DecodingPolicy.from_dict(self.imported.get("decoding", {})),
         )
-        self.running_nll, self.running_tokens, self.running_seconds = 0.0, 0, 0.0
-        previous_best = max((_mean_bleu(earlier) for earlier in self.rows), default=-1.0)
-        self.rows.append(row)
+
+    def _evaluate(self) -> None:
+        """Evaluate the model, and write checkpoints and the learning curve."""
+        scores = self._dev_scores()
+        row = self.progress.add_evaluation(self.updater.rate, scores)
         self.transformer.train()
         self.report(", ".join(f"{key} {value:.4g}" for key, value in row.items() if value is not None))
-        if self.step:  # what a run starts from is no part of its mean
-            self._save(f"step-{self.step:07d}.pt", with_progress=False)
+        if self.progress.step:  # the initial model is not averaged
+            self._save(f"step-{self.progress.step:07d}.pt", with_progress=False)
         for old in sorted(self.run_dir.glob("step-*.pt"))[: -self.settings.average]:
             old.unlink()
-        if _mean_bleu(row) > previous_best:
+        if self.progress.last_is_best:
             self._save(BEST, with_progress=False)
-        self._write_curve()
+        self.progress.write_curve(self.run_dir)
         give_back_freed_memory()
 
-    def _out_of_patience(self) -> bool:
-        if not self.settings.patience or len(self.rows) <= self.settings.patience:
-            return False
-        scores = [_mean_bleu(row) for row in self.rows]
-        return max(scores[-self.settings.patience :]) <= max(scores[: -self.settings.patience])
-
-    def _write_curve(self) -> None:
-        from model.plots import learning_curve  # matplotlib takes half a second to import
-
-        unfinished = self.run_dir / (CURVE + ".unfinished")
-        with unfinished.open("w", newline="", encoding="utf-8") as sink:
-            writer = csv.DictWriter(sink, fieldnames=list(self.rows[-1]), extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(self.rows)
-        unfinished.replace(self.run_dir / CURVE)
-        learning_curve(self.rows, self.run_dir / "curve.png")
-
-    def _told(self) -> dict[str, Any]:
-        """The settings, and the model the run started from, as checkpoints hold them."""
-        # Through JSON, so that the file holds plain lists and numbers and nothing that needs unpickling.
-        told: dict[str, Any] = json.loads(
+    def _recorded_settings(self) -> dict[str, Any]:
+        """The settings and the initial model of the run, as stored in checkpoints."""
+        # The detour through JSON leaves plain lists and numbers, which can be loaded without unpickling other types.
+        recorded: dict[str, Any] = json.loads(
             json.dumps({**self.settings.to_dict(), **({ORIGIN: self.origin} if self.origin else {})})
         )
-        return told
+        return recorded
 
     def _facts(self) -> dict[str, Any]:
         return {
@@ -406,11 +378,11 @@ class _Run:
             "pairs": self.settings.direction_pairs,
             "licence": self.settings.licence,
             "attribution": list(self.settings.attribution),
-            "settings": self._told(),
-            "step": self.step,
-            "epoch": self.epoch,
+            "settings": self._recorded_settings(),
+            "step": self.progress.step,
+            "epoch": self.progress.epoch,
             **self.imported,
-            # Travels with the weights, so that an export can be compared anywhere.
+            # Stored with the weights, so that an export can be compared on any machine.
             "dev_sample": [list(pair) for pair in spread([*chain(*self.dev.values())], DEV_SAMPLE)],
         }
 
@@ -419,14 +391,7 @@ class _Run:
         if with_progress:
             progress = {
                 "optimizers": self.updater.state(),
-                "step": self.step,
-                "epoch": self.epoch,
-                "batch_in_epoch": self.batch_in_epoch,
-                "seconds": self.seconds,
-                "rows": self.rows,
-                "running_nll": self.running_nll,
-                "running_tokens": self.running_tokens,
-                "running_seconds": self.running_seconds,
+                **self.progress.to_dict(),
                 "cpu_rng": torch.get_rng_state(),
                 "cuda_rng": torch.cuda.get_rng_state() if self.device == "cuda" else None,
             }
@@ -436,42 +401,12 @@ class _Run:
         return Checkpoint(self.config, untied_weights(self.transformer), self.tokenizer, facts, progress, self.files)
 
     def _finish(self) -> Path:
-        """Average the last checkpoints and see what the mean is worth."""
+        """Average the last checkpoints and evaluate the mean."""
         parts = [load_checkpoint(path) for path in sorted(self.run_dir.glob("step-*.pt"))[-self.settings.average :]]
         load_weights(self.transformer, average_weights([part.weights for part in parts]))
-        self.transformer.eval()
-        scores = dev_scores(
-            self.transformer,
-            self.tokenizer,
-            self.dev,
-            self.settings.languages,
-            self.settings.direction_pairs,
-            DecodingPolicy.from_dict(self.imported.get("decoding", {})),
-        )
+        scores = self._dev_scores()
         self.report(f"mean of {len(parts)} checkpoints: " + ", ".join(f"{k} {v:.4g}" for k, v in scores.items()))
         facts = {**self._facts(), "averaged_checkpoints": len(parts), "dev": scores}
         path = self.run_dir / AVERAGED
         save_checkpoint(self._checkpoint(facts, {}), path)
         return path
-
-
-def _mean_bleu(row: dict[str, float | None]) -> float:
-    """The BLEU that checkpoints are chosen by."""
-    mean = mean_bleu(row)
-    return -1.0 if mean is None else mean
-
-
-def _check_origin(run_dir: Path, origin: dict[str, str] | None, init_from: Path | None) -> None:
-    """Refuse to resume a run as if it had begun with other weights; the file itself may be gone by now."""
-    if init_from is None or (origin and not init_from.exists()):
-        return
-    if origin is None:
-        raise ConfigError(
-            f"{run_dir} holds a run that began with random weights, and --init-from names {init_from}; give the new "
-            "run a folder of its own."
-        )
-    if file_digest(init_from) != origin["sha256"]:
-        raise ConfigError(
-            f"{run_dir} holds a run that began with {origin['name']} of SHA-256 {origin['sha256']}, and {init_from} is "
-            "another file; give the new run a folder of its own."
-        )

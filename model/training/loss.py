@@ -1,4 +1,4 @@
-"""Cross-entropy with label smoothing, over a vocabulary too wide to spread out at once; and R-Drop on top of it."""
+"""Cross-entropy with label smoothing, computed in chunks to bound memory, and R-Drop."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 _LOGITS = 2**23
-"""How many logits exist at once, unless told otherwise: 1,024 rows of a vocabulary of 8,192."""
+"""Default number of logits computed at once: 1,024 rows for a vocabulary of 8,192."""
 
 _SMALLEST = 1e-38
-"""A probability below it counts as this much: no token costs more than 87 nats."""
+"""Lower bound of probabilities, so that the loss of a token is at most 87 nats."""
 
 
 def label_smoothed_loss(
@@ -25,18 +25,18 @@ def label_smoothed_loss(
 ) -> tuple[Tensor, Tensor]:
     """Cross-entropy of ``hidden @ weight.T + bias`` against smoothed targets (Szegedy et al. 2016, section 7).
 
-    The target distribution gives ``1 - smoothing`` to the right token and spreads the rest evenly over all.
-    Logits exist for ``chunk_rows`` rows at a time and their gradient is made on the way forward, so that neither
-    needs memory for rows times vocabulary values. What smoothing adds is the same for every token of the vocabulary
-    and is put in at the end, as products of sums.
+    The target distribution gives ``1 - smoothing`` to the correct token and distributes the rest evenly over all.
+    Logits are computed for ``chunk_rows`` rows at a time, and their gradient is computed in the forward pass, so that
+    neither needs memory for rows times vocabulary values. The contribution of smoothing is the same for every token of
+    the vocabulary and is added at the end, as products of sums.
 
     Args:
-        hidden: Decoder output of the positions that count, (N, C).
+        hidden: Decoder output of the positions without padding, (N, C).
         weight: Output projection, (V, C).
         bias: Output bias, (V,), if there is one.
-        targets: The right tokens, (N,).
-        smoothing: Probability spread evenly, 0 to 1.
-        chunk_rows: Rows whose logits exist together; by default as many as make eight million logits.
+        targets: The correct tokens, (N,).
+        smoothing: Probability distributed evenly, 0 to 1.
+        chunk_rows: Rows whose logits are computed together; by default enough for eight million logits.
 
     Returns:
         Two sums over the N positions: the smoothed loss, which carries the gradient, and the plain negative
@@ -55,19 +55,19 @@ def r_drop_loss(
     strength: float,
     chunk_rows: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The loss of two passes that differ in their dropout, and how much they disagree (Liang et al. 2021, R-Drop).
+    """The R-Drop loss of two passes with different dropout (Liang et al. 2021).
 
     It is the sum of both passes' :func:`label_smoothed_loss` and ``strength`` times the mean of the two
     Kullback-Leibler divergences between their distributions (equation 4 of arXiv:2106.14448).
 
     Args:
-        hidden: Decoder output of both passes at the positions that count, (2, N, C).
+        hidden: Decoder output of both passes at the positions without padding, (2, N, C).
         weight: Output projection, (V, C).
         bias: Output bias, (V,), if there is one.
-        targets: The right tokens, (N,).
-        smoothing: Probability spread evenly, 0 to 1.
-        strength: What a nat of disagreement costs.
-        chunk_rows: Rows whose logits exist together, of each pass; by default as many as make eight million logits.
+        targets: The correct tokens, (N,).
+        smoothing: Probability distributed evenly, 0 to 1.
+        strength: Weight of the divergence.
+        chunk_rows: Rows of each pass whose logits are computed together; by default enough for eight million logits.
 
     Returns:
         Three sums over the N positions: the loss, which carries the gradient, the plain negative log-likelihood (the
@@ -78,7 +78,7 @@ def r_drop_loss(
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """Forward and gradient in one pass: the gradient of a sum needs nothing from above but a factor."""
+    """Computes loss and gradient in the forward pass; the backward pass only multiplies by the upstream gradient."""
 
     @staticmethod
     def forward(
@@ -104,37 +104,37 @@ class _ChunkedLoss(torch.autograd.Function):
         for start in range(0, num_rows, chunk_rows):
             chunk = slice(start, start + chunk_rows)
             rows = hidden[:, chunk].reshape(-1, width)  # (P * n, C)
-            right = targets[chunk].repeat(num_passes).unsqueeze(1)
+            correct = targets[chunk].repeat(num_passes).unsqueeze(1)
             logits = F.linear(rows, matrix, offset)  # (P * n, V)
             gradient = torch.softmax(logits, dim=-1, dtype=torch.float32)
-            of_right = gradient.gather(1, right)
-            nll -= of_right.clamp_min(_SMALLEST).log().sum()
+            of_correct = gradient.gather(1, correct)
+            nll -= of_correct.clamp_min(_SMALLEST).log().sum()
             if strength:
-                disagreement, of_disagreement = _disagreement(logits)
-                divergence += disagreement
-                gradient.add_(of_disagreement, alpha=strength)
-                of_right = gradient.gather(1, right)
-            gradient.scatter_(1, right, of_right - (1.0 - smoothing))
+                chunk_divergence, divergence_gradient = _divergence(logits)
+                divergence += chunk_divergence
+                gradient.add_(divergence_gradient, alpha=strength)
+                of_correct = gradient.gather(1, correct)
+            gradient.scatter_(1, correct, of_correct - (1.0 - smoothing))
             gradient = gradient.to(hidden.dtype)
             bias_gradient += gradient.sum(dim=0)
             hidden_gradient[:, chunk] = (gradient @ matrix).view(num_passes, -1, width)
             weight_gradient += gradient.t() @ rows
         loss = (1.0 - smoothing) * nll + strength * divergence
         if smoothing:
-            # Every token of the vocabulary gets the share at every row: what it adds needs sums only.
+            # Every token of the vocabulary has the same share in every row, so sums suffice.
             share = smoothing / vocabulary
             total_rows = hidden.flatten(0, 1).sum(dim=0, dtype=torch.float32)  # (C,)
             total_weight = weight.sum(dim=0, dtype=torch.float32)  # (C,)
             hidden_gradient -= (share * total_weight).to(hidden.dtype)
             weight_gradient -= share * total_rows
             bias_gradient -= share * num_passes * num_rows
-            # log p = logit - logsumexp, and the right token's tells what the logsumexp is.
+            # log p = logit - logsumexp; logsumexp follows from the logit and log p of the correct token.
             all_logits = total_rows @ total_weight
-            right_logits = (hidden.float() * matrix[targets].float()).sum()
+            correct_logits = (hidden.float() * matrix[targets].float()).sum()
             if bias is not None:
                 all_logits = all_logits + num_passes * num_rows * bias.sum()
-                right_logits = right_logits + num_passes * bias[targets].sum()
-            loss = loss + smoothing * (nll + right_logits) - share * all_logits
+                correct_logits = correct_logits + num_passes * bias[targets].sum()
+            loss = loss + smoothing * (nll + correct_logits) - share * all_logits
         ctx.save_for_backward(hidden_gradient, weight_gradient.to(weight.dtype), bias_gradient)
         ctx.bias_dtype = None if bias is None else bias.dtype
         ctx.mark_non_differentiable(nll, divergence)
@@ -155,14 +155,14 @@ class _ChunkedLoss(torch.autograd.Function):
         )
 
 
-def _disagreement(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Half the sum of KL(p || q) and KL(q || p), p and q being the upper and the lower half of the rows.
+def _divergence(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean of KL(p || q) and KL(q || p), where p and q are the first and the second half of the rows.
 
     Args:
         logits: (2 * n, V).
 
     Returns:
-        The sum over n positions, and its gradient by the logits, (2 * n, V), float32.
+        The sum over n positions, and its gradient with respect to the logits, (2 * n, V), float32.
     """
     log_probs = torch.log_softmax(logits, dim=-1, dtype=torch.float32)
     first, second = log_probs.chunk(2)

@@ -1,4 +1,4 @@
-"""The learning rate of every update."""
+"""The learning rate schedule."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import math
 
 
 def learning_rate(step: int, *, peak: float, warmup_steps: int, cooldown_steps: int, max_steps: int) -> float:
-    """Linear warm-up, inverse square root, and a linear fall to zero at the end.
+    """Linear warm-up, inverse square root decay, and a linear cool-down to zero at the end.
 
-    The first two are Vaswani et al. 2017, section 5.3, with the peak named rather than derived; the cool-down is
-    that of Hägele et al. 2024 (arXiv:2405.18392), who find that it gives what a longer decay would have given,
-    whenever one decides to end.
+    Warm-up and decay follow Vaswani et al. 2017, section 5.3, with a configured peak. The cool-down follows Hägele et
+    al. 2024 (arXiv:2405.18392), who show that a short cool-down reaches the quality of a longer decay.
 
     Args:
-        step: Updates done before this one, from 0.
+        step: Number of updates before this one, from 0.
         peak: The rate at the end of the warm-up.
-        warmup_steps: Updates of linear rise.
-        cooldown_steps: Updates of linear fall at the end; 0 for none.
-        max_steps: Updates in all.
+        warmup_steps: Updates of the warm-up.
+        cooldown_steps: Updates of the cool-down; 0 for none.
+        max_steps: Updates of the whole run.
 
     Returns:
         The rate for this update; above 0 for every step below ``max_steps``.

@@ -1,4 +1,4 @@
-"""Settings of a training run: one YAML file, every key documented and bounded here."""
+"""Settings of a training run, read from a YAML file. All keys and their bounds are documented here."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class CorpusSettings:
     Args:
         path: Path without language ending: ``train/tatoeba`` means ``train/tatoeba.en.xz`` and
             ``train/tatoeba.de.xz`` (or ``.gz``, or plain), relative to the data folder.
-        detokenise: The text has spaces round its punctuation; take them out.
-        whole_sentences_only: Leave out pairs of which one side starts like the middle of a sentence.
-        sentences: Most pairs to use of it, drawn at random, the same ones every time; all by default.
-        direction: The only direction it is good for, such as ``en-de``; by default all of the run. Of back-translated
-            text the source is synthetic: such text teaches one direction.
-        tag: A reserved symbol that its sources begin with, such as ``<bt>``; none by default.
-        weight: How often a pair comes in an epoch on average: 2 is twice, 0.5 is in every other epoch.
+        detokenise: Whether to remove the spaces around punctuation that a tokeniser added.
+        whole_sentences_only: Whether to leave out pairs of which one side starts with a lower-case letter.
+        sentences: Maximum number of pairs, sampled at random, the same ones every time; all by default.
+        direction: The only direction it is used for, such as ``en-de``; by default all directions of the run. The
+            source side of back-translated text is synthetic, so it is used for one direction.
+        tag: A reserved symbol at the start of its sources, such as ``<bt>``; none by default.
+        weight: How often a pair occurs in an epoch on average: 2 is twice per epoch, 0.5 every other epoch.
     """
 
     path: Text
@@ -65,14 +65,14 @@ class CorpusSettings:
 
 @configuration("A generated corpus")
 class GeneratedCorpus:
-    """A parallel corpus that is generated: random words and what becomes of them.
+    """A generated parallel corpus: random words and their translations.
 
     Args:
-        generate: What becomes of a word: ``reversal`` writes it backwards.
-        words: How many, all different.
-        letters: Shortest and longest word.
-        alphabet: Letters they are drawn from, with equal probability.
-        seed: Decides the words.
+        generate: The translation of a word: ``reversal`` reverses its letters.
+        words: Number of words, all different.
+        letters: Minimum and maximum length of a word.
+        alphabet: The letters, drawn with equal probability.
+        seed: Seed of the random numbers.
     """
 
     generate: Literal["reversal"]
@@ -91,7 +91,7 @@ class GeneratedCorpus:
         shortest, longest = self.letters
         if shortest > longest:
             raise ValueError(f"letters is {list(self.letters)}; the shortest word comes first.")
-        # Words are drawn until enough different ones are found; of nearly all there are, that would take for ever.
+        # Words are drawn until enough are different. If nearly all possible words were needed, this would not end.
         possible = sum(len(self.alphabet) ** length for length in range(shortest, longest + 1))
         if self.words > possible // 2:
             raise ValueError(
@@ -101,7 +101,7 @@ class GeneratedCorpus:
 
 
 def _as_mapping(corpus: Any) -> Any:
-    """A corpus given by its path alone is a mapping too."""
+    """Convert a corpus given by its path alone to a mapping."""
     return {"path": corpus} if isinstance(corpus, str) else corpus
 
 
@@ -122,7 +122,7 @@ Corpus = Annotated[
     Discriminator(_kind_of_corpus),
     BeforeValidator(_as_mapping),
 ]
-"""A corpus to learn from."""
+"""A training corpus."""
 
 Dev = Annotated[
     Annotated[Text, Tag("path")]
@@ -130,7 +130,7 @@ Dev = Annotated[
     | Annotated[GeneratedCorpus, Tag("generated"), Requirement("text, a list of paths, or a mapping with generate")],
     Discriminator(_kind_of_dev),
 ]
-"""Corpora to choose checkpoints on."""
+"""Held-out corpora, on which checkpoints are selected."""
 
 
 @configuration("The configuration")
@@ -138,62 +138,64 @@ class TrainingSettings:
     """One training run.
 
     Args:
-        name: Names the model in manifests and answers.
+        name: Name of the model in manifests and responses.
         languages: The two languages of the corpora; the model learns the directions in ``pairs``.
         pairs: Directions such as ``en-de``; both by default.
-        train: Parallel corpora to learn from; one with ``generate`` is generated (:class:`GeneratedCorpus`).
-        dev: Parallel corpus to choose checkpoints on, or a list of them, one for each kind of text; a generated one
-            holds no sentence of ``train``.
-        dev_sentences: Sentences of each ``dev`` corpus to score at each evaluation, in each direction; taken evenly
-            from beginning to end.
-        vocab_size: Tokens of the SentencePiece vocabulary, shared by the languages.
-        tokenizer_kind: ``unigram`` learns pieces of words; ``char`` takes every character for a token, and for
-            ``vocab_size`` as many as there are.
-        separate_vocabularies: Source and target have a vocabulary each, of ``vocab_size`` tokens at most; needs one
-            direction and ``share_embeddings: false``.
-        normalisation: ``nfkc`` or ``nfc`` (:data:`model.text.tokenizer.Normalisation`); of a learned vocabulary.
-        reserve_symbols: The learned vocabulary gets 64 symbols that no text is cut into
+        train: Training corpora; a corpus with ``generate`` is generated (:class:`GeneratedCorpus`).
+        dev: Held-out corpus on which checkpoints are selected, or a list of them, one for each kind of text. A
+            generated corpus contains no sentence of ``train``.
+        dev_sentences: Number of sentences of each ``dev`` corpus to score at each evaluation and in each direction,
+            evenly spaced over the corpus.
+        vocab_size: Size of the SentencePiece vocabulary, shared by the languages.
+        tokenizer_kind: ``unigram`` learns pieces of words. ``char`` makes every character a token; ``vocab_size`` is
+            then an upper bound.
+        separate_vocabularies: Whether source and target have separate vocabularies, each of ``vocab_size`` tokens;
+            needs one direction and ``share_embeddings: false``.
+        normalisation: Normalisation of a learned vocabulary: ``nfkc`` or ``nfc``
+            (:data:`model.text.tokenizer.Normalisation`).
+        reserve_symbols: Whether a learned vocabulary contains 64 reserved symbols
             (:func:`model.text.tokenizer.reserved_symbols`).
         tokenizer: An existing SentencePiece model to use instead of learning one, relative to the config file.
         max_tokens_per_sentence: Longer training pairs are left out (and counted).
         batch_tokens: Largest padded size of one batch: sentence pairs times tokens of the longest side.
-        accumulate: Batches whose gradients are added up before one update.
-        max_steps: Updates in all.
-        optimizer: ``adamw``, or ``muon``, which takes steps of orthogonal matrices for the weights inside the layers
-            (Jordan et al. 2024) and AdamW's for all others.
+        accumulate: Number of batches whose gradients are accumulated for one update.
+        max_steps: Updates of the whole run.
+        optimizer: ``adamw`` or ``muon``. Muon (Jordan et al. 2024) orthogonalises the updates of the matrices inside
+            the layers; the other parameters are updated by AdamW.
         learning_rate: Peak, reached at the end of the warm-up.
-        warmup_steps: Updates of linear rise; after them the rate falls with the inverse square root of the step.
-        cooldown_steps: The last updates, over which the rate falls linearly to zero on top of that; 0 for none.
+        warmup_steps: Updates of linear warm-up; afterwards the rate falls with the inverse square root of the step.
+        cooldown_steps: Last updates, over which the rate additionally falls linearly to zero; 0 for none.
         betas: Adam's two decay rates.
         weight_decay: Decoupled weight decay (AdamW); 0 is Adam.
-        label_smoothing: Probability spread evenly over the vocabulary.
-        clip_norm: Largest norm of the gradient; longer ones are scaled down.
-        precision: ``float32``, ``bfloat16``, or ``auto``, which is bfloat16 where the processor computes in it.
-        r_drop: What a nat of disagreement between two passes with different dropout costs (R-Drop, Liang et al. 2021;
-            5 there); each update then takes twice as long. 0 for one pass.
-        subword_sampling: Share of the source sentences cut into random subwords (Kudo 2018), anew in every epoch.
+        label_smoothing: Probability distributed evenly over the vocabulary.
+        clip_norm: Largest norm of the gradient; longer gradients are scaled down.
+        precision: ``float32``, ``bfloat16`` or ``auto``, which is bfloat16 if the processor has hardware for it.
+        r_drop: Weight of the divergence between two passes with different dropout (R-Drop, Liang et al. 2021, who use
+            5); each update then takes twice as long. 0 for one pass.
+        subword_sampling: Share of the source sentences with randomly sampled subwords (Kudo 2018), different in every
+            epoch.
         target_subword_sampling: Share of the target sentences, likewise.
         augment: Shares of the sentence pairs that are augmented in an epoch: capitals, typos, other names
             (:class:`model.training.augmentation.Augmentation`).
         controls: Shares of the sentence pairs that teach the model placeholders, glossary terms and forms of address
             (:class:`model.training.controls.Controls`); needs a vocabulary with ``reserve_symbols``.
-        fold_capitals: The model translates sentences in capitals in small letters, and their translations are put into
-            capitals (:mod:`model.text.case_folding`); training does not change.
-        retry_loops: Empty output and repetition loops are decoded a second time, with a guard
-            (:mod:`model.decoding.repetition_guard`); training does not change.
+        fold_capitals: Whether the model translates sentences in capitals in lower case and puts their translations into
+            capitals (:mod:`model.text.case_folding`); does not affect training.
+        retry_loops: Whether sentences with empty output or a repetition loop are decoded again with a guard
+            (:mod:`model.decoding.repetition_guard`); does not affect training.
         evaluate_every: Updates between evaluations and checkpoints.
-        save_every_s: Seconds after which a checkpoint for resuming is written in between.
+        save_every_s: Seconds between additional checkpoints for resuming.
         patience: Evaluations without a better dev BLEU after which the run stops; 0 for never.
-        average: Checkpoints whose mean is exported.
-        seed: Fixes initialisation, batches and dropout.
-        threads: Processor threads; 0 leaves it to torch.
-        model: Architecture, without the vocabulary sizes, which the tokenizer decides; ``preset`` names one of
-            :data:`model.network.presets.PRESETS`, and what stands beside it overrides it.
+        average: Number of last checkpoints whose mean is exported.
+        seed: Seed of initialisation, batches and dropout.
+        threads: Processor threads; 0 for torch's default.
+        model: Architecture, without the vocabulary sizes, which the tokenizer determines. ``preset`` names one of
+            :data:`model.network.presets.PRESETS`; other keys override its fields.
         licence: Licence of the trained weights, for the manifest.
-        attribution: Sources the licence asks to be named.
+        attribution: Sources that the licence requires to be named.
 
     Raises:
-        ConfigError: A value is out of its bounds.
+        ConfigError: A value is out of bounds.
     """
 
     name: Text
@@ -289,7 +291,7 @@ class TrainingSettings:
 
     @model_validator(mode="after")
     def _check_architecture(self) -> Self:
-        """Refuse a wrong architecture before the corpora are read."""
+        """Check the architecture before the corpora are read."""
         for name in ("source_vocab_size", "target_vocab_size"):
             if name in self.model:
                 raise ValueError(f"model has {name}; leave it out: the vocabulary decides, and vocab_size sets that.")
@@ -309,7 +311,7 @@ class TrainingSettings:
         return [(pair.split("-")[0], pair.split("-")[1]) for pair in self.pairs]
 
     def model_config(self, source_vocab_size: int, target_vocab_size: int | None = None) -> ModelConfig:
-        """The architecture for vocabularies of these sizes; one size is for both."""
+        """The architecture for vocabularies of these sizes; without a target size, both have the source size."""
         sizes = {"source_vocab_size": source_vocab_size, "target_vocab_size": target_vocab_size or source_vocab_size}
         return ModelConfig.from_dict({**sizes, **expand_preset(self.model)})
 
@@ -322,7 +324,7 @@ class TrainingSettings:
         """Read a YAML file.
 
         Raises:
-            ConfigError: The file is missing, is no YAML mapping, or has an unknown, missing or wrong key.
+            ConfigError: The file is missing, is not a YAML mapping, or has an unknown, missing or wrong key.
         """
         try:
             text = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""One update of the weights: batches in, gradients, a step of the optimiser."""
+"""An update of the weights: the gradients of batches and a step of the optimiser."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from model.training.settings import TrainingSettings
 
 
 class Updater:
-    """Makes a model better, a few batches at a time.
+    """Updates the weights of a model.
 
-    Nothing in it waits for the device: what an update gives is read when the next one is on its way.
+    It never waits for the device: the caller reads the loss of an update while the next update runs.
 
     Args:
         transformer: The model, on its device and in training mode.
@@ -39,14 +39,14 @@ class Updater:
         return float(self._optimizers["adamw"].param_groups[0]["lr"])
 
     def state(self) -> dict[str, Any]:
-        """What the optimisers remember, by their names."""
+        """The states of the optimisers, by name."""
         return {name: optimizer.state_dict() for name, optimizer in self._optimizers.items()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from where :meth:`state` was taken.
+        """Restore the states that :meth:`state` returned.
 
         Raises:
-            ConfigError: It is the state of other optimisers.
+            ConfigError: They are the states of other optimisers.
         """
         if state.keys() != self._optimizers.keys():
             raise ConfigError(
@@ -57,15 +57,15 @@ class Updater:
             optimizer.load_state_dict(state[name])
 
     def update(self, batches: Sequence[Batch], rate: float) -> Tensor:
-        """Learn from batches whose gradients are added up.
+        """Update the weights with the accumulated gradients of batches.
 
         Args:
             batches: At least one.
             rate: The learning rate.
 
         Returns:
-            The sum of the negative log-likelihoods of their target tokens, in nats; on the device, and maybe not
-            computed yet.
+            The sum of the negative log-likelihoods of their target tokens, in nats; on the device, where the
+            computation may still be running.
         """
         for optimizer in self._optimizers.values():
             for group in optimizer.param_groups:
@@ -84,31 +84,31 @@ class Updater:
         return nll
 
     def _loss(self, batch: Batch, num_passes: int) -> tuple[Tensor, Tensor]:
-        """The loss and the negative log-likelihood of a batch, summed over its tokens (the loss over the passes)."""
+        """The loss and the negative log-likelihood of a batch, summed over its tokens (the loss also over passes)."""
         source = batch.source.to(self._device, non_blocking=True)
         target = batch.target.to(self._device, non_blocking=True)
-        right = target[:, 1:].flatten()
+        correct = target[:, 1:].flatten()
         if num_passes > 1:
             source, target = source.repeat(num_passes, 1), target.repeat(num_passes, 1)
         dtype = self.amp_dtype
         with torch.autocast(self._device.type, dtype) if dtype else contextlib.nullcontext():
             hidden = self._transformer.hidden(source, target[:, :-1])
-        rows = hidden.view(num_passes, right.size(0), hidden.size(-1))  # (P, B * T, C)
-        if (places := batch.places) is not None:
-            # Found on the host, where the batch was made: to ask the device how many there are is to wait for it.
-            places = places.to(self._device, non_blocking=True)
-            rows, right = rows.index_select(1, places), right.index_select(0, places)
+        rows = hidden.view(num_passes, correct.size(0), hidden.size(-1))  # (P, B * T, C)
+        if (indices := batch.places) is not None:
+            # Computed on the host with the batch: reading their number from the device would wait for the device.
+            indices = indices.to(self._device, non_blocking=True)
+            rows, correct = rows.index_select(1, indices), correct.index_select(0, indices)
         if dtype:
             rows = rows.to(dtype)
         output, smoothing = self._transformer.output, self._settings.label_smoothing
         if num_passes == 1:
-            return label_smoothed_loss(rows[0], output.weight, output.bias, right, smoothing)
-        loss, nll, _ = r_drop_loss(rows, output.weight, output.bias, right, smoothing, self._settings.r_drop)
+            return label_smoothed_loss(rows[0], output.weight, output.bias, correct, smoothing)
+        loss, nll, _ = r_drop_loss(rows, output.weight, output.bias, correct, smoothing, self._settings.r_drop)
         return loss, nll
 
 
 def _optimizers(transformer: Transformer, settings: TrainingSettings) -> dict[str, torch.optim.Optimizer]:
-    """AdamW for everything, or for what Muon is not made for: vectors, embeddings and the output."""
+    """AdamW for all parameters; or Muon for the matrices of the layers and AdamW for the other parameters."""
     hidden: list[Tensor] = []
     others: list[Tensor] = []
     for name, parameter in transformer.named_parameters():
@@ -124,7 +124,7 @@ def _optimizers(transformer: Transformer, settings: TrainingSettings) -> dict[st
     )
     if not hidden:
         return {"adamw": adamw}
-    # Steps as long as AdamW's, so that the same learning rate serves both (Liu et al. 2025, arXiv:2502.16982).
+    # Updates are scaled to AdamW's, so that both use the same learning rate (Liu et al. 2025, arXiv:2502.16982).
     muon = torch.optim.Muon(
         hidden, lr=settings.learning_rate, weight_decay=settings.weight_decay, adjust_lr_fn="match_rms_adamw"
     )
@@ -132,7 +132,7 @@ def _optimizers(transformer: Transformer, settings: TrainingSettings) -> dict[st
 
 
 def _products_in(precision: str, device_type: str) -> torch.dtype | None:
-    """What matrix products compute in; None leaves them in float32."""
+    """The type in which matrix products are computed; None for float32."""
     if precision == "float32":
         return None
     if precision == "bfloat16":
@@ -142,6 +142,6 @@ def _products_in(precision: str, device_type: str) -> torch.dtype | None:
 
 
 def _cpu_has_bfloat16() -> bool:
-    """Whether this processor multiplies bfloat16 in hardware; emulated it is slower than float32."""
+    """Whether this processor has bfloat16 products in hardware; emulation is slower than float32."""
     supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
     return bool(supported and supported())

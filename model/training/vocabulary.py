@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from model.text.tokenizer import Tokenizer, learn_tokenizer
+from model.text.tokenizer import Tokenizer
+from model.text.tokenizer_training import learn_tokenizer
 from model.training.corpus import LoadedCorpus
 from model.training.settings import TrainingSettings
 
 
 def learn_vocabulary(settings: TrainingSettings, corpora: Sequence[LoadedCorpus]) -> Tokenizer:
-    """Learn what the settings ask for: one vocabulary for both languages, or one for each.
+    """Learn one vocabulary for both languages, or one for each, as the settings say.
 
     Args:
-        settings: Give kind, size and seed, and the languages a source can ask for.
-        corpora: The training text; what a model wrote of it is left out.
+        settings: The settings of the run: kind, size, seed and directions.
+        corpora: The training text; text produced by models is left out of a shared vocabulary.
 
     Raises:
         ConfigError: The text is too small for a vocabulary of this size.
@@ -32,7 +33,7 @@ def learn_vocabulary(settings: TrainingSettings, corpora: Sequence[LoadedCorpus]
             reserve_symbols=settings.reserve_symbols,
         )
 
-    # Only the languages a source can ask for get a marker.
+    # Only target languages have a marker.
     targets = sorted({target for _, target in settings.direction_pairs})
     if not settings.separate_vocabularies:
         return learn((side for corpus in corpora for side in corpus.natural_sides(settings.languages)), targets)
@@ -40,12 +41,12 @@ def learn_vocabulary(settings: TrainingSettings, corpora: Sequence[LoadedCorpus]
     source = settings.languages.index(source_language)
     pairs = [pair for corpus in corpora for pair in corpus.pairs]
     sources = learn((pair[source] for pair in pairs), targets)
-    # Nobody asks for a language in a target.
+    # Targets contain no markers, so their vocabulary needs none.
     return Tokenizer(sources.model_proto, learn((pair[1 - source] for pair in pairs), ()).model_proto)
 
 
 def write_vocabulary(tokenizer: Tokenizer, folder: Path) -> None:
-    """Write ``tokenizer.model``, and ``target-tokenizer.model`` where targets have a vocabulary of their own."""
+    """Write ``tokenizer.model``, and ``target-tokenizer.model`` if there is a separate target vocabulary."""
     (folder / "tokenizer.model").write_bytes(tokenizer.model_proto)
     if tokenizer.target_proto is not None:
         (folder / "target-tokenizer.model").write_bytes(tokenizer.target_proto)

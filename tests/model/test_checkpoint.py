@@ -23,7 +23,8 @@ from model.artifacts.checkpoint import (
 )
 from model.errors import ArtifactError
 from model.network.transformer import Transformer
-from model.text.tokenizer import Tokenizer, learn_tokenizer
+from model.text.tokenizer import Tokenizer
+from model.text.tokenizer_training import learn_tokenizer
 from tests.model.torch_layers import randomise, small_config
 from tests.model.vocabulary import TOKENIZER
 

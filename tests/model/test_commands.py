@@ -18,7 +18,7 @@ import torch
 from model.__main__ import main
 from model.artifacts.bundle import load_bundle
 from model.artifacts.checkpoint import load_checkpoint, save_checkpoint
-from model.text.tokenizer import learn_tokenizer
+from model.text.tokenizer_training import learn_tokenizer
 from model.training.corpus import read_lines
 from tests.toy import write_toy
 

@@ -18,10 +18,10 @@ from model.text.tokenizer import (
     UNKNOWN_ID,
     Symbol,
     Tokenizer,
-    learn_tokenizer,
     placeholder,
     reserved_symbols,
 )
+from model.text.tokenizer_training import learn_tokenizer
 from tests.model.vocabulary import SENTENCES, TOKENIZER
 
 

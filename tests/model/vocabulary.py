@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.text.tokenizer import learn_tokenizer
+from model.text.tokenizer_training import learn_tokenizer
 from tests.toy import WORDS
 
 SENTENCES = [f"{a} {b}." for a in WORDS for b in WORDS.values()]
