@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Import."""
     from model.artifacts.pretrained import preferred_precision
-    from model.importing.family import Wishes
+    from model.importing.family import Overrides
     from model.importing.importer import import_checkpoint
 
     precision = preferred_precision("cpu") if arguments.precision == "auto" else arguments.precision
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.folder,
         arguments.out,
         precision,
-        wishes=Wishes(
+        overrides=Overrides(
             tuple(parse_pair(pair) for pair in arguments.pair),
             tuple(standard_code(code) for code in arguments.languages.split(",") if code.strip()),
         ),

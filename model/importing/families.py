@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from model.errors import ArtifactError
-from model.importing.family import Family, Wishes
+from model.importing.family import Family, Overrides
 from model.importing.folder import CheckpointFolder
 from model.importing.m2m100 import describe_m2m100
 from model.importing.marian import describe_marian
@@ -33,17 +33,19 @@ def check_family(folder: CheckpointFolder) -> None:
     )
 
 
-def describe(folder: CheckpointFolder, layout: Layout, shapes: Mapping[str, tuple[int, ...]], wishes: Wishes) -> Family:
+def describe(
+    folder: CheckpointFolder, layout: Layout, shapes: Mapping[str, tuple[int, ...]], overrides: Overrides
+) -> Family:
     """Read a checkpoint's configuration and vocabulary.
 
     Args:
         folder: The checkpoint's folder.
         layout: The roles of its tensors.
         shapes: The shapes of its tensors.
-        wishes: The directions or languages to serve.
+        overrides: The directions or languages to serve.
 
     Raises:
         ArtifactError: The checkpoint is incomplete or contradicts itself.
     """
     config = folder.json("config.json")
-    return _FAMILIES[config["model_type"]](folder, config, layout, shapes, wishes)
+    return _FAMILIES[config["model_type"]](folder, config, layout, shapes, overrides)

@@ -24,7 +24,7 @@ _MAX_LISTED = 30
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Overrides:
     """Choices of the user who imports a checkpoint; they override what its files say.
 
     Args:

@@ -17,7 +17,7 @@ from model.artifacts.compare import LOGIT_BOUNDS
 from model.artifacts.script import script_in_place
 from model.errors import ArtifactError
 from model.importing.families import check_family, describe
-from model.importing.family import Family, Wishes
+from model.importing.family import Family, Overrides
 from model.importing.folder import CheckpointFolder, Tensors
 from model.importing.weights import Layout, check_sizes, fill, find_layout, stored_positions_differ
 from model.network.config import ModelConfig
@@ -33,7 +33,7 @@ def import_checkpoint(
     out: Path,
     precision: Precision,
     *,
-    wishes: Wishes = Wishes(),  # noqa: B008  (frozen)
+    overrides: Overrides = Overrides(),  # noqa: B008  (frozen)
     name: str | None = None,
     licence: str | None = None,
     attribution: tuple[str, ...] = (),
@@ -48,7 +48,7 @@ def import_checkpoint(
         path: The checkpoint's folder.
         out: The bundle to write; replaced atomically.
         precision: Precision of the bundle.
-        wishes: The directions or languages to serve.
+        overrides: The directions or languages to serve.
         name: The model's name; the folder's name by default.
         licence: Licence of the weights; by default the licence in the folder's README.md.
         attribution: Sources that the licence requires to be named.
@@ -68,7 +68,7 @@ def import_checkpoint(
     check_family(folder)
     tensors = Tensors(folder)
     layout = find_layout(tensors)
-    family = describe(folder, layout, tensors.shapes, wishes)
+    family = describe(folder, layout, tensors.shapes, overrides)
     for note in family.notes:
         report(f"note: {note}")
     transformer, config = _build(family, tensors, layout, progress)

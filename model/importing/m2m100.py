@@ -9,7 +9,7 @@ from typing import Any
 
 from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError
-from model.importing.family import Family, Wishes, architecture, check_differ, known_language
+from model.importing.family import Family, Overrides, architecture, check_differ, known_language
 from model.importing.folder import CheckpointFolder
 from model.importing.generation import Generation
 from model.importing.values import (
@@ -69,7 +69,7 @@ def describe_m2m100(
     config: dict[str, Any],
     layout: Layout,
     shapes: Mapping[str, tuple[int, ...]],
-    wishes: Wishes,
+    overrides: Overrides,
 ) -> Family:
     """Read the configuration and vocabulary of an M2M100 or NLLB checkpoint.
 
@@ -78,7 +78,7 @@ def describe_m2m100(
         config: The content of its config.json.
         layout: The roles of its tensors.
         shapes: The shapes of its tensors.
-        wishes: The directions or languages to serve.
+        overrides: The directions or languages to serve.
 
     Raises:
         ArtifactError: The checkpoint is incomplete or contradicts itself.
@@ -97,7 +97,7 @@ def describe_m2m100(
         vocabulary = _nllb_vocabulary(folder, tokenizer_config, num_pieces)
     _check_vocabulary(vocabulary, pad_id, end_id, layout, shapes)
     by_code = _public_codes(vocabulary.language_tokens)
-    pairs, languages = _directions(by_code, wishes)
+    pairs, languages = _directions(by_code, overrides)
     return Family(
         config=architecture(
             config,
@@ -189,14 +189,16 @@ def _check_vocabulary(
         )
 
 
-def _directions(by_code: Mapping[str, int], wishes: Wishes) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+def _directions(
+    by_code: Mapping[str, int], overrides: Overrides
+) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     """The pairs to serve, and the languages of which each is translated into each other."""
     pairs = tuple(
         dict.fromkeys(
-            (known_language(source, by_code), known_language(target, by_code)) for source, target in wishes.pairs
+            (known_language(source, by_code), known_language(target, by_code)) for source, target in overrides.pairs
         )
     )
-    languages = tuple(dict.fromkeys(known_language(code, by_code) for code in wishes.languages))
+    languages = tuple(dict.fromkeys(known_language(code, by_code) for code in overrides.languages))
     if len(languages) == 1:
         raise ArtifactError(f"--languages names {languages[0]} alone; translating takes at least two.")
     check_differ(pairs)

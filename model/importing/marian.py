@@ -10,7 +10,7 @@ import langcodes
 
 from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError
-from model.importing.family import Family, Wishes, architecture, check_differ, known_language
+from model.importing.family import Family, Overrides, architecture, check_differ, known_language
 from model.importing.folder import CheckpointFolder
 from model.importing.generation import Generation
 from model.importing.values import flag, id_of, num_pieces_of, read_ids, shown, special_token
@@ -37,7 +37,7 @@ def describe_marian(
     config: dict[str, Any],
     layout: Layout,
     shapes: Mapping[str, tuple[int, ...]],
-    wishes: Wishes,
+    overrides: Overrides,
 ) -> Family:
     """Read the configuration and vocabulary of an OPUS-MT checkpoint.
 
@@ -46,7 +46,7 @@ def describe_marian(
         config: The content of its config.json.
         layout: The roles of its tensors.
         shapes: The shapes of its tensors.
-        wishes: The directions to serve.
+        overrides: The directions to serve.
 
     Raises:
         ArtifactError: The checkpoint is incomplete or contradicts itself.
@@ -76,7 +76,7 @@ def describe_marian(
         force_end=generation.force_end,
     )
     tokens = {piece: match[1] for piece in vocabulary if (match := _LANGUAGE_TOKEN.fullmatch(piece))}
-    pairs, language_tokens = _directions(tokenizer_config, tokens, wishes)
+    pairs, language_tokens = _directions(tokenizer_config, tokens, overrides)
     return Family(
         config=architecture(config, layout, shapes, folder, norm="post", positions="halves", position_offset=0),
         pad_id=pad_id,
@@ -112,20 +112,20 @@ def _check_size(
 
 
 def _directions(
-    tokenizer_config: Mapping[str, Any], tokens: Mapping[str, str], wishes: Wishes
+    tokenizer_config: Mapping[str, Any], tokens: Mapping[str, str], overrides: Overrides
 ) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
     """The directions of an OPUS-MT model, and the source token that selects each target language."""
     by_code: dict[str, str] = {}
     for token, code in tokens.items():
         # If two tokens stand for one language, such as >>zho<< and >>cmn<<, the second keeps its own spelling.
         by_code.setdefault(standard_code(code) if standard_code(code) not in by_code else code, token)
-    if wishes.languages:
+    if overrides.languages:
         raise ArtifactError("--languages is for models that translate each language into each; use --pair here.")
     source, target = (_language(tokenizer_config.get(key)) for key in ("source_lang", "target_lang"))
     # A model with a named target and language tokens (opus-mt-en-zh) also translates without a token.
     targets_in_order = [*([] if target is None or target in by_code else [target]), *by_code]
-    if wishes.pairs:
-        pairs = wishes.pairs
+    if overrides.pairs:
+        pairs = overrides.pairs
         if by_code:
             pairs = tuple((source, known_language(target, targets_in_order)) for source, target in pairs)
         elif len({target for _, target in pairs}) > 1:

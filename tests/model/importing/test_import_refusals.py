@@ -26,7 +26,7 @@ from model.artifacts.bundle import Manifest
 from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError, ModelError
 from model.importing import importer
-from model.importing.family import Wishes
+from model.importing.family import Overrides
 from model.importing.importer import import_checkpoint
 from model.text.hf_tokenizers import restore_tokenizer
 from tests.model.importing.checkpoints import make_m2m100, make_marian
@@ -84,11 +84,11 @@ def as_pickle(folder: Path, **options: Any) -> Path:
     return path
 
 
-def refused(folder: Path, *words: str, wishes: Wishes = Wishes()) -> str:  # noqa: B008  (frozen)
+def refused(folder: Path, *words: str, overrides: Overrides = Overrides()) -> str:  # noqa: B008  (frozen)
     """Import a folder that must be refused in one line with these words, without output; returns the message."""
     out = folder.parent / "out" / "bundle.pt"
     with pytest.raises(ArtifactError) as caught:
-        import_checkpoint(folder, out, "float32", wishes=wishes, report=lambda line: None)
+        import_checkpoint(folder, out, "float32", overrides=overrides, report=lambda line: None)
     message = str(caught.value)
     assert len(message.splitlines()) == 1
     assert len(message) < 500 + 3 * len(str(folder))
@@ -100,9 +100,9 @@ def refused(folder: Path, *words: str, wishes: Wishes = Wishes()) -> str:  # noq
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_undamaged_copy_is_imported(copy: Callable[[str], Path], family: str) -> None:
-    wishes = Wishes(pairs=(("en", "fr"),)) if family == "multilingual" else Wishes()
+    overrides = Overrides(pairs=(("en", "fr"),)) if family == "multilingual" else Overrides()
     folder = copy(family)
-    import_checkpoint(folder, folder / "bundle.pt", "float32", wishes=wishes, report=lambda line: None)
+    import_checkpoint(folder, folder / "bundle.pt", "float32", overrides=overrides, report=lambda line: None)
 
 
 # --- the folder and its files
@@ -712,26 +712,26 @@ def test_a_model_that_translates_to_its_own_language_alone_is_refused(copy: Call
 
 
 @pytest.mark.parametrize(
-    ("family", "wishes", "words"),
+    ("family", "overrides", "words"),
     [
-        ("multilingual", Wishes(pairs=(("en", "es"),)), ("no language 'es'", "de, fr")),
-        ("multilingual", Wishes(pairs=(("fr", "fr-CA"),)), ("fr to fr", "two languages")),
-        ("multilingual", Wishes(languages=("en", "fr")), ("--languages", "--pair")),
-        ("marian", Wishes(pairs=(("en", "de"), ("en", "fr"))), ("several targets", ">>language<<")),
-        ("marian", Wishes(pairs=(("de", "de"),)), ("de to de", "two languages")),
-        ("m2m100", Wishes(languages=("en", "tlh")), ("no language 'tlh'", "de, el, en")),
-        ("m2m100", Wishes(languages=("en",)), ("en alone", "at least two")),
-        ("m2m100", Wishes(languages=("en", "en-US")), ("en alone", "at least two")),
-        ("m2m100", Wishes(pairs=(("en", "tlh"),)), ("no language 'tlh'",)),
-        ("m2m100", Wishes(pairs=(("en", "en-GB"),)), ("en to en", "two languages")),
-        ("nllb", Wishes(languages=("en", "tlh")), ("no language 'tlh'",)),
-        ("nllb", Wishes(pairs=(("tlh", "en"),)), ("no language 'tlh'",)),
+        ("multilingual", Overrides(pairs=(("en", "es"),)), ("no language 'es'", "de, fr")),
+        ("multilingual", Overrides(pairs=(("fr", "fr-CA"),)), ("fr to fr", "two languages")),
+        ("multilingual", Overrides(languages=("en", "fr")), ("--languages", "--pair")),
+        ("marian", Overrides(pairs=(("en", "de"), ("en", "fr"))), ("several targets", ">>language<<")),
+        ("marian", Overrides(pairs=(("de", "de"),)), ("de to de", "two languages")),
+        ("m2m100", Overrides(languages=("en", "tlh")), ("no language 'tlh'", "de, el, en")),
+        ("m2m100", Overrides(languages=("en",)), ("en alone", "at least two")),
+        ("m2m100", Overrides(languages=("en", "en-US")), ("en alone", "at least two")),
+        ("m2m100", Overrides(pairs=(("en", "tlh"),)), ("no language 'tlh'",)),
+        ("m2m100", Overrides(pairs=(("en", "en-GB"),)), ("en to en", "two languages")),
+        ("nllb", Overrides(languages=("en", "tlh")), ("no language 'tlh'",)),
+        ("nllb", Overrides(pairs=(("tlh", "en"),)), ("no language 'tlh'",)),
     ],
 )
 def test_languages_the_model_cannot_serve_are_named(
-    copy: Callable[[str], Path], family: str, wishes: Wishes, words: tuple[str, ...]
+    copy: Callable[[str], Path], family: str, overrides: Overrides, words: tuple[str, ...]
 ) -> None:
-    refused(copy(family), *words, wishes=wishes)
+    refused(copy(family), *words, overrides=overrides)
 
 
 # --- the command line

@@ -18,7 +18,7 @@ from torch import Tensor
 from model.__main__ import main
 from model.artifacts.bundle import Manifest, Precision, read_manifest
 from model.decoding.options import DecodingOptions
-from model.importing.family import Wishes
+from model.importing.family import Overrides
 from model.importing.importer import import_checkpoint
 from model.network.embeddings import position_table
 from model.network.quantised import int8_is_supported
@@ -71,10 +71,10 @@ def copy(originals: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
     return copy_of
 
 
-def imported(folder: Path, precision: Precision = "float32", wishes: Wishes = Wishes()) -> Translator:  # noqa: B008
+def imported(folder: Path, precision: Precision = "float32", overrides: Overrides = Overrides()) -> Translator:  # noqa: B008
     """Import a folder and load the bundle."""
     out = folder / f"{precision}.pt"
-    import_checkpoint(folder, out, precision, wishes=wishes, report=lambda line: None)
+    import_checkpoint(folder, out, precision, overrides=overrides, report=lambda line: None)
     return Translator.load(out)
 
 
@@ -525,7 +525,7 @@ def test_all_languages_are_served_by_default(bundles: dict[str, Translator], fam
 
 
 def test_only_served_pairs_can_be_requested(copy: Callable[[str], Path]) -> None:
-    ours = imported(copy("multilingual"), wishes=Wishes(pairs=(("en", "fr"),)))
+    ours = imported(copy("multilingual"), overrides=Overrides(pairs=(("en", "fr"),)))
     assert ours.manifest.directions.targets == ("fr",)
     assert ours.manifest.tokenizer["language_tokens"] == {"fr": ">>fra<<"}
 
