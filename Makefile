@@ -12,6 +12,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 # Exact versions of all packages; "make lock" writes them.
 LOCK := constraints.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK)
+# A process for each processor, eight at most; the tests of one file share its fixtures.
+SIDE_BY_SIDE := -n logical --maxprocesses=8 --dist loadfile
 # The folders that are checked, as far as they exist.
 CODE := $(wildcard app model scripts benchmarks tests docs)
 
@@ -19,7 +21,7 @@ CODE := $(wildcard app model scripts benchmarks tests docs)
 .DELETE_ON_ERROR:
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock docs hooks serve test test-sanitized test-slow test-gpu check format train evaluate \
+.PHONY: help venv lock docs hooks serve test test-fast test-sanitized test-slow test-gpu check format train evaluate \
 	bench bench-engines bench-load bench-growth bench-training bench-import docker clean
 
 help:  ## list the targets
@@ -61,7 +63,10 @@ serve: $(VENV)/serve-$(TORCH).stamp  ## set up and serve on port 8000 (settings:
 	@exec $(BIN)/python -m app
 
 test: $(VENV)/develop-$(TORCH).stamp  ## set up and run the tests
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --cov --cov-report=term
+
+test-fast: $(VENV)/develop-$(TORCH).stamp  ## the tests that take no second each, without coverage
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not soak and not thorough"
 
 test-sanitized: $(VENV)/develop-$(TORCH).stamp  ## run the tests of the C++ decoder under address and undefined-behaviour sanitizers
 	PYTHONPATH=. $(BIN)/python scripts/test_sanitized.py

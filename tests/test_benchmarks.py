@@ -39,6 +39,8 @@ from model.text.tokenizer import PAD_ID
 from model.translator import Translator
 from tests.model.torch_layers import torch_decoder_layer, torch_encoder_layer
 
+pytestmark = pytest.mark.thorough
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # CTranslate2 imports a package that setuptools deprecates
     import ctranslate2

@@ -26,6 +26,8 @@ import pytest
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE_S = 120.0
 

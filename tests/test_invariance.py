@@ -28,6 +28,8 @@ from model.decoding.sentence import DecodingRequest, Finished
 from model.network.quantised import int8_is_supported
 from model.translator import Translator
 
+pytestmark = pytest.mark.thorough
+
 NUM_SENTENCES = 1_000
 SCORE_BOUND = 1e-4
 GREEDY = DecodingOptions(decoding="greedy", return_scores=True)

@@ -15,6 +15,8 @@ from model.decoding.repetition_guard import loops
 from model.network.quantised import int8_is_supported
 from model.translator import Translator
 
+pytestmark = pytest.mark.thorough
+
 EVERY_PRECISION: list[Precision] = ["float32", "float16", "bfloat16"]
 
 

@@ -20,6 +20,8 @@ from model.training.settings import GeneratedCorpus, TrainingSettings
 from model.translator import Translator
 from tests.test_end_to_end import Server, served
 
+pytestmark = pytest.mark.thorough
+
 CONFIG = Path(__file__).resolve().parents[1] / "configs" / "reverse.yaml"
 WORD, BACKWARDS = "reversethis", "sihtesrever"
 LAST_LAYER = -1

@@ -21,6 +21,8 @@ from app.commands.main import main
 from app.settings import Settings
 from model.artifacts.bundle import read_manifest
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120.0
 TOKEN = "a-secret-of-many-letters"

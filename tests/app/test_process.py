@@ -21,6 +21,8 @@ import pytest
 
 from tests.app.fakes import BUDGET
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0
 REQUEST_HEAD = (

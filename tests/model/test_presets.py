@@ -27,6 +27,8 @@ from model.training.loop import train
 from model.training.settings import CorpusSettings, TrainingSettings
 from model.translator import Translator
 
+pytestmark = pytest.mark.thorough
+
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "presets"
 PRECISIONS: list[Precision] = ["float32", *(["int8"] if int8_is_supported() else [])]  # type: ignore[list-item]
 GREEDY = DecodingOptions(decoding="greedy")

@@ -45,6 +45,8 @@ from tests.model.tiny import VOCABULARY, random_sources
 from tests.model.torch_layers import randomise, small_config
 from tests.toy import WORDS, sentence
 
+pytestmark = pytest.mark.thorough
+
 VOCAB = 200
 """Large enough that common columns and those of a sentence each fill more than one block."""
 

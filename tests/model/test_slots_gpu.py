@@ -36,6 +36,8 @@ from tests.model.slots import (
 )
 from tests.model.tiny import random_sources, tiny_transformer
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parents[2]
 
 OPTIONS = {

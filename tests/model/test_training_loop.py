@@ -26,6 +26,8 @@ from model.training.loop import LEXICON, train
 from model.training.settings import CorpusSettings, TrainingSettings
 from tests.toy import CONFIG, write_corpus, write_toy
 
+pytestmark = pytest.mark.thorough
+
 BOTH = [("de", "en"), ("en", "de")]
 
 

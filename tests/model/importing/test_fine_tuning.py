@@ -21,6 +21,8 @@ from model.training.settings import TrainingSettings
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_m2m100, make_marian, quiet, sentences
 
+pytestmark = pytest.mark.thorough
+
 KINDS: dict[str, dict[str, Any]] = {
     "marian": {},
     "marian with two vocabularies": {"separate": True},

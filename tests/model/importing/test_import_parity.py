@@ -15,6 +15,8 @@ from model.importing.importer import import_checkpoint
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_m2m100, make_marian, padded, quiet, random_sources
 
+pytestmark = pytest.mark.thorough
+
 NUM_SENTENCES = 500
 MAX_NEW_TOKENS = 13
 MARGIN = 1e-4

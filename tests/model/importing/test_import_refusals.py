@@ -31,6 +31,8 @@ from model.importing.importer import import_checkpoint
 from model.text.hf_tokenizers import restore_tokenizer
 from tests.model.importing.checkpoints import make_m2m100, make_marian
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parents[3]
 
 FAMILIES: dict[str, Callable[[Path], Any]] = {
