@@ -35,7 +35,8 @@ _MAX_NATIVE_GREEDY_ROWS = 96
 """More sentences would drive each other's keys and values out of the processor's caches; the rows of a beam share
 those of the source."""
 
-_NATIVE_PRECISIONS = ("float32", "int8")
+NATIVE_PRECISIONS = ("float32", "int8")
+"""Precisions of bundles that the compiled library can decode."""
 
 
 class Backend(Protocol):
@@ -181,7 +182,7 @@ class BackendChoice:
 
 
 def preferred_backend(
-    architecture: Mapping[str, Any],
+    architecture: Mapping[str, Any] | None,
     precision: str,
     device: torch.device,
     *,
@@ -192,7 +193,8 @@ def preferred_backend(
     """The fastest back-end that can decode a model here. The model need not be loaded.
 
     Args:
-        architecture: The fields of its :class:`model.network.config.ModelConfig`.
+        architecture: The fields of its :class:`model.network.config.ModelConfig`; None if they are not known, and
+            every back-end is taken to support them.
         precision: What its weights and products are kept in.
         device: Where it is, or would be.
         native: Whether the compiled library may be used.
@@ -249,11 +251,13 @@ def _why_no_slots(device: torch.device, slots: bool | None, has_slots: bool) -> 
     return None
 
 
-def _why_no_native(architecture: Mapping[str, Any], precision: str, device: torch.device, native: bool) -> str | None:
+def _why_no_native(
+    architecture: Mapping[str, Any] | None, precision: str, device: torch.device, native: bool
+) -> str | None:
     if not native:
         return "it is switched off"
     if device.type != "cpu":
         return "the model is not on the CPU"
-    if precision not in _NATIVE_PRECISIONS:
-        return f"it computes in {' or '.join(_NATIVE_PRECISIONS)}, and the bundle is in {precision}"
-    return reason_not_native(ModelConfig.from_dict(dict(architecture)))
+    if precision not in NATIVE_PRECISIONS:
+        return f"it computes in {' or '.join(NATIVE_PRECISIONS)}, and the bundle is in {precision}"
+    return reason_not_native(None if architecture is None else ModelConfig.from_dict(dict(architecture)))

@@ -20,6 +20,7 @@ from app.commands.diagnosis.report import Check, as_json, as_text, can_serve, gu
 from app.commands.main import main
 from app.settings import Settings
 from model.artifacts.bundle import read_manifest
+from model.decoding.native import library, packed
 
 pytestmark = pytest.mark.thorough
 
@@ -73,7 +74,10 @@ def test_a_machine_that_can_serve_gets_exit_code_0(toy_bundle: Path, tmp_path: P
     for name in ("address", "cache", "model", "back-end", "loading"):
         assert columns[name] in ("ok", "warning"), run.stdout
     assert str(toy_bundle) in run.stdout
-    assert "eager (torch), as VERSO_NATIVE is off" in run.stdout
+    assert (
+        "eager (torch): not slots, because the model is not on a GPU; not native, because it is switched off"
+        in run.stdout
+    )
 
 
 def test_json_has_every_check_with_machine_readable_values(
@@ -106,7 +110,7 @@ def test_without_compiler_and_library_torch_decodes_and_the_advice_says_what_to_
     assert checks["decoder"]["details"]["path"] is None
     (backend,) = checks["back-end"]["details"].values()
     assert backend["name"] == "eager"
-    assert backend["reason"] == checks["decoder"]["details"]["reason"]
+    assert backend["reason"].endswith(checks["decoder"]["details"]["reason"])
     if "compiler" in backend["reason"]:  # otherwise this processor could not run the library anyway
         assert checks["decoder"]["state"] == checks["back-end"]["state"] == "warning"
         assert "apt-get install g++" in checks["decoder"]["advice"]
@@ -319,13 +323,20 @@ def test_another_release_of_torch_than_the_pinned_one_is_a_warning(monkeypatch: 
     ],
 )
 def test_the_back_end_and_its_reason(
-    precision: str, device: str, native: NativeDecoder, enabled: bool, name: str
+    precision: str,
+    device: str,
+    native: NativeDecoder,
+    enabled: bool,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    backend = predict_backend(precision, None, device, native, enabled)
-    assert backend.name == name
-    assert backend.reason
+    monkeypatch.setattr(packed, "find_library", lambda: library.Availability(reason=native.reason or None))
+    predicted = predict_backend(precision, None, device, native, enabled)
+    assert predicted.choice.name == name
+    assert predicted.choice.reason
     if native.path is None:
-        assert (backend.reason, backend.advice) == (native.reason, native.advice)
+        assert predicted.choice.reason.endswith(native.reason)
+        assert predicted.advice == native.advice
 
 
 def test_the_back_end_is_predicted_as_the_translator_chooses_it(toy_bundle: Path) -> None:
@@ -334,11 +345,11 @@ def test_the_back_end_is_predicted_as_the_translator_chooses_it(toy_bundle: Path
     settings = Settings(model=str(toy_bundle), device="cpu")
     (bundle,), _ = service.check_bundles(settings, True)
     for enabled in (True, False):
-        backend = predict_backend(
+        predicted = predict_backend(
             bundle.precision, bundle.architecture, "cpu", decoder.native_decoder(), enabled=enabled
         )
-        cohort = type(Translator.load(toy_bundle, native=enabled).cohort(1)).__name__
-        assert cohort == {"native": "NativeCohort", "eager": "TorchCohort"}[backend.name]
+        chosen = Translator.load(toy_bundle, native=enabled).backend
+        assert (predicted.choice.name, predicted.choice.reason) == (chosen.name, chosen.reason)
 
 
 def test_a_decoder_that_is_missing_is_a_warning_only_if_something_can_be_done() -> None:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from app.commands.diagnosis.report import Check
 from app.settings import ENV_PREFIX
@@ -15,6 +15,7 @@ from model.decoding.native.compiler import COMPILERS
 
 if TYPE_CHECKING:
     from app.commands.diagnosis.service import ConfiguredBundle
+    from model.decoding.backend import BackendChoice
 
 INSTALL_COMPILER = (
     "Install a C++ compiler and start again: 'apt-get install g++' on Debian and Ubuntu, 'dnf install gcc-c++' on "
@@ -97,23 +98,21 @@ def check_native(native: NativeDecoder, enabled: bool) -> Check:
 
 
 @dataclass(frozen=True)
-class Backend:
+class PredictedBackend:
     """What decodes a bundle.
 
     Args:
-        name: ``slots`` (CUDA graphs), ``native`` (the compiled decoder) or ``eager`` (torch).
-        reason: Why it and no other.
-        advice: How to get a faster one, where that is possible.
+        choice: The back-end, and why it and no other.
+        advice: How to get a faster one, if that is possible.
     """
 
-    name: Literal["slots", "native", "eager"]
-    reason: str
+    choice: BackendChoice
     advice: str | None = None
 
 
 def predict_backend(
     precision: str, architecture: dict[str, Any] | None, device: str, native: NativeDecoder, enabled: bool
-) -> Backend:
+) -> PredictedBackend:
     """The back-end that will decode a bundle. Nothing is loaded.
 
     Args:
@@ -123,23 +122,20 @@ def predict_backend(
         native: The compiled decoder.
         enabled: Whether the settings allow it.
     """
-    from model.decoding.native.packed import reason_not_supported
-    from model.network.config import ModelConfig
+    import torch
 
-    if device.startswith("cuda"):
-        return Backend("slots", "steps on a GPU are CUDA graphs over slots of fixed size")
+    from model.decoding.backend import NATIVE_PRECISIONS, preferred_backend
+
+    choice = preferred_backend(architecture, precision, torch.device(device), native=enabled)
+    if choice.name != "eager":
+        return PredictedBackend(choice)
     if not enabled:
         advice = f"Unset {ENV_PREFIX}NATIVE, and the compiled decoder is used." if native.path is not None else None
-        return Backend("eager", f"{ENV_PREFIX}NATIVE is off", advice)
-    if precision not in ("float32", "int8"):
+    elif precision not in NATIVE_PRECISIONS:
         advice = "Export the bundle with '--precision int8' for this processor, or serve it on a GPU."
-        return Backend("eager", f"the compiled decoder takes float32 and int8, and the bundle is {precision}", advice)
-    reason = None if architecture is None else reason_not_supported(ModelConfig.from_dict(architecture))
-    if reason is not None:
-        return Backend("eager", reason)
-    if native.path is None:
-        return Backend("eager", native.reason, native.advice)
-    return Backend("native", f"the processor and the {precision} bundle suit the compiled decoder")
+    else:
+        advice = native.advice
+    return PredictedBackend(choice, advice)
 
 
 def check_backend(bundles: Sequence[ConfiguredBundle], device: str, native: NativeDecoder, enabled: bool) -> Check:
@@ -157,7 +153,7 @@ def check_backend(bundles: Sequence[ConfiguredBundle], device: str, native: Nati
     advice = list(dict.fromkeys(backend.advice for _, backend in found if backend.advice is not None))
     label = {"slots": "slots (CUDA graphs)", "native": "native (compiled C++)", "eager": "eager (torch)"}
     lines = [
-        (f"{bundle.name}: " if len(found) > 1 else "") + f"{label[backend.name]}, as {backend.reason}"
+        (f"{bundle.name}: " if len(found) > 1 else "") + f"{label[backend.choice.name]}: {backend.choice.reason}"
         for bundle, backend in found
     ]
     return Check(
@@ -165,5 +161,5 @@ def check_backend(bundles: Sequence[ConfiguredBundle], device: str, native: Nati
         "warning" if advice and enabled else "ok",
         "\n".join(lines),
         " ".join(advice) or None,
-        {bundle.name: {"name": backend.name, "reason": backend.reason} for bundle, backend in found},
+        {bundle.name: {"name": backend.choice.name, "reason": backend.choice.reason} for bundle, backend in found},
     )

@@ -98,16 +98,19 @@ def reason_not_supported(config: ModelConfig) -> str | None:
     return None
 
 
-def reason_not_native(config: ModelConfig, module: object | None = None) -> str | None:
+def reason_not_native(config: ModelConfig | None, module: object | None = None) -> str | None:
     """Why a model cannot be decoded by the library on this machine; None if it can be.
 
     The library is built if that was not done.
 
     Args:
-        config: The model's architecture.
+        config: The model's architecture; None if it is not known, and is not checked.
         module: Its weights, to be checked as well.
     """
-    reason = find_library().reason or reason_not_supported(config)
+    reason = find_library().reason
+    if reason is not None or config is None:
+        return reason
+    reason = reason_not_supported(config)
     if reason is None and module is not None:
         try:
             _Weights(module, config)
