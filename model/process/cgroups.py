@@ -32,6 +32,15 @@ def cpu_quotas(proc: Path = PROC) -> Iterator[int]:
 def memory_left(proc: Path = PROC) -> Iterator[int]:
     """Bytes the limit of each cgroup of this process leaves; none without a limit.
 
+    Args:
+        proc: The process's folder.
+    """
+    return (left for _, left in memory_limits(proc))
+
+
+def memory_limits(proc: Path = PROC) -> Iterator[tuple[int, int]]:
+    """The limit of each cgroup of this process and what it leaves, in bytes; none without a limit.
+
     Pages of files that were not used lately count as free, as the kernel takes them back first.
 
     Args:
@@ -45,7 +54,7 @@ def memory_left(proc: Path = PROC) -> Iterator[int]:
             # "max" is no number and stands for no limit.
             found = [int(text) for name in (limit, usage) if (text := " ".join(_lines(folder / name))).isdigit()]
             if len(found) == 2:
-                yield found[0] - found[1] + _statistics(folder / "memory.stat").get(unused, 0)
+                yield found[0], found[0] - found[1] + _statistics(folder / "memory.stat").get(unused, 0)
 
 
 def cgroup_folders(controller: str, proc: Path = PROC) -> Iterator[Path]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from app.commands.diagnosis.report import Check
 from app.settings import ENV_PREFIX
 from app.version import DISTRIBUTION
-from model.process.cgroups import PROC, cgroup_folders
+from model.process.cgroups import PROC, memory_limits
 from model.process.memory import available_bytes
 from model.process.threads import available_threads, usable_threads
 
@@ -154,38 +154,18 @@ def check_memory(proc: Path = PROC) -> Check:
     Args:
         proc: The process's folder.
     """
-    total, available, limit = _total_bytes(), available_bytes("cpu", proc=proc), _cgroup_limit(proc)
-    text = f"{_size(available)} available"
-    text += f" of {_size(total)}" if total is not None else ""
+    import psutil
+
+    total, available = psutil.virtual_memory().total, available_bytes("cpu", proc=proc)
+    # Without a limit, version 1 states a number beyond all memory.
+    limit = min((limit for limit, _ in memory_limits(proc) if limit < total), default=None)
+    text = f"{_size(available)} available of {_size(total)}"
     text += f"; limited to {_size(limit)} by the cgroup" if limit is not None else "; no cgroup limit"
     details = {"available_bytes": available, "total_bytes": total, "cgroup_limit_bytes": limit}
     if available >= ENOUGH_BYTES:
         return Check("memory", "ok", text, details=details)
     advice = f"Free memory or raise the limit: have {_size(ENOUGH_BYTES)} for the translator that ships."
     return Check("memory", "warning", text, advice, details)
-
-
-def _total_bytes() -> int | None:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # not on Windows
-        return None
-
-
-def _cgroup_limit(proc: Path) -> int | None:
-    """The least limit of the cgroups this process is in; None without one."""
-    limits: list[int] = []
-    total = _total_bytes()
-    for folder in cgroup_folders("memory", proc):
-        for name in ("memory.max", "memory.limit_in_bytes"):
-            try:
-                text = (folder / name).read_text(encoding="utf-8").strip()
-            except OSError:
-                continue
-            # "max" stands for no limit, and so does a number beyond all memory.
-            if text.isdigit() and (total is None or int(text) < total):
-                limits.append(int(text))
-    return min(limits, default=None)
 
 
 def _size(num_bytes: int) -> str:
