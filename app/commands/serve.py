@@ -151,7 +151,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen()  # so that whoever connects before the server runs waits for it, and is not refused
+        listener.listen()  # so that a client that connects before the server runs waits for it, and is not refused
     except OSError as error:
         listener.close()
         raise OSError(

@@ -260,16 +260,16 @@ class BatchMaker:
         target_cut = rng.random(number) < self._target_subword_sampling
         seeds = rng.integers(2**32, size=(number, 2))
         augmented = self._augmented(rng)
-        told = self._told(rng)
-        tags = self._told_addresses(rng)
+        controlled = self._controlled_texts(rng)
+        tags = self._drawn_addresses(rng)
         sources: dict[int, Ids] = {}
         targets: dict[int, Ids] = {}
-        for index in sorted({*augmented, *told, *tags, *np.flatnonzero(cut | target_cut).tolist()}):
+        for index in sorted({*augmented, *controlled, *tags, *np.flatnonzero(cut | target_cut).tolist()}):
             source, target, context = self._texts[index]
             if index in tags:
                 context = replace(context, address=tags[index])
-            if index in told:
-                pair = list(self._encoded_parts(*told[index], context))
+            if index in controlled:
+                pair = list(self._encoded_parts(*controlled[index], context))
                 if max(map(len, pair)) <= self._max_tokens:
                     sources[index], targets[index] = pair
                     continue
@@ -300,14 +300,14 @@ class BatchMaker:
         }
         return {index: symbol for index, symbol in found.items() if symbol is not None}
 
-    def _told_addresses(self, rng: np.random.Generator) -> dict[int, str]:
-        """The forms of address that are told in this epoch."""
+    def _drawn_addresses(self, rng: np.random.Generator) -> dict[int, str]:
+        """The forms of address that sources name in this epoch, by index."""
         if self._controlled is None:
             return {}
         drawn = rng.random(len(self._texts)) < self._controlled.address_share
         return {index: symbol for index, symbol in self._addresses.items() if drawn[index]}
 
-    def _told(self, rng: np.random.Generator) -> dict[int, tuple[list[Part], list[Part]]]:
+    def _controlled_texts(self, rng: np.random.Generator) -> dict[int, tuple[list[Part], list[Part]]]:
         """The pairs that get placeholders or terms in this epoch, by index."""
         if self._controlled is None:
             return {}
@@ -316,7 +316,7 @@ class BatchMaker:
         own = np.random.default_rng(rng.integers(2**63))
         for index in drawn.tolist():
             source, target, context = self._texts[index]
-            # What a model wrote is no source to learn placing from.
+            # Words of a back-translated source are not aligned well enough.
             if context.tag is None and (pair := self._controlled.make(source, target, context.source, own)) is not None:
                 found[index] = pair
         return found

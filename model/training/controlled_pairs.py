@@ -1,7 +1,7 @@
-"""Sentence pairs that teach a model what it can be told: placeholders, glossary terms, the form of address.
+"""Sentence pairs that teach a model its controls: placeholders, glossary terms, the form of address.
 
-Words that translate each other are found by :mod:`model.training.word_alignment`. What is told is written with the
-vocabulary's reserved symbols (:func:`model.text.tokenizer.reserved_symbols`), which no text can be cut into.
+Words that translate each other are found by :mod:`model.training.word_alignment`. Controls are written with the
+vocabulary's reserved symbols (:func:`model.text.tokenizer.reserved_symbols`), to which no text is encoded.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Edit:
 
 
 def form_of_address(german: str, english: str) -> str | None:
-    """How a German sentence addresses its reader: ``<formal>``, ``<informal>``, or None if it cannot be told.
+    """How a German sentence addresses its reader: ``<formal>``, ``<informal>``, or None if that is not clear.
 
     Args:
         german: The sentence.
@@ -114,7 +114,7 @@ def with_terms(
 ) -> list[Part] | None:
     """A source in which one word or two carry their translation; None if no word can.
 
-    Half the time a term is told in another form than the translation has: the model learns to inflect it.
+    Half of the terms have another form than in the translation, so that the model learns to inflect them.
 
     Args:
         source: A sentence.
@@ -135,8 +135,8 @@ def with_terms(
         word, term = source[slice(*spans[0])], target[slice(*spans[1])]
         if rng.random() < 0.5 and " " not in term:
             term = _dictionary_form(word, term, lexicon, swapped)
-        told = (Symbol(TERM_START), word, Symbol(TERM_TARGET), term, Symbol(TERM_END))
-        edits.append(_Edit(spans[0][0], spans[0][1], told))
+        annotated = (Symbol(TERM_START), word, Symbol(TERM_TARGET), term, Symbol(TERM_END))
+        edits.append(_Edit(spans[0][0], spans[0][1], annotated))
     return _edited(source, edits) if edits else None
 
 
@@ -223,7 +223,7 @@ class ControlledPairs:
     def make(
         self, source: str, target: str, source_language: str, rng: np.random.Generator
     ) -> tuple[list[Part], list[Part]] | None:
-        """A pair with placeholders or terms; None if its words cannot be told apart well enough.
+        """A pair with placeholders or terms; None if no word is aligned well enough.
 
         Args:
             source: A sentence.
@@ -242,10 +242,10 @@ class ControlledPairs:
         return None if parts is None else (parts, [target])
 
     def address(self, source: str, target: str, target_language: str) -> str | None:
-        """The symbol of the form of address that a target has; None if the language has none or it cannot be told."""
+        """The symbol of the form of address that a target has; None if the language has none or it is not clear."""
         return form_of_address(target, source) if self._controls.formality and target_language == "de" else None
 
     @property
     def address_share(self) -> float:
-        """Share of the known forms of address that are told."""
+        """Share of the known forms of address that sources name."""
         return self._controls.formality

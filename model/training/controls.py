@@ -1,4 +1,4 @@
-"""How often training pairs tell the model something: settings of :mod:`model.training.controlled_pairs`."""
+"""How many training pairs carry controls: settings of :mod:`model.training.controlled_pairs`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from model.training.augmentation import Share
 
 @configuration("controls")
 class Controls:
-    """How many of the sentence pairs of an epoch tell the model something; drawn anew in every epoch.
+    """How many of the sentence pairs of an epoch carry controls; drawn anew in every epoch.
 
     Args:
         placeholders: Share of the pairs of which words, or the tags around them, are replaced by placeholders.
         glossary: Share of the pairs whose source names the translation of some of its words.
-        formality: Share of the pairs whose form of address is told, of those where it is known.
+        formality: Share of the pairs whose source names the form of address, of those where it is known.
 
     Raises:
         ConfigError: A share is not a number from 0 to 1, or ``placeholders`` and ``glossary`` come to more than 1.

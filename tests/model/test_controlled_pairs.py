@@ -1,4 +1,4 @@
-"""Pairs with placeholders, terms and forms of address: nothing but what is told changes, and both sides agree."""
+"""Pairs with placeholders, terms and forms of address: only the controls are added, and both sides agree."""
 
 from __future__ import annotations
 
