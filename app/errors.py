@@ -308,6 +308,9 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     model_errors.TargetTooLong: ProblemRow("target_too_long", 422, "The given translation is too long"),
     model_errors.SeveralSentences: ProblemRow("several_sentences", 422, "One sentence was expected"),
     model_errors.UnsupportedPair: ProblemRow("unsupported_pair", 422, "The language pair is not served"),
+    model_errors.UnsupportedFormality: ProblemRow(
+        "unsupported_formality", 422, "The model cannot be told the form of address"
+    ),
     model_errors.InvalidOptions: ProblemRow("invalid_options", 422, "The decoding options do not fit together"),
     QueueFull: ProblemRow("queue_full", 429, "Too many sentences are waiting", retry_after=True),
     model_errors.DecodingError: ProblemRow("decoding_failed", 500, "The model gave no answer", show_detail=False),

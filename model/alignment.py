@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from model.text.tokenizer import Span
+from model.text.symbols import Span
 
 
 @dataclass(frozen=True)
@@ -64,3 +64,44 @@ def sentence_links(
             (target_start + start, target_start + end),
             round(float(weight), 4),
         )
+
+
+def counterpart(
+    rows: Tensor, source_spans: Sequence[Span], target_spans: Sequence[Span], target: str, span: Span
+) -> Span | None:
+    """The words of a translation that are aligned with a span of its source; None if no token is.
+
+    Of several stretches of words, the one with the largest weight is chosen.
+
+    Args:
+        rows: The result of :func:`answer_rows`.
+        source_spans: Characters of the sentence that each source token covers; markers cover none.
+        target_spans: Characters of the translation that each target token covers.
+        target: The translation.
+        span: Characters of the sentence.
+    """
+    visible = [column for column, (start, end) in enumerate(source_spans) if end > start]
+    inside = [span[0] < source_spans[column][1] and source_spans[column][0] < span[1] for column in visible]
+    if not any(inside):
+        return None
+    stretches: list[tuple[float, Span]] = []
+    for row, (start, end) in zip(rows[:, visible], target_spans, strict=True):
+        weight, index = row.max(dim=0)
+        if end == start or not inside[int(index)]:
+            continue
+        start, end = _whole_words(target, start, end)
+        if stretches and start <= stretches[-1][1][1] + 1:
+            so_far, (first, last) = stretches[-1]
+            stretches[-1] = so_far + float(weight), (first, max(last, end))
+        else:
+            stretches.append((float(weight), (start, end)))
+    return max(stretches)[1] if stretches else None
+
+
+def _whole_words(text: str, start: int, end: int) -> Span:
+    """A span extended to the ends of the words it touches."""
+    while start > 0 and text[start - 1].isalnum() and text[start].isalnum():
+        start -= 1
+    while end < len(text) and text[end].isalnum() and text[end - 1].isalnum():
+        end += 1
+    return start, end

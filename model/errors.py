@@ -13,6 +13,7 @@
     │  ├─ TargetTooLong     carries num_tokens and limit
     │  ├─ SeveralSentences  one sentence was expected; carries num_sentences
     │  ├─ UnsupportedPair   carries source, target and the supported pairs
+    │  ├─ UnsupportedFormality  the model knows no forms of address in the target language
     │  └─ InvalidOptions    decoding options that contradict each other or exceed a bound
     └─ DecodingError        the model gave no usable hypothesis, for example because of NaN
 
@@ -20,6 +21,8 @@ Messages contain the given value, the bound, and what to do.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from model.languages import LanguagePairs
 
@@ -115,6 +118,26 @@ class UnsupportedPair(InputError):
         self.source = source
         self.target = target
         self.pairs = pairs
+
+
+class UnsupportedFormality(InputError):
+    """A form of address was requested that the model cannot be told in this language.
+
+    Args:
+        formality: The requested form of address.
+        target: The target language.
+        languages: The target languages in which the model can be told.
+    """
+
+    def __init__(self, formality: str, target: str, languages: Sequence[str]) -> None:
+        known = f"only for translations into {', '.join(languages)}" if languages else "in no language"
+        super().__init__(
+            f"formality is {formality!r} for a translation into {target!r}, and this model can be told the form of "
+            f"address {known}; leave formality out."
+        )
+        self.formality = formality
+        self.target = target
+        self.languages = tuple(languages)
 
 
 class InvalidOptions(InputError):

@@ -25,23 +25,12 @@ from model.decoding.repetition_guard import guarded, is_empty, is_suspect, loops
 from model.decoding.sentence import DecodingRequest
 from model.errors import EmptySource, SeveralSentences, SourceTooLong
 from model.languages import plain_code
-from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
-from model.text.segmentation import Segment, join_text, split_text
+from model.sentence_codec import SentenceCodec, SourceSentence
+from model.term_use import TermUse, find_uses, put_terms
+from model.text.placeholders import TargetSentence, masked, outside
+from model.text.segmentation import join_text, split_text
+from model.text.symbols import NUM_PLACEHOLDERS, Span
 from model.text.tokenizer import TextTokenizer
-
-
-@dataclass(frozen=True)
-class SourceSentence(Segment):
-    """A tokenised segment of a text: a sentence, or a part of a long sentence.
-
-    Args:
-        token_ids: Its tokens, language marker and end token included.
-        in_capitals: Whether it was in capitals. It is then translated in lower case, and its translation is put into
-            capitals.
-    """
-
-    token_ids: list[int]
-    in_capitals: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +62,7 @@ class Translation:
         alignment: Links in the order of the translation; None unless requested.
         num_source_tokens: Number of tokens of all sentences, without markers.
         num_target_tokens: Number of tokens of the best hypotheses.
+        glossary: The terms of the glossary in the text; None without a glossary.
     """
 
     text: str
@@ -84,27 +74,28 @@ class Translation:
     alignment: tuple[AlignmentLink, ...] | None
     num_source_tokens: int
     num_target_tokens: int
+    glossary: tuple[TermUse, ...] | None = None
 
 
 class TextPipeline:
     """Prepares texts for one model and joins its outputs to texts.
 
     Args:
-        tokenizer: The model's tokenizer.
+        codec: Encodes and decodes its sentences.
         max_source_tokens: Tokens of the longest sentence the model accepts, markers included.
-        fold_capitals: Whether sentences in capitals are translated in lower case and their translations put into
-            capitals (:mod:`model.text.case_folding`).
         retry_loops: Whether a sentence whose output loops or is empty is decoded again with a guard
             (:mod:`model.decoding.repetition_guard`).
     """
 
-    def __init__(
-        self, tokenizer: TextTokenizer, max_source_tokens: int, *, fold_capitals: bool, retry_loops: bool
-    ) -> None:
-        self.tokenizer = tokenizer
+    def __init__(self, codec: SentenceCodec, max_source_tokens: int, *, retry_loops: bool) -> None:
+        self.codec = codec
         self._max_source_tokens = max_source_tokens
-        self._fold_capitals = fold_capitals
         self._retry_loops = retry_loops
+
+    @property
+    def tokenizer(self) -> TextTokenizer:
+        """The model's tokenizer."""
+        return self.codec.tokenizer
 
     def prepare(self, text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
         """Split a text into sentences that the model accepts.
@@ -113,25 +104,29 @@ class TextPipeline:
             text: Any text.
             source: Its language, in the model's spelling.
             target: The target language, in the model's spelling.
-            options: How to decode it.
-        """
-        encoded: dict[str, list[int]] = {}
+            options: How to translate it.
 
-        def fits(part: str) -> bool:
-            ids = self.tokenizer.encode(self.as_read(part), target, source)
-            if len(ids) > self._max_source_tokens:
+        Raises:
+            UnsupportedFormality: The model cannot be told the form of address in the target language.
+        """
+        self.codec.check(options, target)
+        spans = self.codec.protected_spans(text)
+        read: dict[Span, SourceSentence] = {}
+
+        def fits(start: int, end: int) -> bool:
+            sentence = self.codec.read(text, start, end, spans, options, (source, target))
+            if len(sentence.token_ids) > self._max_source_tokens or len(sentence.protected) > NUM_PLACEHOLDERS:
                 return False
-            encoded[part] = ids  # most parts that fit become sentences, which then need not be encoded again
+            read[start, end] = sentence  # most parts that fit become sentences, which then need not be encoded again
             return True
 
         sentences: list[SourceSentence] = []
-        for segment in split_text(text, plain_code(source), fits):
-            part = text[segment.start : segment.end]
+        for segment in split_text(masked(text, spans), plain_code(source), fits):
+            place = segment.start, segment.end
+            sentence = read.get(place) or self.codec.read(text, *place, spans, options, (source, target))
             # Segments without letters, such as numbers and emoji, are not translated.
-            if any(character.isalpha() for character in part):
-                if part not in encoded:
-                    encoded[part] = self.tokenizer.encode(self.as_read(part), target, source)
-                sentences.append(SourceSentence(segment.start, segment.end, encoded[part], self._folds(part)))
+            if any(map(str.isalpha, outside(text[slice(*place)], sentence.protected))):
+                sentences.append(sentence)
         return TextPlan(self, text, source, target, sentences, options)
 
     def prepare_sentence(self, text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
@@ -141,45 +136,40 @@ class TextPipeline:
             text: The sentence.
             source: Its language, in the model's spelling.
             target: The target language, in the model's spelling.
-            options: How to decode it.
+            options: How to translate it.
 
         Raises:
             EmptySource: The text is blank.
             SeveralSentences: It has more than one sentence.
             SourceTooLong: The sentence is longer than the model accepts.
+            UnsupportedFormality: The model cannot be told the form of address in the target language.
         """
+        self.codec.check(options, target)
         text = text.strip()
         if not text:
             raise EmptySource
-        sentences = split_text(text, plain_code(source), lambda part: True)
-        if len(sentences) > 1:
-            raise SeveralSentences(len(sentences))
-        token_ids = self.tokenizer.encode(self.as_read(text), target, source)
-        if len(token_ids) > self._max_source_tokens:
-            raise SourceTooLong(len(token_ids), self._max_source_tokens)
-        sentence = SourceSentence(0, len(text), token_ids, self._folds(text))
+        spans = self.codec.protected_spans(text)
+        segments = split_text(masked(text, spans), plain_code(source), lambda start, end: True)
+        if len(segments) > 1:
+            raise SeveralSentences(len(segments))
+        sentence = self.codec.read(text, 0, len(text), spans, options, (source, target))
+        if len(sentence.token_ids) > self._max_source_tokens:
+            raise SourceTooLong(len(sentence.token_ids), self._max_source_tokens)
         return TextPlan(self, text, source, target, [sentence], options)
 
-    def as_read(self, part: str) -> str:
-        """The sentence as it is passed to the model: in lower case if it is in capitals and these are folded."""
-        return in_small_letters(part) if self._folds(part) else part
-
-    def to_retry(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
+    def to_retry(self, part: str, sentence: SourceSentence, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
         """Whether a sentence has to be decoded again with a guard, because its output loops or is empty.
 
         Args:
             part: The sentence.
+            sentence: Its tokens.
             hypothesis: Its hypothesis.
             options: How it was decoded; a sentence decoded with a guard is not decoded again.
         """
         if not self._retry_loops or options.no_repeat_ngram_size or not is_suspect(hypothesis.token_ids):
             return False
-        answer = self.tokenizer.decode(hypothesis.token_ids)
+        answer = self.codec.write(part, sentence, hypothesis.token_ids)
         return loops(answer, part) or is_empty(answer, part)
-
-    def _folds(self, part: str) -> bool:
-        """Whether a sentence is translated in lower case and its translation put into capitals."""
-        return self._fold_capitals and is_in_capitals(part)
 
 
 class TextPlan:
@@ -209,9 +199,13 @@ class TextPlan:
         self.sentences = sentences
         self.forced_ids = pipeline.tokenizer.forced_ids(target)
         self._pipeline = pipeline
+        self._with_glossary = bool(options.glossary)
         self._outcomes: dict[int, Outcome] = {}  # by sentence
+        # The tokens say what these told the model. Without them, equal sentences share one decoding.
+        if options.formality or options.glossary:
+            options = replace(options, formality=None, glossary=())
         self._pending = [
-            DecodingRequest(index, sentence.token_ids, options, self.forced_ids)
+            DecodingRequest(index, sentence.token_ids, options, self.forced_ids, sentence.once_ids)
             for index, sentence in enumerate(sentences)
         ]
 
@@ -235,6 +229,11 @@ class TextPlan:
         ]
 
     @property
+    def needs_attention(self) -> bool:
+        """Whether :meth:`complete` needs attention weights to put glossary terms into the translation."""
+        return not self._pipeline.codec.capabilities.glossary and any(sentence.terms for sentence in self.sentences)
+
+    @property
     def failure(self) -> Exception | None:
         """The error of the first sentence that failed, or None."""
         outcomes = (self._outcomes[index] for index in range(len(self.sentences)))
@@ -255,70 +254,113 @@ class TextPlan:
             found.append(outcome)
         return found
 
-    def complete(self, attention: Sequence[Tensor] | None = None) -> Translation:
+    def complete(self, attention: Sequence[Tensor] | None = None, *, return_alignment: bool = False) -> Translation:
         """Join the hypotheses of all sentences to the translation.
 
         Args:
-            attention: The result of :func:`model.alignment.answer_rows` for each sentence, if links are requested.
+            attention: The result of :func:`model.alignment.answer_rows` for each sentence, if links are requested or
+                :attr:`needs_attention`.
+            return_alignment: Whether the translation carries its alignment.
 
         Raises:
             Exception: The error of the first sentence that failed.
         """
         hypotheses = self.hypotheses
-        best = self._join(hypotheses)
+        uses: list[list[TermUse]] = []
+        written: list[TargetSentence] = []
+        if attention is None:
+            answers = self._write(hypotheses)
+        else:
+            written, uses = self._write_with_terms(hypotheses, attention)
+            answers = [one.text for one in written]
+        if self._with_glossary and not self.needs_attention:
+            uses = [find_uses(sentence.terms, answer) for sentence, answer in zip(self.sentences, answers, strict=True)]
+        starts = self._target_starts(answers)
         num_alternatives = min((len(hypothesis.alternatives) for hypothesis in hypotheses), default=0)
         num_markers = len(self._pipeline.tokenizer.encode("", self.target, self.source))
+        best = self._join(hypotheses, answers)
+        others = [[hypothesis.alternatives[rank] for hypothesis in hypotheses] for rank in range(num_alternatives)]
         return Translation(
             text=best.text,
             source=self.source,
             target=self.target,
             finish_reason=best.finish_reason,
             score=best.score,
-            alternatives=tuple(
-                self._join([hypothesis.alternatives[rank] for hypothesis in hypotheses])
-                for rank in range(num_alternatives)
-            ),
-            alignment=None if attention is None else self._links(hypotheses, attention),
+            alternatives=tuple(self._join(chosen, self._write(chosen)) for chosen in others),
+            alignment=self._links(written, attention, starts) if return_alignment and attention is not None else None,
             num_source_tokens=sum(len(sentence.token_ids) - num_markers for sentence in self.sentences),
             num_target_tokens=sum(len(hypothesis.token_ids) for hypothesis in hypotheses),
+            glossary=self._term_uses(uses, starts) if self._with_glossary else None,
         )
 
     def _is_to_retry(self, request: DecodingRequest, hypothesis: Hypothesis) -> bool:
-        return self._pipeline.to_retry(self._part(self.sentences[request.key]), hypothesis, request.options)
+        sentence = self.sentences[request.key]
+        return self._pipeline.to_retry(self._part(sentence), sentence, hypothesis, request.options)
 
     def _part(self, sentence: SourceSentence) -> str:
         return self.text[sentence.start : sentence.end]
 
-    def _join(self, chosen: Sequence[Hypothesis]) -> Alternative:
-        """The text with each sentence replaced by one of its hypotheses."""
-        answers = [self._pipeline.tokenizer.decode(hypothesis.token_ids) for hypothesis in chosen]
-        text = join_text(
-            self.text,
-            self.sentences,
-            [
-                in_capitals(answer) if sentence.in_capitals else answer
-                for sentence, answer in zip(self.sentences, answers, strict=True)
-            ],
-        )
+    def _write(self, chosen: Sequence[Hypothesis]) -> list[str]:
+        """The translation of each sentence by one of its hypotheses."""
+        write = self._pipeline.codec.write
+        return [
+            write(self._part(sentence), sentence, hypothesis.token_ids)
+            for sentence, hypothesis in zip(self.sentences, chosen, strict=True)
+        ]
+
+    def _write_with_terms(
+        self, hypotheses: Sequence[Hypothesis], attention: Sequence[Tensor]
+    ) -> tuple[list[TargetSentence], list[list[TermUse]]]:
+        """The translation of each sentence with its offsets; terms that the model could not be told are put into it."""
+        codec = self._pipeline.codec
+        written: list[TargetSentence] = []
+        uses: list[list[TermUse]] = []
+        for sentence, hypothesis, rows in zip(self.sentences, hypotheses, attention, strict=True):
+            one = codec.write_with_offsets(self._part(sentence), sentence, hypothesis.token_ids)
+            if sentence.terms and self.needs_attention:
+                one, found = put_terms(sentence.terms, one, rows, self._source_spans(sentence))
+                uses.append(found)
+            else:
+                uses.append([])
+            written.append(one)
+        return written, uses
+
+    def _source_spans(self, sentence: SourceSentence) -> list[Span]:
+        return self._pipeline.codec.source_offsets(self._part(sentence), sentence, (self.source, self.target))
+
+    def _target_starts(self, answers: Sequence[str]) -> list[int]:
+        """Index of the first character of each sentence's translation in the translated text."""
+        starts: list[int] = []
+        position = source_end = 0
+        for sentence, answer in zip(self.sentences, answers, strict=True):
+            position += sentence.start - source_end
+            starts.append(position)
+            position += len(answer)
+            source_end = sentence.end
+        return starts
+
+    def _join(self, chosen: Sequence[Hypothesis], answers: Sequence[str]) -> Alternative:
+        """The text with each sentence replaced by its translation, which is one of its hypotheses."""
         cut = any(hypothesis.finish_reason == "length" for hypothesis in chosen)
+        text = join_text(self.text, self.sentences, answers)
         return Alternative(text, _mean_score(chosen), "length" if cut else "stop")
 
-    def _links(self, hypotheses: Sequence[Hypothesis], attention: Sequence[Tensor]) -> tuple[AlignmentLink, ...]:
-        tokenizer = self._pipeline.tokenizer
-        links: list[AlignmentLink] = []
-        target_start = 0  # index of the sentence's translation in the translated text
-        source_end = 0  # index of the end of the previous sentence in the text
-        for sentence, hypothesis, rows in zip(self.sentences, hypotheses, attention, strict=True):
-            target_start += sentence.start - source_end
-            part = self._pipeline.as_read(self._part(sentence))
-            _, source_spans = tokenizer.encode_with_offsets(part, self.target, self.source)
-            answer, target_spans = tokenizer.decode_with_offsets(hypothesis.token_ids)
-            if sentence.in_capitals:
-                answer, target_spans = in_capitals(answer), spans_in_capitals(answer, target_spans)
-            links += sentence_links(rows, source_spans, target_spans, sentence.start, target_start)
-            target_start += len(answer)
-            source_end = sentence.end
-        return tuple(links)
+    def _links(
+        self, written: Sequence[TargetSentence], attention: Sequence[Tensor], starts: Sequence[int]
+    ) -> tuple[AlignmentLink, ...]:
+        return tuple(
+            link
+            for sentence, one, rows, start in zip(self.sentences, written, attention, starts, strict=True)
+            for link in sentence_links(rows, self._source_spans(sentence), one.tokens, sentence.start, start)
+        )
+
+    def _term_uses(self, uses: Sequence[Sequence[TermUse]], starts: Sequence[int]) -> tuple[TermUse, ...]:
+        """The uses of the sentences in characters of the texts."""
+        return tuple(
+            use.moved(sentence.start, start)
+            for sentence, start, found in zip(self.sentences, starts, uses, strict=True)
+            for use in found
+        )
 
 
 def settle_all(plans: Iterable[TextPlan], outcomes: Iterable[Outcome]) -> None:

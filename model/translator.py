@@ -11,20 +11,31 @@ from torch import Tensor
 
 from model.alignment import answer_rows
 from model.artifacts.bundle import Bundle, Manifest, load_bundle
+from model.capabilities import Capabilities
 from model.decoding.backend import Backend, ModelToDecode, choose_backend
 from model.decoding.batch import Progress, decode_all
 from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import ArtifactError, DecodingError, EmptySource, SourceTooLong, TargetTooLong, UnsupportedPair
 from model.languages import closest
 from model.network.padding import pad
 from model.process.threads import available_threads
-from model.text.case_folding import in_capitals
+from model.sentence_codec import SentenceCodec
+from model.text.tokenizer import Tokenizer
 from model.text_pipeline import TextPipeline, TextPlan, Translation, settle_all
 
 _ALIGN_BATCH = 16
 """Sentences whose attention is computed at once for alignments."""
+
+
+def _policy(bundle: Bundle, capabilities: Capabilities) -> DecodingPolicy:
+    """The model's way of decoding, without single bytes if words that it cannot write are placeholders."""
+    policy, tokenizer = bundle.manifest.policy, bundle.tokenizer
+    if not capabilities.placeholders or not isinstance(tokenizer, Tokenizer):
+        return policy
+    return replace(policy, forbidden=(*policy.never_generated(tokenizer.never_generated), *tokenizer.byte_ids))
 
 
 def _unseen(finished: Iterable[Finished], total: int) -> Iterable[Finished]:
@@ -85,10 +96,12 @@ class Translator:
         manifest = bundle.manifest
         self._bundle = bundle
         self._tokenizer = bundle.tokenizer
+        self.capabilities = Capabilities.from_dict(manifest.capabilities)
+        """What the model can be told."""
         model = ModelToDecode(
             bundle.module,
             bundle.tokenizer,
-            manifest.policy,
+            _policy(bundle, self.capabilities),
             manifest.architecture,
             manifest.precision,
             manifest.max_target_tokens,
@@ -96,12 +109,8 @@ class Translator:
             bundle.shortlist if shortlist else None,
         )
         self.backend: Backend = choose_backend(model, native=native, slots=slots)
-        self.pipeline = TextPipeline(
-            bundle.tokenizer,
-            manifest.max_source_tokens,
-            fold_capitals=manifest.fold_capitals,
-            retry_loops=manifest.retry_loops,
-        )
+        codec = SentenceCodec(bundle.tokenizer, self.capabilities, fold_capitals=manifest.fold_capitals)
+        self.pipeline = TextPipeline(codec, manifest.max_source_tokens, retry_loops=manifest.retry_loops)
 
     @classmethod
     def load(
@@ -198,7 +207,13 @@ class Translator:
         pair = self.resolve_pair(source, target)
         plans = [self.prepare(text, *pair, options) for text in texts]
         self._decode_plans(plans, progress)
-        return [plan.complete(self.align(plan) if return_alignment else None) for plan in plans]
+        return [
+            plan.complete(
+                self.align(plan) if return_alignment or plan.needs_attention else None,
+                return_alignment=return_alignment,
+            )
+            for plan in plans
+        ]
 
     def translate_tokens(
         self,
@@ -310,14 +325,14 @@ class Translator:
             target_ids = [*plan.forced_ids, *hypothesis.token_ids, *closing]
         else:
             target_text = target_text.strip()
-            target_ids = [*plan.forced_ids, *self._tokenizer.encode_target(self.pipeline.as_read(target_text))]
+            folded = self.pipeline.codec.folded(target_text)
+            target_ids = [*plan.forced_ids, *self._tokenizer.encode_target(folded)]
         if len(target_ids) > self.manifest.max_target_tokens:
             raise TargetTooLong(len(target_ids), self.manifest.max_target_tokens)
         inputs = [self._tokenizer.start_id, *target_ids[:-1]]
         encoder, decoder, cross = self._attend([sentence.token_ids], [inputs])
         if target_text is None:
-            translation = self._tokenizer.decode(target_ids)
-            target_text = in_capitals(translation) if sentence.in_capitals else translation
+            target_text = self.pipeline.codec.write(plan.text, sentence, hypothesis.token_ids)
         return Attention(
             source_tokens=self._tokenizer.pieces(sentence.token_ids),
             target_tokens=self._tokenizer.target_pieces(target_ids),

@@ -35,6 +35,7 @@ from app.errors import (
 from app.http.schemas.answers import (
     AttentionMatrices,
     AttentionResponse,
+    CapabilitiesBody,
     HealthResponse,
     LimitsBody,
     ModelBody,
@@ -52,6 +53,7 @@ from model.errors import (
     SeveralSentences,
     SourceTooLong,
     TargetTooLong,
+    UnsupportedFormality,
     UnsupportedPair,
 )
 from model.languages import LanguagePairs
@@ -80,6 +82,12 @@ TRANSLATE_REQUESTS = _requests(
             "return_scores": True,
         },
         "alignment": {"text": "The house is old.", "source": "en", "target": "de", "return_alignment": True},
+        "a glossary": {
+            "text": "The house is old.",
+            "source": "en",
+            "target": "de",
+            "glossary": [{"source": "house", "target": "Gebäude"}],
+        },
         "texts of any language": {
             "text": ["The house is old.", "Das Haus ist alt."],
             "source": "auto",
@@ -160,6 +168,7 @@ LOADED_MODEL = ModelBody(
         max_source_tokens=100,
         max_target_tokens=256,
     ),
+    capabilities=CapabilitiesBody(placeholders=0, formality=[], glossary=False),
     decoding={
         "scoring": "hf",
         "length_penalty": 1.0,
@@ -217,6 +226,7 @@ ERRORS: tuple[Exception, ...] = (
     BundleRefused("fr-en.pt is damaged: the checksum of a part is wrong; restore it from a copy."),
     ModelAlreadyLoaded("opus-fr-en"),
     UnknownModel("opus-fr-en", ["verso-en-de"]),
+    UnsupportedFormality("formal", "en", ["de"]),
     InvalidOptions("num_hypotheses is 8; it must be 1 to the beam size, which is 4."),
     EmptySource(),
     SourceTooLong(300, 256),

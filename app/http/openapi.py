@@ -31,7 +31,7 @@ from app.http import examples
 from app.http.problems import PROBLEM_MEDIA_TYPE
 from app.http.schemas.problems import InvalidRequestBody, ProblemBody
 from app.settings import Settings
-from model.errors import DecodingError, InvalidOptions, UnsupportedPair
+from model.errors import DecodingError, InvalidOptions, UnsupportedFormality, UnsupportedPair
 
 Responses = dict[int | str, dict[str, Any]]
 """The ``responses`` of a route, by status."""
@@ -41,6 +41,7 @@ BODY_ERRORS: tuple[type[Exception], ...] = (MalformedBody, BodyTooLarge, Unsuppo
 
 TRANSLATION_ERRORS: tuple[type[Exception], ...] = (
     UnsupportedPair,
+    UnsupportedFormality,
     LanguageNotDetected,
     DetectedPairNotServed,
     InvalidOptions,

@@ -14,6 +14,9 @@ from app.errors import BodyTooLarge, FieldProblem, MalformedBody, UnsupportedMed
 LONGEST_VALUE_REPEATED = 100
 """Characters of a refused value that are sent back; longer values, such as texts, are left out."""
 
+_UNIONS = frozenset({"text"})
+"""Fields of several types; the path of an error in one names the type, too."""
+
 _LANGUAGE_FIELDS = frozenset({"source", "target"})
 
 
@@ -107,8 +110,8 @@ def _path_of(loc: Sequence[int | str]) -> str:
 
     The first part of ``loc`` is where the field was sent, such as ``body``.
     """
-    positions = "".join(f"[{part}]" for part in loc[2:] if isinstance(part, int))
-    return f"{loc[1]}{positions}"
+    inner = loc[2:] if loc[1] not in _UNIONS else [part for part in loc[2:] if isinstance(part, int)]
+    return str(loc[1]) + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner)
 
 
 def _describe(error: Mapping[str, Any], path: str, known: Sequence[str]) -> tuple[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from app.errors import DetectedPairNotServed, LanguageNotDetected
 from app.models.registry import LoadedModel, Registry
 from app.serving.detection import Detection, LanguageDetector, has_letters
+from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedPair
 from model.languages import closest
 
@@ -53,11 +54,13 @@ class Unchanged:
     target: str
     detected: Detection | None
 
-    def translation(self, text: str, return_alignment: bool) -> Translation:
+    def translation(self, text: str, options: DecodingOptions, return_alignment: bool) -> Translation:
         """The text as its own translation."""
         from model.text_pipeline import Translation
 
-        return Translation(text, self.source, self.target, "stop", None, (), () if return_alignment else None, 0, 0)
+        links = () if return_alignment else None
+        terms = () if options.glossary else None
+        return Translation(text, self.source, self.target, "stop", None, (), links, 0, 0, terms)
 
 
 class ModelChooser:

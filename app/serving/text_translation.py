@@ -72,6 +72,7 @@ class TextTranslation:
             timeout: The request's deadline.
 
         Raises:
+            UnsupportedFormality: A model cannot be told the form of address in the target language.
             LimitExceeded: The texts have more sentences than the queue can hold.
             QueueFull: Too many sentences wait.
             Dropped: The engine has stopped.
@@ -79,16 +80,17 @@ class TextTranslation:
         num_characters = sum(map(len, texts))
         to_translate = [(text, one) for text, one in zip(texts, choices, strict=True) if isinstance(one, ModelChoice)]
         jobs = await self._off_loop(
-            num_characters, lambda: [TextJob.of(text, choice, options) for text, choice in to_translate]
+            num_characters, lambda: [TextJob.of(text, one, options, return_alignment) for text, one in to_translate]
         )
         submitted = self._clock()
         queue_s = await self._decode(jobs, timeout)
         decode_s = max(0.0, self._clock() - submitted - queue_s)
-        if return_alignment:
-            await self._align(jobs, timeout)
+        await self._align([job for job in jobs if job.needs_attention], timeout)
         completed = iter(await self._off_loop(num_characters, lambda: [job.complete() for job in jobs]))
         results = [
-            next(completed) if isinstance(choice, ModelChoice) else answer_without_model(text, choice, return_alignment)
+            next(completed)
+            if isinstance(choice, ModelChoice)
+            else answer_without_model(text, choice, options, return_alignment)
             for text, choice in zip(texts, choices, strict=True)
         ]
         return results, Times(queue_s, decode_s)

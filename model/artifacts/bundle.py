@@ -16,6 +16,7 @@ from typing import Any, Literal
 import torch
 
 from model.artifacts.scripted import ScriptedModel, as_scripted_model, int8_layers
+from model.capabilities import Capabilities
 from model.decoding.policy import DecodingPolicy
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.digests import file_digest
@@ -24,6 +25,7 @@ from model.languages import LanguagePairs
 from model.network.config import ModelConfig
 from model.network.quantised import activation_levels, int8_is_supported
 from model.text.hf_tokenizers import restore_tokenizer
+from model.text.symbols import NUM_PLACEHOLDERS
 from model.text.tokenizer import TextTokenizer
 
 Precision = Literal["float32", "float16", "bfloat16", "int8"]
@@ -59,6 +61,7 @@ class Manifest:
         fold_capitals: Whether sentences in capitals are translated in small letters (:mod:`model.text.case_folding`).
         retry_loops: Whether repetition loops and empty outputs are decoded a second time
             (:mod:`model.decoding.repetition_guard`).
+        capabilities: What it can be told: the fields of :class:`model.capabilities.Capabilities`.
         format: Marks bundles among TorchScript archives.
         format_version: Of this layout.
     """
@@ -80,6 +83,7 @@ class Manifest:
     shortlist: dict[str, Any] = field(default_factory=dict)
     fold_capitals: bool = False
     retry_loops: bool = False
+    capabilities: dict[str, Any] = field(default_factory=dict)
     format: str = FORMAT
     format_version: int = FORMAT_VERSION
 
@@ -109,6 +113,9 @@ class Manifest:
             scores=facts.get("scores", {}),
             fold_capitals=settings.get("fold_capitals", False),
             retry_loops=settings.get("retry_loops", False),
+            capabilities=Capabilities.learned(
+                settings.get("controls", {}), [target for _, target in facts["pairs"]], NUM_PLACEHOLDERS
+            ).to_dict(),
         )
 
     @property

@@ -7,15 +7,23 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from model.errors import InvalidOptions
+from model.text.glossary import Glossary
 
 Decoding = Literal["greedy", "beam"]
 FinishReason = Literal["stop", "length"]
 Scoring = Literal["hf", "ct2", "marian", "wu"]
+Formality = Literal["formal", "informal"]
 DEFAULT_SCORING: Scoring = "hf"
 """The rule of models that name none."""
 
 MAX_BEAM_SIZE = 64
 """Widest beam the decoder takes; a service may set a lower bound of its own."""
+
+MAX_TERMS = 100
+"""Terms of a glossary."""
+
+MAX_TERM_CHARACTERS = 200
+"""Characters of one side of a term."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,9 @@ class DecodingOptions:
             model's own.
         no_repeat_ngram_size: A guard against loops: no sequence of this many tokens may occur twice in one
             hypothesis. 0 switches it off.
+        formality: The form of address of the translation, for models that can be told it. It is part of the source's
+            tokens: decoding itself ignores it.
+        glossary: How to translate terms. Decoding ignores it, too.
 
     Raises:
         InvalidOptions: A value is out of bounds or two contradict each other.
@@ -53,6 +64,8 @@ class DecodingOptions:
     early_stopping: bool | None = None
     scoring: Scoring | None = None
     no_repeat_ngram_size: int = 0
+    formality: Formality | None = None
+    glossary: Glossary = ()
 
     def __post_init__(self) -> None:
         if self.decoding not in ("greedy", "beam"):
@@ -77,6 +90,21 @@ class DecodingOptions:
             )
         if self.no_repeat_ngram_size < 0:
             raise InvalidOptions(f"no_repeat_ngram_size is {self.no_repeat_ngram_size}; it must be 0 or more.")
+        if self.formality is not None and self.formality not in get_args(Formality):
+            raise InvalidOptions(f"formality is {self.formality!r}; it must be {' or '.join(get_args(Formality))}.")
+        if self.glossary:
+            self._check_glossary()
+
+    def _check_glossary(self) -> None:
+        if len(self.glossary) > MAX_TERMS:
+            raise InvalidOptions(f"glossary has {len(self.glossary)} terms; it may have {MAX_TERMS}.")
+        for number, term in enumerate(self.glossary):
+            for side, text in (("source", term.source), ("target", term.target)):
+                if not 1 <= len(text) <= MAX_TERM_CHARACTERS or text != text.strip():
+                    raise InvalidOptions(
+                        f"{side} of glossary term {number} is {text[:MAX_TERM_CHARACTERS]!r}; it must have 1 to "
+                        f"{MAX_TERM_CHARACTERS} characters and no white space at its ends."
+                    )
 
     def longest_answer(self, num_source_tokens: int, longest_target: int) -> int:
         """Tokens the answer to a source may have: what was asked for or the default, and no more than the model can.

@@ -20,12 +20,14 @@ class DecodingRequest:
         options: How to decode it.
         forced_ids: Tokens every hypothesis begins with, behind the start token: a target language, for one. They
             cost nothing and are no part of the answer. All sentences of one cohort have equally many.
+        once_ids: Tokens that every hypothesis holds exactly once each, although they are never generated otherwise.
     """
 
     key: int
     source_ids: list[int]
     options: DecodingOptions
     forced_ids: tuple[int, ...] = ()
+    once_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model.text.tokenizer import Span
+from model.text.symbols import Span
 
 _MIN_CAPITALS = 5
 """A text with fewer capitals may be an abbreviation: NATO, USA, EU."""

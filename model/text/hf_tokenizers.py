@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from model.errors import ArtifactError
-from model.text.tokenizer import WORD_START, Span, TextTokenizer, Tokenizer, load_processor, without_space
+from model.text.symbols import Span
+from model.text.tokenizer import WORD_START, TextTokenizer, Tokenizer, load_processor, without_space
 
 SOURCE_SPM = "source.spm"
 TARGET_SPM = "target.spm"

@@ -39,14 +39,14 @@ class Segment:
     end: int
 
 
-def split_text(text: str, language: str, fits: Callable[[str], bool]) -> list[Segment]:
+def split_text(text: str, language: str, fits: Callable[[int, int], bool]) -> list[Segment]:
     """The sentences of a text, in order.
 
     Args:
         text: Any text.
         language: Its language, which determines its abbreviations.
-        fits: Whether a string is short enough for the model. Called once for a sentence that fits, and for about a
-            dozen strings of bounded length for each segment of a longer sentence.
+        fits: Whether the characters from a start to an end are short enough for the model. Called once for a sentence
+            that fits, and for about a dozen stretches of bounded length for each segment of a longer sentence.
 
     Returns:
         Segments that contain every visible character of the text.
@@ -97,22 +97,22 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _split_long(text: str, start: int, end: int, fits: Callable[[str], bool]) -> list[Segment]:
+def _split_long(text: str, start: int, end: int, fits: Callable[[int, int], bool]) -> list[Segment]:
     # Most sentences fit and are tested once.
-    if fits(text[start:end]):
+    if fits(start, end):
         return [Segment(start, end)]
     segments: list[Segment] = []
     while start < end:
         reach = _reach(text, start, end, fits)
-        if reach == end and fits(text[start:end]):
+        if reach == end and fits(start, end):
             segments.append(Segment(start, end))
             break
         cut = (
-            _furthest([match.end() for match in _AFTER_CLAUSE.finditer(text, start, reach)], text, start, fits)
-            or _furthest([match.start() for match in _AFTER_SPACE.finditer(text, start, reach)], text, start, fits)
-            or _furthest(_character_breaks(text, start, reach), text, start, fits)
+            _furthest([match.end() for match in _AFTER_CLAUSE.finditer(text, start, reach)], start, fits)
+            or _furthest([match.start() for match in _AFTER_SPACE.finditer(text, start, reach)], start, fits)
+            or _furthest(_character_breaks(text, start, reach), start, fits)
             # A letter with very many combining accents can be too long for the model: split between accents.
-            or _furthest(list(range(start + 1, reach)), text, start, fits)
+            or _furthest(list(range(start + 1, reach)), start, fits)
             # Not even a single character fits; the model then reports that the source is too long.
             or start + 1
         )
@@ -122,24 +122,24 @@ def _split_long(text: str, start: int, end: int, fits: Callable[[str], bool]) ->
     return segments
 
 
-def _reach(text: str, start: int, end: int, fits: Callable[[str], bool]) -> int:
+def _reach(text: str, start: int, end: int, fits: Callable[[int, int], bool]) -> int:
     """An index after which no cut fits, or the end of the text.
 
     Found by doubling the length, so that the rest of a long text is not tokenised again for each of its segments.
     """
     length = _FIRST_REACH
-    while start + length < end and fits(text[start : start + length]):
+    while start + length < end and fits(start, start + length):
         length *= 2
     return min(start + length, end)
 
 
-def _furthest(cuts: list[int], text: str, start: int, fits: Callable[[str], bool]) -> int | None:
+def _furthest(cuts: list[int], start: int, fits: Callable[[int, int], bool]) -> int | None:
     """The last of ``cuts`` before which the text fits, or None; by binary search."""
     cuts = [cut for cut in cuts if cut > start]
     low, high = -1, len(cuts)
     while high - low > 1:
         middle = (low + high) // 2
-        if fits(text[start : cuts[middle]]):
+        if fits(start, cuts[middle]):
             low = middle
         else:
             high = middle

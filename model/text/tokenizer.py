@@ -11,20 +11,20 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Literal, Protocol
+from unicodedata import normalize
 
 import sentencepiece
 
 from model.errors import ArtifactError, ConfigError
+from model.text.symbols import Part, Span, Symbol, reserved_symbols
 
 PAD_ID = 0
 UNKNOWN_ID = 1
 START_ID = 2
 END_ID = 3
-
-Span = tuple[int, int]
-"""Characters ``text[start:end]``; (n, n) for a token that covers no character."""
 
 
 class TextTokenizer(Protocol):
@@ -94,54 +94,26 @@ Normalisation = Literal["nfkc", "nfc"]
 characters, so visible characters stay as they are.
 """
 
-NUM_PLACEHOLDERS = 16
-BACK_TRANSLATED = "<bt>"
-"""Marks a source sentence produced by a model (tagged back-translation, Caswell et al. 2019)."""
-
-FORMAL, INFORMAL = "<formal>", "<informal>"
-TERM_START, TERM_TARGET, TERM_END = "<term>", "<as>", "</term>"
-_NUM_RESERVED = 64
-
-
-@dataclass(frozen=True)
-class Symbol:
-    """A reserved symbol, where text and symbols stand together.
-
-    Args:
-        name: One of :func:`reserved_symbols`.
-    """
-
-    name: str
-
-
-Part = str | Symbol
-"""A piece of a sentence: text, or a symbol between texts."""
-
-
-def placeholder(number: int) -> str:
-    """The name of a placeholder symbol.
-
-    Args:
-        number: 0 to ``NUM_PLACEHOLDERS - 1``.
-    """
-    return f"<ph{number}>"
-
-
-def reserved_symbols() -> tuple[str, ...]:
-    """The 64 symbols a vocabulary can reserve besides pieces, markers and special tokens; some are still unused.
-
-    Texts are never encoded to them; they are inserted by id.
-    """
-    named = [placeholder(number) for number in range(NUM_PLACEHOLDERS)]
-    named += [BACK_TRANSLATED, FORMAL, INFORMAL, TERM_START, TERM_TARGET, TERM_END]
-    return (*named, *(f"<spare{number}>" for number in range(_NUM_RESERVED - len(named))))
-
-
 MARKER = re.compile(r"<2([a-z]{2,3})>")
 """The marker of a target language, such as ``<2de>``."""
 
 WORD_START = "\u2581"
 """Stands for the space before a word in SentencePiece's pieces."""
+
+
+@dataclass(frozen=True)
+class TargetText:
+    """The text of target tokens between symbols.
+
+    Args:
+        text: The text, without a space at its start.
+        tokens: The characters that each token covers.
+        begins_word: Whether its first token begins a word, so that a space stands before it.
+    """
+
+    text: str
+    tokens: tuple[Span, ...]
+    begins_word: bool
 
 
 class Tokenizer:
@@ -211,6 +183,35 @@ class Tokenizer:
         return (PAD_ID, UNKNOWN_ID, START_ID, *_markers(self._target).values(), *_symbols(self._target).values())
 
     @property
+    def byte_ids(self) -> tuple[int, ...]:
+        """The tokens of a target that stand for one byte each."""
+        return tuple(token_id for token_id in range(self.target_vocab_size) if self._target.IsByte(token_id))
+
+    def can_write(self, character: str) -> bool:
+        """Whether a target can hold a character, or what normalisation makes of it, without byte tokens."""
+        return self._normalised(character) <= self._characters
+
+    def can_write_all(self, text: str) -> bool:
+        """Whether a target can hold all characters of a text; this is much faster than asking for each of them."""
+        return self._characters.issuperset(text)
+
+    @cached_property
+    def _characters(self) -> frozenset[str]:
+        """The characters of the pieces of targets, parts of their accented letters, and white space."""
+        pieces = (
+            self._target.IdToPiece(token_id)
+            for token_id in range(self.target_vocab_size)
+            if not (
+                self._target.IsControl(token_id) or self._target.IsByte(token_id) or self._target.IsUnknown(token_id)
+            )
+        )
+        characters = {character for piece in pieces for character in piece} - {WORD_START} | {" "}
+        return frozenset(part for character in characters for part in (character, *normalize("NFD", character)))
+
+    def _normalised(self, character: str) -> set[str]:
+        return set(self._processor.Normalize(character).replace(WORD_START, " "))
+
+    @property
     def is_char(self) -> bool:
         """Whether every token of a target is one character or byte."""
         return all(
@@ -270,15 +271,29 @@ class Tokenizer:
         """
         return [*self._part_ids(parts), END_ID]
 
+    def part_offsets(self, part: Part, *, begins: bool) -> list[Span]:
+        """The characters of a part that each of its tokens covers; a symbol covers none.
+
+        Args:
+            part: A part of a sentence.
+            begins: Whether it is the sentence's first.
+        """
+        if isinstance(part, Symbol):
+            return [(0, 0)]
+        return _with_offsets(self._part_processor(part, begins=begins), part)[1] if part.strip() else []
+
     def _part_ids(self, parts: Sequence[Part]) -> list[int]:
         ids: list[int] = []
         for part in parts:
             if isinstance(part, Symbol):
-                ids.append(self._symbol(part.name))
+                ids.append(self.symbol_id(part.name))
             elif part.strip():
-                begins_word = not ids or part[0].isspace() or part[0].isalnum()
-                ids += (self._processor if begins_word else self._unprefixed).EncodeAsIds(part)
+                ids += self._part_processor(part, begins=not ids).EncodeAsIds(part)
         return ids
+
+    def _part_processor(self, part: str, *, begins: bool) -> sentencepiece.SentencePieceProcessor:
+        """The vocabulary, which puts a space before a text that begins the sentence or a word."""
+        return self._processor if begins or part[0].isspace() or part[0].isalnum() else self._unprefixed
 
     @cached_property
     def _unprefixed(self) -> sentencepiece.SentencePieceProcessor:
@@ -286,7 +301,15 @@ class Tokenizer:
         # Messages of a protobuf that stand behind each other are merged: this one says add_dummy_prefix = false.
         return load_processor(self.model_proto + b"\x1a\x02\x18\x00")
 
-    def _symbol(self, name: str) -> int:
+    def symbol_id(self, name: str) -> int:
+        """The token of a reserved symbol.
+
+        Args:
+            name: One of :func:`model.text.symbols.reserved_symbols`.
+
+        Raises:
+            ConfigError: The vocabulary does not contain it.
+        """
         try:
             return self._symbol_ids[name]
         except KeyError:
@@ -304,7 +327,7 @@ class Tokenizer:
         Raises:
             ConfigError: The vocabulary does not contain the symbol.
         """
-        return [ids[0], self._symbol(symbol), *ids[1:]]
+        return [ids[0], self.symbol_id(symbol), *ids[1:]]
 
     def encode_target(self, text: str) -> list[int]:
         """A target sentence as ids: pieces, end token."""
@@ -328,6 +351,23 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Decode target ids; special tokens are left out."""
         return str(self._target.DecodeIds(list(ids)))
+
+    def decode_parts(self, ids: Sequence[int]) -> list[Symbol | TargetText]:
+        """Decode target ids with reserved symbols among them.
+
+        Args:
+            ids: Target tokens.
+        """
+        symbols = {token_id: name for name, token_id in self._symbol_ids.items()}
+        found: list[Symbol | TargetText] = []
+        for name, run in groupby(ids, symbols.get):
+            tokens = list(run)
+            if name is not None:
+                found += [Symbol(name)] * len(tokens)
+                continue
+            text, spans = self.decode_with_offsets(tokens)
+            found.append(TargetText(text, tuple(spans), self._target.IdToPiece(tokens[0]).startswith(WORD_START)))
+        return found
 
     def decode_with_offsets(self, ids: Sequence[int]) -> tuple[str, list[Span]]:
         """As :meth:`decode`, with the characters of the text that each token covers."""

@@ -13,6 +13,7 @@ from typing import Any
 import sentencepiece
 
 from model.errors import ConfigError, DataError
+from model.text.symbols import reserved_symbols
 from model.text.tokenizer import (
     END_ID,
     MARKER,
@@ -23,7 +24,6 @@ from model.text.tokenizer import (
     Normalisation,
     Tokenizer,
     TokenizerKind,
-    reserved_symbols,
 )
 
 

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from model.errors import ConfigError, DataError
-from model.text.tokenizer import PAD_ID, Part, TextTokenizer, Tokenizer
+from model.text.symbols import Part
+from model.text.tokenizer import PAD_ID, TextTokenizer, Tokenizer
 from model.training.augmentation import Augmentation, join_sentences
 from model.training.controlled_pairs import ControlledPairs
 from model.training.corpus import LoadedCorpus

@@ -1,28 +1,27 @@
 """Sentence pairs that teach a model its controls: placeholders, glossary terms, the form of address.
 
 Words that translate each other are found by :mod:`model.training.word_alignment`. Controls are written with the
-vocabulary's reserved symbols (:func:`model.text.tokenizer.reserved_symbols`), to which no text is encoded.
+vocabulary's reserved symbols (:func:`model.text.symbols.reserved_symbols`), to which no text is encoded.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from model.text.tokenizer import (
+from model.text.symbols import (
     FORMAL,
     INFORMAL,
     NUM_PLACEHOLDERS,
-    TERM_END,
-    TERM_START,
-    TERM_TARGET,
     Part,
+    Replacement,
     Span,
     Symbol,
     placeholder,
+    term_parts,
+    with_replacements,
 )
 from model.training.controls import Controls
 from model.training.word_alignment import WordLexicon, WordLink
@@ -38,15 +37,6 @@ _FORMAL = re.compile(r"(?<=[^.!?:„“\"»«›‹–—…-]\s)(Sie|Ihnen|Ihr(
 _FORMAL_ANYWHERE = re.compile(r"\b(Sie|Ihnen|Ihr(?:e[mnrs]?)?)\b")
 _YOU = re.compile(r"\b(you|your|yours|yourself|yourselves)\b", re.IGNORECASE)
 _THIRD_PERSON = re.compile(r"\b(she|her|hers|they|them|their|theirs|it|its)\b", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class _Edit:
-    """Characters that are replaced; nothing where ``start`` is ``end``."""
-
-    start: int
-    end: int
-    parts: tuple[Part, ...]
 
 
 def form_of_address(german: str, english: str) -> str | None:
@@ -79,7 +69,7 @@ def with_placeholders(
     """
     numbers = [int(number) for number in rng.permutation(NUM_PLACEHOLDERS)]
     wanted = 1 + min(int(rng.geometric(0.45)) - 1, _MOST_PLACEHOLDERS - 1)
-    edits: tuple[list[_Edit], list[_Edit]] = ([], [])
+    edits: tuple[list[Replacement], list[Replacement]] = ([], [])
     taken: tuple[list[Span], list[Span]] = ([], [])
     used = 0
     if rng.random() < 0.12:
@@ -88,7 +78,7 @@ def with_placeholders(
         at_start = rng.random() < 0.5
         for side, text in enumerate((source, target)):
             position = 0 if at_start else len(text)
-            edits[side].append(_Edit(position, position, (*symbol, " ") if at_start else (" ", *symbol)))
+            edits[side].append(Replacement(position, position, (*symbol, " ") if at_start else (" ", *symbol)))
     for index in rng.permutation(len(links)).tolist():
         if used >= wanted:
             break
@@ -101,12 +91,12 @@ def with_placeholders(
         for side, (start, end) in enumerate(spans):
             taken[side].append((start, end))
             if pair:
-                edits[side].extend([_Edit(start, start, (symbols[0],)), _Edit(end, end, (symbols[1],))])
+                edits[side].extend([Replacement(start, start, (symbols[0],)), Replacement(end, end, (symbols[1],))])
             else:
-                edits[side].append(_Edit(start, end, (symbols[0],)))
+                edits[side].append(Replacement(start, end, (symbols[0],)))
     if not used:
         return None
-    return _edited(source, edits[0]), _edited(target, edits[1])
+    return _parts(source, edits[0]), _parts(target, edits[1])
 
 
 def with_terms(
@@ -124,7 +114,7 @@ def with_terms(
         swapped: Whether the source is in the lexicon's second language.
         rng: Decides.
     """
-    edits: list[_Edit] = []
+    edits: list[Replacement] = []
     taken: list[Span] = []
     for index in rng.permutation(len(links)).tolist()[: 1 + int(rng.integers(_MOST_TERMS))]:
         link = links[index]
@@ -132,12 +122,11 @@ def with_terms(
         if _overlaps(spans[0], taken):
             continue
         taken.append(spans[0])
-        word, term = source[slice(*spans[0])], target[slice(*spans[1])]
-        if rng.random() < 0.5 and " " not in term:
-            term = _dictionary_form(word, term, lexicon, swapped)
-        annotated = (Symbol(TERM_START), word, Symbol(TERM_TARGET), term, Symbol(TERM_END))
-        edits.append(_Edit(spans[0][0], spans[0][1], annotated))
-    return _edited(source, edits) if edits else None
+        word, translation = source[slice(*spans[0])], target[slice(*spans[1])]
+        if rng.random() < 0.5 and " " not in translation:
+            translation = _dictionary_form(word, translation, lexicon, swapped)
+        edits.append(Replacement(spans[0][0], spans[0][1], term_parts(word, translation)))
+    return _parts(source, edits) if edits else None
 
 
 def content_links(links: Sequence[WordLink], lexicon: WordLexicon, first: str, second: str) -> list[WordLink]:
@@ -187,18 +176,8 @@ def _without_umlauts(word: str) -> str:
     return word.translate(str.maketrans("äöü", "aou"))
 
 
-def _edited(text: str, edits: Sequence[_Edit]) -> list[Part]:
-    """A text with some of its characters replaced, as parts."""
-    parts: list[Part] = []
-    position = 0
-    for edit in sorted(edits, key=lambda one: (one.start, one.end)):
-        if edit.start > position:
-            parts.append(text[position : edit.start])
-        parts.extend(edit.parts)
-        position = edit.end
-    if position < len(text):
-        parts.append(text[position:])
-    return parts
+def _parts(text: str, edits: Sequence[Replacement]) -> list[Part]:
+    return [part for part, _ in with_replacements(text, edits)]
 
 
 class ControlledPairs:

@@ -13,7 +13,8 @@ from model.configuration import Count, Flag, NonNegative, Requirement, Share, Te
 from model.errors import ConfigError
 from model.network.config import ModelConfig
 from model.network.presets import expand_preset
-from model.text.tokenizer import Normalisation, TokenizerKind, reserved_symbols
+from model.text.symbols import reserved_symbols
+from model.text.tokenizer import Normalisation, TokenizerKind
 from model.training.augmentation import Augmentation
 from model.training.controls import Controls
 
@@ -154,7 +155,7 @@ class TrainingSettings:
         normalisation: Normalisation of a learned vocabulary: ``nfkc`` or ``nfc``
             (:data:`model.text.tokenizer.Normalisation`).
         reserve_symbols: Whether a learned vocabulary contains 64 reserved symbols
-            (:func:`model.text.tokenizer.reserved_symbols`).
+            (:func:`model.text.symbols.reserved_symbols`).
         tokenizer: An existing SentencePiece model to use instead of learning one, relative to the config file.
         max_tokens_per_sentence: Longer training pairs are left out (and counted).
         batch_tokens: Largest padded size of one batch: sentence pairs times tokens of the longest side.

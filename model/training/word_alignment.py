@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.errors import ArtifactError
-from model.text.tokenizer import Span
+from model.text.symbols import Span
 from model.training.corpus import Pair
 from model.training.lexicon import translation_shares
 

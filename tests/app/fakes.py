@@ -22,7 +22,7 @@ from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import LOOP_REPEATS
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import DecodingError
-from model.text.tokenizer import Span
+from model.text.symbols import Span
 from model.text_pipeline import TextPlan
 from model.translator import Attention, Translator
 

@@ -20,6 +20,7 @@ from app.serving.text_job import AttentionResult
 from app.settings import Settings
 from model.artifacts.bundle import Manifest
 from model.decoding.options import DecodingOptions
+from model.term_use import TermUse
 from model.translator import Attention
 from tests.app.fakes import FakeBundles
 
@@ -60,6 +61,7 @@ class RoteTranslation:
     alternatives: tuple[RoteAlternative, ...] = ()
     alignment: list[RoteLink] | None = None
     finish_reason: Literal["stop", "length"] = "stop"
+    glossary: tuple[TermUse, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,8 @@ class RoteService:
         score = -0.5 if options.return_scores else None
         others = tuple(RoteAlternative(f"{text} {k}", score) for k in range(1, options.num_hypotheses))
         links = [RoteLink((0, 1), (0, 1), 1.0)] if return_alignment else None
-        return RoteTranslation(text.upper(), "en", "de", score, others, links)
+        uses = tuple(TermUse((0, 1), (0, 1), "used") for _ in options.glossary) if options.glossary else None
+        return RoteTranslation(text.upper(), "en", "de", score, others, links, glossary=uses)
 
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None

@@ -37,6 +37,7 @@ def test_codes_are_unique_and_titles_short() -> None:
         (errors.DeadlineExceeded(30), 504, "deadline_exceeded"),
         (model_errors.SourceTooLong(99, 50), 422, "source_too_long"),
         (model_errors.UnsupportedPair("en", "fr", PAIRS), 422, "unsupported_pair"),
+        (model_errors.UnsupportedFormality("formal", "en", ["de"]), 422, "unsupported_formality"),
         (errors.BodyTooLarge(10), 413, "body_too_large"),
     ],
 )
@@ -96,6 +97,7 @@ ERRORS: list[Exception] = [
     model_errors.TargetTooLong(99, 50),
     model_errors.SeveralSentences(3),
     model_errors.UnsupportedPair("en", "fr", PAIRS),
+    model_errors.UnsupportedFormality("formal", "en", ["de"]),
     model_errors.InvalidOptions("beam_size is 0; it must be 1 to 64."),
     model_errors.DecodingError("NaN"),
 ]

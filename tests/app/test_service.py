@@ -452,10 +452,10 @@ def test_a_text_that_cannot_be_joined_fails_alone(monkeypatch: pytest.MonkeyPatc
         translator = FakeTranslator()
         complete = TextPlan.complete
 
-        def broken(plan: TextPlan, attention: Any = None) -> Any:
+        def broken(plan: TextPlan, *arguments: Any, **named: Any) -> Any:
             if "bad" in plan.text:
                 raise RuntimeError("secret")
-            return complete(plan, attention)
+            return complete(plan, *arguments, **named)
 
         monkeypatch.setattr(TextPlan, "complete", broken)
         async with service_of(translator) as service:

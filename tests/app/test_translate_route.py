@@ -14,6 +14,7 @@ from app.http.schemas.answers import TranslateResponse
 from app.serving.detection import Detection
 from model.errors import DecodingError, UnsupportedPair
 from model.languages import LanguagePairs
+from model.text.glossary import GlossaryTerm
 from tests.app.serving import RoteService, client_of, rote_app
 
 pytestmark = pytest.mark.anyio
@@ -88,6 +89,7 @@ async def test_every_field_reaches_the_decoder(client: httpx.AsyncClient, servic
         "scoring": "ct2",
         "no_repeat_ngram_size": 3,
         "return_scores": True,
+        "formality": "informal",
     }
     body = {"text": "a", "source": "EN", "target": "de-AT", "return_alignment": True, **fields}
     response = await client.post("/translate", json=body)
@@ -101,6 +103,38 @@ async def test_every_field_reaches_the_decoder(client: httpx.AsyncClient, servic
         {"text": "a 2", "score": -0.5, "finish_reason": "stop"},
     ]
     assert translation["alignment"] == [{"source": [0, 1], "target": [0, 1], "weight": 1.0}]
+
+
+async def test_a_glossary_reaches_the_decoder_and_the_answer_says_what_became_of_it(
+    client: httpx.AsyncClient, service: RoteService
+) -> None:
+    body = {"text": "a", "glossary": [{"source": "a", "target": "A"}]}
+    entry = (await client.post("/translate", json=body)).json()["translations"][0]
+    assert service.calls[0]["options"].glossary == (GlossaryTerm("a", "A"),)
+    assert entry["glossary"] == [{"source": [0, 1], "target": [0, 1], "status": "used"}]
+    assert "glossary" not in (await client.post("/translate", json={"text": "a"})).json()["translations"][0]
+
+
+@pytest.mark.parametrize(
+    ("glossary", "path", "part"),
+    [
+        ([], "glossary", "at least 1"),
+        ([{"source": "", "target": "b"}], "glossary[0].source", "1 or more characters"),
+        ([{"source": "a", "target": "b" * 201}], "glossary[0].target", "at most 200 characters"),
+        ([{"source": " a", "target": "b"}], "glossary[0].source", "white space"),
+        ([{"source": "a"}], "glossary[0].target", "is required"),
+        ([{"source": "a", "target": "b", "case": 1}], "glossary[0].case", "unknown field"),
+        ("a=b", "glossary", "must be a list"),
+    ],
+)
+async def test_a_glossary_out_of_bounds_is_refused_with_its_place(
+    client: httpx.AsyncClient, glossary: Any, path: str, part: str
+) -> None:
+    response = await client.post("/translate", json={"text": "a", "glossary": glossary})
+    assert response.status_code == 422
+    (error,) = response.json()["errors"]
+    assert error["field"] == path
+    assert part in error["message"]
 
 
 @pytest.mark.parametrize("source", ["auto", "AUTO"])

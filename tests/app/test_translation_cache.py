@@ -12,6 +12,7 @@ import pytest
 from app.engine.translation_cache import SentenceKey, TranslationCache
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest
+from model.text.glossary import GlossaryTerm
 
 OPTIONS = DecodingOptions()
 ANSWER = Hypothesis([7, 8, 70_000], -0.25, "stop", (Hypothesis([7], -0.5, "length"), Hypothesis([], None, "stop")))
@@ -76,6 +77,8 @@ def test_every_option_is_part_of_the_key(name: str) -> None:
         "early_stopping": True,
         "scoring": "wu",
         "no_repeat_ngram_size": 3,
+        "formality": "formal",
+        "glossary": (GlossaryTerm("a", "b"),),
     }
     cache = TranslationCache(10_000)
     cache.put(key(1), ANSWER)

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from model.errors import ConfigError, DataError
-from model.text.tokenizer import BACK_TRANSLATED, END_ID, PAD_ID, START_ID
+from model.text.symbols import BACK_TRANSLATED
+from model.text.tokenizer import END_ID, PAD_ID, START_ID
 from model.text.tokenizer_training import learn_tokenizer
 from model.training.augmentation import Augmentation
 from model.training.batches import Batch, BatchMaker, made_ahead

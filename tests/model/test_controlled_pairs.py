@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from model.errors import ConfigError
-from model.text.tokenizer import FORMAL, INFORMAL, TERM_END, TERM_START, TERM_TARGET, Part, Symbol
+from model.text.symbols import FORMAL, INFORMAL, TERM_END, TERM_START, TERM_TARGET, Part, Symbol
 from model.text.tokenizer_training import learn_tokenizer
 from model.training.batches import BatchMaker
 from model.training.controlled_pairs import (

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import DataError
-from model.text.tokenizer import BACK_TRANSLATED
+from model.text.symbols import BACK_TRANSLATED
 from model.training.corpus import (
     LoadedCorpus,
     Pair,

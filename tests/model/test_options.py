@@ -6,6 +6,7 @@ import pytest
 
 from model.decoding.options import DecodingOptions, default_max_new_tokens
 from model.errors import InvalidOptions
+from model.text.glossary import GlossaryTerm
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,11 @@ from model.errors import InvalidOptions
         ({"max_new_tokens": 0}, "max_new_tokens is 0"),
         ({"min_new_tokens": 5, "max_new_tokens": 4}, "which is 5"),
         ({"no_repeat_ngram_size": -2}, "no_repeat_ngram_size is -2"),
+        ({"formality": "polite"}, "formality is 'polite'; it must be formal or informal"),
+        ({"glossary": (GlossaryTerm("a", "b"),) * 101}, "glossary has 101 terms; it may have 100"),
+        ({"glossary": (GlossaryTerm("a", "b"), GlossaryTerm("", "b"))}, "source of glossary term 1 is ''"),
+        ({"glossary": (GlossaryTerm("a", "b" * 201),)}, "1 to 200 characters"),
+        ({"glossary": (GlossaryTerm("a", "b "),)}, "target of glossary term 0 is 'b '"),
     ],
 )
 def test_a_contradiction_is_refused_and_named(wrong: dict[str, Any], named: str) -> None:

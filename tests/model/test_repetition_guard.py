@@ -8,6 +8,7 @@ from model import DecodingOptions, Translator
 from model.artifacts.bundle import Bundle, load_bundle
 from model.decoding.options import Hypothesis
 from model.decoding.repetition_guard import guarded, is_empty, is_suspect, loops
+from model.sentence_codec import SourceSentence
 from model.text_pipeline import TextPipeline
 
 
@@ -70,14 +71,14 @@ SOURCE = "cat cat cat cat cat cat cat."
 class Forgetful(TextPipeline):
     """Treats every source as one without loops, as if the model had generated the loop."""
 
-    def to_retry(self, part: str, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
-        return super().to_retry("cat.", hypothesis, options)
+    def to_retry(self, part: str, sentence: SourceSentence, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
+        return super().to_retry("cat.", sentence, hypothesis, options)
 
 
 def forgetful(bundle: Bundle, *, retry_loops: bool, native: bool = True) -> Translator:
     translator = Translator(bundle, native=native)
     limit = bundle.manifest.max_source_tokens
-    translator.pipeline = Forgetful(bundle.tokenizer, limit, fold_capitals=False, retry_loops=retry_loops)
+    translator.pipeline = Forgetful(translator.pipeline.codec, limit, retry_loops=retry_loops)
     return translator
 
 

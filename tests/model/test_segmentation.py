@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from model.text.segmentation import Segment, join_text, split_text
 
 
-def always(part: str) -> bool:
+def always(start: int, end: int) -> bool:
     return True
 
 
@@ -38,7 +38,7 @@ AWKWARD = [
     longest=st.integers(1, 12),
 )
 def test_joining_untranslated_segments_gives_the_original_text(text: str, language: str, longest: int) -> None:
-    segments = split_text(text, language, lambda part: len(part) <= longest)
+    segments = split_text(text, language, lambda start, end: end - start <= longest)
     assert join_text(text, segments, parts(text, segments)) == text
     position = 0
     for segment in segments:
@@ -70,7 +70,7 @@ def test_lines_are_separate_sentences(between: str) -> None:
 
 def test_a_long_sentence_is_split_at_punctuation_first() -> None:
     text = "first part of it, second part; third part of it"
-    assert parts(text, split_text(text, "en", lambda part: len(part) <= 20)) == [
+    assert parts(text, split_text(text, "en", lambda start, end: end - start <= 20)) == [
         "first part of it,",
         "second part;",
         "third part of it",
@@ -112,8 +112,8 @@ def test_too_few_translations_are_refused() -> None:
 
 
 def test_a_long_part_is_split_at_spaces_then_between_characters() -> None:
-    assert parts("aa bb cc", split_text("aa bb cc", "en", lambda part: len(part) <= 5)) == ["aa bb", "cc"]
-    assert parts("aaaaaaa", split_text("aaaaaaa", "en", lambda part: len(part) <= 3)) == ["aaa", "aaa", "a"]
+    assert parts("aa bb cc", split_text("aa bb cc", "en", lambda start, end: end - start <= 5)) == ["aa bb", "cc"]
+    assert parts("aaaaaaa", split_text("aaaaaaa", "en", lambda start, end: end - start <= 3)) == ["aaa", "aaa", "a"]
 
 
 @pytest.mark.parametrize(
@@ -132,26 +132,26 @@ def test_a_long_part_is_split_at_spaces_then_between_characters() -> None:
 @pytest.mark.parametrize("longest", [7, 8, 9, 10, 11])
 def test_a_grapheme_cluster_is_not_split(unit: str, longest: int) -> None:
     text = unit * 20
-    found = parts(text, split_text(text, "en", lambda part: len(part) <= longest))
+    found = parts(text, split_text(text, "en", lambda start, end: end - start <= longest))
     assert [part.replace(unit, "") for part in found] == [""] * len(found)
     assert "".join(found) == text
 
 
 def test_a_flag_after_a_letter_is_not_split() -> None:
     text = "abc" + "\U0001f1e9\U0001f1ea\U0001f1eb\U0001f1f7"
-    assert parts(text, split_text(text, "en", lambda part: len(part) <= 4)) == ["abc", text[3:]]
+    assert parts(text, split_text(text, "en", lambda start, end: end - start <= 4)) == ["abc", text[3:]]
 
 
 @pytest.mark.parametrize("text", ["e" + "\u0301" * 50, "\u200d" * 50, "\U0001f468\u200d\U0001f469\u200d\U0001f467"])
 def test_a_grapheme_cluster_over_the_limit_is_split(text: str) -> None:
-    found = parts(text, split_text(text, "en", lambda part: len(part) <= 4))
+    found = parts(text, split_text(text, "en", lambda start, end: end - start <= 4))
     assert max(map(len, found)) <= 4
     assert "".join(found) == text
 
 
 def test_a_limit_that_nothing_fits_still_yields_the_whole_text() -> None:
     text = "ab, c"
-    assert parts(text, split_text(text, "en", lambda part: False)) == ["a", "b", ",", "c"]
+    assert parts(text, split_text(text, "en", lambda start, end: False)) == ["a", "b", ",", "c"]
 
 
 @pytest.mark.parametrize(
@@ -161,12 +161,12 @@ def test_ten_thousand_characters_need_a_bounded_number_of_measurements(text: str
     questions = 0
     longest_question = 0
 
-    def fits(part: str) -> bool:
+    def fits(start: int, end: int) -> bool:
         nonlocal questions, longest_question
         questions += 1
-        if len(part) < len(text) / 2:
-            longest_question = max(longest_question, len(part))
-        return len(part) <= 400
+        if end - start < len(text) / 2:
+            longest_question = max(longest_question, end - start)
+        return end - start <= 400
 
     segments = split_text(text, "en", fits)
     assert len(segments) <= 40
@@ -182,7 +182,7 @@ def test_a_line_the_library_would_change_is_kept_whole(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("unit", ["^", "`", "x", "\u00b4"])
 def test_every_part_of_a_run_of_one_character_fits(unit: str) -> None:
     text = "a" + unit * 50
-    found = parts(text, split_text(text, "en", lambda part: len(part) <= 6))
+    found = parts(text, split_text(text, "en", lambda start, end: end - start <= 6))
     assert max(map(len, found)) <= 6
     assert "".join(found) == text
 
@@ -195,8 +195,8 @@ def test_a_lone_surrogate_does_not_affect_the_sentences_around_it() -> None:
 def test_a_sentence_that_fits_is_measured_once() -> None:
     measured: list[str] = []
 
-    def fits(part: str) -> bool:
-        measured.append(part)
+    def fits(start: int, end: int) -> bool:
+        measured.append(text[start:end])
         return True
 
     text = "This is one sentence, and it is longer than most, but it fits; so it is measured once, whole."
@@ -211,11 +211,11 @@ def test_the_measurements_of_splitting_grow_linearly_with_the_text(unit: str) ->
     def measured(text: str) -> tuple[int, int]:
         questions = characters = 0
 
-        def fits(part: str) -> bool:
+        def fits(start: int, end: int) -> bool:
             nonlocal questions, characters
             questions += 1
-            characters += len(part)
-            return len(part) <= 400
+            characters += end - start
+            return end - start <= 400
 
         segments = split_text(text, "en", fits)
         assert max(segment.end - segment.start for segment in segments) <= 400
@@ -235,6 +235,6 @@ def test_the_measurements_of_splitting_grow_linearly_with_the_text(unit: str) ->
 def test_fifty_thousand_characters_are_split_within_seconds(unit: str) -> None:
     text = "x" + unit * (50_000 // len(unit)) + "x"
     begun = time.process_time()
-    split_text(text, "en", lambda part: len(part) <= 400)
+    split_text(text, "en", lambda start, end: end - start <= 400)
     # This takes hundredths of a second of processor time; a quadratic pattern takes minutes.
     assert time.process_time() - begun < 5.0

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from model.alignment import AlignmentLink, answer_rows, sentence_links
+from model.capabilities import Capabilities
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import guarded
 from model.errors import DecodingError, EmptySource, SeveralSentences, SourceTooLong
+from model.sentence_codec import SentenceCodec
 from model.text_pipeline import TextPipeline, TextPlan, settle_all
 from tests.app.fakes import FakeTokenizer
 
@@ -19,7 +21,8 @@ OPTIONS = DecodingOptions(decoding="greedy")
 
 def pipeline(max_source_tokens: int = 50, *, fold_capitals: bool = False, retry_loops: bool = True) -> TextPipeline:
     tokenizer: Any = FakeTokenizer()
-    return TextPipeline(tokenizer, max_source_tokens, fold_capitals=fold_capitals, retry_loops=retry_loops)
+    codec = SentenceCodec(tokenizer, Capabilities(), fold_capitals=fold_capitals)
+    return TextPipeline(codec, max_source_tokens, retry_loops=retry_loops)
 
 
 def prepare(text: str, **settings: Any) -> TextPlan:

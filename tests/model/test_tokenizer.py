@@ -11,16 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import ArtifactError, ConfigError, DataError
-from model.text.tokenizer import (
-    END_ID,
-    PAD_ID,
-    START_ID,
-    UNKNOWN_ID,
-    Symbol,
-    Tokenizer,
-    placeholder,
-    reserved_symbols,
-)
+from model.text.symbols import Symbol, placeholder, reserved_symbols
+from model.text.tokenizer import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer
 from model.text.tokenizer_training import learn_tokenizer
 from tests.model.vocabulary import SENTENCES, TOKENIZER
 

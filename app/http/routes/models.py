@@ -7,10 +7,11 @@ from fastapi import APIRouter, Request
 from app.errors import NotReady
 from app.http.examples import MODELS_ANSWER
 from app.http.openapi import answers
-from app.http.schemas.answers import LimitsBody, ModelBody, ModelsResponse
+from app.http.schemas.answers import CapabilitiesBody, LimitsBody, ModelBody, ModelsResponse
 from app.http.state import service_of, settings_of
 from app.models.registry import LoadedModel
 from app.settings import Settings
+from model.capabilities import Capabilities
 
 router = APIRouter(tags=["translation"])
 
@@ -53,6 +54,7 @@ def model_body(model: LoadedModel, settings: Settings) -> ModelBody:
             max_source_tokens=manifest.max_source_tokens,
             max_target_tokens=manifest.max_target_tokens,
         ),
+        capabilities=CapabilitiesBody.model_validate(Capabilities.from_dict(manifest.capabilities).to_dict()),
         decoding=manifest.policy.to_dict(),
         licence=manifest.licence,
         attribution=list(manifest.attribution),

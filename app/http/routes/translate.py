@@ -15,6 +15,7 @@ from app.http.schemas.answers import (
     AlignmentLinkBody,
     AlternativeBody,
     FailedTranslationBody,
+    TermUseBody,
     TimingsBody,
     TranslateResponse,
     TranslationBody,
@@ -105,4 +106,7 @@ def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
         else [AlignmentLinkBody(source=link.source, target=link.target, weight=link.weight) for link in alignment],
         model=text.model,
         detected=detected_body(text.detected),
+        glossary=None
+        if result.glossary is None
+        else [TermUseBody(source=use.source, target=use.target, status=use.status) for use in result.glossary],
     )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.http.schemas.problems import ProblemBody
 from app.serving.detection import Detection
+
+
+def _is_none(value: object) -> bool:
+    return value is None
 
 
 class _AnswerBody(BaseModel):
@@ -25,6 +29,20 @@ class AlignmentLinkBody(_AnswerBody):
 
     weight: float
     """How much of the attention this link carries, 0 to 1."""
+
+
+class TermUseBody(_AnswerBody):
+    """A glossary term in a text, and in its translation."""
+
+    source: tuple[int, int]
+    """First character of the term and the one after its last, in the text that was sent."""
+
+    target: tuple[int, int] | None
+    """The same in the translation; null if it does not hold the term."""
+
+    status: Literal["used", "replaced", "missing"]
+    """`used` if the model wrote the term in some inflection, `replaced` if the term replaced what the model wrote,
+    `missing` if the translation does not hold it."""
 
 
 class AlternativeBody(_AnswerBody):
@@ -85,6 +103,9 @@ class TranslationBody(_AnswerBody):
 
     detected: DetectedBody | None
     """Its detected language; null unless `source` was `auto`, and for a text without letters."""
+
+    glossary: list[TermUseBody] | None = Field(default=None, exclude_if=_is_none)
+    """What became of the terms of the glossary that the text holds; absent without `glossary`."""
 
 
 class FailedTranslationBody(_AnswerBody):
@@ -208,6 +229,19 @@ class LimitsBody(_AnswerBody):
     """Tokens of one sentence the model writes."""
 
 
+class CapabilitiesBody(_AnswerBody):
+    """What a model can be told beside the text."""
+
+    placeholders: int
+    """Number of placeholder symbols that it copies to where they belong."""
+
+    formality: list[str]
+    """Target languages in which it can be told the form of address."""
+
+    glossary: bool
+    """Whether it can be told how to translate a term. Otherwise terms replace what it wrote."""
+
+
 class ModelBody(_AnswerBody):
     """One loaded model."""
 
@@ -234,6 +268,9 @@ class ModelBody(_AnswerBody):
 
     limits: LimitsBody
     """What one request may ask for."""
+
+    capabilities: CapabilitiesBody
+    """What it can be told beside the text."""
 
     decoding: dict[str, Any]
     """Its defaults for what a request leaves open: scoring, length penalty, and so on."""

@@ -13,8 +13,16 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
-from model.decoding.options import MAX_BEAM_SIZE, DecodingOptions, Scoring
+from model.decoding.options import (
+    MAX_BEAM_SIZE,
+    MAX_TERM_CHARACTERS,
+    MAX_TERMS,
+    DecodingOptions,
+    Formality,
+    Scoring,
+)
 from model.digests import is_digest
+from model.text.glossary import GlossaryTerm
 
 AttentionKind = Literal["encoder", "decoder", "cross"]
 
@@ -24,6 +32,12 @@ def _without_nul(text: str) -> str:
     if position >= 0:
         raise PydanticCustomError("nul_character", "holds the NUL character at {position}", {"position": position})
     return text
+
+
+def _trimmed(text: str) -> str:
+    if text != text.strip():
+        raise PydanticCustomError("white_space", "must have no white space at its ends")
+    return _without_nul(text)
 
 
 def _digest(value: str) -> str:
@@ -52,8 +66,22 @@ Source = Annotated[
 """A language code, or ``auto``."""
 
 
+Term = Annotated[str, Field(min_length=1, max_length=MAX_TERM_CHARACTERS), AfterValidator(_trimmed)]
+"""One side of a glossary term."""
+
+
 class _RequestBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+
+class GlossaryTermBody(_RequestBody):
+    """A term and how to translate it."""
+
+    source: Term
+    """The term in the source language."""
+
+    target: Term
+    """Its translation."""
 
 
 class _DecodingFields(_RequestBody):
@@ -93,13 +121,25 @@ class _DecodingFields(_RequestBody):
     no_repeat_ngram_size: int = Field(0, ge=0, le=1000)
     """A guard against repetition loops: no sequence of this many tokens occurs twice in one sentence; 0 for none."""
 
+    formality: Formality | None = None
+    """The form of address of the translation, for models that know one in the target language (`capabilities` of
+    `GET /models`). Null leaves it to the model."""
+
+    glossary: list[GlossaryTermBody] | None = Field(None, min_length=1, max_length=MAX_TERMS)
+    """Terms and how to translate them. A term in lower case is found in any case, one with a capital as it is written
+    and in capitals; common endings are allowed (`house` finds `houses`). Models that were trained for it (see
+    `capabilities` of `GET /models`) inflect the terms; with others a term replaces what the model wrote, in the form
+    given here. The answer says what became of each term."""
+
     def options(self) -> DecodingOptions:
         """The decoding options requested; an option without a field keeps its default.
 
         Raises:
             InvalidOptions: They contradict each other.
         """
-        return DecodingOptions(**{name: getattr(self, name) for name in _option_names(type(self))})
+        values = {name: getattr(self, name) for name in _option_names(type(self))}
+        values["glossary"] = tuple(GlossaryTerm(term.source, term.target) for term in self.glossary or ())
+        return DecodingOptions(**values)
 
 
 @cache

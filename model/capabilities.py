@@ -1,0 +1,56 @@
+"""What a model can be told beside the text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+_FORMS_OF_ADDRESS = ("de",)
+"""Target languages whose forms of address training can teach (:mod:`model.training.controlled_pairs`)."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a model was trained to be told; all nothing for models that were not.
+
+    Args:
+        placeholders: Number of placeholder symbols that it copies to where they belong in the translation.
+        formality: Target languages in which it can be told the form of address.
+        glossary: Whether it can be told how to translate a term, and inflects the term.
+    """
+
+    placeholders: int = 0
+    formality: tuple[str, ...] = ()
+    glossary: bool = False
+
+    @classmethod
+    def learned(cls, controls: Mapping[str, float], targets: Sequence[str], num_placeholders: int) -> Capabilities:
+        """The capabilities of a model by its training.
+
+        Args:
+            controls: The shares of the training pairs that taught them, by name
+                (:class:`model.training.controls.Controls`).
+            targets: Its target languages.
+            num_placeholders: Number of placeholder symbols in its vocabulary.
+        """
+        return cls(
+            placeholders=num_placeholders if controls.get("placeholders") else 0,
+            formality=tuple(
+                language for language in _FORMS_OF_ADDRESS if controls.get("formality") and language in targets
+            ),
+            glossary=bool(controls.get("glossary")),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, ready for JSON."""
+        return {**asdict(self), "formality": list(self.formality)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Capabilities:
+        """Read what :meth:`to_dict` gave; absent fields have their defaults, unknown ones are ignored."""
+        return cls(
+            placeholders=int(values.get("placeholders", 0)),
+            formality=tuple(str(language) for language in values.get("formality", ())),
+            glossary=bool(values.get("glossary", False)),
+        )

@@ -1,0 +1,90 @@
+"""What became of glossary terms: found in a translation, or put there by alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from model.alignment import counterpart
+from model.sentence_codec import SourceTerm
+from model.text.glossary import term_in
+from model.text.placeholders import TargetSentence
+from model.text.symbols import Span
+
+TermStatus = Literal["used", "replaced", "missing"]
+
+
+@dataclass(frozen=True)
+class TermUse:
+    """A glossary term in a text, and in its translation.
+
+    Args:
+        source: Characters of the source text.
+        target: Characters of the translation; None if it does not hold the term.
+        status: ``used`` if the model wrote the term in some inflection, ``replaced`` if the term replaced what the
+            model wrote, ``missing`` if the translation does not hold it.
+    """
+
+    source: Span
+    target: Span | None
+    status: TermStatus
+
+    def moved(self, source_by: int, target_by: int) -> TermUse:
+        """The same use in texts whose characters have other numbers.
+
+        Args:
+            source_by: What is added to the characters of the source.
+            target_by: What is added to those of the translation.
+        """
+        source = self.source[0] + source_by, self.source[1] + source_by
+        target = None if self.target is None else (self.target[0] + target_by, self.target[1] + target_by)
+        return TermUse(source, target, self.status)
+
+
+def find_uses(terms: Sequence[SourceTerm], translation: str) -> list[TermUse]:
+    """The terms of a sentence in its translation.
+
+    Args:
+        terms: The terms.
+        translation: The sentence's translation.
+    """
+    found = [(term.span, term_in(translation, term.target)) for term in terms]
+    return [TermUse(source, target, "missing" if target is None else "used") for source, target in found]
+
+
+def put_terms(
+    terms: Sequence[SourceTerm], translation: TargetSentence, rows: Tensor, source_spans: Sequence[Span]
+) -> tuple[TargetSentence, list[TermUse]]:
+    """Put the terms that a translation lacks in place of the words aligned with them, in the form of the glossary.
+
+    Args:
+        terms: The terms of the sentence.
+        translation: Its translation.
+        rows: Attention from the tokens of the translation to those of the source
+            (:func:`model.alignment.answer_rows`).
+        source_spans: Characters of the sentence that each source token covers.
+
+    Returns:
+        The new translation and the use of each term.
+    """
+    uses = find_uses(terms, translation.text)
+    taken = [use.target for use in uses if use.target is not None] + list(translation.spans)
+    places: dict[int, Span] = {}
+    for index, use in enumerate(uses):
+        if use.target is None:
+            place = counterpart(rows, source_spans, translation.tokens, translation.text, use.source)
+            if place is not None and not any(place[0] < end and start < place[1] for start, end in taken):
+                places[index] = place
+                taken.append(place)
+    # From right to left, so that a replacement does not move the places of the others.
+    for index in sorted(places, key=lambda number: places[number], reverse=True):
+        start, end = places[index]
+        new = terms[index].target
+        translation = translation.with_replaced(start, end, new)
+        by = len(new) - (end - start)
+        uses = [use.moved(0, by) if use.target is not None and use.target[0] >= end else use for use in uses]
+        uses[index] = TermUse(uses[index].source, (start, start + len(new)), "replaced")
+    return translation, uses

@@ -1,0 +1,113 @@
+"""Glossary terms in a sentence, and in its translation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from model.text.symbols import Span
+
+_ENDINGS = {"en": ("s", "es"), "de": ("e", "en", "n", "s", "es", "nen")}
+"""Endings with which a source term of at least four letters is found, too; other languages have none."""
+
+_SHORTEST_WITH_ENDINGS = 4
+_STEM_SHARE = 0.7
+_SHORTEST_STEM = 4
+_UMLAUTS = str.maketrans("äöüÄÖÜ", "aouAOU")
+_WORD = re.compile(r"\w[\w-]*")
+
+
+@dataclass(frozen=True)
+class GlossaryTerm:
+    """A term and how to translate it.
+
+    Args:
+        source: The term in the source language.
+        target: Its translation.
+    """
+
+    source: str
+    target: str
+
+
+Glossary = tuple[GlossaryTerm, ...]
+"""The terms of a request."""
+
+
+def find_terms(text: str, glossary: Glossary, language: str, protected: Sequence[Span]) -> list[tuple[Span, str]]:
+    """The glossary terms in a sentence, with their translations; of terms that overlap, the longest.
+
+    A term in lower case is found in any case; one with a capital as it is written and in capitals.
+
+    Args:
+        text: The sentence.
+        glossary: The terms; of equal ones the first counts.
+        language: The language of the sentence, without a region.
+        protected: Spans in which no term is looked for.
+    """
+    found: list[tuple[Span, str]] = []
+    for match in _pattern(glossary, language).finditer(text):
+        term = _matching_term(glossary, language, match[0])
+        if term is not None and not any(start < match.end() and match.start() < end for start, end in protected):
+            found.append((match.span(), term.target))
+    return found
+
+
+def term_in(text: str, term: str) -> Span | None:
+    """Where a translation holds a term, in some inflection; None if it does not.
+
+    A word is an inflection if it begins with the first 70 % of the term's letters, and at least four of them, umlauts
+    counting as plain vowels. Terms of several words are compared word by word.
+
+    Args:
+        text: The translation.
+        term: The term in the target language.
+    """
+    words = [match.span() for match in _WORD.finditer(text)]
+    stems = [_stem(word) for word in _WORD.findall(term)]
+    if not stems:
+        start = text.find(term)
+        return None if start < 0 else (start, start + len(term))
+    for first in range(len(words) - len(stems) + 1):
+        candidates = words[first : first + len(stems)]
+        if all(_is_inflection(text[slice(*span)], stem) for span, stem in zip(candidates, stems, strict=True)):
+            return candidates[0][0], candidates[-1][1]
+    return None
+
+
+@lru_cache(maxsize=64)
+def _pattern(glossary: Glossary, language: str) -> re.Pattern[str]:
+    """Matches all terms in any case; longer ones first, so that they win."""
+    longest_first = sorted((term.source for term in glossary), key=len, reverse=True)
+    return re.compile("|".join(_term_pattern(source, language) for source in longest_first), re.IGNORECASE)
+
+
+def _term_pattern(source: str, language: str) -> str:
+    endings = _ENDINGS.get(language, ()) if len(source) >= _SHORTEST_WITH_ENDINGS and source[-1].isalpha() else ()
+    ending = f"(?:{'|'.join(endings)})?" if endings else ""
+    # No word boundary beside a character that is no part of a word, such as the plus signs of "C++".
+    before = r"(?<!\w)" if source[0].isalnum() else ""
+    after = r"(?!\w)" if source[-1].isalnum() else ""
+    return before + re.escape(source) + ending + after
+
+
+def _matching_term(glossary: Glossary, language: str, found: str) -> GlossaryTerm | None:
+    """The first term that a match is an occurrence of, its case considered."""
+    for term in glossary:
+        if re.fullmatch(_term_pattern(term.source, language), found, re.IGNORECASE):
+            as_written = found.startswith(term.source) or found.isupper()
+            if as_written or term.source.islower():
+                return term
+    return None
+
+
+def _stem(word: str) -> str:
+    plain = word.translate(_UMLAUTS).lower()
+    return plain[: max(_SHORTEST_STEM, round(_STEM_SHARE * len(plain)))]
+
+
+def _is_inflection(word: str, stem: str) -> bool:
+    plain = word.translate(_UMLAUTS).lower()
+    return plain.startswith(stem) if len(stem) >= _SHORTEST_STEM else plain == stem
