@@ -6,11 +6,13 @@ Neither FastAPI nor Starlette reads this header, and a library for these few lin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from app.errors import NotAcceptable
 
 
-def choose_media_type(accept: str | None, offered: Sequence[str]) -> str:
+@lru_cache(maxsize=64)  # clients send the same few headers again and again
+def choose_media_type(accept: str | None, offered: tuple[str, ...]) -> str:
     """The offered media type that the client prefers.
 
     Args:

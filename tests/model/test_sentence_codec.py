@@ -1,0 +1,132 @@
+"""Sentences as a model reads them: protected spans, glossary terms, the form of address."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.capabilities import Capabilities
+from model.decoding.options import DecodingOptions
+from model.errors import UnsupportedFormality
+from model.sentence_codec import SentenceCodec, SourceSentence
+from model.text.glossary import GlossaryTerm
+from model.text.symbols import Span
+from model.text.tokenizer import Tokenizer
+from model.text.tokenizer_training import learn_tokenizer
+
+TEXT = ["the red cat sees the old dog.", "die rote Katze sieht den alten Hund.", "Good morning, friend!", "SEE THE OLD DOG, HUND!"] * 3
+TOKENIZER: Tokenizer = learn_tokenizer(TEXT, 355, ["de", "en"], reserve_symbols=True, normalisation="nfc")
+ALL = Capabilities(placeholders=16, formality=("de",), glossary=True)
+PAIR = ("en", "de")
+
+
+def codec(capabilities: Capabilities = ALL, *, fold_capitals: bool = False) -> SentenceCodec:
+    return SentenceCodec(TOKENIZER, capabilities, fold_capitals=fold_capitals)
+
+
+def read(
+    text: str,
+    *terms: tuple[str, str],
+    formality: str | None = None,
+    capabilities: Capabilities = ALL,
+    fold_capitals: bool = False,
+) -> SourceSentence:
+    options = DecodingOptions(formality=formality, glossary=tuple(GlossaryTerm(*term) for term in terms))  # type: ignore[arg-type]
+    one = codec(capabilities, fold_capitals=fold_capitals)
+    return one.read(text, 0, len(text), one.protected_spans(text), options, PAIR)
+
+
+def pieces(sentence: SourceSentence) -> str:
+    return " ".join(TOKENIZER.pieces(sentence.token_ids)).replace("\u2581", "")
+
+
+def test_a_plain_sentence_is_encoded_by_the_tokenizer_alone() -> None:
+    assert read("the red cat.").token_ids == TOKENIZER.encode("the red cat.", "de")
+
+
+def test_words_that_the_model_cannot_write_become_placeholders() -> None:
+    sentence = read("the 猫 sees 😀.")
+    assert pieces(sentence).replace(" ", "") == "<2de>the<ph0>sees<ph1>.</s>"
+    assert [TOKENIZER.pieces([token_id]) for token_id in sentence.once_ids] == [["<ph0>"], ["<ph1>"]]
+
+
+def test_a_model_without_placeholders_reads_such_words_as_bytes() -> None:
+    sentence = read("the 😀.", capabilities=Capabilities())
+    assert sentence.token_ids == TOKENIZER.encode("the 😀.", "de")
+    assert (sentence.protected, sentence.once_ids) == ((), ())
+
+
+def test_a_term_stands_beside_its_word() -> None:
+    assert (
+        pieces(read("the red cat.", ("red cat", "Katze"))).replace(" ", "")
+        == "<2de>the<term>redcat<as>Katze</term>.</s>"
+    )
+
+
+def test_a_model_without_glossary_reads_the_sentence_alone_and_the_term_is_remembered() -> None:
+    sentence = read("the red cat.", ("cat", "Katze"), capabilities=Capabilities())
+    assert sentence.token_ids == TOKENIZER.encode("the red cat.", "de")
+    assert [(term.span, term.target) for term in sentence.terms] == [((8, 11), "Katze")]
+
+
+def test_the_form_of_address_stands_behind_the_language() -> None:
+    assert pieces(read("the red cat.", formality="informal")).startswith("<2de> <informal> ")
+
+
+def test_a_form_of_address_that_the_model_cannot_be_told_is_refused() -> None:
+    codec().check(DecodingOptions(formality="formal"), "de-AT")
+    codec().check(DecodingOptions(), "en")
+    with pytest.raises(UnsupportedFormality, match="only for translations into de"):
+        codec().check(DecodingOptions(formality="formal"), "en")
+    with pytest.raises(UnsupportedFormality, match="in no language"):
+        codec(Capabilities()).check(DecodingOptions(formality="formal"), "de")
+
+
+@pytest.mark.parametrize(
+    "sentence_options",
+    [
+        {},
+        {"formality": "formal"},
+        {"terms": [("red cat", "Katze")]},
+        {"formality": "formal", "terms": [("dog", "Hund")]},
+    ],
+)
+@pytest.mark.parametrize("text", ["the red cat sees the dog.", "the red cat, 😀 and 猫 see the dog!", "😀 cat"])
+def test_source_offsets_are_one_for_each_token_and_name_its_characters(
+    text: str, sentence_options: dict[str, object]
+) -> None:
+    terms: list[tuple[str, str]] = sentence_options.get("terms", [])  # type: ignore[assignment]
+    sentence = read(text, *terms, formality=sentence_options.get("formality"))  # type: ignore[arg-type]
+    spans = codec().source_offsets(text, sentence, PAIR)
+    assert len(spans) == len(sentence.token_ids)
+    for token, (start, end) in zip(TOKENIZER.pieces(sentence.token_ids), spans, strict=True):
+        plain = token.removeprefix("\u2581")
+        if token.startswith("<ph"):
+            assert text[start:end] in ("😀", "猫")
+        elif not token.startswith("<") and not _is_told(plain, text, (start, end)):
+            assert text[start:end] == plain
+
+
+def _is_told(piece: str, text: str, span: Span) -> bool:
+    """Whether a piece belongs to the translation of a term, which covers the term's word."""
+    return text[slice(*span)] in ("red cat", "dog") and piece != text[slice(*span)]
+
+
+def test_capitals_are_judged_and_folded_outside_of_protected_spans() -> None:
+    text = "SEE 猫 THE OLD DOG"
+    sentence = read(text, fold_capitals=True)
+    assert sentence.in_capitals
+    assert pieces(sentence).replace(" ", "") == "<2de>See<ph0>theolddog</s>"
+    answer = TOKENIZER.encode_target("Hund")[:-1]
+    assert codec().write(text, sentence, [*answer, sentence.once_ids[0]]) == "HUND 猫"
+
+
+def test_a_translation_has_its_protected_spans_where_the_model_put_them() -> None:
+    text = "the 猫 sees 😀."
+    sentence = read(text)
+    first, second = sentence.once_ids
+    token_ids = [second, *TOKENIZER.encode_target("sieht")[:-1], first, *TOKENIZER.encode_target(".")[:-1]]
+    found = codec().write_with_offsets(text, sentence, token_ids)
+    assert found.text.replace(" .", ".") == "😀 sieht 猫."
+    assert [found.text[slice(*span)] for span in found.spans] == ["猫", "😀"]
+    assert len(found.tokens) == len(token_ids)
+    assert codec().write(text, sentence, token_ids) == found.text

@@ -1,0 +1,70 @@
+"""What becomes of glossary terms."""
+
+from __future__ import annotations
+
+import torch
+
+from model.sentence_codec import SourceTerm
+from model.term_use import TermUse, find_uses, put_terms
+from model.text.placeholders import TargetSentence
+from model.text.symbols import Span
+
+
+def words(text: str) -> list[Span]:
+    spans, position = [], 0
+    for word in text.split():
+        start = text.index(word, position)
+        spans.append((start, start + len(word)))
+        position = start + len(word)
+    return spans
+
+
+SOURCE = "the old house and the dog"
+TARGET = TargetSentence("das alte Haus und der Hund", tuple(words("das alte Haus und der Hund")))
+WORD_BY_WORD = torch.eye(6)
+
+
+def test_terms_are_looked_for_in_the_translation() -> None:
+    terms = [SourceTerm((8, 13), "Haus"), SourceTerm((22, 25), "Köter")]
+    assert find_uses(terms, TARGET.text) == [
+        TermUse((8, 13), (9, 13), "used"),
+        TermUse((22, 25), None, "missing"),
+    ]
+
+
+def test_missing_terms_replace_the_aligned_words() -> None:
+    terms = [SourceTerm((8, 13), "Gebäude"), SourceTerm((22, 25), "Köter")]
+    found, uses = put_terms(terms, TARGET, WORD_BY_WORD, words(SOURCE))
+    assert found.text == "das alte Gebäude und der Köter"
+    assert [(use.status, use.target and found.text[slice(*use.target)]) for use in uses] == [
+        ("replaced", "Gebäude"),
+        ("replaced", "Köter"),
+    ]
+    assert [found.text[slice(*span)] for span in found.tokens] == found.text.split()
+
+
+def test_a_term_of_several_words_replaces_all_of_theirs() -> None:
+    found, uses = put_terms([SourceTerm((4, 13), "Altbau")], TARGET, WORD_BY_WORD, words(SOURCE))
+    assert found.text == "das Altbau und der Hund"
+    assert uses == [TermUse((4, 13), (4, 10), "replaced")]
+
+
+def test_a_term_with_no_aligned_word_is_missing_and_nothing_changes() -> None:
+    rows = torch.zeros(6, 6)
+    rows[:, 0] = 1.0
+    found, uses = put_terms([SourceTerm((8, 13), "Gebäude")], TARGET, rows, words(SOURCE))
+    assert found == TARGET
+    assert uses == [TermUse((8, 13), None, "missing")]
+
+
+def test_a_term_replaces_neither_another_term_nor_a_protected_span() -> None:
+    rows = WORD_BY_WORD.clone()
+    rows[5] = torch.tensor([0.0, 0.0, 1.0, 0.0, 0.0, 0.0])  # "Hund" is aligned with "house", too
+    rows[2] = torch.tensor([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    protected = TargetSentence(TARGET.text, TARGET.tokens, ((22, 26),))
+    found, uses = put_terms([SourceTerm((8, 13), "Gebäude")], protected, rows, words(SOURCE))
+    assert found == protected
+    assert uses[0].status == "missing"
+    both = [SourceTerm((22, 25), "Hund"), SourceTerm((8, 13), "Gebäude")]
+    found, uses = put_terms(both, TARGET, rows, words(SOURCE))
+    assert (found.text, [use.status for use in uses]) == (TARGET.text, ["used", "missing"])
