@@ -13,9 +13,12 @@
     │  ├─ TargetTooLong     carries num_tokens and limit
     │  ├─ SeveralSentences  one sentence was expected; carries num_sentences
     │  ├─ UnsupportedPair   carries source, target and the supported pairs
-    │  ├─ UnsupportedFormality  the model knows no forms of address in the target language
-    │  └─ InvalidOptions    decoding options that contradict each other or exceed a bound
-    └─ DecodingError        the model gave no usable hypothesis, for example because of NaN
+    │  ├─ UnsupportedFormality  carries formality, target and the languages it is supported in
+    │  ├─ InvalidOptions    decoding options that contradict each other or exceed a bound
+    │  ├─ InvalidPattern    a pattern of protected spans is wrong or exceeds a bound
+    │  └─ InvalidMarkup     a document that is not well-formed; carries line and column
+    ├─ DecodingError        the model gave no usable hypothesis, for example because of NaN
+    └─ MarkupNotKept        a translated document does not have the markup of its source
 
 Messages contain the given value, the bound, and what to do.
 """
@@ -144,5 +147,40 @@ class InvalidOptions(InputError):
     """Decoding options that contradict each other or exceed a bound."""
 
 
+class InvalidPattern(InputError):
+    """A pattern of protected spans is wrong or exceeds a bound.
+
+    Args:
+        pattern: The pattern.
+        reason: What is wrong with it, with the bound if there is one.
+    """
+
+    def __init__(self, pattern: str, reason: str) -> None:
+        super().__init__(
+            f"The pattern {pattern[:100]!r} cannot be used: {reason}. Patterns have the syntax of RE2, "
+            "without look-around and back-references."
+        )
+        self.pattern = pattern
+
+
+class InvalidMarkup(InputError):
+    """A document is not well-formed, or has what is refused for safety.
+
+    Args:
+        reason: What is wrong, without a full stop.
+        line: The line of the error, from 1.
+        column: The column of the error, from 1.
+    """
+
+    def __init__(self, reason: str, line: int, column: int) -> None:
+        super().__init__(f"The markup cannot be read: line {line}, column {column}: {reason}.")
+        self.line = line
+        self.column = column
+
+
 class DecodingError(ModelError):
     """The model gave no usable hypothesis."""
+
+
+class MarkupNotKept(ModelError):
+    """A translated document does not have the markup of its source: a fault of this program."""

@@ -17,7 +17,7 @@ from model.languages import plain_code
 from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
 from model.text.glossary import find_terms
 from model.text.placeholders import TargetSentence, hold, outside, put_back
-from model.text.protection import unwritable_runs
+from model.text.protection import unwritable_spans
 from model.text.segmentation import Segment
 from model.text.symbols import (
     FORMAL,
@@ -106,7 +106,7 @@ class SentenceCodec:
         tokenizer = self._with_symbols
         if tokenizer is None or not self.capabilities.placeholders or tokenizer.can_write_all(text):
             return []
-        return unwritable_runs(text, tokenizer.can_write)
+        return unwritable_spans(text, tokenizer.can_write)
 
     def read(
         self, text: str, start: int, end: int, spans: Sequence[Span], options: DecodingOptions, pair: tuple[str, str]

@@ -13,8 +13,13 @@ from model.text.symbols import Span
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import learn_tokenizer
 
-TEXT = ["the red cat sees the old dog.", "die rote Katze sieht den alten Hund.", "Good morning, friend!", "SEE THE OLD DOG, HUND!"] * 3
-TOKENIZER: Tokenizer = learn_tokenizer(TEXT, 355, ["de", "en"], reserve_symbols=True, normalisation="nfc")
+TEXT = [
+    "the red cat sees the old dog.",
+    "die rote Katze sieht den alten Hund.",
+    "Good morning, friend!",
+    "SEE THE OLD DOG, HUND!",
+] * 3
+TOKENIZER: Tokenizer = learn_tokenizer(TEXT * 3, 365, ["de", "en"], reserve_symbols=True, normalisation="nfc")
 ALL = Capabilities(placeholders=16, formality=("de",), glossary=True)
 PAIR = ("en", "de")
 

@@ -1,0 +1,229 @@
+"""Protected spans: parts of a text that come back unchanged, such as URLs, placeholders, tags and emoji.
+
+:func:`find_spans` finds them, by default or by the caller's patterns. :func:`unwritable_spans` finds words that a model
+cannot write. Both give spans that are in order, do not overlap and contain no line break.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Literal, Protocol
+
+from model.errors import InvalidPattern
+from model.text.protected_kinds import LINE_BREAKS, default_spans
+from model.text.symbols import Span
+
+Protect = Literal["auto", "none"] | Sequence[str]
+"""Which spans are protected: those found by default, none, or those of a list of patterns.
+
+``"auto"`` as an element of the list adds those found by default.
+"""
+
+MAX_PATTERNS = 50
+MAX_PATTERN_CHARACTERS = 500
+MAX_MATCHES = 10_000
+"""Matches of all patterns in one text, which bounds the time that patterns can take."""
+
+_MAX_PATTERN_MEMORY_BYTES = 1 << 18
+"""Memory of one compiled pattern; the library keeps up to 128 of them."""
+
+_WINDOW_BYTES = 2000
+"""Longer matches may be cut. See :func:`_byte_matches`."""
+
+_LINE = re.compile(rf"[^{LINE_BREAKS}]+")
+_LINE_BREAK = re.compile(rf"[{LINE_BREAKS}]")
+_CHUNK = re.compile(r"\S+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
+_JOINERS = "-'\u2019\u2010\u2011"
+
+
+def find_spans(text: str, protect: Protect = "auto") -> list[Span]:
+    """The protected spans of a text.
+
+    Of overlapping candidates the one that begins first counts, and of those the longest. Adjacent spans stay separate.
+
+    Args:
+        text: Any text.
+        protect: Which spans. A pattern has the syntax of RE2. Its matches end with their line, and those of more than
+            2,000 bytes may be cut.
+
+    Raises:
+        InvalidPattern: A pattern is wrong, or there are too many patterns or matches.
+    """
+    if protect == "none":
+        return []
+    if isinstance(protect, str):
+        return _chosen(default_spans(text))
+    patterns = compile_patterns(tuple(pattern for pattern in protect if pattern != "auto"))
+    candidates: list[Span] = []
+    for pattern in patterns:
+        candidates += islice(_matches(pattern, text), MAX_MATCHES + 1 - len(candidates))
+        if len(candidates) > MAX_MATCHES:
+            raise InvalidPattern(pattern.pattern, f"more than {MAX_MATCHES} matches in one text are not allowed")
+    if "auto" in protect:
+        candidates += default_spans(text)
+    return _chosen(candidates)
+
+
+class _Match(Protocol):
+    def start(self) -> int: ...
+
+    def end(self) -> int: ...
+
+
+class _Pattern(Protocol):
+    @property
+    def pattern(self) -> str: ...
+
+    def search(self, text: bytes, pos: int, endpos: int) -> _Match | None: ...
+
+
+@lru_cache(maxsize=8)
+def compile_patterns(patterns: tuple[str, ...]) -> tuple[_Pattern, ...]:
+    """Compile patterns with RE2, whose matching takes linear time.
+
+    Args:
+        patterns: At most ``MAX_PATTERNS`` of at most ``MAX_PATTERN_CHARACTERS`` characters each.
+
+    Raises:
+        InvalidPattern: There are too many, or one is too long, has an error or matches the empty text.
+    """
+    if len(patterns) > MAX_PATTERNS:
+        raise InvalidPattern(
+            patterns[MAX_PATTERNS], f"there are {len(patterns)} patterns and {MAX_PATTERNS} are allowed"
+        )
+    # The first text with patterns pays for the import: 10 ms and 4 MB.
+    import re2
+
+    options = re2.Options()
+    options.max_mem = _MAX_PATTERN_MEMORY_BYTES
+    options.never_capture = True
+    options.log_errors = False
+    compiled = []
+    for pattern in patterns:
+        if len(pattern) > MAX_PATTERN_CHARACTERS:
+            raise InvalidPattern(pattern, f"it has {len(pattern)} characters and {MAX_PATTERN_CHARACTERS} are allowed")
+        try:
+            expression = re2.compile(pattern, options)
+        except re2.error as error:
+            reason = error.args[0]
+            raise InvalidPattern(pattern, reason.decode() if isinstance(reason, bytes) else str(reason)) from None
+        except UnicodeEncodeError:
+            raise InvalidPattern(pattern, "it has an unpaired surrogate") from None
+        if any(match.start() == match.end() for match in map(expression.search, ("", "a")) if match):
+            raise InvalidPattern(pattern, "it matches the empty text, so it would match everywhere")
+        compiled.append(expression)
+    return tuple(compiled)
+
+
+def unwritable_spans(text: str, is_writable: Callable[[str], bool]) -> list[Span]:
+    """The words of a text that a model cannot write.
+
+    A word with at least one such character is a span as a whole. Words in the same line with only spaces, punctuation
+    and digits between them become one span, so that a phrase in another script stays together.
+
+    Args:
+        text: Any text.
+        is_writable: Whether the model can write a character; called once for each distinct character.
+    """
+    unwritable = {character for character in set(text) if not character.isspace() and not is_writable(character)}
+    if not unwritable:
+        return []
+    spans: list[Span] = []
+    for start, end in _words(text, unwritable):
+        if unwritable.isdisjoint(text[start:end]):
+            continue
+        if spans and _is_gap(text[spans[-1][1] : start]):
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return spans
+
+
+def _chosen(candidates: Iterable[Span]) -> list[Span]:
+    """The leftmost of overlapping spans, and the longest of those that begin together."""
+    spans: list[Span] = []
+    done = 0
+    for start, end in sorted(candidates, key=lambda span: (span[0], -span[1])):
+        if start >= done:
+            spans.append((start, end))
+            done = end
+    return spans
+
+
+def _matches(pattern: _Pattern, text: str) -> Iterator[Span]:
+    """The matches of a pattern, line by line."""
+    for line in _LINE.finditer(text):
+        start = line.start()
+        # JSON strings can contain unpaired surrogates, which have no UTF-8 form; U+FFFD replaces them.
+        encoded = _SURROGATE.sub("\ufffd", line[0]).encode()
+        if len(encoded) == len(line[0]):
+            yield from ((start + first, start + last) for first, last in _byte_matches(pattern, encoded))
+            continue
+        done = 0  # bytes counted so far
+        for first, last in _byte_matches(pattern, encoded):
+            begin = start + _num_characters(encoded[done:first])
+            start = begin + _num_characters(encoded[first:last])
+            done = last
+            if begin < start:
+                yield begin, start
+
+
+def _byte_matches(pattern: _Pattern, line: bytes) -> Iterator[Span]:
+    """The matches in an encoded line, in bytes.
+
+    One search is linear, but each match begins a new search, and each may run to the end of the line. A search
+    therefore ends after two windows, and its match counts if it begins in the first one.
+    """
+    position = 0
+    while position < len(line):
+        match = pattern.search(line, position, position + 2 * _WINDOW_BYTES)
+        if match is None:
+            position += _WINDOW_BYTES if position + 2 * _WINDOW_BYTES < len(line) else len(line)
+        elif match.start() >= position + _WINDOW_BYTES and position + 2 * _WINDOW_BYTES < len(line):
+            position = match.start()
+        elif match.start() == match.end():
+            position = match.end() + 1
+        else:
+            yield match.start(), match.end()
+            position = match.end()
+
+
+def _num_characters(encoded: bytes) -> int:
+    """The number of characters that begin in a piece of UTF-8."""
+    return len(encoded.translate(None, _CONTINUATION_BYTES))
+
+
+def _words(text: str, unwritable: set[str]) -> Iterator[Span]:
+    """The words with an unwritable character, and others; punctuation that can be written ends a word."""
+    for chunk in _CHUNK.finditer(text):
+        if unwritable.isdisjoint(chunk[0]):
+            continue
+        start = -1
+        for index in range(chunk.start(), chunk.end()):
+            if _ends_word(text, index, unwritable):
+                if start >= 0:
+                    yield start, index
+                start = -1
+            elif start < 0:
+                start = index
+        if start >= 0:
+            yield start, chunk.end()
+
+
+def _is_gap(between: str) -> bool:
+    """Whether two words belong to one phrase: no letter and no line break is between them."""
+    return not any(character.isalpha() for character in between) and not _LINE_BREAK.search(between)
+
+
+def _ends_word(text: str, index: int, unwritable: set[str]) -> bool:
+    character = text[index]
+    if character in unwritable or unicodedata.category(character)[0] not in "PS":
+        return False
+    joins = character in _JOINERS and 0 < index < len(text) - 1
+    return not (joins and text[index - 1].isalnum() and text[index + 1].isalnum())

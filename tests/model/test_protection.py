@@ -1,0 +1,361 @@
+"""Protected spans: what is found, what is not, and that finding takes linear time."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.errors import InvalidPattern
+from model.text.protected_kinds import LINE_BREAKS
+from model.text.protection import (
+    MAX_MATCHES,
+    MAX_PATTERN_CHARACTERS,
+    MAX_PATTERNS,
+    Protect,
+    find_spans,
+    unwritable_spans,
+)
+from model.text.symbols import Span
+
+
+def found(text: str, *patterns: str) -> list[str]:
+    return [text[start:end] for start, end in find_spans(text, list(patterns) or "auto")]
+
+
+SPANS = [
+    # URLs and addresses
+    "https://example.com",
+    "http://user:secret@example.com:8080/a/b.html?q=1&r=a%20b#part",
+    "https://de.wikipedia.org/wiki/Bank_(Möbel)",
+    "https://example.com/{id}/edit",
+    "git+ssh://git@example.com/x.git",
+    "www.example.com/start",
+    "docs.example.org/guide",
+    "example.com",
+    "mailto:jane@example.com",
+    "<https://example.com/a>",
+    "<jane@example.com>",
+    "jane.doe+news@mail.example.co.uk",
+    # placeholders
+    "{name}",
+    "{0}",
+    "{}",
+    "{0:.2f}",
+    "{ name }",
+    "{user.name}",
+    "{{x}}",
+    "{{ person.name }}",
+    "{{{raw}}}",
+    "{% if x %}",
+    "${x}",
+    "${user.name ?? 'you'}",
+    "#{name}",
+    "%{count}",
+    "{count, plural, one {# file} other {{n} files}}",
+    "%s",
+    "%d",
+    "%1$s",
+    "%(x)d",
+    "%(name)s",
+    "%-5.2f",
+    "%05d",
+    "%ld",
+    "%@",
+    "%%",
+    "%1",
+    "%USER%",
+    "###T01###",
+    r"\n",
+    r"\r\n",
+    r"\n\n",
+    r"\t",
+    r"\"",
+    r"\u00e4",
+    # tags in plain text
+    '<x id="1"/>',
+    '<x id="12">',
+    "</x>",
+    "<b>",
+    "<br />",
+    "<a href='x' title=\"y > z\">",
+    "<ns:tag ns:a=1>",
+    "<!-- note -->",
+    # names
+    "@user",
+    "@user@mastodon.social",
+    "@scope/package",
+    "#tag",
+    "#Überschrift",
+    ":smile:",
+    ":+1:",
+    ":man_in_suit:",
+    # paths
+    "/usr/local/bin",
+    "/etc/hosts",
+    "/tmp",
+    "./run.sh",
+    "../data/x",
+    "~/notes.txt",
+    "$HOME/.config/x",
+    "docs/guide.md",
+    "app/http/",
+    "setup.py",
+    "docker-compose.override.yml",
+    r"C:\Users\me\file.txt",
+    r"\\server\share",
+    # version numbers
+    "v1.2.3",
+    "v2.0",
+    "1.2.3",
+    "2.0.0-rc1",
+    "2.0rc1",
+    "10.15.7",
+    "22.04.1",
+    # code
+    "`x = 1`",
+    "``a ` b``",
+    # emoji
+    "😀",
+    "👍🏽",
+    "👨‍👩‍👧‍👦",
+    "👩🏽‍🚀",
+    "🏳️‍🌈",
+    "🇩🇪",
+    "🏴󠁧󠁢󠁳󠁣󠁴󠁿",
+    "1️⃣",
+    "❤️",
+    "✔",
+    "™️",
+]
+
+
+@pytest.mark.parametrize("span", SPANS)
+def test_a_span_is_found_in_a_sentence(span: str) -> None:
+    assert found(f"Bitte {span} lesen") == [span]
+
+
+@pytest.mark.parametrize("span", SPANS)
+def test_a_span_is_found_alone_and_on_a_line_of_its_own(span: str) -> None:
+    assert found(span) == [span]
+    assert found(f"one\n{span}\r\ntwo") == [span]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "and/or, he/she, 24/7, km/h, I/O, TCP/IP, w/o, s/he, input/output",
+        "5 €/Monat, 20 m²/s, 1/2, 12/10/2024, 3:2, 12:30:45 and 9:5:1",
+        "100 % sure, 50% discount, 100 %ige Lösung, 5%, 10 % der Kosten, 50 %ig",
+        "a < b and c > d, a <b and c> d, x << 2, I <3 you, 1 <2",
+        "1.5, 2.000,50, 1.234.567, 1.234.567,89, 3.14, 24.12.2024, 01.02.24, 2024.02.01, 24.12.23",
+        "e.g. this, i.e. that, U.S. law, z.B. hier, d.h. so, J.R.R. Tolkien, Ph.D. thesis, a.m. and p.m.",
+        "#1, No. #42, C# and F#, AT&T, R&D, 5 @ 3 Euro",
+        "well-known, state-of-the-art, E-Mail-Adresse, Müller-Lüdenscheidt",
+        "Note: this; that: the other. It's 'quoted' and \"quoted\".",
+        "{see the note below} and [brackets] (parentheses)",
+        "either\\or, a \\ b",
+        "10–12 Uhr, § 5 Abs. 2, 30 °C, £5.99, $100, US$ 5",
+        "Wait... what?! No -- really…",
+        "rot / grün, Kund/innen, // comment, /",
+        "ratio 16:9, verse 3:16, a:b:c, ::before",
+        "*important* _emphasis_ ~ 5",
+        "Das ist so.Dann kam er.",
+    ],
+)
+def test_ordinary_text_has_no_spans(text: str) -> None:
+    assert found(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("See https://example.com/a, or https://example.com/b.", ["https://example.com/a", "https://example.com/b"]),
+        ("(https://example.com/a_(b))!", ["https://example.com/a_(b)"]),
+        ("[text](https://example.com/x).", ["https://example.com/x"]),
+        ("Liegt es in /usr/bin? Oder in src/main.py!", ["/usr/bin", "src/main.py"]),
+        ("Write to me@example.com.", ["me@example.com"]),
+        ("Hallo @user, #thema.", ["@user", "#thema"]),
+        ("„https://example.com“ heißt sie", ["https://example.com"]),
+        ("访问https://example.com。谢谢", ["https://example.com"]),
+        ("https://example.com/@user#tag", ["https://example.com/@user#tag"]),
+        ('<a href="https://example.com">', ['<a href="https://example.com">']),
+        ("`see {name} at /usr/bin`", ["`see {name} at /usr/bin`"]),
+        ("%s%d{a}{b}", ["%s", "%d", "{a}", "{b}"]),
+        ("%dx%d pixels, %sth", ["%d", "%d", "%s"]),
+        (r"Line one\nLine two", [r"\n"]),
+        ("😀😀🇩🇪🇫🇷", ["😀", "😀", "🇩🇪", "🇫🇷"]),
+        ('Wählen Sie <x id="12"></x>.', ['<x id="12">', "</x>"]),
+        ("v1.2.3.", ["v1.2.3"]),
+        ("``` not closed `a`", ["`a`"]),
+        ("text\n\n```python\nx = 1\n\n  y = `2`\n```\nend", ["```python", "x = 1", "y = `2`", "```"]),
+        ("a `b\nc` d", []),
+        ("wait {name\n}", []),
+    ],
+)
+def test_spans_end_where_they_should(text: str, spans: list[str]) -> None:
+    assert found(text) == spans
+
+
+def test_none_protects_nothing_and_a_list_replaces_the_default_unless_it_holds_auto() -> None:
+    text = "Order AB-123 at https://example.com"
+    assert find_spans(text, "none") == []
+    assert found(text, r"[A-Z]{2}-\d+") == ["AB-123"]
+    assert found(text, r"[A-Z]{2}-\d+", "auto") == ["AB-123", "https://example.com"]
+    assert find_spans(text, []) == []
+
+
+def test_the_leftmost_span_wins_and_then_the_longest() -> None:
+    assert found("abcde", "bc", "bcd", "cde", "e") == ["bcd", "e"]
+
+
+def test_offsets_of_patterns_are_characters() -> None:
+    assert find_spans("Ärger 😀 für \ud800 AB-1 und ß AB-2", [r"AB-\d"]) == [(14, 18), (25, 29)]
+
+
+def test_a_match_of_a_pattern_ends_with_its_line() -> None:
+    assert found("<<a\nb>> <<c>>", "(?s)<<.*?>>") == ["<<c>>"]
+    assert found("x = 1\ny = 2", "(?m)^.+$") == ["x = 1", "y = 2"]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        (["("], "missing"),
+        (["(?=x)"], "invalid perl operator"),
+        ([r"(a)\1"], "invalid escape sequence"),
+        (["x*"], "empty text"),
+        ([r"\b"], "empty text"),
+        ([r"\pL{900}"], "too large"),
+        (["\ud800"], "surrogate"),
+        (["a" * (MAX_PATTERN_CHARACTERS + 1)], f"{MAX_PATTERN_CHARACTERS + 1} characters and {MAX_PATTERN_CHARACTERS}"),
+        ([f"a{number}" for number in range(MAX_PATTERNS + 1)], f"{MAX_PATTERNS + 1} patterns and {MAX_PATTERNS}"),
+    ],
+)
+def test_a_wrong_pattern_is_refused_with_its_text_and_the_reason(patterns: list[str], message: str) -> None:
+    with pytest.raises(InvalidPattern, match=re.escape(message)) as error:
+        find_spans("text", patterns)
+    assert repr(patterns[-1][:100]) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("Das Wort «Привет, мир!» ist russisch.", ["Привет, мир"]),
+        ("Он сказал: «Да» 2 раза", ["Он сказал: «Да» 2 раза"]),
+        ("你好，世界。 heißt hallo", ["你好，世界。"]),
+        ("Berlin (Москва) Paris, Минск; Rom", ["Москва", "Минск"]),
+        ("d'Артаньян, IT-отдел", ["d'Артаньян, IT-отдел"]),
+        ("eins/два/drei", ["два"]),
+        ("Привет\nмир", ["Привет", "мир"]),
+        ("plain text", []),
+        ("", []),
+    ],
+)
+def test_words_that_cannot_be_written_are_spans_with_what_is_between_them(text: str, spans: list[str]) -> None:
+    unwritable = unwritable_spans(text, lambda character: ord(character) < 0x250 or character in "«»“„’")
+    assert [text[start:end] for start, end in unwritable] == spans
+
+
+PIECES = [
+    *SPANS, *"{}<>`%@#/\\:.\"'()[]&=-_ \n\t\r\u2028\u200d\ufe0f\ud800", "\n```\n", "Wort", "и", "x1", "12", "ä", "http://"
+]  # fmt: skip
+TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.characters(exclude_categories=()))).map("".join)
+PATTERNS = ["[0-9]+", "W.r", "(?s)x.*", r"\S+t", "auto"]
+
+
+def check(text: str, spans: list[Span]) -> None:
+    position = 0
+    for start, end in spans:
+        assert position <= start < end <= len(text)
+        assert not re.search(f"[{LINE_BREAKS}]", text[start:end])
+        assert text[start:end] == text[start:end].strip()
+        position = end
+
+
+@given(TEXTS)
+def test_default_spans_are_in_order_disjoint_and_within_a_line(text: str) -> None:
+    check(text, find_spans(text))
+
+
+@given(TEXTS, st.lists(st.sampled_from(PATTERNS)))
+def test_spans_of_patterns_are_in_order_and_disjoint(text: str, patterns: list[str]) -> None:
+    position = 0
+    for start, end in find_spans(text, patterns):
+        assert position <= start < end <= len(text)
+        position = end
+
+
+@given(TEXTS)
+def test_no_character_outside_of_the_unwritable_spans_is_unwritable(text: str) -> None:
+    spans = unwritable_spans(text, str.isascii)
+    check(text, spans)
+    outside = list(text)
+    for start, end in reversed(spans):
+        del outside[start:end]
+    assert all(character.isascii() or character.isspace() for character in outside)
+
+
+@given(st.lists(st.sampled_from(SPANS), min_size=1, max_size=6))
+def test_spans_between_words_are_all_found(spans: list[str]) -> None:
+    assert found(f"wir {' und '.join(spans)} sehen") == spans
+
+
+PATHOLOGICAL: dict[str, Callable[[int], str]] = {
+    "letters": lambda size: "a" * size,
+    "dots": lambda size: "a." * (size // 2),
+    "braces": lambda size: "{" * size,
+    "open braces": lambda size: "{a " * (size // 3),
+    "messages": lambda size: "{a, plural, " + "{x{y}" * (size // 5),
+    "percent signs": lambda size: "%(" * (size // 2),
+    "tags": lambda size: "<a x='" * (size // 6),
+    "attributes": lambda size: "<a" + " x=1" * (size // 4),
+    "backticks": lambda size: "".join("`" * (1 + index % 40) + "x" for index in range(size // 21)),
+    "backslashes": lambda size: "\\" * size,
+    "paths": lambda size: "/a" * (size // 2),
+    "rooted paths": lambda size: " /" * (size // 2),
+    "addresses": lambda size: "a@" * (size // 2),
+    "long address": lambda size: "a" * size + "@",
+    "schemes": lambda size: "a+" * (size // 2) + "://",
+    "brackets": lambda size: "http://" + ")" * size,
+    "hashes": lambda size: "#" * size,
+    "digits": lambda size: "1." * (size // 2),
+    "colons": lambda size: ":a" * (size // 2),
+    "emoji": lambda size: "\U0001f469\u200d" * (size // 2),
+    "flags": lambda size: "\U0001f1e9" * size,
+    "comments": lambda size: "<!-- " * (size // 5),
+    "fences": lambda size: "```\n````\n" * (size // 9),
+}
+
+
+def cpu_time_s(text: str, protect: Protect) -> float:
+    """The shortest of three runs, and at least a millisecond, below which there is nothing to compare."""
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        find_spans(text, protect)
+        times.append(time.process_time() - start)
+    return max(0.001, min(times))
+
+
+@pytest.mark.parametrize("make", PATHOLOGICAL.values(), ids=PATHOLOGICAL.keys())
+def test_time_grows_no_faster_than_the_text(make: Callable[[int], str]) -> None:
+    # 25 times the text takes 25 times as long, and 625 times as long if the time is quadratic.
+    assert cpu_time_s(make(100_000), "auto") < 150 * cpu_time_s(make(4_000), "auto")
+
+
+@pytest.mark.parametrize("pattern", ["x.*y|x", "(x+x+)+y", r"(?s)x(.*)z|x", r"(\\w|\\s)*x{40}y|x"])
+def test_patterns_that_look_far_ahead_are_bounded(pattern: str) -> None:
+    text = "x" * (MAX_MATCHES // 4)
+    longer = text + "a" * 100_000
+    assert cpu_time_s(longer, [pattern]) < 150 * cpu_time_s(text, [pattern])
+
+
+def test_more_matches_than_the_bound_are_refused() -> None:
+    assert len(find_spans("x" * MAX_MATCHES, ["x"])) == MAX_MATCHES
+    with pytest.raises(InvalidPattern, match=f"'y'.*{MAX_MATCHES} matches"):
+        find_spans("x" * MAX_MATCHES + "y", ["x", "y"])
