@@ -311,6 +311,9 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     model_errors.UnsupportedFormality: ProblemRow(
         "unsupported_formality", 422, "The model cannot be told the form of address"
     ),
+    model_errors.InvalidPattern: ProblemRow("invalid_pattern", 422, "A pattern of protected spans cannot be used"),
+    model_errors.InvalidMarkup: ProblemRow("invalid_markup", 422, "The document cannot be parsed"),
+    model_errors.MarkupNotKept: ProblemRow("markup_not_kept", 500, "The markup could not be kept", show_detail=False),
     model_errors.InvalidOptions: ProblemRow("invalid_options", 422, "The decoding options do not fit together"),
     QueueFull: ProblemRow("queue_full", 429, "Too many sentences are waiting", retry_after=True),
     model_errors.DecodingError: ProblemRow("decoding_failed", 500, "The model gave no answer", show_detail=False),

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from model.text.symbols import Span
 
+_PUNCTUATION_WEIGHT = 0.2
+"""Weight of a link between equal punctuation, less than that of most words."""
+
 
 @dataclass(frozen=True)
 class AlignmentLink:
@@ -98,10 +101,64 @@ def counterpart(
     return max(stretches)[1] if stretches else None
 
 
+def _is_in_word(text: str, index: int) -> bool:
+    """Whether a letter or digit stands on both sides of an index."""
+    return 0 < index < len(text) and text[index - 1].isalnum() and text[index].isalnum()
+
+
 def _whole_words(text: str, start: int, end: int) -> Span:
     """A span extended to the ends of the words it touches."""
-    while start > 0 and text[start - 1].isalnum() and text[start].isalnum():
+    while _is_in_word(text, start):
         start -= 1
-    while end < len(text) and text[end].isalnum() and text[end - 1].isalnum():
+    while _is_in_word(text, end):
         end += 1
     return start, end
+
+
+def place_of(
+    rows: Tensor | None,
+    source: str,
+    source_spans: Sequence[Span],
+    target: str,
+    target_spans: Sequence[Span],
+    position: int,
+) -> int:
+    """The target token before which something belongs that stands between two characters of the source.
+
+    The place is where the fewest links cross: words before it should be aligned with the source before the position,
+    words behind it with the source behind it. Punctuation attends to anything, so it is aligned with the same
+    punctuation of the source instead. The place is at the beginning or end of a word.
+
+    Args:
+        rows: The result of :func:`answer_rows`; None for a place in proportion to the position.
+        source: The sentence.
+        source_spans: Characters of the sentence that each source token covers; markers cover none.
+        target: The translation.
+        target_spans: Characters of the translation that each target token covers.
+        position: Index of a character of the sentence.
+    """
+    places = [index for index, (start, _) in enumerate(target_spans) if not _is_in_word(target, start)]
+    places.append(len(target_spans))
+    visible = [column for column, (start, end) in enumerate(source_spans) if end > start]
+    if rows is None or not visible or not target_spans:
+        return min(places, key=lambda place: abs(place * len(source) - position * len(target_spans)))
+    weights, links = (values.tolist() for values in rows[:, visible].max(dim=1))
+    crossing = [0.0]
+    for (start, end), weight, link in zip(target_spans, weights, links, strict=True):
+        token = target[start:end].strip()
+        aligned = source_spans[visible[link]][0]
+        if not any(map(str.isalnum, token)):
+            aligned = _occurrence(source, token, target[:start].count(token)) if token else -1
+            weight = _PUNCTUATION_WEIGHT if aligned >= 0 else 0.0
+        crossing.append(crossing[-1] + (-weight if aligned < position else weight))
+    return min(places, key=lambda place: crossing[place])
+
+
+def _occurrence(text: str, part: str, number: int) -> int:
+    """Index of an occurrence of a part of a text, counted from 0; -1 if there are fewer."""
+    position = -1
+    for _ in range(number + 1):
+        position = text.find(part, position + 1)
+        if position < 0:
+            break
+    return position

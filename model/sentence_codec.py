@@ -7,17 +7,30 @@ address stands at the start.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from torch import Tensor
+
+from model.alignment import place_of
 from model.capabilities import Capabilities
 from model.decoding.options import DecodingOptions, Formality
 from model.errors import UnsupportedFormality
 from model.languages import plain_code
 from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
 from model.text.glossary import find_terms
-from model.text.placeholders import TargetSentence, hold, outside, put_back
-from model.text.protection import unwritable_spans
+from model.text.placeholders import (
+    Place,
+    TargetSentence,
+    blanked,
+    hold,
+    outside,
+    put_back,
+    taken_out,
+    with_inserted,
+)
+from model.text.protection import Protect, find_spans, joined_spans, unwritable_spans
 from model.text.segmentation import Segment
 from model.text.symbols import (
     FORMAL,
@@ -56,15 +69,44 @@ class SourceSentence(Segment):
         in_capitals: Whether it was in capitals. It is then translated in lower case, and its translation is put into
             capitals.
         protected: The spans that stand in its translation as they are, in characters of the sentence.
+        once_ids: The placeholders of the first of these spans; the others are taken out of the sentence, and their
+            places are found by alignment.
         terms: The glossary terms in it.
-        once_ids: The tokens of the placeholders that it holds.
     """
 
     token_ids: list[int]
     in_capitals: bool = False
     protected: tuple[Span, ...] = ()
-    terms: tuple[SourceTerm, ...] = ()
     once_ids: tuple[int, ...] = ()
+    terms: tuple[SourceTerm, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What is passed to the tokenizer for a sentence.
+
+    Args:
+        text: The sentence without the spans that are placed by alignment; in lower case if it is folded.
+        origins: Index in the sentence of each character of the text; None if it is the sentence itself.
+        replacements: What stands in the model's input instead of characters of the text.
+    """
+
+    text: str
+    origins: list[int] | None
+    replacements: list[Replacement]
+
+    def in_sentence(self, spans: Sequence[Span], num_characters: int) -> list[Span]:
+        """Spans of the text as spans of the sentence.
+
+        Args:
+            spans: Spans of the text.
+            num_characters: Length of the sentence.
+        """
+        if self.origins is None:
+            return list(spans)
+        starts = [*self.origins, num_characters]
+        ends = [0, *(origin + 1 for origin in self.origins)]
+        return [(starts[start], ends[end]) if end > start else (starts[start], starts[start]) for start, end in spans]
 
 
 class SentenceCodec:
@@ -97,16 +139,22 @@ class SentenceCodec:
         if options.formality is not None and plain_code(target) not in languages:
             raise UnsupportedFormality(options.formality, target, languages)
 
-    def protected_spans(self, text: str) -> list[Span]:
-        """The spans of a text that come back unchanged: words that the model cannot write.
+    def protected_spans(self, text: str, protect: Protect) -> list[Span]:
+        """The spans of a text that come back unchanged.
 
         Args:
             text: Any text.
+            protect: What the caller protects. Words that the model cannot write are protected, too; if it has
+                placeholders, in any case, because it then writes no single bytes.
+
+        Raises:
+            InvalidPattern: A pattern matches too often.
         """
-        tokenizer = self._with_symbols
-        if tokenizer is None or not self.capabilities.placeholders or tokenizer.can_write_all(text):
-            return []
-        return unwritable_spans(text, tokenizer.can_write)
+        spans = find_spans(text, protect)
+        writable = self.tokenizer.writable
+        if (protect == "none" and not self.capabilities.placeholders) or writable.includes(text):
+            return spans
+        return joined_spans(spans, unwritable_spans(blanked(text, spans), writable.__contains__))
 
     def read(
         self, text: str, start: int, end: int, spans: Sequence[Span], options: DecodingOptions, pair: tuple[str, str]
@@ -123,25 +171,17 @@ class SentenceCodec:
         """
         part = text[start:end]
         protected = tuple((first - start, last - start) for first, last in spans if start <= first and last <= end)
-        terms = (
-            tuple(
-                SourceTerm(span, target)
-                for span, target in find_terms(part, options.glossary, plain_code(pair[0]), protected)
-            )
-            if options.glossary
-            else ()
-        )
+        terms: tuple[SourceTerm, ...] = ()
+        if options.glossary:
+            found = find_terms(part, options.glossary, plain_code(pair[0]), protected)
+            terms = tuple(SourceTerm(span, target) for span, target in found)
         folds = self._fold_capitals and is_in_capitals(outside(part, protected))
-        sentence = SourceSentence(start, end, [], folds, protected, terms, self._once_ids(len(protected)))
+        sentence = SourceSentence(start, end, [], folds, protected, self._once_ids(len(protected)), terms)
         return replace(sentence, token_ids=self._encode(part, sentence, options.formality, pair))
 
     def folded(self, text: str) -> str:
         """A sentence in lower case if it is in capitals and these are folded."""
         return in_small_letters(text) if self._fold_capitals and is_in_capitals(text) else text
-
-    def as_read(self, part: str, sentence: SourceSentence) -> str:
-        """A sentence as it is passed to the model: in lower case if it is in capitals and these are folded."""
-        return in_small_letters(part) if sentence.in_capitals else part
 
     def source_offsets(self, part: str, sentence: SourceSentence, pair: tuple[str, str]) -> list[Span]:
         """The characters of a sentence that each of its tokens covers.
@@ -151,17 +191,32 @@ class SentenceCodec:
             sentence: What :meth:`read` made of it.
             pair: Source and target language.
         """
-        part = self.as_read(part, sentence)
-        replacements = self._replacements(part, sentence)
-        if self._with_symbols is None or not replacements:
-            _, spans = self.tokenizer.encode_with_offsets(part, pair[1], pair[0])
+        reading = self._reading(part, sentence)
+        text = reading.text
+        if self._with_symbols is None or not reading.replacements:
+            _, spans = self.tokenizer.encode_with_offsets(text, pair[1], pair[0])
         else:
-            spans = [(0, 0), *_part_offsets(self._with_symbols, part, replacements), (len(part), len(part))]
+            inner = _part_offsets(self._with_symbols, text, reading.replacements)
+            spans = [(0, 0), *inner, (len(text), len(text))]
         # The form of address stands behind the language marker.
-        return [*spans[:1], *[(0, 0)] * (len(sentence.token_ids) - len(spans)), *spans[1:]]
+        spans = [*spans[:1], *[(0, 0)] * (len(sentence.token_ids) - len(spans)), *spans[1:]]
+        return reading.in_sentence(spans, len(part))
+
+    def needs_attention(self, sentence: SourceSentence, token_ids: Sequence[int]) -> bool:
+        """Whether attention weights are needed to put spans or terms into a translation.
+
+        Args:
+            sentence: A sentence.
+            token_ids: The output of the model.
+        """
+        if sentence.terms and not self.capabilities.glossary:
+            return True
+        if not sentence.protected:
+            return False
+        return len(sentence.once_ids) < len(sentence.protected) or not set(sentence.once_ids).issubset(token_ids)
 
     def write(self, part: str, sentence: SourceSentence, token_ids: Sequence[int]) -> str:
-        """The translation of a sentence.
+        """The translation of a sentence; the places of spans that the model did not write are in proportion.
 
         Args:
             part: The sentence.
@@ -169,50 +224,102 @@ class SentenceCodec:
             token_ids: The output of the model.
         """
         if sentence.protected:
-            return self.write_with_offsets(part, sentence, token_ids).text
+            return self.write_with_offsets(part, sentence, token_ids, None, []).text
         answer = self.tokenizer.decode(token_ids)
         return in_capitals(answer) if sentence.in_capitals else answer
 
-    def write_with_offsets(self, part: str, sentence: SourceSentence, token_ids: Sequence[int]) -> TargetSentence:
-        """As :meth:`write`, with the characters that each token covers and the places of the protected spans."""
+    def write_with_offsets(
+        self,
+        part: str,
+        sentence: SourceSentence,
+        token_ids: Sequence[int],
+        rows: Tensor | None,
+        source_spans: Sequence[Span],
+    ) -> TargetSentence:
+        """As :meth:`write`, with the characters that each token covers and the places of the protected spans.
+
+        Args:
+            part: The sentence.
+            sentence: What :meth:`read` made of it.
+            token_ids: The output of the model.
+            rows: The result of :func:`model.alignment.answer_rows`, if :meth:`needs_attention`.
+            source_spans: The result of :meth:`source_offsets`, if there are rows.
+        """
 
         def convert(run: TargetText) -> TargetText:
             if not sentence.in_capitals:
                 return run
             return replace(run, text=in_capitals(run.text), tokens=tuple(spans_in_capitals(run.text, run.tokens)))
 
-        if self._with_symbols is not None and sentence.protected:
-            return put_back(self._with_symbols.decode_parts(token_ids), hold(part, sentence.protected), convert)
-        answer, spans = self.tokenizer.decode_with_offsets(token_ids)
-        run = convert(TargetText(answer, tuple(spans), begins_word=True))
-        return TargetSentence(run.text, run.tokens)
+        parts = self._written_parts(sentence, token_ids)
+        written = {one.number for one in parts if isinstance(one, Place)}
+        missing = [number for number in range(len(sentence.protected)) if number not in written]
+        if missing:
+            answer, target_spans = self.tokenizer.decode_with_offsets(token_ids)
+            parts = with_inserted(
+                parts,
+                sorted(
+                    (place_of(rows, part, source_spans, answer, target_spans, sentence.protected[number][0]), number)
+                    for number in missing
+                ),
+            )
+        return put_back(parts, hold(part, sentence.protected), convert)
 
-    def _once_ids(self, number: int) -> tuple[int, ...]:
-        if self._with_symbols is None or not number:
+    def _written_parts(self, sentence: SourceSentence, token_ids: Sequence[int]) -> list[Place | TargetText]:
+        """The texts and placeholders that a model wrote."""
+        if self._with_symbols is None or not sentence.once_ids:
+            answer, spans = self.tokenizer.decode_with_offsets(token_ids)
+            return [TargetText(answer, tuple(spans), begins_word=True)]
+        numbers = {placeholder(number): number for number in range(len(sentence.once_ids))}
+        return [
+            Place(numbers[one.name], written=True) if isinstance(one, Symbol) else one
+            for one in self._with_symbols.decode_parts(token_ids)
+        ]
+
+    def _once_ids(self, num_spans: int) -> tuple[int, ...]:
+        if self._with_symbols is None or not num_spans:
             return ()
+        number = min(num_spans, self.capabilities.placeholders)
         return tuple(self._with_symbols.symbol_id(placeholder(index)) for index in range(number))
 
     def _encode(
         self, part: str, sentence: SourceSentence, formality: Formality | None, pair: tuple[str, str]
     ) -> list[int]:
-        part = self.as_read(part, sentence)
-        replacements = self._replacements(part, sentence)
-        if self._with_symbols is None or not (replacements or formality):
-            return self.tokenizer.encode(part, pair[1], pair[0])
-        parts = [one for one, _ in with_replacements(part, replacements)]
+        reading = self._reading(part, sentence)
+        if self._with_symbols is None or not (reading.replacements or formality):
+            return self.tokenizer.encode(reading.text, pair[1], pair[0])
+        parts = [one for one, _ in with_replacements(reading.text, reading.replacements)]
         token_ids = self._with_symbols.encode_parts(parts, pair[1])
         return self._with_symbols.tagged(token_ids, _FORMS[formality]) if formality else token_ids
 
-    def _replacements(self, part: str, sentence: SourceSentence) -> list[Replacement]:
-        """What stands in the model's input instead of characters of the sentence."""
+    def _reading(self, part: str, sentence: SourceSentence) -> _Reading:
+        text = in_small_letters(part) if sentence.in_capitals else part
+        told, by_alignment = _divided(sentence)
+        origins: list[int] | None = None
+        if by_alignment:
+            text, origins = taken_out(text, by_alignment)
         spans = [
-            Replacement(start, end, (Symbol(placeholder(number)),))
-            for number, (start, end) in enumerate(sentence.protected)
+            Replacement(*_moved(span, origins), (Symbol(placeholder(number)),)) for number, span in enumerate(told)
         ]
-        if not self.capabilities.glossary:
-            return spans
-        terms = [Replacement(*term.span, term_parts(part[slice(*term.span)], term.target)) for term in sentence.terms]
-        return spans + terms
+        terms = [
+            Replacement(*_moved(term.span, origins), term_parts(part[slice(*term.span)], term.target))
+            for term in (sentence.terms if self.capabilities.glossary else ())
+        ]
+        return _Reading(text, origins, spans + terms)
+
+
+def _divided(sentence: SourceSentence) -> tuple[Sequence[Span], Sequence[Span]]:
+    """The protected spans with a placeholder, and those that are placed by alignment."""
+    number = len(sentence.once_ids)
+    return sentence.protected[:number], sentence.protected[number:]
+
+
+def _moved(span: Span, origins: Sequence[int] | None) -> Span:
+    """A span of the sentence in a text of which some characters were taken out, none of them inside the span."""
+    if origins is None:
+        return span
+    start = bisect_left(origins, span[0])
+    return start, start + span[1] - span[0]
 
 
 def _part_offsets(tokenizer: Tokenizer, text: str, replacements: Sequence[Replacement]) -> list[Span]:

@@ -24,7 +24,8 @@ from model.network.padding import pad
 from model.process.threads import available_threads
 from model.sentence_codec import SentenceCodec
 from model.text.tokenizer import Tokenizer
-from model.text_pipeline import TextPipeline, TextPlan, Translation, settle_all
+from model.text_pipeline import TextPipeline
+from model.text_plan import TextPlan, Translation, settle_all
 
 _ALIGN_BATCH = 16
 """Sentences whose attention is computed at once for alignments."""

@@ -49,7 +49,10 @@ from app.http.schemas.answers import (
 from model.errors import (
     DecodingError,
     EmptySource,
+    InvalidMarkup,
     InvalidOptions,
+    InvalidPattern,
+    MarkupNotKept,
     SeveralSentences,
     SourceTooLong,
     TargetTooLong,
@@ -82,6 +85,12 @@ TRANSLATE_REQUESTS = _requests(
             "return_scores": True,
         },
         "alignment": {"text": "The house is old.", "source": "en", "target": "de", "return_alignment": True},
+        "protected spans": {
+            "text": "Hello {name}, see https://example.com/a_b.",
+            "source": "en",
+            "target": "de",
+            "protect": ["auto", "[A-Z]{2}-[0-9]+"],
+        },
         "a glossary": {
             "text": "The house is old.",
             "source": "en",
@@ -227,6 +236,9 @@ ERRORS: tuple[Exception, ...] = (
     ModelAlreadyLoaded("opus-fr-en"),
     UnknownModel("opus-fr-en", ["verso-en-de"]),
     UnsupportedFormality("formal", "en", ["de"]),
+    InvalidPattern("(a", "missing ): (a"),
+    InvalidMarkup("mismatched tag", 1, 12),
+    MarkupNotKept(),
     InvalidOptions("num_hypotheses is 8; it must be 1 to the beam size, which is 4."),
     EmptySource(),
     SourceTooLong(300, 256),

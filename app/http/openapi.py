@@ -31,7 +31,7 @@ from app.http import examples
 from app.http.problems import PROBLEM_MEDIA_TYPE
 from app.http.schemas.problems import InvalidRequestBody, ProblemBody
 from app.settings import Settings
-from model.errors import DecodingError, InvalidOptions, UnsupportedFormality, UnsupportedPair
+from model.errors import DecodingError, InvalidOptions, InvalidPattern, UnsupportedFormality, UnsupportedPair
 
 Responses = dict[int | str, dict[str, Any]]
 """The ``responses`` of a route, by status."""
@@ -42,6 +42,7 @@ BODY_ERRORS: tuple[type[Exception], ...] = (MalformedBody, BodyTooLarge, Unsuppo
 TRANSLATION_ERRORS: tuple[type[Exception], ...] = (
     UnsupportedPair,
     UnsupportedFormality,
+    InvalidPattern,
     LanguageNotDetected,
     DetectedPairNotServed,
     InvalidOptions,

@@ -14,7 +14,7 @@ from app.errors import BodyTooLarge, FieldProblem, MalformedBody, UnsupportedMed
 LONGEST_VALUE_REPEATED = 100
 """Characters of a refused value that are sent back; longer values, such as texts, are left out."""
 
-_UNIONS = frozenset({"text"})
+_UNIONS = frozenset({"text", "protect"})
 """Fields of several types; the path of an error in one names the type, too."""
 
 _LANGUAGE_FIELDS = frozenset({"source", "target"})

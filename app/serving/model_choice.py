@@ -14,7 +14,7 @@ from model.errors import UnsupportedPair
 from model.languages import closest
 
 if TYPE_CHECKING:
-    from model.text_pipeline import Translation
+    from model.text_plan import Translation
 
 DETECT = "auto"
 """The value of ``source`` that requests language detection."""
@@ -56,11 +56,11 @@ class Unchanged:
 
     def translation(self, text: str, options: DecodingOptions, return_alignment: bool) -> Translation:
         """The text as its own translation."""
-        from model.text_pipeline import Translation
+        from model.text_plan import Translation
 
         links = () if return_alignment else None
         terms = () if options.glossary else None
-        return Translation(text, self.source, self.target, "stop", None, (), links, 0, 0, terms)
+        return Translation(text, self.source, self.target, "stop", None, (), links, 0, 0, glossary=terms)
 
 
 class ModelChooser:

@@ -15,7 +15,7 @@ from model.decoding.options import DecodingOptions
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from model.text_pipeline import TextPlan, Translation
+    from model.text_plan import TextPlan, Translation
     from model.translator import Attention, Translator
 
 logger = logging.getLogger("app.jobs")
@@ -134,7 +134,7 @@ class TextJob:
     @property
     def needs_attention(self) -> bool:
         """Whether completing it needs attention weights."""
-        return self.return_alignment or self.plan.needs_attention
+        return self.plan.failure is None and (self.return_alignment or self.plan.needs_attention)
 
     @property
     def translator(self) -> Translator:

@@ -13,7 +13,7 @@ from app.serving.model_choice import ModelChoice, Unchanged
 from app.serving.text_job import TextJob, TextResult, answer_without_model
 from model.decoding.options import DecodingOptions
 from model.errors import ModelError
-from model.text_pipeline import settle_all
+from model.text_plan import settle_all
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -85,7 +85,7 @@ class TextTranslation:
         submitted = self._clock()
         queue_s = await self._decode(jobs, timeout)
         decode_s = max(0.0, self._clock() - submitted - queue_s)
-        await self._align([job for job in jobs if job.needs_attention], timeout)
+        await self._align(jobs, timeout)
         completed = iter(await self._off_loop(num_characters, lambda: [job.complete() for job in jobs]))
         results = [
             next(completed)
@@ -115,9 +115,9 @@ class TextTranslation:
         return queue_s
 
     async def _align(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> None:
-        """Compute each text's attention; if a model fails, its error is stored in the job."""
+        """Compute the attention of the texts that need it; if a model fails, its error is stored in the job."""
         for job in jobs:
-            if job.plan.failure is not None:
+            if not job.needs_attention:
                 continue
             try:
                 job.attention = await self._attention(job, timeout) if job.plan.sentences else []

@@ -20,7 +20,7 @@ from model.commands.models import (
 from model.decoding.repetition_guard import is_empty, loops
 from model.errors import ConfigError
 from model.perturbations import PERTURBATIONS, PerturbedInput, count_kept, make_perturbed_inputs
-from model.text_pipeline import Translation
+from model.text_plan import Translation
 
 EPILOG = """\
 example:

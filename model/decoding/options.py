@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 from model.errors import InvalidOptions
 from model.text.glossary import Glossary
+from model.text.protection import Protect, check_patterns
 
 Decoding = Literal["greedy", "beam"]
 FinishReason = Literal["stop", "length"]
@@ -49,9 +50,11 @@ class DecodingOptions:
         formality: The form of address of the translation, for models that can be told it. It is part of the source's
             tokens: decoding itself ignores it.
         glossary: How to translate terms. Decoding ignores it, too.
+        protect: Which spans come back unchanged (:func:`model.text.protection.find_spans`). Decoding ignores it, too.
 
     Raises:
         InvalidOptions: A value is out of bounds or two contradict each other.
+        InvalidPattern: A pattern of ``protect`` is wrong.
     """
 
     decoding: Decoding = "beam"
@@ -66,6 +69,7 @@ class DecodingOptions:
     no_repeat_ngram_size: int = 0
     formality: Formality | None = None
     glossary: Glossary = ()
+    protect: Protect = "auto"
 
     def __post_init__(self) -> None:
         if self.decoding not in ("greedy", "beam"):
@@ -94,6 +98,10 @@ class DecodingOptions:
             raise InvalidOptions(f"formality is {self.formality!r}; it must be {' or '.join(get_args(Formality))}.")
         if self.glossary:
             self._check_glossary()
+        if isinstance(self.protect, tuple):
+            check_patterns(self.protect)
+        elif self.protect not in ("auto", "none"):
+            raise InvalidOptions(f"protect is {self.protect!r}; it must be 'auto', 'none' or a tuple of patterns.")
 
     def _check_glossary(self) -> None:
         if len(self.glossary) > MAX_TERMS:

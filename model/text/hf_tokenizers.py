@@ -10,11 +10,13 @@ import itertools
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from model.errors import ArtifactError
 from model.text.symbols import Span
-from model.text.tokenizer import WORD_START, TextTokenizer, Tokenizer, load_processor, without_space
+from model.text.tokenizer import TextTokenizer, Tokenizer, load_processor, without_space
+from model.text.writable import WORD_START, WritableCharacters
 
 SOURCE_SPM = "source.spm"
 TARGET_SPM = "target.spm"
@@ -63,6 +65,16 @@ class _HuggingFaceTokenizer(ABC):
     @abstractmethod
     def target_pieces(self, ids: Iterable[int]) -> list[str]:
         """Target tokens as text."""
+
+    @cached_property
+    def writable(self) -> WritableCharacters:
+        """The characters that a target can hold."""
+        pieces = (piece for token_id, piece in self._vocabulary().items() if token_id not in self._special_ids)
+        return WritableCharacters(pieces, self._target_spm.Normalize)
+
+    @abstractmethod
+    def _vocabulary(self) -> Mapping[int, str]:
+        """The pieces of targets, by token."""
 
     @abstractmethod
     def _source_ids(self, pieces: Sequence[str]) -> list[int]: ...
@@ -158,6 +170,9 @@ class MarianTokenizer(_HuggingFaceTokenizer):
         """Target tokens as text."""
         return [self._target_pieces.get(token_id, "<unk>") for token_id in ids]
 
+    def _vocabulary(self) -> Mapping[int, str]:
+        return self._target_pieces
+
     def _source_ids(self, pieces: Sequence[str]) -> list[int]:
         return [self._ids.get(piece, self._unknown_id) for piece in pieces]
 
@@ -213,6 +228,9 @@ class M2M100Tokenizer(_HuggingFaceTokenizer):
 
     def _piece(self, token_id: int) -> str:
         return self._pieces.get(token_id, "<unk>")
+
+    def _vocabulary(self) -> Mapping[int, str]:
+        return self._pieces
 
     def _source_ids(self, pieces: Sequence[str]) -> list[int]:
         return [self._ids.get(piece, self._unknown_id) for piece in pieces]

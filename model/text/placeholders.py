@@ -1,19 +1,23 @@
 """Protected spans: characters of a source that stand in its translation as they are, each exactly once.
 
-The model reads a placeholder symbol instead of a span, and writes the same symbol where the span belongs. This module
-puts the spans back and restores the spaces around them, which symbols do not say.
+A model that was trained for it reads a placeholder symbol instead of a span, and writes the same symbol where the span
+belongs. For other models, spans are taken out of the sentence, and their places are found by alignment. This module
+puts the spans back and restores the spaces around them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from model.text.symbols import Span, Symbol, placeholder
+from model.text.symbols import Span
 from model.text.tokenizer import TargetText
 
 _OPENING = "([{«„‚<¿¡"
 """Characters to which what follows is always joined without a space."""
+
+_CLOSING = ".,;:!?…)]}»“”"
+"""Characters before which no space stands."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,19 @@ class HeldSpan:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a protected span belongs, among the texts of a translation.
+
+    Args:
+        number: The span's number in its sentence.
+        written: Whether the model wrote its placeholder, which is then one of the target tokens.
+    """
+
+    number: int
+    written: bool
+
+
+@dataclass(frozen=True)
 class TargetSentence:
     """The translation of one sentence.
 
@@ -41,11 +58,13 @@ class TargetSentence:
         text: The translation.
         tokens: The characters that each target token covers.
         spans: Where each protected span stands, in the order of the source.
+        restored: For each of them, whether the model did not write it and its place was found by alignment.
     """
 
     text: str
     tokens: tuple[Span, ...]
     spans: tuple[Span, ...] = ()
+    restored: tuple[bool, ...] = ()
 
     def with_replaced(self, start: int, end: int, new: str) -> TargetSentence:
         """The translation with some of its characters replaced; tokens that cover some of them cover all that is new.
@@ -65,7 +84,7 @@ class TargetSentence:
             return min(span[0], start), max(span[1] + by, start + len(new))
 
         text = self.text[:start] + new + self.text[end:]
-        return TargetSentence(text, tuple(map(moved, self.tokens)), tuple(map(moved, self.spans)))
+        return replace(self, text=text, tokens=tuple(map(moved, self.tokens)), spans=tuple(map(moved, self.spans)))
 
 
 def outside(text: str, spans: Sequence[Span]) -> str:
@@ -88,12 +107,26 @@ def masked(text: str, spans: Sequence[Span]) -> str:
         text: Any text.
         spans: Its protected spans, in order.
     """
+    return _covered(text, spans, lambda length: "X" + "x" * (length - 1))
+
+
+def blanked(text: str, spans: Sequence[Span]) -> str:
+    """A text of the same length with spaces in place of each protected span.
+
+    Args:
+        text: Any text.
+        spans: Its protected spans, in order.
+    """
+    return _covered(text, spans, lambda length: " " * length)
+
+
+def _covered(text: str, spans: Sequence[Span], cover: Callable[[int], str]) -> str:
     if not spans:
         return text
     found: list[str] = []
     position = 0
     for start, end in spans:
-        found += [text[position:start], "X" + "x" * (end - start - 1)]
+        found += [text[position:start], cover(end - start)]
         position = end
     return "".join([*found, text[position:]])
 
@@ -117,22 +150,67 @@ def hold(text: str, spans: Sequence[Span]) -> list[HeldSpan]:
     ]
 
 
-def put_back(
-    parts: Sequence[Symbol | TargetText],
-    held: Sequence[HeldSpan],
-    convert: Callable[[TargetText], TargetText],
-) -> TargetSentence:
-    """A translation with its protected spans in place of their placeholders.
+def taken_out(text: str, spans: Sequence[Span]) -> tuple[str, list[int]]:
+    """A sentence without some spans, and without the spaces that are then too many.
 
     Args:
-        parts: What the model wrote; placeholder ``k`` stands for span ``k``, and each is there at most once.
-        held: The spans.
+        text: The sentence.
+        spans: The spans, in order.
+
+    Returns:
+        What is left, and the index in the sentence of each of its characters.
+    """
+    kept: list[int] = []
+    position = 0
+    for start, end in spans:
+        kept += range(position, start)
+        position = end
+        space_before = not kept or text[kept[-1]].isspace()
+        if space_before and (end == len(text) or text[end] in _CLOSING):
+            del kept[-1:]
+        elif space_before and text[end].isspace():
+            position += 1
+    kept += range(position, len(text))
+    return "".join(text[index] for index in kept), kept
+
+
+def with_inserted(parts: Sequence[Place | TargetText], places: Sequence[tuple[int, int]]) -> list[Place | TargetText]:
+    """Texts and places with more places between them.
+
+    Args:
+        parts: What the model wrote.
+        places: The target token before which each span belongs, and the span's number, in ascending order.
+    """
+    found: list[Place | TargetText] = []
+    waiting = list(places)
+    index = 0  # tokens before the current part
+    for part in parts:
+        rest = part
+        while waiting and waiting[0][0] < index + _num_tokens(rest):
+            token, number = waiting.pop(0)
+            if isinstance(rest, TargetText) and token > index:
+                before, rest = _split(rest, token - index)
+                found.append(before)
+                index = token
+            found.append(Place(number, written=False))
+        found.append(rest)
+        index += _num_tokens(rest)
+    return found + [Place(number, written=False) for _, number in waiting]
+
+
+def put_back(
+    parts: Sequence[Place | TargetText], held: Sequence[HeldSpan], convert: Callable[[TargetText], TargetText]
+) -> TargetSentence:
+    """A translation with its protected spans at their places.
+
+    Args:
+        parts: Texts, and each span's place exactly once.
+        held: The spans, by number.
         convert: Applied to the text between them.
     """
-    numbers = {placeholder(number): number for number in range(len(held))}
     text = ""
     tokens: list[Span] = []
-    places: dict[int, Span] = {}
+    spans: dict[int, Span] = {}
     before: HeldSpan | None = None
     for part in parts:
         if isinstance(part, TargetText):
@@ -141,16 +219,20 @@ def put_back(
             if text and run.begins_word and not (before is not None and before.joins_right):
                 text += " "
             tokens += [(len(text) + start, len(text) + end) for start, end in run.tokens]
-            text, before = text + run.text, None
+            text, before = text + run.text, None if run.text else before
         else:
-            number = numbers[part.name]
-            span = held[number]
+            span = held[part.number]
             if text and not _joins(text, before, span):
                 text += " "
-            places[number] = len(text), len(text) + len(span.text)
-            tokens.append(places[number])
+            spans[part.number] = len(text), len(text) + len(span.text)
+            if part.written:
+                tokens.append(spans[part.number])
             text, before = text + span.text, span
-    return TargetSentence(text, tuple(tokens), tuple(places[number] for number in sorted(places)))
+    restored = {part.number for part in parts if isinstance(part, Place) and not part.written}
+    numbers = range(len(held))
+    return TargetSentence(
+        text, tuple(tokens), tuple(spans[number] for number in numbers), tuple(number in restored for number in numbers)
+    )
 
 
 def _joins(text: str, before: HeldSpan | None, span: HeldSpan) -> bool:
@@ -158,3 +240,16 @@ def _joins(text: str, before: HeldSpan | None, span: HeldSpan) -> bool:
     if before is not None:
         return before.joins_right or span.joins_left
     return span.joins_left or text[-1] in _OPENING or text[-1] == span.before
+
+
+def _num_tokens(part: Place | TargetText) -> int:
+    return len(part.tokens) if isinstance(part, TargetText) else int(part.written)
+
+
+def _split(text: TargetText, token: int) -> tuple[TargetText, TargetText]:
+    """A text before and from one of its tokens on, without the space between."""
+    cut = text.tokens[token][0]
+    end, start = len(text.text[:cut].rstrip()), len(text.text) - len(text.text[cut:].lstrip())
+    moved = tuple((max(first - start, 0), max(last - start, 0)) for first, last in text.tokens[token:])
+    before = TargetText(text.text[:end], text.tokens[:token], text.begins_word)
+    return before, TargetText(text.text[start:], moved, begins_word=start > end)

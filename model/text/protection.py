@@ -17,7 +17,7 @@ from model.errors import InvalidPattern
 from model.text.protected_kinds import LINE_BREAKS, default_spans
 from model.text.symbols import Span
 
-Protect = Literal["auto", "none"] | Sequence[str]
+Protect = Literal["auto", "none"] | tuple[str, ...]
 """Which spans are protected: those found by default, none, or those of a list of patterns.
 
 ``"auto"`` as an element of the list adds those found by default.
@@ -42,7 +42,7 @@ _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 _JOINERS = "-'\u2019\u2010\u2011"
 
 
-def find_spans(text: str, protect: Protect = "auto") -> list[Span]:
+def find_spans(text: str, protect: Protect | Sequence[str] = "auto") -> list[Span]:
     """The protected spans of a text.
 
     Of overlapping candidates the one that begins first counts, and of those the longest. Adjacent spans stay separate.
@@ -68,6 +68,18 @@ def find_spans(text: str, protect: Protect = "auto") -> list[Span]:
     if "auto" in protect:
         candidates += default_spans(text)
     return _chosen(candidates)
+
+
+def check_patterns(patterns: Sequence[str]) -> None:
+    """Refuse patterns that are wrong.
+
+    Args:
+        patterns: What a caller protects, ``"auto"`` possibly among them.
+
+    Raises:
+        InvalidPattern: A pattern is wrong, or there are too many.
+    """
+    compile_patterns(tuple(pattern for pattern in patterns if pattern != "auto"))
 
 
 class _Match(Protocol):
@@ -143,6 +155,22 @@ def unwritable_spans(text: str, is_writable: Callable[[str], bool]) -> list[Span
         else:
             spans.append((start, end))
     return spans
+
+
+def joined_spans(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
+    """The spans of two lists as one list; spans that overlap become one.
+
+    Args:
+        spans: Spans in order that do not overlap.
+        others: The same.
+    """
+    found: list[Span] = []
+    for start, end in sorted([*spans, *others]):
+        if found and start < found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return found
 
 
 def _chosen(candidates: Iterable[Span]) -> list[Span]:

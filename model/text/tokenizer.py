@@ -14,12 +14,12 @@ from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Literal, Protocol
-from unicodedata import normalize
 
 import sentencepiece
 
 from model.errors import ArtifactError, ConfigError
 from model.text.symbols import Part, Span, Symbol, reserved_symbols
+from model.text.writable import WORD_START, WritableCharacters
 
 PAD_ID = 0
 UNKNOWN_ID = 1
@@ -48,6 +48,11 @@ class TextTokenizer(Protocol):
     @property
     def never_generated(self) -> tuple[int, ...]:
         """Tokens that never occur in a translation, unless the decoding policy lists others."""
+        ...
+
+    @property
+    def writable(self) -> WritableCharacters:
+        """The characters that a target can hold."""
         ...
 
     def forced_ids(self, target: str) -> tuple[int, ...]:
@@ -96,9 +101,6 @@ characters, so visible characters stay as they are.
 
 MARKER = re.compile(r"<2([a-z]{2,3})>")
 """The marker of a target language, such as ``<2de>``."""
-
-WORD_START = "\u2581"
-"""Stands for the space before a word in SentencePiece's pieces."""
 
 
 @dataclass(frozen=True)
@@ -187,29 +189,16 @@ class Tokenizer:
         """The tokens of a target that stand for one byte each."""
         return tuple(token_id for token_id in range(self.target_vocab_size) if self._target.IsByte(token_id))
 
-    def can_write(self, character: str) -> bool:
-        """Whether a target can hold a character, or what normalisation makes of it, without byte tokens."""
-        return self._normalised(character) <= self._characters
-
-    def can_write_all(self, text: str) -> bool:
-        """Whether a target can hold all characters of a text; this is much faster than asking for each of them."""
-        return self._characters.issuperset(text)
-
     @cached_property
-    def _characters(self) -> frozenset[str]:
-        """The characters of the pieces of targets, parts of their accented letters, and white space."""
+    def writable(self) -> WritableCharacters:
+        """The characters that a target can hold without tokens of single bytes."""
+        target = self._target
         pieces = (
-            self._target.IdToPiece(token_id)
+            target.IdToPiece(token_id)
             for token_id in range(self.target_vocab_size)
-            if not (
-                self._target.IsControl(token_id) or self._target.IsByte(token_id) or self._target.IsUnknown(token_id)
-            )
+            if not (target.IsControl(token_id) or target.IsByte(token_id) or target.IsUnknown(token_id))
         )
-        characters = {character for piece in pieces for character in piece} - {WORD_START} | {" "}
-        return frozenset(part for character in characters for part in (character, *normalize("NFD", character)))
-
-    def _normalised(self, character: str) -> set[str]:
-        return set(self._processor.Normalize(character).replace(WORD_START, " "))
+        return WritableCharacters(pieces, target.Normalize)
 
     @property
     def is_char(self) -> bool:

@@ -14,17 +14,8 @@ import sentencepiece
 
 from model.errors import ConfigError, DataError
 from model.text.symbols import reserved_symbols
-from model.text.tokenizer import (
-    END_ID,
-    MARKER,
-    PAD_ID,
-    START_ID,
-    UNKNOWN_ID,
-    WORD_START,
-    Normalisation,
-    Tokenizer,
-    TokenizerKind,
-)
+from model.text.tokenizer import END_ID, MARKER, PAD_ID, START_ID, UNKNOWN_ID, Normalisation, Tokenizer, TokenizerKind
+from model.text.writable import WORD_START
 
 
 def learn_tokenizer(

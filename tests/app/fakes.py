@@ -23,7 +23,8 @@ from model.decoding.repetition_guard import LOOP_REPEATS
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import DecodingError
 from model.text.symbols import Span
-from model.text_pipeline import TextPlan
+from model.text.writable import WritableCharacters
+from model.text_plan import TextPlan
 from model.translator import Attention, Translator
 
 GATE_S = 30.0
@@ -45,6 +46,8 @@ SHAPED = replace(MANIFEST, architecture={"d_model": 64, "decoder_layers": 2, "ta
 
 class FakeTokenizer:
     """Characters are tokens."""
+
+    writable = WritableCharacters(map(chr, range(0x2500)), str)
 
     def encode(self, text: str, target: str, source: str) -> list[int]:
         return [2, *map(ord, text), 3]

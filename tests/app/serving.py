@@ -21,6 +21,7 @@ from app.settings import Settings
 from model.artifacts.bundle import Manifest
 from model.decoding.options import DecodingOptions
 from model.term_use import TermUse
+from model.text_plan import SpanUse
 from model.translator import Attention
 from tests.app.fakes import FakeBundles
 
@@ -61,6 +62,7 @@ class RoteTranslation:
     alternatives: tuple[RoteAlternative, ...] = ()
     alignment: list[RoteLink] | None = None
     finish_reason: Literal["stop", "length"] = "stop"
+    integrity: tuple[SpanUse, ...] | None = None
     glossary: tuple[TermUse, ...] | None = None
 
 
@@ -151,7 +153,8 @@ class RoteService:
         others = tuple(RoteAlternative(f"{text} {k}", score) for k in range(1, options.num_hypotheses))
         links = [RoteLink((0, 1), (0, 1), 1.0)] if return_alignment else None
         uses = tuple(TermUse((0, 1), (0, 1), "used") for _ in options.glossary) if options.glossary else None
-        return RoteTranslation(text.upper(), "en", "de", score, others, links, glossary=uses)
+        spans = (SpanUse((0, 1), (0, 1), restored=True),) if options.protect != "auto" else None
+        return RoteTranslation(text.upper(), "en", "de", score, others, links, integrity=spans, glossary=uses)
 
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None

@@ -38,6 +38,8 @@ def test_codes_are_unique_and_titles_short() -> None:
         (model_errors.SourceTooLong(99, 50), 422, "source_too_long"),
         (model_errors.UnsupportedPair("en", "fr", PAIRS), 422, "unsupported_pair"),
         (model_errors.UnsupportedFormality("formal", "en", ["de"]), 422, "unsupported_formality"),
+        (model_errors.InvalidPattern("(a", "missing )"), 422, "invalid_pattern"),
+        (model_errors.InvalidMarkup("mismatched tag", 1, 2), 422, "invalid_markup"),
         (errors.BodyTooLarge(10), 413, "body_too_large"),
     ],
 )
@@ -98,6 +100,9 @@ ERRORS: list[Exception] = [
     model_errors.SeveralSentences(3),
     model_errors.UnsupportedPair("en", "fr", PAIRS),
     model_errors.UnsupportedFormality("formal", "en", ["de"]),
+    model_errors.InvalidPattern("(a", "missing )"),
+    model_errors.InvalidMarkup("mismatched tag", 1, 2),
+    model_errors.MarkupNotKept("a tag is missing"),
     model_errors.InvalidOptions("beam_size is 0; it must be 1 to 64."),
     model_errors.DecodingError("NaN"),
 ]
@@ -121,7 +126,7 @@ def test_every_problem_has_the_members_of_rfc_9457(error: Exception) -> None:
 def test_details_are_hidden_where_the_model_failed_and_nowhere_else() -> None:
     hidden = {kind for kind, row in PROBLEMS.items() if not row.show_detail}
     assert hidden == {kind for kind, row in PROBLEMS.items() if row.status == 500}
-    assert hidden == {errors.InferenceFailed, model_errors.DecodingError}
+    assert hidden == {errors.InferenceFailed, model_errors.DecodingError, model_errors.MarkupNotKept}
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)

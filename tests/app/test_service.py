@@ -20,7 +20,7 @@ from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, SeveralSentences, UnsupportedPair
-from model.text_pipeline import TextPlan
+from model.text_plan import TextPlan
 from model.translator import Attention
 from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, held_translator
 from tests.app.observed import ObservedService, is_stopping, num_waiting_calls, service_threads

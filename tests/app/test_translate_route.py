@@ -137,6 +137,41 @@ async def test_a_glossary_out_of_bounds_is_refused_with_its_place(
     assert part in error["message"]
 
 
+async def test_patterns_reach_the_decoder_and_the_answer_says_where_the_spans_are(
+    client: httpx.AsyncClient, service: RoteService
+) -> None:
+    body = {"text": "a", "protect": ["[a-z]+", "auto"]}
+    entry = (await client.post("/translate", json=body)).json()["translations"][0]
+    assert service.calls[0]["options"].protect == ("[a-z]+", "auto")
+    spans = [{"source": [0, 1], "target": [0, 1], "restored": True}]
+    assert entry["integrity"] == {"status": "restored", "spans": spans}
+    assert "integrity" not in (await client.post("/translate", json={"text": "a"})).json()["translations"][0]
+
+
+@pytest.mark.parametrize(
+    ("protect", "field", "part"),
+    [
+        ("all", "protect", "must be 'auto' or 'none'"),
+        (7, "protect", "a list of patterns"),
+        ([], "protect", "at least 1"),
+        (["a", ""], "protect[1]", "1 or more characters"),
+        (["a" * 501], "protect[0]", "at most 500 characters"),
+    ],
+)
+async def test_a_wrong_protect_is_refused(client: httpx.AsyncClient, protect: Any, field: str, part: str) -> None:
+    response = await client.post("/translate", json={"text": "a", "protect": protect})
+    assert response.status_code == 422
+    (error,) = response.json()["errors"]
+    assert error["field"] == field
+    assert part in error["message"]
+
+
+async def test_a_pattern_that_cannot_be_compiled_is_refused_and_named(client: httpx.AsyncClient) -> None:
+    response = await client.post("/translate", json={"text": "a", "protect": ["(a"]})
+    assert (response.status_code, response.json()["code"]) == (422, "invalid_pattern")
+    assert "'(a'" in response.json()["detail"]
+
+
 @pytest.mark.parametrize("source", ["auto", "AUTO"])
 async def test_a_detected_language_is_returned_with_its_confidence(
     client: httpx.AsyncClient, service: RoteService, source: str

@@ -79,6 +79,7 @@ def test_every_option_is_part_of_the_key(name: str) -> None:
         "no_repeat_ngram_size": 3,
         "formality": "formal",
         "glossary": (GlossaryTerm("a", "b"),),
+        "protect": "none",
     }
     cache = TranslationCache(10_000)
     cache.put(key(1), ANSWER)

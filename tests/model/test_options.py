@@ -23,6 +23,7 @@ from model.text.glossary import GlossaryTerm
         ({"max_new_tokens": 0}, "max_new_tokens is 0"),
         ({"min_new_tokens": 5, "max_new_tokens": 4}, "which is 5"),
         ({"no_repeat_ngram_size": -2}, "no_repeat_ngram_size is -2"),
+        ({"protect": "all"}, "protect is 'all'"),
         ({"formality": "polite"}, "formality is 'polite'; it must be formal or informal"),
         ({"glossary": (GlossaryTerm("a", "b"),) * 101}, "glossary has 101 terms; it may have 100"),
         ({"glossary": (GlossaryTerm("a", "b"), GlossaryTerm("", "b"))}, "source of glossary term 1 is ''"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from model.text.placeholders import TargetSentence, hold, masked, outside, put_back
-from model.text.symbols import Span, Symbol, placeholder
+from model.text.placeholders import Place, TargetSentence, hold, masked, outside, put_back, taken_out, with_inserted
+from model.text.symbols import Span
 from model.text.tokenizer import TargetText
 
 
@@ -15,10 +15,10 @@ def spans_of(text: str, *protected: str) -> list[Span]:
 
 def translated(source: str, protected: list[str], *answer: str | int) -> str:
     """A translation of texts and placeholder numbers; a text that begins with a space begins with a word."""
-    parts: list[Symbol | TargetText] = []
+    parts: list[Place | TargetText] = []
     for number, part in enumerate(answer):
         if isinstance(part, int):
-            parts.append(Symbol(placeholder(part)))
+            parts.append(Place(part, written=True))
         else:
             text = part.lstrip(" ")
             parts.append(TargetText(text, ((0, len(text)),), part != text or number == 0))
@@ -52,16 +52,20 @@ def test_spans_are_put_back_with_the_spaces_of_the_source(
 
 
 def test_tokens_of_a_translation_cover_their_characters_and_those_of_the_spans() -> None:
-    parts = [TargetText("Ich mag", ((0, 3), (4, 7)), True), Symbol("<ph0>"), TargetText("sehr", ((0, 4),), True)]
+    parts: list[Place | TargetText] = [
+        TargetText("Ich mag", ((0, 3), (4, 7)), True),
+        Place(0, written=True),
+        TargetText("sehr", ((0, 4),), True),
+    ]
     found = put_back(parts, hold("I like 😀😀 a lot", [(7, 9)]), lambda run: run)
-    assert found == TargetSentence("Ich mag 😀😀 sehr", ((0, 3), (4, 7), (8, 10), (11, 15)), ((8, 10),))
+    assert found == TargetSentence("Ich mag 😀😀 sehr", ((0, 3), (4, 7), (8, 10), (11, 15)), ((8, 10),), (False,))
 
 
 def test_only_text_between_spans_is_converted() -> None:
     def loud(run: TargetText) -> TargetText:
         return TargetText(run.text.upper(), run.tokens, run.begins_word)
 
-    parts = [TargetText("see", ((0, 3),), True), Symbol("<ph0>")]
+    parts: list[Place | TargetText] = [TargetText("see", ((0, 3),), True), Place(0, written=True)]
     assert put_back(parts, hold("SIEHE {x}", [(6, 9)]), loud).text == "SEE {x}"
 
 
@@ -77,3 +81,37 @@ def test_a_masked_text_has_its_length_and_a_word_in_place_of_each_span() -> None
     assert masked(text, spans) == "See Xxxxxxxxxxxxxx. Then X!"
     assert outside(text, spans) == "See . Then !"
     assert (masked(text, []), outside(text, [])) == (text, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "span", "left"),
+    [
+        ("Hello {x}, welcome", "{x}", "Hello, welcome"),
+        ("Say {x} now", "{x}", "Say now"),
+        ("{x} says so", "{x}", "says so"),
+        ("I said {x}", "{x}", "I said"),
+        ("click <b>here", "<b>", "click here"),
+        ("pre{x}fix", "{x}", "prefix"),
+        ("({x}) thing", "{x}", "() thing"),
+        ("{x}", "{x}", ""),
+    ],
+)
+def test_a_sentence_without_its_spans_has_no_space_too_many(text: str, span: str, left: str) -> None:
+    found, origins = taken_out(text, spans_of(text, span))
+    assert found == left
+    assert [text[origin] for origin in origins] == list(left)
+
+
+def test_places_are_inserted_between_tokens_and_the_space_there_is_restored() -> None:
+    parts: list[Place | TargetText] = [
+        TargetText("Hallo, du", ((0, 5), (5, 6), (7, 9)), True),
+        Place(1, written=True),
+        TargetText("!", ((0, 1),), False),
+    ]
+    held = hold("{a}, {b}", [(0, 3), (5, 8)])
+    for token, expected in ((0, "{a} Hallo, du {b}!"), (1, "Hallo {a}, du {b}!"), (2, "Hallo, {a} du {b}!")):
+        found = put_back(with_inserted(parts, [(token, 0)]), held, lambda run: run)
+        assert found.text == expected
+        assert (len(found.tokens), found.restored) == (5, (True, False))
+        assert [found.text[slice(*span)] for span in found.spans] == ["{a}", "{b}"]
+    assert put_back(with_inserted(parts, [(5, 0)]), held, lambda run: run).text == "Hallo, du {b}! {a}"

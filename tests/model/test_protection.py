@@ -332,7 +332,7 @@ PATHOLOGICAL: dict[str, Callable[[int], str]] = {
 }
 
 
-def cpu_time_s(text: str, protect: Protect) -> float:
+def cpu_time_s(text: str, protect: Protect | list[str]) -> float:
     """The shortest of three runs, and at least a millisecond, below which there is nothing to compare."""
     times = []
     for _ in range(3):

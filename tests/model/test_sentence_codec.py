@@ -37,7 +37,7 @@ def read(
 ) -> SourceSentence:
     options = DecodingOptions(formality=formality, glossary=tuple(GlossaryTerm(*term) for term in terms))  # type: ignore[arg-type]
     one = codec(capabilities, fold_capitals=fold_capitals)
-    return one.read(text, 0, len(text), one.protected_spans(text), options, PAIR)
+    return one.read(text, 0, len(text), one.protected_spans(text, "auto"), options, PAIR)
 
 
 def pieces(sentence: SourceSentence) -> str:
@@ -54,10 +54,26 @@ def test_words_that_the_model_cannot_write_become_placeholders() -> None:
     assert [TOKENIZER.pieces([token_id]) for token_id in sentence.once_ids] == [["<ph0>"], ["<ph1>"]]
 
 
-def test_a_model_without_placeholders_reads_such_words_as_bytes() -> None:
-    sentence = read("the 😀.", capabilities=Capabilities())
-    assert sentence.token_ids == TOKENIZER.encode("the 😀.", "de")
-    assert (sentence.protected, sentence.once_ids) == ((), ())
+def test_for_a_model_without_placeholders_spans_are_taken_out() -> None:
+    sentence = read("the 😀 cat.", capabilities=Capabilities())
+    assert sentence.token_ids == TOKENIZER.encode("the cat.", "de")
+    assert (sentence.protected, sentence.once_ids) == (((4, 5),), ())
+    assert read("the 猫.", capabilities=Capabilities()).protected == ((4, 5),)
+
+
+def test_only_models_with_placeholders_protect_what_they_cannot_write_if_nothing_is_to_be_protected() -> None:
+    assert codec(Capabilities()).protected_spans("the 猫 {x}.", "none") == []
+    assert codec().protected_spans("the 猫 {x}.", "none") == [(4, 9)], "braces have no piece here"
+
+
+def test_spans_beyond_the_number_of_placeholders_are_taken_out() -> None:
+    text = "see" + " {x}" * 20 + " dog"
+    sentence = read(text)
+    assert pieces(sentence).replace(" ", "") == "<2de>see" + "".join(f"<ph{k}>" for k in range(16)) + "dog</s>"
+    assert (len(sentence.protected), len(sentence.once_ids)) == (20, 16)
+    spans = codec().source_offsets(text, sentence, PAIR)
+    assert text[slice(*spans[17])] == "{x}", "the last placeholder"
+    assert text[spans[-4][0] : spans[-2][1]].endswith("dog")
 
 
 def test_a_term_stands_beside_its_word() -> None:
@@ -130,7 +146,7 @@ def test_a_translation_has_its_protected_spans_where_the_model_put_them() -> Non
     sentence = read(text)
     first, second = sentence.once_ids
     token_ids = [second, *TOKENIZER.encode_target("sieht")[:-1], first, *TOKENIZER.encode_target(".")[:-1]]
-    found = codec().write_with_offsets(text, sentence, token_ids)
+    found = codec().write_with_offsets(text, sentence, token_ids, None, [])
     assert found.text.replace(" .", ".") == "😀 sieht 猫."
     assert [found.text[slice(*span)] for span in found.spans] == ["猫", "😀"]
     assert len(found.tokens) == len(token_ids)

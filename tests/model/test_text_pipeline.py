@@ -13,7 +13,8 @@ from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import guarded
 from model.errors import DecodingError, EmptySource, SeveralSentences, SourceTooLong
 from model.sentence_codec import SentenceCodec
-from model.text_pipeline import TextPipeline, TextPlan, settle_all
+from model.text_pipeline import TextPipeline
+from model.text_plan import TextPlan, settle_all
 from tests.app.fakes import FakeTokenizer
 
 OPTIONS = DecodingOptions(decoding="greedy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Request
@@ -15,6 +16,8 @@ from app.http.schemas.answers import (
     AlignmentLinkBody,
     AlternativeBody,
     FailedTranslationBody,
+    IntegrityBody,
+    SpanUseBody,
     TermUseBody,
     TimingsBody,
     TranslateResponse,
@@ -27,6 +30,7 @@ from app.http.schemas.requests import TranslateRequest
 from app.http.state import service_of, settings_of
 from app.serving.text_job import TextResult
 from app.telemetry.logs import log_fields
+from model.text_plan import SpanUse
 
 router = APIRouter(tags=["translation"], route_class=json_route(accepting("application/json")))
 
@@ -106,7 +110,15 @@ def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
         else [AlignmentLinkBody(source=link.source, target=link.target, weight=link.weight) for link in alignment],
         model=text.model,
         detected=detected_body(text.detected),
+        integrity=None if result.integrity is None else _integrity(result.integrity),
         glossary=None
         if result.glossary is None
         else [TermUseBody(source=use.source, target=use.target, status=use.status) for use in result.glossary],
+    )
+
+
+def _integrity(spans: Sequence[SpanUse]) -> IntegrityBody:
+    return IntegrityBody(
+        status="restored" if any(span.restored for span in spans) else "intact",
+        spans=[SpanUseBody(source=span.source, target=span.target, restored=span.restored) for span in spans],
     )

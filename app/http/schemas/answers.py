@@ -31,6 +31,29 @@ class AlignmentLinkBody(_AnswerBody):
     """How much of the attention this link carries, 0 to 1."""
 
 
+class SpanUseBody(_AnswerBody):
+    """A protected span and its place in the translation."""
+
+    source: tuple[int, int]
+    """First character of the span and the one after its last, in the text that was sent."""
+
+    target: tuple[int, int]
+    """The same in the translation, where the same characters stand."""
+
+    restored: bool
+    """Whether the model did not place it itself, so that its place was found by alignment."""
+
+
+class IntegrityBody(_AnswerBody):
+    """What became of the protected spans of a text."""
+
+    status: Literal["intact", "restored"]
+    """`restored` if any span was."""
+
+    spans: list[SpanUseBody]
+    """The protected spans, in the order of the source. Each is in the translation exactly once."""
+
+
 class TermUseBody(_AnswerBody):
     """A glossary term in a text, and in its translation."""
 
@@ -103,6 +126,9 @@ class TranslationBody(_AnswerBody):
 
     detected: DetectedBody | None
     """Its detected language; null unless `source` was `auto`, and for a text without letters."""
+
+    integrity: IntegrityBody | None = Field(default=None, exclude_if=_is_none)
+    """What became of the protected spans; absent if the text has none."""
 
     glossary: list[TermUseBody] | None = Field(default=None, exclude_if=_is_none)
     """What became of the terms of the glossary that the text holds; absent without `glossary`."""

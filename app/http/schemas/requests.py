@@ -23,6 +23,7 @@ from model.decoding.options import (
 )
 from model.digests import is_digest
 from model.text.glossary import GlossaryTerm
+from model.text.protection import MAX_PATTERN_CHARACTERS, MAX_PATTERNS
 
 AttentionKind = Literal["encoder", "decoder", "cross"]
 
@@ -53,6 +54,13 @@ def _text_or_texts(value: Any) -> str | None:
     return "texts" if isinstance(value, list) else None
 
 
+def _word_or_patterns(value: Any) -> str | None:
+    """The branch of ``protect`` that a value belongs to."""
+    if isinstance(value, str):
+        return "word"
+    return "patterns" if isinstance(value, list | tuple) else None
+
+
 Text = Annotated[str, AfterValidator(_without_nul)]
 """A text to translate: any Unicode except the NUL character."""
 
@@ -68,6 +76,10 @@ Source = Annotated[
 
 Term = Annotated[str, Field(min_length=1, max_length=MAX_TERM_CHARACTERS), AfterValidator(_trimmed)]
 """One side of a glossary term."""
+
+
+Pattern = Annotated[str, Field(min_length=1, max_length=MAX_PATTERN_CHARACTERS), AfterValidator(_without_nul)]
+"""A regular expression."""
 
 
 class _RequestBody(BaseModel):
@@ -131,13 +143,29 @@ class _DecodingFields(_RequestBody):
     `capabilities` of `GET /models`) inflect the terms; with others a term replaces what the model wrote, in the form
     given here. The answer says what became of each term."""
 
+    protect: Annotated[
+        Annotated[Literal["auto", "none"], Tag("word")]
+        | Annotated[list[Pattern], Tag("patterns"), Field(min_length=1, max_length=MAX_PATTERNS)],
+        Discriminator(
+            _word_or_patterns,
+            custom_error_type="word_or_patterns",
+            custom_error_message="must be 'auto', 'none' or a list of patterns",
+        ),
+    ] = "auto"
+    """Spans that come back unchanged, exactly once. `auto`: URLs, e-mail addresses, placeholders such as `{name}` and
+    `%s`, tags, `@user`, `#tag`, `:emoji:`, emoji, file paths, version numbers, code in backticks. `none`: none of
+    these. A list of patterns (RE2's syntax) replaces the default unless it holds `"auto"`. Words in characters that the
+    model cannot write are protected, too."""
+
     def options(self) -> DecodingOptions:
         """The decoding options requested; an option without a field keeps its default.
 
         Raises:
             InvalidOptions: They contradict each other.
+            InvalidPattern: A pattern of ``protect`` is wrong.
         """
         values = {name: getattr(self, name) for name in _option_names(type(self))}
+        values["protect"] = self.protect if isinstance(self.protect, str) else tuple(self.protect)
         values["glossary"] = tuple(GlossaryTerm(term.source, term.target) for term in self.glossary or ())
         return DecodingOptions(**values)
 

@@ -1,0 +1,33 @@
+"""The characters that a vocabulary can write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from unicodedata import normalize
+
+WORD_START = "\u2581"
+"""Stands for the space before a word in SentencePiece's pieces."""
+
+
+class WritableCharacters:
+    """The characters of the pieces of a vocabulary, parts of accented letters and white space among them.
+
+    Args:
+        pieces: The pieces, without special tokens and tokens of single bytes.
+        normalised: The normalisation of a text before it is split into pieces.
+    """
+
+    def __init__(self, pieces: Iterable[str], normalised: Callable[[str], str]) -> None:
+        characters = {character for piece in pieces for character in piece} - {WORD_START} | {" "}
+        self._characters = characters.union(*(normalize("NFD", character) for character in characters))
+        self._normalised = normalised
+
+    def __contains__(self, character: str) -> bool:
+        """Whether the vocabulary can write a character, or what normalisation makes of it."""
+        if character in self._characters:
+            return True
+        return self._characters.issuperset(self._normalised(character).replace(WORD_START, " "))
+
+    def includes(self, text: str) -> bool:
+        """Whether the vocabulary has all characters of a text. A text of which it is not true may be writable, too."""
+        return self._characters.issuperset(text)
