@@ -1,7 +1,7 @@
 """A cache of translated sentences, bounded by memory; the least recently used entries are dropped first.
 
-The key of an entry contains everything that the translation depends on: the source tokens, the forced tokens, all
-options, and the digest of the bundle. Failures are not cached.
+The key of an entry contains everything that the translation depends on: the source tokens, the forced and the required
+tokens, all options, and the digest of the bundle. Failures are not cached.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ _ENTRY_BYTES = 448
 _ALTERNATIVE_BYTES = 176
 """Measured memory of an alternative without its tokens."""
 
+_ONCE_ID_BYTES = 8
+"""Memory of a required token in a key."""
+
 
 class SentenceKey(NamedTuple):
     """Everything that the translation of a sentence depends on.
@@ -33,18 +36,20 @@ class SentenceKey(NamedTuple):
         sha256: Digest of the model's bundle.
         options: How it is decoded.
         forced_ids: The forced tokens at the start of its translation.
+        once_ids: The tokens that its translation holds once each.
         source: Its tokens, four bytes each.
     """
 
     sha256: str
     options: DecodingOptions
     forced_ids: tuple[int, ...]
+    once_ids: tuple[int, ...]
     source: bytes
 
     @classmethod
     def of(cls, model: Translator, request: DecodingRequest) -> SentenceKey:
         """The key of a sentence for a model."""
-        return cls(model.sha256, request.options, request.forced_ids, _packed(request.source_ids))
+        return cls(model.sha256, request.options, request.forced_ids, request.once_ids, _packed(request.source_ids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ class TranslationCache:
 
     def put(self, key: SentenceKey, hypothesis: Hypothesis) -> None:
         """Cache a hypothesis and evict the least recently used ones if needed. Too large hypotheses are not cached."""
-        entry = _PackedHypothesis.of(hypothesis, _ENTRY_BYTES + len(key.source))
+        entry = _PackedHypothesis.of(hypothesis, _ENTRY_BYTES + len(key.source) + _ONCE_ID_BYTES * len(key.once_ids))
         if entry.num_bytes <= self._entries.maxsize:
             self._entries[key._replace(options=self._shared(key.options))] = entry
 

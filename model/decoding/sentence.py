@@ -9,6 +9,9 @@ from model.decoding.policy import DecodingPolicy
 from model.decoding.scoring import ScoringRule
 from model.errors import ModelError
 
+MAX_ONCE_IDS = 16
+"""The most tokens that a sentence may require."""
+
 
 @dataclass(frozen=True)
 class DecodingRequest:
@@ -20,7 +23,11 @@ class DecodingRequest:
         options: How to decode it.
         forced_ids: Tokens every hypothesis begins with, behind the start token: a target language, for one. They
             cost nothing and are no part of the answer. All sentences of one cohort have equally many.
-        once_ids: Tokens that every hypothesis holds exactly once each, although they are never generated otherwise.
+        once_ids: Tokens that every hypothesis holds exactly once each, at most :data:`MAX_ONCE_IDS`
+            (:mod:`model.decoding.eager.filters`). They may be among those that are never generated otherwise.
+
+    Raises:
+        ValueError: ``once_ids`` are too many, or not all different.
     """
 
     key: int
@@ -28,6 +35,12 @@ class DecodingRequest:
     options: DecodingOptions
     forced_ids: tuple[int, ...] = ()
     once_ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.once_ids) > MAX_ONCE_IDS:
+            raise ValueError(f"once_ids are {len(self.once_ids)} tokens; there may be {MAX_ONCE_IDS}.")
+        if len(set(self.once_ids)) < len(self.once_ids):
+            raise ValueError(f"once_ids are {self.once_ids}; they must be all different.")
 
 
 @dataclass(frozen=True)

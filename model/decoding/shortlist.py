@@ -43,14 +43,17 @@ class Shortlist:
     always: Ids
     facts: dict[str, Any] = field(default_factory=dict)
 
-    def candidates(self, source_ids: Sequence[int]) -> Ids:
-        """The tokens a sentence's answer may be made of, in ascending order: ``always`` and its own tokens' lists.
+    def candidates(self, source_ids: Sequence[int], once_ids: Sequence[int] = ()) -> Ids:
+        """The tokens a sentence's answer may be made of, in ascending order.
+
+        They are ``always``, the lists of its own tokens, and those that it requires.
 
         Args:
             source_ids: The sentence's tokens, markers included.
+            once_ids: Tokens that every hypothesis holds.
         """
         lists = [self.ids[self.offsets[token] : self.offsets[token + 1]] for token in set(source_ids)]
-        return np.unique(np.concatenate([self.always, *lists]))
+        return np.unique(np.concatenate([self.always, *lists, np.array(once_ids, dtype=np.int32)]))
 
     def to_bytes(self) -> bytes:
         """The table as a compressed NumPy archive; the same table gives the same bytes."""

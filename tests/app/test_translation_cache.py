@@ -26,8 +26,14 @@ class Other:
     sha256 = "b" * 64
 
 
-def key(*ids: int, options: DecodingOptions = OPTIONS, prefix: tuple[int, ...] = (), model: Any = Model) -> SentenceKey:
-    return SentenceKey.of(model, DecodingRequest(0, list(ids), options, prefix))
+def key(
+    *ids: int,
+    options: DecodingOptions = OPTIONS,
+    prefix: tuple[int, ...] = (),
+    once_ids: tuple[int, ...] = (),
+    model: Any = Model,
+) -> SentenceKey:
+    return SentenceKey.of(model, DecodingRequest(0, list(ids), options, prefix, once_ids))
 
 
 def test_a_cached_result_is_returned_unchanged() -> None:
@@ -54,6 +60,7 @@ def test_changing_a_returned_result_does_not_change_the_cache() -> None:
         key(1),
         key(1, 2, 2),
         key(1, 2, prefix=(5,)),
+        key(1, 2, once_ids=(5,)),
         key(1, 2, model=Other),
         key(1, 2, options=replace(OPTIONS, return_scores=True)),
     ],

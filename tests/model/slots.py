@@ -60,9 +60,16 @@ def idle_steps(model: SlotModel) -> list[SlotStep]:
 
 
 def requests(
-    sources: Sequence[list[int]], options: DecodingOptions, forced_ids: tuple[int, ...] = ()
+    sources: Sequence[list[int]],
+    options: DecodingOptions,
+    forced_ids: tuple[int, ...] = (),
+    once_ids: Sequence[tuple[int, ...]] = ((),),
 ) -> list[DecodingRequest]:
-    return [DecodingRequest(key, source, options, forced_ids) for key, source in enumerate(sources)]
+    """One request a source; ``once_ids`` are taken in turn."""
+    return [
+        DecodingRequest(key, source, options, forced_ids, once_ids[key % len(once_ids)])
+        for key, source in enumerate(sources)
+    ]
 
 
 def drive(group: Cohort, joining: Sequence[DecodingRequest]) -> dict[int, Finished]:
@@ -96,6 +103,12 @@ def drive_at_random(
 def ranked(outcome: Finished) -> list[Hypothesis]:
     assert outcome.hypothesis is not None
     return [outcome.hypothesis, *outcome.hypothesis.alternatives]
+
+
+def check_required(outcome: Finished, once_ids: Sequence[int]) -> None:
+    """Every hypothesis holds each required token once."""
+    for hypothesis in ranked(outcome):
+        assert [hypothesis.token_ids.count(token) for token in once_ids] == [1] * len(once_ids)
 
 
 def same(found: Finished, expected: Finished, tolerance: float = 1e-4) -> None:

@@ -2,11 +2,16 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
+from typing import get_args
 
 import pytest
 
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import DecodingOptions, Hypothesis, Scoring
+from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest
+from tests.model.slots import all_same, check_required, drive, drive_at_random, plain_cohort, ranked, requests
+from tests.model.slots import same as same_outcome
 from tests.model.tiny import cohort, decode, log_probs, random_sources, tiny_transformer
 
 GREEDY = DecodingOptions(decoding="greedy", return_scores=True, max_new_tokens=20)
@@ -81,6 +86,82 @@ def test_options_of_one_cohort_may_differ_from_sentence_to_sentence() -> None:
         assert outcome.hypothesis.token_ids == alone.token_ids
         assert len(outcome.hypothesis.alternatives) == several[outcome.key].num_hypotheses - 1
         assert (outcome.hypothesis.score is None) == (not several[outcome.key].return_scores)
+
+
+RESERVED = DecodingPolicy(forbidden=(0, 1, 8, 9, 10, 11))
+"""Tokens that come only where a sentence requires them."""
+
+ONCE_IDS = [(), (9,), (11, 8, 10), (), (10, 9, 8, 11)]
+
+
+@pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
+@pytest.mark.parametrize("seed", range(3))
+def test_sentences_with_and_without_required_tokens_decode_together(options: DecodingOptions, seed: int) -> None:
+    transformer = tiny_transformer()
+    sources = random_sources(30, seed=seed)
+    asked = requests(sources, options, once_ids=ONCE_IDS)
+    found, left = drive_at_random(plain_cohort(transformer, options.width, RESERVED), asked, seed)
+    for key, outcome in found.items():
+        check_required(outcome, asked[key].once_ids)
+        same_outcome(outcome, drive(plain_cohort(transformer, options.width, RESERVED), [asked[key]])[key])
+    assert len(found) > 20
+    free = [request for request in asked if not request.once_ids and request.key not in left]
+    others = drive(plain_cohort(transformer, options.width, RESERVED), free)
+    all_same({key: found[key] for key in others}, others)
+
+
+@pytest.mark.parametrize("force_end", [False, True])
+@pytest.mark.parametrize("width", [1, 2, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_hypothesis_holds_the_required_tokens_whatever_the_options(
+    seed: int, width: int, force_end: bool
+) -> None:
+    transformer = tiny_transformer(seed=seed)
+    rng = random.Random(f"{seed} {width} {force_end}")
+    asked = []
+    for key, source in enumerate(random_sources(40, seed=seed)):
+        once_ids = tuple(rng.sample(range(8, 12), rng.randint(1, 4)))
+        options = DecodingOptions(
+            decoding="greedy" if width == 1 else "beam",
+            beam_size=width,
+            num_hypotheses=width,
+            scoring=rng.choice(get_args(Scoring)),
+            length_penalty=rng.choice([None, 0.0, 0.6]),
+            early_stopping=rng.choice([None, True]),
+            max_new_tokens=rng.choice([None, len(once_ids) + 1, len(once_ids) + rng.randint(1, 6)]),
+            min_new_tokens=rng.choice([0, len(once_ids)]),
+            no_repeat_ngram_size=rng.choice([0, 0, 1, 2]),
+        )
+        asked.append(DecodingRequest(key, source, options, (5,), once_ids))
+    policy = DecodingPolicy(forbidden=RESERVED.forbidden, force_end=force_end, renormalise=seed == 2)
+    outcomes = drive(plain_cohort(transformer, width, policy), asked)
+    for request in asked:
+        check_required(outcomes[request.key], request.once_ids)
+    reasons = {one.finish_reason for outcome in outcomes.values() for one in ranked(outcome)}
+    assert reasons == {"stop", "length"}
+
+
+@pytest.mark.parametrize("force_end", [False, True])
+@pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
+def test_more_required_tokens_than_fit_do_not_fail_a_sentence(options: DecodingOptions, force_end: bool) -> None:
+    policy = DecodingPolicy(forbidden=RESERVED.forbidden, force_end=force_end)
+    short = replace(options, max_new_tokens=3, num_hypotheses=1)
+    asked = requests(random_sources(8), short, once_ids=[(8, 9, 10, 11)])
+    for outcome in drive(plain_cohort(tiny_transformer(), options.width, policy), asked).values():
+        (cut,) = ranked(outcome)
+        assert len(cut.token_ids) == 3 - force_end
+        assert cut.finish_reason == "length"
+        assert len(set(cut.token_ids) & {8, 9, 10, 11}) == sum(token >= 8 for token in cut.token_ids)
+
+
+@pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
+def test_a_sentence_may_consist_of_required_tokens(options: DecodingOptions) -> None:
+    nothing_else = DecodingPolicy(forbidden=(0, 1, *range(3, 12)))
+    asked = requests(random_sources(4), options, once_ids=[(9,), (11, 8, 10), (9, 10)])
+    for key, outcome in drive(plain_cohort(tiny_transformer(), options.width, nothing_else), asked).items():
+        for hypothesis in ranked(outcome):
+            assert sorted(hypothesis.token_ids) == sorted(asked[key].once_ids)
+            assert hypothesis.finish_reason == "stop"
 
 
 def test_a_cohort_that_is_joined_continuously_drops_old_columns() -> None:

@@ -6,7 +6,8 @@ import logging
 import platform
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -139,7 +140,11 @@ def test_a_sentence_is_bit_identical_in_any_batch(precision: str, width: int) ->
 
 
 def decode_together(
-    group: Cohort, sources: list[list[int]], options: list[DecodingOptions], prefix: tuple[int, ...] = ()
+    group: Cohort,
+    sources: list[list[int]],
+    options: list[DecodingOptions],
+    prefix: tuple[int, ...] = (),
+    once_ids: Sequence[tuple[int, ...]] = ((),),
 ) -> dict[int, Finished]:
     """Sentences that join at different times, while some are removed."""
     outcomes: dict[int, Finished] = {}
@@ -147,7 +152,9 @@ def decode_together(
     turn = 0
     while waiting or group.num_sentences:
         joining, waiting = waiting[: 1 + turn % 5], waiting[1 + turn % 5 :]
-        finished = group.join([DecodingRequest(key, sources[key], options[key], prefix) for key in joining])
+        finished = group.join(
+            [DecodingRequest(key, sources[key], options[key], prefix, once_ids[key % len(once_ids)]) for key in joining]
+        )
         if turn % 7 == 3 and 10 + turn in group.keys:
             group.leave([10 + turn, 9999])
             assert 10 + turn not in group.keys
@@ -177,6 +184,21 @@ POLICIES = {
 }
 
 
+def random_options(rng: random.Random, width: int, scoring: Scoring) -> DecodingOptions:
+    return DecodingOptions(
+        decoding="greedy" if width == 1 else "beam",
+        beam_size=width,
+        num_hypotheses=rng.randint(1, width),
+        return_scores=rng.random() < 0.7,
+        length_penalty=rng.choice([None, 0.0, 0.6, 2.0]),
+        early_stopping=rng.choice([None, True]),
+        scoring=scoring,
+        min_new_tokens=rng.choice([0, 0, 4]),
+        max_new_tokens=rng.choice([None, 4, 9]),
+        no_repeat_ngram_size=rng.choice([0, 0, 1, 2, 3]),
+    )
+
+
 @needs_library
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("scoring", get_args(Scoring))
@@ -188,26 +210,74 @@ def test_a_compiled_cohort_gives_the_outputs_of_torch(width: int, scoring: Scori
     model = native(eager)
     rng = random.Random(f"{width} {scoring} {policy}")
     sources = random_sources(80, vocab_size=20, seed=3)
-    options = [
-        DecodingOptions(
-            decoding="greedy" if width == 1 else "beam",
-            beam_size=width,
-            num_hypotheses=rng.randint(1, width),
-            return_scores=rng.random() < 0.7,
-            length_penalty=rng.choice([None, 0.0, 0.6, 2.0]),
-            early_stopping=rng.choice([None, True]),
-            scoring=scoring,
-            min_new_tokens=rng.choice([0, 0, 4]),
-            max_new_tokens=rng.choice([None, 4, 9]),
-            no_repeat_ngram_size=rng.choice([0, 0, 1, 2, 3]),
-        )
-        for _ in sources
-    ]
+    options = [random_options(rng, width, scoring) for _ in sources]
     prefix = (5, 6) if width == 2 else ()
     own = NativeCohort(model, VOCABULARY, width, 30, POLICIES[policy])
     found = decode_together(own, sources, options, prefix)
     expected = decode_together(torch_cohort(eager, width, POLICIES[policy]), sources, options, prefix)
     same(found, expected, gone=10)
+
+
+SEVERAL_BLOCKS: dict[str, Any] = {"source_vocab_size": 80, "target_vocab_size": 80}
+"""Logits of more than one block."""
+
+RESERVED = (16, 17, 70, 71)
+ONCE_IDS: list[tuple[int, ...]] = [(), (17,), (71, 16, 70), (), (15, 16), RESERVED]
+"""Required tokens of sentences, in turn. Token 15 may be generated otherwise, too."""
+
+
+def with_reserved(policy: DecodingPolicy, reserved: Sequence[int]) -> DecodingPolicy:
+    """The same policy; reserved tokens come only where a sentence requires them."""
+    return replace(policy, forbidden=(*(policy.forbidden or VOCABULARY.never_generated), *reserved))
+
+
+@needs_library
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("scoring", get_args(Scoring))
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_required_tokens_are_placed_as_by_torch(width: int, scoring: Scoring, policy: str) -> None:
+    eager = transformer(**SEVERAL_BLOCKS)
+    with torch.no_grad():
+        eager.output.bias[VOCABULARY.end_id] += 4.0  # some sentences end before the limit
+    model = native(eager, **SEVERAL_BLOCKS)
+    rng = random.Random(f"{width} {scoring} {policy}")
+    sources = random_sources(80, vocab_size=80, seed=3)
+    options = [random_options(rng, width, scoring) for _ in sources]
+    prefix = (5, 17) if width == 2 else ()
+    reserved = with_reserved(POLICIES[policy], RESERVED)
+    own = NativeCohort(model, VOCABULARY, width, 30, reserved)
+    found = decode_together(own, sources, options, prefix, ONCE_IDS)
+    expected = decode_together(torch_cohort(eager, width, reserved), sources, options, prefix, ONCE_IDS)
+    same(found, expected, gone=10)
+    for key, outcome in found.items():
+        once_ids = ONCE_IDS[key % len(ONCE_IDS)]
+        for answer in answers(outcome):
+            assert set(answer.token_ids) & set(RESERVED) <= set(once_ids)
+            if (options[key].max_new_tokens or 30) > len(once_ids):
+                assert [answer.token_ids.count(token) for token in once_ids] == [1] * len(once_ids)
+
+
+@needs_library
+@pytest.mark.parametrize("width", [1, 3])
+def test_required_tokens_change_no_other_sentence(width: int) -> None:
+    model = native(script(transformer(**SEVERAL_BLOCKS), "int8"), **SEVERAL_BLOCKS)
+    sources = random_sources(60, vocab_size=80, seed=2)
+    options = [random_options(random.Random(key), width, "hf") for key in range(60)]
+    policy = with_reserved(DecodingPolicy(), RESERVED)
+
+    def decode(keys: Sequence[int], once_ids: Sequence[tuple[int, ...]]) -> dict[int, Finished]:
+        group = NativeCohort(model, VOCABULARY, width, 30, policy)
+        group.join(
+            [DecodingRequest(key, sources[key], options[key], (), once_ids[key % len(once_ids)]) for key in keys]
+        )
+        return {outcome.key: outcome for _ in range(31) for outcome in group.step()}
+
+    mixed = decode(range(60), ONCE_IDS)
+    free = decode([key for key in range(60) if not ONCE_IDS[key % len(ONCE_IDS)]], [()])
+    assert len(mixed) == 60
+    for key, outcome in mixed.items():
+        expected = decode([key], ONCE_IDS)[key] if key not in free else free[key]
+        assert answers(outcome) == answers(expected)  # scores, too
 
 
 @needs_library
@@ -278,6 +348,8 @@ def test_token_ids_beyond_the_vocabulary_are_refused_without_affecting_others(so
     group.join([DecodingRequest(0, [5, 2], options)])
     with pytest.raises(IndexError, match="the model does not have"):
         group.join([DecodingRequest(1, [6, 2], options), DecodingRequest(2, source, options)])
+    with pytest.raises(IndexError, match="the model does not have"):
+        group.join([DecodingRequest(3, [6, 2], options, (), (5, 20))])
     assert group.keys == [0]
     finished = []
     while group.num_sentences:

@@ -48,6 +48,45 @@ def test_the_filter_forbids_special_tokens_and_an_early_end() -> None:
     assert torch.isinf(logits[0, 0]).tolist() == [True, True, True, *[False] * 5]
 
 
+@pytest.mark.parametrize(
+    ("generated", "force_end", "allowed"),
+    [
+        ([], False, [3, 4, 5, 6, 7]),
+        ([7], False, [3, 4, 5, 6]),
+        ([7, 5], False, [3, 4, 5, 6]),
+        ([7, 6], False, [2, 3, 4, 5]),
+        ([7, 6, 5, 5], False, [2, 3, 4, 5]),
+        ([5, 5, 5], False, [6, 7]),
+        ([5, 5, 6, 5], False, [7]),
+        ([5, 5, 5, 5], False, [3, 4, 5, 6, 7]),
+        ([5, 5], True, [6, 7]),
+        ([5, 5, 6], True, [7]),
+        ([5, 5, 6, 7], True, [2, 3, 4, 5]),
+    ],
+    ids=str,
+)
+def test_required_tokens_come_once_and_before_the_end(
+    generated: list[int], force_end: bool, allowed: list[int]
+) -> None:
+    request = DecodingRequest(0, [4, 5, 2], DecodingOptions(max_new_tokens=5), (3,), (7, 6))
+    sentence = Sentence.of(request, DecodingPolicy(force_end=force_end), 10)
+    inputs = [1, 3, *generated]
+    before = torch.arange(8.0).view(1, 1, 8)
+    logits = before.clone()
+    past = Past([sentence], [0], torch.tensor([[inputs]]), len(inputs))
+    TokenFilter((0, 1, 6, 7), 2, torch.device("cpu")).forbid(logits, past)
+    assert torch.isfinite(logits[0, 0]).nonzero().flatten().tolist() == allowed
+    assert torch.equal(logits[0, 0, allowed], before[0, 0, allowed])
+
+
+def test_too_many_or_equal_required_tokens_are_refused() -> None:
+    options = DecodingOptions()
+    with pytest.raises(ValueError, match="17 tokens"):
+        DecodingRequest(0, [4, 2], options, once_ids=tuple(range(17)))
+    with pytest.raises(ValueError, match="all different"):
+        DecodingRequest(0, [4, 2], options, once_ids=(5, 6, 5))
+
+
 @pytest.mark.parametrize("options", [DecodingOptions(decoding="greedy"), DecodingOptions(beam_size=3)])
 def test_no_bigram_occurs_twice_with_the_guard(options: DecodingOptions) -> None:
     guarded = DecodingOptions(

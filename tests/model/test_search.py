@@ -17,6 +17,7 @@ from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest
 from model.errors import DecodingError
 from model.network.transformer import Transformer
+from tests.model.slots import drive, plain_cohort, ranked, requests
 from tests.model.tiny import VOCABULARY, cohort, decode, log_probs, random_sources, tiny_transformer
 
 
@@ -26,15 +27,25 @@ def answer(transformer: Transformer, source: list[int], options: DecodingOptions
     return hypothesis
 
 
+def may_come(token: int, tokens: list[int], longest: int, once_ids: tuple[int, ...]) -> bool:
+    """Whether the rules of required tokens allow a token after others."""
+    missing = [one for one in once_ids if one not in tokens]
+    if token in once_ids:
+        return token in missing
+    if missing and (token == VOCABULARY.end_id or len(missing) == longest - len(tokens)):
+        return False
+    return token not in VOCABULARY.never_generated
+
+
 def step_by_step(
-    transformer: Transformer, source: list[int], longest: int, shortest: int = 0
+    transformer: Transformer, source: list[int], longest: int, shortest: int = 0, once_ids: tuple[int, ...] = ()
 ) -> tuple[list[int], float]:
     """Greedy search without cache or batch: tokens and the sum of their log-probabilities."""
     tokens: list[int] = []
     total = 0.0
     while True:
         scores = log_probs(transformer, source, tokens)
-        scores[list(VOCABULARY.never_generated)] = -math.inf
+        scores[[token for token in range(len(scores)) if not may_come(token, tokens, longest, once_ids)]] = -math.inf
         if len(tokens) < shortest:
             scores[VOCABULARY.end_id] = -math.inf
         token = int(scores.argmax())
@@ -133,8 +144,37 @@ def test_a_sufficiently_wide_beam_is_exhaustive_search(penalty: float) -> None:
         assert hypothesis.finish_reason == ("length" if len(tokens) == 3 else "stop")
 
 
+def holding(entries: list[tuple[float, list[int]]], once_ids: tuple[int, ...]) -> list[tuple[float, list[int]]]:
+    """Those outputs that hold each of some tokens once."""
+    return [(score, tokens) for score, tokens in entries if all(tokens.count(token) == 1 for token in once_ids)]
+
+
+@pytest.mark.parametrize("once_ids", [(5,), (5, 4), (3, 4, 5)])
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_with_required_tokens_a_sufficiently_wide_beam_is_exhaustive_search(
+    penalty: float, once_ids: tuple[int, ...]
+) -> None:
+    transformer = tiny_transformer(vocab_size=6, sharpness=1.0)
+    source = [4, 5, 3, 2]
+    expected = holding(exhaustive(transformer, source, [3, 4, 5], 3, penalty), once_ids)
+    options = DecodingOptions(
+        beam_size=64, num_hypotheses=len(expected), length_penalty=penalty, max_new_tokens=3, return_scores=True
+    )
+    never_otherwise = DecodingPolicy(forbidden=(*VOCABULARY.never_generated, *once_ids))
+    asked = requests([source], options, once_ids=[once_ids])
+    found = ranked(drive(plain_cohort(transformer, 64, never_otherwise), asked)[0])
+    assert [hypothesis.token_ids for hypothesis in found] == [tokens for _, tokens in expected]
+    assert [hypothesis.score for hypothesis in found] == pytest.approx([score for score, _ in expected], abs=1e-5)
+
+
 def reference_beam(
-    transformer: Transformer, source: list[int], width: int, penalty: float, longest: int, early: bool
+    transformer: Transformer,
+    source: list[int],
+    width: int,
+    penalty: float,
+    longest: int,
+    early: bool,
+    once_ids: tuple[int, ...] = (),
 ) -> list[tuple[float, list[int]]]:
     """Beam search over Python lists, with the rules of the module's docstring and without a cache."""
     running: list[tuple[float, list[int]]] = [(0.0, [])]
@@ -144,7 +184,7 @@ def reference_beam(
         for total, tokens in running:
             scores = log_probs(transformer, source, tokens)
             for token in range(len(scores)):
-                if token not in VOCABULARY.never_generated:
+                if may_come(token, tokens, longest, once_ids):
                     candidates.append((total + float(scores[token]), tokens, token))
         candidates.sort(key=lambda candidate: -candidate[0])
         running = []
@@ -180,6 +220,23 @@ def test_beams_are_those_of_a_plain_implementation(width: int, penalty: float, e
         ranked = [found, *found.alternatives]
         assert [hypothesis.token_ids for hypothesis in ranked] == [tokens for _, tokens in expected]
         assert [hypothesis.score for hypothesis in ranked] == pytest.approx([score for score, _ in expected], abs=1e-5)
+
+
+@pytest.mark.parametrize("once_ids", [(), (11,), (8, 11, 10)], ids=str)
+@pytest.mark.parametrize("longest", [4, 12])
+def test_required_tokens_are_placed_as_by_plain_implementations(longest: int, once_ids: tuple[int, ...]) -> None:
+    transformer = tiny_transformer(sharpness=2.0)
+    sources = random_sources(6, seed=longest)
+    greedy = DecodingOptions(decoding="greedy", max_new_tokens=longest)
+    found = drive(plain_cohort(transformer, 1), requests(sources, greedy, once_ids=[once_ids]))
+    for number, source in enumerate(sources):
+        assert ranked(found[number])[0].token_ids == step_by_step(transformer, source, longest, 0, once_ids)[0]
+    beam = DecodingOptions(num_hypotheses=4, max_new_tokens=longest, return_scores=True)
+    found = drive(plain_cohort(transformer, 4), requests(sources, beam, once_ids=[once_ids]))
+    for number, source in enumerate(sources):
+        expected = reference_beam(transformer, source, 4, 1.0, longest, False, once_ids)
+        assert [one.token_ids for one in ranked(found[number])] == [tokens for _, tokens in expected]
+        assert [one.score for one in ranked(found[number])] == pytest.approx([s for s, _ in expected], abs=1e-5)
 
 
 class Poisoned:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -39,7 +40,9 @@ from tests.model.test_native import (
     check_same_in_any_batch,
     decode_together,
     needs_library,
+    random_options,
     same,
+    with_reserved,
 )
 from tests.model.tiny import VOCABULARY, random_sources
 from tests.model.torch_layers import randomise, small_config
@@ -76,16 +79,20 @@ def transformer() -> Transformer:
     return made
 
 
-def native(module: Any, width: int, shortlist: Shortlist | None, policy: str = "own") -> NativeCohort:
+def native(
+    module: Any, width: int, shortlist: Shortlist | None, policy: str = "own", reserved: Sequence[int] = ()
+) -> NativeCohort:
     model = make_native_model(module, small_config(**LARGE), shortlist)
     assert model is not None
-    return NativeCohort(model, VOCABULARY, width, 30, POLICIES[policy])
+    return NativeCohort(model, VOCABULARY, width, 30, with_reserved(POLICIES[policy], reserved))
 
 
-def with_torch(module: Any, width: int, shortlist: Shortlist | None, policy: str = "own") -> TorchCohort:
+def with_torch(
+    module: Any, width: int, shortlist: Shortlist | None, policy: str = "own", reserved: Sequence[int] = ()
+) -> TorchCohort:
     device = torch.device("cpu")
     state = TorchState(module, width, 0, device)
-    return TorchCohort(state, VOCABULARY, width, 30, device, POLICIES[policy], shortlist)
+    return TorchCohort(state, VOCABULARY, width, 30, device, with_reserved(POLICIES[policy], reserved), shortlist)
 
 
 def beam(width: int, **more: Any) -> DecodingOptions:
@@ -160,6 +167,8 @@ def test_candidates_are_ascending_and_unique() -> None:
     shortlist = table([[1, 3], [3, 4], []], [2, 4])
     assert shortlist.candidates([0, 1, 1, 2]).tolist() == [1, 2, 3, 4]
     assert shortlist.candidates([2]).tolist() == [2, 4]
+    assert shortlist.candidates([2], (3, 0, 4)).tolist() == [0, 2, 3, 4]
+    assert shortlist.candidates([2], (3, 0)).dtype == np.int32
 
 
 # Storage
@@ -369,6 +378,31 @@ def test_with_a_shortlist_a_compiled_cohort_gives_the_outputs_of_torch(
         candidates = set(shortlist.candidates(sources[key]).tolist())
         for answer in answers(outcome):
             assert set(answer.token_ids) <= candidates
+
+
+@needs_library
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize("always", [1, 64, 90])
+def test_required_tokens_are_candidates(always: int, width: int, policy: str) -> None:
+    eager = transformer()
+    rng = random.Random(f"{always} {width} {policy}")
+    shortlist = random_table(5, always=always, per_token=3)
+    sources = random_sources(60, vocab_size=VOCAB, seed=3)
+    options = [random_options(rng, width, rng.choice(get_args(Scoring))) for _ in sources]
+    # Some are candidates of sentences that do not require them.
+    reserved = [*range(100, 160, 7), *(token for token in shortlist.always.tolist() if token > 190)]
+    once_ids = [tuple(rng.sample(reserved, rng.randint(0, 4))) for _ in sources]
+    own, torchs = (make(eager, width, shortlist, policy, reserved) for make in (native, with_torch))
+    found = decode_together(own, sources, options, once_ids=once_ids)
+    expected = decode_together(torchs, sources, options, once_ids=once_ids)
+    same(found, expected, gone=10)
+    for key, outcome in found.items():
+        candidates = set(shortlist.candidates(sources[key]).tolist())
+        for answer in answers(outcome):
+            assert set(answer.token_ids) <= candidates - set(reserved) | set(once_ids[key])
+            if (options[key].max_new_tokens or 30) > len(once_ids[key]):
+                assert [answer.token_ids.count(token) for token in once_ids[key]] == [1] * len(once_ids[key])
 
 
 @needs_library

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +16,7 @@ from model.artifacts.script import script
 from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
 from model.decoding.search import StepModel
-from model.decoding.sentence import DecodingRequest
+from model.decoding.sentence import MAX_ONCE_IDS, DecodingRequest
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import make_slot_model
 from model.errors import DecodingError
@@ -24,6 +25,7 @@ from tests.model.slots import (
     BEAM,
     GREEDY,
     all_same,
+    check_required,
     drive,
     drive_at_random,
     idle_steps,
@@ -44,11 +46,15 @@ STEPPING: list[dict[str, Any]] = [{}, {"steps_per_call": 3}, {"steps_per_call": 
 
 
 def compare(
-    options: DecodingOptions, policy: DecodingPolicy | None = None, forced_ids: tuple[int, ...] = (), **changes: Any
+    options: DecodingOptions,
+    policy: DecodingPolicy | None = None,
+    forced_ids: tuple[int, ...] = (),
+    once_ids: Sequence[tuple[int, ...]] = ((),),
+    **changes: Any,
 ) -> None:
     """Decode a dozen sentences in both ways."""
     transformer = tiny_transformer()
-    asked = requests(random_sources(12, seed=options.width), options, forced_ids)
+    asked = requests(random_sources(12, seed=options.width), options, forced_ids, once_ids)
     found = drive(slot_cohort(transformer, options.width, policy, **changes), asked)
     all_same(found, drive(plain_cohort(transformer, options.width, policy), asked))
 
@@ -112,6 +118,68 @@ def test_policies_and_forced_ids_are_respected(
     policy: DecodingPolicy, options: DecodingOptions, forced_ids: tuple[int, ...]
 ) -> None:
     compare(replace(options, max_new_tokens=6), policy, forced_ids)
+
+
+ONCE_IDS = [(), (9,), (11, 8, 10), (), (10, 9, 8, 11)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        GREEDY,
+        replace(GREEDY, return_scores=False, no_repeat_ngram_size=1),
+        replace(GREEDY, max_new_tokens=4),
+        BEAM,
+        replace(BEAM, max_new_tokens=5, min_new_tokens=3),
+        replace(BEAM, no_repeat_ngram_size=2, scoring="marian"),
+        replace(BEAM, max_new_tokens=4, scoring="wu"),
+        replace(BEAM, max_new_tokens=2, scoring="ct2"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("forced_ids", [(), (5, 9)])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        DecodingPolicy(),
+        DecodingPolicy(forbidden=(0, 1, 8, 9, 10, 11)),
+        DecodingPolicy(forbidden=(0, 1, 8, 9, 10, 11), force_end=True, renormalise=True),
+    ],
+    ids=["generated otherwise, too", "reserved", "forced end, renormalised"],
+)
+def test_required_tokens_are_placed_as_in_a_cohort(
+    policy: DecodingPolicy, options: DecodingOptions, forced_ids: tuple[int, ...]
+) -> None:
+    compare(options, policy, forced_ids, ONCE_IDS)
+
+
+@pytest.mark.parametrize("stepping", STEPPING, ids=str)
+@pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
+def test_sentences_with_and_without_required_tokens_decode_together(
+    options: DecodingOptions, stepping: dict[str, Any]
+) -> None:
+    transformer = tiny_transformer()
+    policy = DecodingPolicy(forbidden=(0, 1, 8, 9, 10, 11))
+    # The first sentences decode in steps that leave the rules of required tokens out.
+    asked = requests(random_sources(30), options, once_ids=[*[()] * 9, *ONCE_IDS, *ONCE_IDS])
+    found, _ = drive_at_random(slot_cohort(transformer, options.width, policy, **stepping), asked, seed=2)
+    for key, outcome in found.items():
+        check_required(outcome, asked[key].once_ids)
+        same(outcome, drive(plain_cohort(transformer, options.width, policy), [asked[key]])[key])
+
+
+@pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
+def test_as_many_tokens_as_allowed_may_be_required(options: DecodingOptions) -> None:
+    transformer = tiny_transformer(vocab_size=30)
+    reserved = tuple(range(30 - MAX_ONCE_IDS, 30))
+    policy = DecodingPolicy(forbidden=(0, 1, *reserved))
+    for max_new_tokens in (MAX_ONCE_IDS, 20):
+        bounded = replace(options, max_new_tokens=max_new_tokens)
+        asked = requests(random_sources(6), bounded, once_ids=[reserved, reserved[3:]])
+        found = drive(slot_cohort(transformer, options.width, policy), asked)
+        all_same(found, drive(plain_cohort(transformer, options.width, policy), asked))
+        for key, outcome in found.items():
+            check_required(outcome, asked[key].once_ids)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])

@@ -51,11 +51,12 @@ OPTIONS = {
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("once_ids", [[()], [(), (9,), (11, 8, 10)]], ids=["nothing required", "required tokens"])
 @pytest.mark.parametrize("name", OPTIONS)
-def test_captured_steps_give_the_outputs_of_the_cpu(name: str) -> None:
+def test_captured_steps_give_the_outputs_of_the_cpu(name: str, once_ids: list[tuple[int, ...]]) -> None:
     options = OPTIONS[name]
     on_cpu = tiny_transformer()
-    asked = requests(random_sources(60), options)
+    asked = requests(random_sources(60), options, once_ids=once_ids)
     expected = drive(plain_cohort(on_cpu, options.width), asked)
     model = slot_model(tiny_transformer().to("cuda"), device="cuda", steps_per_call=4, look_ahead=True)
     for seed in range(3):
@@ -116,7 +117,7 @@ def test_a_step_without_a_graph_does_not_synchronise_with_the_host() -> None:
     group = SlotCohort(model, 4)
     group.join(requests(random_sources(5), BEAM))
     with torch.inference_mode(), no_waiting():
-        step_of(group).run(Variant(scored=True, guarded=True))
+        step_of(group).run(Variant(scored=True, guarded=True, required=True))
 
 
 @pytest.mark.gpu

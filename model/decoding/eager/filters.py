@@ -1,7 +1,20 @@
-"""Tokens that may not come next."""
+"""Tokens that may not come next.
+
+Some are never generated; the closing token is held back until ``min_new_tokens`` are there; a guard forbids sequences
+that occurred already. A sentence may also require tokens (``once_ids``). Every hypothesis holds each of these once:
+
+- A missing one may come, although it is never generated otherwise; a present one may not come again.
+- The closing token may not come while one is missing.
+- If as many are missing as the hypothesis can still take, nothing else may come. If ``max_new_tokens`` is smaller than
+  the number of required tokens, this never happens, and the hypothesis is cut without some of them.
+
+A token that is missing completes no sequence that occurred already, so no other filter forbids it, and a sentence that
+requires tokens always has a next one.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -30,16 +43,45 @@ class TokenFilter:
             logits: (N, rows, V).
             past: What was generated before.
         """
-        logits.index_fill_(-1, self._never, float("-inf"))
+        # Indexing by a list copies: these are the logits before any token is forbidden.
+        required = {
+            index: logits[index][:, list(sentence.request.once_ids)]
+            for index, sentence in enumerate(past.sentences)
+            if sentence.request.once_ids
+        }
+        logits.index_fill_(-1, self._never, -math.inf)
         for index, sentence in enumerate(past.sentences):
             options = sentence.options
             if past.num_generated(index) < options.min_new_tokens:
-                logits[index, :, self._end_id] = float("-inf")
+                logits[index, :, self._end_id] = -math.inf
             if options.no_repeat_ngram_size:
                 for row in range(logits.size(1)):
                     repeated = tokens_that_repeat(past.tokens(index, row), options.no_repeat_ngram_size)
                     if repeated:
-                        logits[index, row, repeated] = float("-inf")
+                        logits[index, row, repeated] = -math.inf
+        for index, allowed in required.items():
+            self._require(logits[index], allowed, past, index)
+
+    def _require(self, logits: Tensor, allowed: Tensor, past: Past, index: int) -> None:
+        """Apply the rules of required tokens.
+
+        Args:
+            logits: Of the sentence, (rows, V); changed in place.
+            allowed: Logits of its required tokens where these may come, (rows, number of them).
+            past: What was generated before.
+            index: The sentence's.
+        """
+        once_ids = past.sentences[index].request.once_ids
+        logits[:, list(once_ids)] = -math.inf
+        for row in range(logits.size(0)):
+            generated = set(past.tokens(index, row))
+            missing = [number for number, token in enumerate(once_ids) if token not in generated]
+            if not missing:
+                continue
+            if len(missing) == past.num_left(index):
+                logits[row] = -math.inf
+            logits[row, self._end_id] = -math.inf
+            logits[row, [once_ids[number] for number in missing]] = allowed[row, missing]
 
 
 def tokens_that_repeat(tokens: Sequence[int], ngram_size: int) -> list[int]:

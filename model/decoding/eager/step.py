@@ -34,6 +34,14 @@ class Past:
         """Whether the token chosen now is the last that sentence ``index`` may have."""
         return self.num_generated(index) + 1 == self.sentences[index].max_new_tokens
 
+    def num_left(self, index: int) -> int:
+        """Tokens that a hypothesis of sentence ``index`` can still take, this one included.
+
+        A closing token that is forced at the last position leaves no other one there.
+        """
+        sentence = self.sentences[index]
+        return sentence.max_new_tokens - self.num_generated(index) - int(sentence.rule.force_end)
+
     def tokens(self, index: int, row: int) -> list[int]:
         """Tokens generated so far by one row of sentence ``index``."""
         return list(self.history[index, row, self._first(index) : self.columns].tolist())

@@ -137,7 +137,7 @@ class TorchCohort:
         """True for each token that is no candidate of its sentence, (n, 1, V)."""
         left_out = torch.ones(len(requests), 1, logits.size(-1), dtype=torch.bool)
         for row, request in zip(left_out, requests, strict=True):
-            row[0, torch.from_numpy(shortlist.candidates(request.source_ids))] = False
+            row[0, torch.from_numpy(shortlist.candidates(request.source_ids, request.once_ids))] = False
         return left_out.to(self._device)
 
     def _append(self, joining: list[Sentence], tokens: Tensor, left_out: Tensor | None) -> None:

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 #include <vector>
 
@@ -55,7 +56,7 @@ class Cohort {
     for (Sentence& s : sentences_) release(s, chunks);
   }
 
-  // tokens: of each request its source, then the start token and the forced ones.
+  // tokens: of each request its source, then the start token and the forced ones, then those it requires.
   void join(const Request* requests, int n, const int32_t* tokens) {
     size_t old = sentences_.size();
     sentences_.resize(old + n);
@@ -66,13 +67,21 @@ class Cohort {
       tokens += s.request.num_source;
       s.inputs.assign(tokens, tokens + s.request.num_forced + 1);
       tokens += s.request.num_forced + 1;
+      s.once.assign(tokens, tokens + s.request.num_once);
+      tokens += s.request.num_once;
       bool fits = !s.source.empty() && (int)s.source.size() <= m_.positions &&
                   s.request.num_forced + s.request.max_new_tokens <= m_.positions;
       for (int32_t token : s.source) fits &= token >= 0 && token < m_.source_vocab;
       for (int32_t token : s.inputs) fits &= token >= 0 && token < m_.V;
+      for (int32_t token : s.once) fits &= token >= 0 && token < m_.V;
       if (!fits) {
         sentences_.resize(old);
         throw std::out_of_range("request");
+      }
+      if (!s.once.empty()) {  // with a shortlist, `never` has tokens until the sentence is shortened
+        std::sort(s.once.begin(), s.once.end());
+        std::set_difference(search_.never.begin(), search_.never.end(), s.once.begin(), s.once.end(),
+                            std::back_inserter(s.never));
       }
       s.rows.resize(1);
       s.rows[0].token = s.inputs[0];
@@ -154,8 +163,8 @@ class Cohort {
 
   // Find a sentence's own candidates and pack their columns of the output projection.
   void shorten(Sentence& s, Workspace& scratch, ChunkCache& slices) {
-    s.own = m_.shortlist->own(s.source, scratch.marks);
-    s.never = m_.shortlist->places(s.own, search_.never);
+    s.own = m_.shortlist->own(s.source, s.once, scratch.marks);
+    s.never = m_.shortlist->places(s.own, s.once.empty() ? search_.never : s.never);
     for (size_t i = 0; i < s.own.size(); i += 64) {
       s.slices.push_back(slices.take());
       m_.shortlist->fill(s.slices.back(), s.own.data() + i, (int)std::min<size_t>(64, s.own.size() - i));

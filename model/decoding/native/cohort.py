@@ -96,6 +96,7 @@ class NativeCohort:
                 tokens.extend(request.source_ids)
                 tokens.append(self._vocabulary.start_id)
                 tokens.extend(request.forced_ids)
+                tokens.extend(request.once_ids)
             native_requests = (Request * len(requests))(*map(self._native_request, requests))
             address, _ = tokens.buffer_info()
             check(self._model.library.verso_join(self._handle, native_requests, len(requests), address))
@@ -139,6 +140,7 @@ class NativeCohort:
             Rule(*astuple(sentence.rule)),
             sentence.num_source_tokens,
             sentence.num_forced,
+            len(request.once_ids),
             options.min_new_tokens,
             sentence.max_new_tokens,
             options.no_repeat_ngram_size,

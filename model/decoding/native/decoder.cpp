@@ -142,7 +142,8 @@ void* verso_cohort(const void* model, int32_t width, int32_t end, int32_t renorm
   void* made = nullptr;
   guarded([&] {
     made = new Cohort(*static_cast<const Model*>(model),
-                      Search{width, end, renormalise != 0, std::vector<int32_t>(never, never + num_never),
+                      Search{width, end, static_cast<const Model*>(model)->V, renormalise != 0,
+                             std::vector<int32_t>(never, never + num_never),
                              static_cast<const Model*>(model)->shortlist.get()});
   });
   return made;

@@ -85,6 +85,7 @@ class Request(ctypes.Structure):
         ("rule", Rule),
         ("num_source", ctypes.c_int32),
         ("num_forced", ctypes.c_int32),
+        ("num_once", ctypes.c_int32),
         ("min_new_tokens", ctypes.c_int32),
         ("max_new_tokens", ctypes.c_int32),
         ("no_repeat_ngram_size", ctypes.c_int32),

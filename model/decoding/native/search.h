@@ -147,7 +147,7 @@ struct ScoringRule {
 struct Request {
   int64_t key;
   ScoringRule rule;
-  int32_t num_source, num_forced;  // tokens of the source; tokens that are forced behind the start token
+  int32_t num_source, num_forced, num_once;  // tokens of the source, forced behind the start token, and required
   int32_t min_new_tokens, max_new_tokens, no_repeat_ngram_size, num_hypotheses, return_scores;
 };
 
@@ -169,7 +169,9 @@ struct Sentence {
   Request request;
   std::vector<int32_t> source, inputs;   // inputs: the start token and forced ones
   std::vector<MemoryBlock*> memory;      // of the source, once it is encoded
-  std::vector<int32_t> own, never;       // with a shortlist: candidates that are not common; positions never chosen
+  std::vector<int32_t> once;             // tokens that every hypothesis holds once each, in ascending order
+  std::vector<int32_t> never;            // with a shortlist or with `once`: positions never chosen
+  std::vector<int32_t> own;              // with a shortlist: candidates that are not common
   std::vector<void*> slices;             // with a shortlist: the own candidates' columns
   std::vector<Row> rows;
   std::vector<Hypothesis> pool;  // the best hypotheses that ended, best first
@@ -182,6 +184,8 @@ struct Sentence {
   int num_generated() const { return num_fed() - (int)inputs.size(); }
   // Whether the token chosen now is the last it may have.
   bool is_last() const { return num_generated() + 1 == request.max_new_tokens; }
+  // Tokens that a hypothesis can still take, this one included.
+  int num_left() const { return request.max_new_tokens - num_generated() - request.rule.force_end; }
   std::vector<int32_t> tokens(const Row& row) const {
     std::vector<int32_t> out;
     for (size_t i = inputs.size(); i < row.pages.size(); i++) out.push_back(row.pages[i]->token);
@@ -194,7 +198,7 @@ struct Sentence {
 // How a cohort chooses.
 struct Search {
   int width;
-  int32_t end;
+  int32_t end, num_tokens;  // num_tokens: V
   bool renormalise;
   std::vector<int32_t> never;  // in ascending order
   const Shortlist* shortlist;
@@ -202,8 +206,8 @@ struct Search {
   LogitReader reader(const Sentence& s, const Row& row) const {
     if (row.pages.size() < s.inputs.size()) return LogitReader(0, false, false, {}, {});
     bool beam = width > 1;
-    return LogitReader(beam ? 2 * width : 1, beam || s.request.return_scores, renormalise, shortlist ? s.never : never,
-                       forbidden(s, row));
+    return LogitReader(beam ? 2 * width : 1, beam || s.request.return_scores, renormalise,
+                       shortlist || !s.once.empty() ? s.never : never, forbidden(s, row));
   }
 
   // Choose for one sentence, whose rows' logits were read.
@@ -233,7 +237,28 @@ struct Search {
           out.push_back(tokens[start + size - 1]);
       std::sort(out.begin(), out.end());
     }
+    if (!s.once.empty()) {
+      std::vector<int32_t> tokens = s.tokens(row), missing;
+      for (int32_t token : s.once) {
+        bool present = std::find(tokens.begin(), tokens.end(), token) != tokens.end();
+        (present ? out : missing).push_back(token);
+      }
+      if (!missing.empty() && (int)missing.size() == s.num_left()) return all_but(s, missing);
+      if (!missing.empty()) out.push_back(end);
+      std::sort(out.begin(), out.end());
+    }
     return shortlist ? shortlist->places(s.own, out) : out;
+  }
+
+  // All positions but those of some tokens, which ascend.
+  std::vector<int32_t> all_but(const Sentence& s, const std::vector<int32_t>& tokens) const {
+    std::vector<int32_t> kept = shortlist ? shortlist->places(s.own, tokens) : tokens, out;
+    int32_t num = shortlist ? shortlist->num_places(s.own) : num_tokens;
+    auto next = kept.begin();
+    for (int32_t position = 0; position < num; position++)
+      if (next != kept.end() && *next == position) next++;
+      else out.push_back(position);
+    return out;
   }
 
   int32_t token(const Sentence& s, int32_t position) const {

@@ -77,12 +77,14 @@ class Shortlist {
   // Memory for the slices of sentences.
   ChunkPool& slices() const { return slices_; }
 
-  // A sentence's own candidates, in ascending order. marks: a buffer.
-  std::vector<int32_t> own(const std::vector<int32_t>& source, std::vector<uint64_t>& marks) const {
+  // A sentence's own candidates, in ascending order. once: tokens that it requires. marks: a buffer.
+  std::vector<int32_t> own(const std::vector<int32_t>& source, const std::vector<int32_t>& once,
+                           std::vector<uint64_t>& marks) const {
     constexpr int kBits = 64;
     marks.assign((output_.num_outputs + kBits - 1) / kBits, 0);
     for (int32_t token : source)
       for (int32_t i = offsets_[token]; i < offsets_[token + 1]; i++) marks[ids_[i] / kBits] |= 1ull << ids_[i] % kBits;
+    for (int32_t token : once) marks[token / kBits] |= 1ull << token % kBits;
     for (int32_t token : always_) marks[token / kBits] &= ~(1ull << token % kBits);
     std::vector<int32_t> found;
     for (size_t word = 0; word < marks.size(); word++)
@@ -122,6 +124,10 @@ class Shortlist {
     return {compensation + kBlockOutputs, scale, scale + kBlockOutputs, compensation};
   }
 
+  // The number of a sentence's positions.
+  int32_t num_places(const std::vector<int32_t>& own) const {
+    return common_.num_padded_outputs() + (int32_t)own.size();
+  }
   // The token at a position.
   int32_t token(const std::vector<int32_t>& own, int32_t position) const {
     int32_t index = position - common_.num_padded_outputs();

@@ -69,10 +69,12 @@ class Variant(NamedTuple):
     Args:
         scored: Greedy search: sums of log-probabilities. Beam search always needs them.
         guarded: The guard against repeated sequences.
+        required: Tokens that sentences require.
     """
 
     scored: bool
     guarded: bool
+    required: bool
 
 
 class _Progress(NamedTuple):
@@ -254,6 +256,7 @@ def _forbid(
     logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Progress, constants: Constants, variant: Variant
 ) -> None:
     """Set the logits of tokens that may not come to minus infinity."""
+    allowed = logits.gather(2, _places(slots)) if variant.required else None
     logits.index_fill_(-1, constants.never, -math.inf)
     too_short = now.num_generated < slots.setting(Setting.MIN_NEW_TOKENS)
     closing = logits[..., constants.end_id]
@@ -263,6 +266,30 @@ def _forbid(
         repeats = (size > 0) & (suffixes >= size - 1) & _is_generated(slots)
         ceiling = logits.new_full(slots.history.shape, math.inf).masked_fill(repeats, -math.inf)
         logits.scatter_reduce_(2, slots.history, ceiling, "amin")
+    if allowed is not None:
+        _require(logits, allowed, slots, now, constants)
+
+
+def _require(logits: Tensor, allowed: Tensor, slots: SlotTensors, now: _Progress, constants: Constants) -> None:
+    """Apply the rules of required tokens; ``allowed`` are their logits where they may come, (N, K, R)."""
+    once_ids = slots.once_ids.unsqueeze(1)  # (N, 1, R)
+    equal = slots.history.unsqueeze(-1) == once_ids.unsqueeze(2)  # (N, K, T, R)
+    present = (equal & _is_generated(slots).unsqueeze(-1)).any(2)
+    missing = (once_ids >= 0) & ~present
+    num_missing = missing.sum(-1)  # (N, K)
+    left = slots.setting(Setting.MAX_NEW_TOKENS) - slots.setting(Setting.FORCE_END) - now.num_generated
+    is_tight = (num_missing > 0) & (num_missing == left.unsqueeze(-1))
+    logits.masked_fill_(is_tight.unsqueeze(-1), -math.inf)
+    logits[..., constants.end_id].masked_fill_(num_missing > 0, -math.inf)
+    # An infinity changes nothing: where ``once_ids`` is -1, the place is that of token 0, which has other rules.
+    places = _places(slots)
+    logits.scatter_reduce_(2, places, torch.full_like(allowed, math.inf).masked_fill(present, -math.inf), "amin")
+    logits.scatter_reduce_(2, places, allowed.masked_fill(~missing, -math.inf), "amax")
+
+
+def _places(slots: SlotTensors) -> Tensor:
+    """Where among the logits the required tokens are, (N, K, R); 0 for those that fill up."""
+    return slots.once_ids.clamp(min=0).unsqueeze(1).expand(-1, slots.bucket.width, -1)
 
 
 def _suffixes(slots: SlotTensors) -> Tensor:

@@ -169,10 +169,11 @@ class SlotCohort:
         """Queue steps on the device, and a report of the state after them."""
         if not num_steps:
             return
-        options = [occupant.sentence.options for occupant in self._occupants.values()]
+        decoding = [occupant.sentence.request for occupant in self._occupants.values()]
         variant = Variant(
-            scored=self._width > 1 or any(option.return_scores for option in options),
-            guarded=any(option.no_repeat_ngram_size for option in options),
+            scored=self._width > 1 or any(request.options.return_scores for request in decoding),
+            guarded=any(request.options.no_repeat_ngram_size for request in decoding),
+            required=any(request.once_ids for request in decoding),
         )
         for _ in range(num_steps):
             step.run(variant)

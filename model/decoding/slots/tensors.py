@@ -10,7 +10,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from model.decoding.sentence import Sentence
+from model.decoding.sentence import MAX_ONCE_IDS, Sentence
 from model.decoding.slots.buckets import Bucket
 
 
@@ -45,7 +45,8 @@ class SlotTensors:
         self_cache: Keys and values of the target, (L, 2, N, H, K * T, D).
         cross_cache: Keys and values of the source, (L, 2, N, H, S, D).
         may_attend_memory: True where the source is no padding, (N, 1, 1, S).
-        settings: By :class:`Setting`, (N, settings), float64, which represents all of them exactly.
+        settings: By :class:`Setting`, and :attr:`once_ids` behind them, (N, settings), float64, which represents all
+            of them exactly.
         active: Whether the slot's sentence still decodes, (N,). Other slots are computed, and left unchanged.
         failed: Whether it ended because the model gave no usable token, (N,).
         position: Column of the newest input, (N,).
@@ -101,7 +102,7 @@ class SlotTensors:
             cross_cache=zeros(layers, 2, slots, heads, source, head_width, dtype=like.dtype),
             # True, so that attention in a slot that was never used is not NaN.
             may_attend_memory=~zeros(slots, 1, 1, source, dtype=torch.bool),
-            settings=zeros(slots, len(Setting), dtype=torch.float64),
+            settings=zeros(slots, len(Setting) + MAX_ONCE_IDS, dtype=torch.float64),
             active=zeros(slots, dtype=torch.bool),
             failed=zeros(slots, dtype=torch.bool),
             position=zeros(slots),
@@ -129,6 +130,11 @@ class SlotTensors:
     def flag(self, which: Setting) -> Tensor:
         """One setting of every slot that is true or false, (N,)."""
         return self.settings[:, which] > 0
+
+    @property
+    def once_ids(self) -> Tensor:
+        """Tokens that each sentence requires, filled up with -1, (N, :data:`MAX_ONCE_IDS`)."""
+        return self.settings[:, len(Setting) :].long()
 
     def put(self, slots: Sequence[int], sentences: Sequence[Sentence], inputs: Tensor, encoded: Encoded) -> None:
         """Put new sentences into free slots.
@@ -219,7 +225,8 @@ def upload(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def _numbers(sentence: Sentence) -> list[float]:
-    """A row of the settings, in the order of :class:`Setting`."""
+    """A row of the settings, in the order of :class:`Setting`, and the tokens that the sentence requires."""
+    once_ids = sentence.request.once_ids
     return [
         1 + sentence.num_forced,
         sentence.options.min_new_tokens,
@@ -227,4 +234,6 @@ def _numbers(sentence: Sentence) -> list[float]:
         sentence.options.num_hypotheses,
         sentence.options.no_repeat_ngram_size,
         *astuple(sentence.rule),
+        *once_ids,
+        *[-1] * (MAX_ONCE_IDS - len(once_ids)),
     ]
