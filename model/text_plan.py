@@ -139,11 +139,8 @@ class TextPlan:
         """
         settled = list(zip(self._pending, outcomes, strict=True))
         self._outcomes.update((request.key, outcome) for request, outcome in settled)
-        self._pending = [
-            replace(request, options=guarded(request.options))
-            for request, outcome in settled
-            if isinstance(outcome, Hypothesis) and self._is_to_retry(request, outcome)
-        ]
+        retries = [self._retry(request, outcome) for request, outcome in settled if isinstance(outcome, Hypothesis)]
+        self._pending = [retry for retry in retries if retry is not None]
 
     @property
     def needs_attention(self) -> bool:
@@ -217,9 +214,15 @@ class TextPlan:
             glossary=self._term_uses(written, places) if self._with_glossary else None,
         )
 
-    def _is_to_retry(self, request: DecodingRequest, hypothesis: Hypothesis) -> bool:
+    def _retry(self, request: DecodingRequest, hypothesis: Hypothesis) -> DecodingRequest | None:
+        """The request to decode a sentence again, or None."""
         sentence = self.sentences[request.key]
-        return self._must_retry(self._part(sentence), sentence, hypothesis, request.options)
+        if request.once_ids and hypothesis.finish_reason == "length" and request.options.max_new_tokens is None:
+            # The end had to wait for a placeholder that the model does not write: it is placed by alignment instead.
+            return replace(request, once_ids=())
+        if self._must_retry(self._part(sentence), sentence, hypothesis, request.options):
+            return replace(request, options=guarded(request.options))
+        return None
 
     def _part(self, sentence: SourceSentence) -> str:
         return self.text[sentence.start : sentence.end]

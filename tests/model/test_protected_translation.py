@@ -1,0 +1,198 @@
+"""Protected spans through whole translations: each comes back exactly once, whatever the model writes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from model.artifacts.bundle import Bundle, Manifest, load_bundle
+from model.capabilities import Capabilities
+from model.decoding.options import DecodingOptions
+from model.importing.importer import import_checkpoint
+from model.network.config import ModelConfig
+from model.network.transformer import Transformer
+from model.text.glossary import GlossaryTerm
+from model.text.tokenizer_training import learn_tokenizer
+from model.text_plan import Translation
+from model.translator import Translator
+from tests.model.importing.checkpoints import make_marian
+
+WORDS = ["red", "cat", "sees", "old", "dog", "house,", "likes", "Tree", "(and)", "dog.", "tree!", "cat:", "–"]
+SPANS = [
+    "{name}", "{{x}}", "${x}", "%s", "%1$s", "%(x)d", '<x id="1"/>', "<b>", "</b>", "\\n", "@user", "#tag", ":smile:",
+    "https://example.com/a_(b)?c=d&e", "www.example.com", "me@example.com", "/usr/bin/env", "docs/guide.md", "v1.2.3",
+    "`code, and. more`", "😀", "👍🏽", "🇩🇪", "👩‍👩‍👧", "1️⃣", "你好", "привет", "ก็",
+]  # fmt: skip
+GREEDY = DecodingOptions(decoding="greedy")
+
+
+def told_model() -> Translator:
+    """Random weights behind a vocabulary with symbols: a model that can be told everything, and heeds nothing."""
+    text = ["the red cat sees the old dog, house likes tree (and) more: one!", "die rote Katze mag den alten Hund."]
+    tokenizer = learn_tokenizer([*text, *WORDS] * 3, 370, ["de", "en"], reserve_symbols=True, normalisation="nfc")
+    config = ModelConfig(
+        source_vocab_size=tokenizer.vocab_size,
+        target_vocab_size=tokenizer.vocab_size,
+        d_model=32,
+        num_heads=2,
+        d_ff=32,
+        encoder_layers=1,
+        decoder_layers=1,
+        dropout=0.0,
+    )
+    torch.manual_seed(3)
+    manifest = Manifest(
+        name="told",
+        pairs=(("en", "de"), ("de", "en")),
+        architecture=config.to_dict(),
+        precision="float32",
+        max_source_tokens=60,
+        max_target_tokens=100,
+        licence="none",
+        fold_capitals=True,
+        retry_loops=True,
+        capabilities=Capabilities(16, ("de",), True).to_dict(),
+    )
+    module = Transformer(config, tokenizer.pad_id).eval()
+    return Translator(Bundle(module, tokenizer, manifest, torch.device("cpu"), ""))
+
+
+@pytest.fixture(scope="module", params=["told", "toy", "imported"])
+def translator(
+    request: pytest.FixtureRequest, toy_bundle: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Translator:
+    if request.param == "told":
+        return told_model()
+    if request.param == "toy":
+        return Translator(load_bundle(toy_bundle, "cpu"))
+    folder = tmp_path_factory.mktemp("opus")
+    make_marian(folder)
+    import_checkpoint(folder, folder / "bundle.pt", "float32", report=lambda line: None)
+    return Translator.load(folder / "bundle.pt")
+
+
+def assert_whole(source: str, found: Translation, spans: Sequence[str]) -> None:
+    """Each protected span of the source is in the translation exactly once, where the answer says it is."""
+    if found.integrity is None:
+        assert not spans
+        return
+    protected = [source[slice(*use.source)] for use in found.integrity]
+    for span in spans:
+        assert any(span in one for one in protected), f"{span!r} is not protected in {source!r}"
+    for use in found.integrity:
+        assert found.text[slice(*use.target)] == source[slice(*use.source)]
+    places = sorted(use.target for use in found.integrity)
+    assert all(first[1] <= second[0] for first, second in itertools.pairwise(places))
+    outside = "".join(
+        found.text[start:end]
+        for start, end in zip([0, *(end for _, end in places)], [*(start for start, _ in places), None], strict=True)
+    )
+    for span in spans:
+        assert span not in outside
+    assert "\ufffd" not in found.text
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """A text with spans of all kinds among its words, and those spans."""
+    parts = draw(st.lists(st.sampled_from(WORDS) | st.sampled_from(SPANS), min_size=1, max_size=14))
+    separators = draw(
+        st.lists(st.sampled_from([" ", " ", " ", "  ", "\n", "\n\n- "]), min_size=len(parts), max_size=len(parts))
+    )
+    text = "".join(part + separator for part, separator in zip(parts, separators, strict=True))
+    # Code may contain words, so that a text has no closing backtick too many.
+    return text, [part for part in parts if part in SPANS]
+
+
+def check(translator: Translator, number: int, options: DecodingOptions) -> None:
+    # Shrinking would translate for minutes.
+    @settings(max_examples=number, phases=[Phase.explicit, Phase.generate])
+    @given(batch=st.lists(texts(), min_size=10, max_size=10), to_german=st.booleans())
+    def run(batch: list[tuple[str, list[str]]], to_german: bool) -> None:
+        source, target = translator.manifest.pairs[0 if to_german else -1]
+        found = translator.translate([text for text, _ in batch], options, source, target)
+        writable = translator.pipeline.tokenizer.writable
+        for (text, spans), one in zip(batch, found, strict=True):
+            spans = [span for span in spans if not (span.isalpha() and writable.includes(span))]
+            assert_whole(text, one, spans)
+            for other in one.alternatives:
+                for span in spans:
+                    assert other.text.count(span) == text.count(span)
+
+    run()
+
+
+def test_every_span_comes_back_exactly_once(translator: Translator) -> None:
+    check(translator, 6, DecodingOptions(beam_size=2, num_hypotheses=2))
+
+
+@pytest.mark.slow
+def test_every_span_of_twenty_thousand_texts_comes_back_exactly_once(translator: Translator) -> None:
+    check(translator, 2000, GREEDY)
+
+
+@pytest.mark.parametrize("text", ["{x}", "😀 {x}\n@user", "42 {x}"])
+def test_a_text_of_spans_alone_is_unchanged_and_intact(text: str, translator: Translator) -> None:
+    (found,) = translator.translate([text], GREEDY, *translator.manifest.pairs[0])
+    assert found.text == text
+    assert found.integrity is not None and not any(use.restored for use in found.integrity)
+
+
+def test_a_text_without_spans_has_no_integrity_and_is_translated_as_without_protection(translator: Translator) -> None:
+    text = "red cat sees old dog."
+    pair = translator.manifest.pairs[0]
+    (found,) = translator.translate([text], GREEDY, *pair)
+    assert found.integrity is None
+    assert [found] == translator.translate([text], DecodingOptions(decoding="greedy", protect="none"), *pair)
+
+
+def test_places_and_links_are_in_characters_of_the_texts(translator: Translator) -> None:
+    text = "  red cat. see {x} old dog!\n\n{y}\nred {z} tree."
+    (found,) = translator.translate([text], GREEDY, *translator.manifest.pairs[0], return_alignment=True)
+    assert_whole(text, found, ["{x}", "{y}", "{z}"])
+    assert found.alignment is not None
+    for link in found.alignment:
+        assert 0 <= link.source[0] < link.source[1] <= len(text)
+        assert 0 <= link.target[0] < link.target[1] <= len(found.text)
+
+
+def test_patterns_of_the_caller_replace_the_default(translator: Translator) -> None:
+    text = "red cat AB-12 sees {x} dog"
+    pair = translator.manifest.pairs[0]
+    for protect, spans in ((("AB-[0-9]+",), ["AB-12"]), (("auto", "AB-[0-9]+"), ["AB-12", "{x}"])):
+        (found,) = translator.translate([text], DecodingOptions(decoding="greedy", protect=protect), *pair)
+        assert_whole(text, found, spans)
+
+
+def test_an_answer_that_is_cut_has_its_spans(translator: Translator) -> None:
+    text = "red cat {x} sees {y} old dog {z} house likes tree"
+    options = DecodingOptions(decoding="greedy", max_new_tokens=2)
+    (found,) = translator.translate([text], options, *translator.manifest.pairs[0])
+    assert found.num_target_tokens <= 2
+    assert_whole(text, found, ["{x}", "{y}", "{z}"])
+
+
+def test_attention_shows_the_translation_with_its_spans(translator: Translator) -> None:
+    found = translator.attention("red {x} cat", GREEDY, *translator.manifest.pairs[0])
+    assert found.translation.count("{x}") == 1
+    assert found.cross.size(2) == len(found.target_tokens)
+    assert found.cross.size(3) == len(found.source_tokens)
+
+
+def test_terms_and_spans_go_together(translator: Translator) -> None:
+    glossary = (GlossaryTerm("cat", "Kater"), GlossaryTerm("dog", "Köter"))
+    options = DecodingOptions(decoding="greedy", glossary=glossary)
+    text = "red cat {x} sees {y} old dog."
+    (found,) = translator.translate([text], options, *translator.manifest.pairs[0])
+    assert_whole(text, found, ["{x}", "{y}"])
+    assert found.glossary is not None
+    assert [text[slice(*use.source)] for use in found.glossary] == ["cat", "dog"]
+    for use, term in zip(found.glossary, glossary, strict=True):
+        if use.status == "replaced":
+            assert use.target is not None and found.text[slice(*use.target)] == term.target
