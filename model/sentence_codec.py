@@ -170,6 +170,10 @@ class SentenceCodec:
             pair: Source and target language.
         """
         part = text[start:end]
+        if not (spans or options.glossary or options.formality):
+            folds = self._fold_capitals and is_in_capitals(part)
+            token_ids = self.tokenizer.encode(in_small_letters(part) if folds else part, pair[1], pair[0])
+            return SourceSentence(start, end, token_ids, folds)
         protected = tuple((first - start, last - start) for first, last in spans if start <= first and last <= end)
         terms: tuple[SourceTerm, ...] = ()
         if options.glossary:

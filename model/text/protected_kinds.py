@@ -71,6 +71,8 @@ class Kind:
 
 def default_spans(text: str) -> Iterator[Span]:
     """Candidates of all kinds, in no order; they may overlap."""
+    if not _ANY_TRIGGER.search(text):
+        return
     for kind in _KINDS:
         for trigger in kind.triggers:
             if trigger in text:
@@ -268,6 +270,9 @@ _KINDS = (
         _without_punctuation,
     ),
 )
+
+_ANY_TRIGGER = re.compile(rf"[:@#{{%<\\/`]|(?<=\w)\.\w|{_EMOJI_CHARACTER.pattern}")
+"""Found in every text that has a span; most texts have none."""
 
 _DOTTED_KINDS = (
     # example.com, docs.example.org:8080/guide
