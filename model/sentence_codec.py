@@ -20,7 +20,9 @@ from model.errors import UnsupportedFormality
 from model.languages import plain_code
 from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
 from model.text.glossary import find_terms
+from model.text.layout import repeated_ending, start_of_ending, unusual_spaces
 from model.text.placeholders import (
+    HeldSpan,
     Place,
     TargetSentence,
     blanked,
@@ -72,6 +74,8 @@ class SourceSentence(Segment):
         once_ids: The placeholders of the first of these spans; the others are taken out of the sentence, and their
             places are found by alignment.
         terms: The glossary terms in it.
+        spaces: Unusual white space inside it, which is put back by alignment.
+        ending: Repeated punctuation at its end, which its translation gets, too.
     """
 
     token_ids: list[int]
@@ -79,6 +83,8 @@ class SourceSentence(Segment):
     protected: tuple[Span, ...] = ()
     once_ids: tuple[int, ...] = ()
     terms: tuple[SourceTerm, ...] = ()
+    spaces: tuple[Span, ...] = ()
+    ending: str = ""
 
 
 @dataclass(frozen=True)
@@ -170,17 +176,23 @@ class SentenceCodec:
             pair: Source and target language.
         """
         part = text[start:end]
+        spaces: tuple[Span, ...] = ()
+        ending = ""
+        if options.protect != "none":
+            spaces, ending = tuple(unusual_spaces(part)), repeated_ending(part)
         if not (spans or options.glossary or options.formality):
             folds = self._fold_capitals and is_in_capitals(part)
             token_ids = self.tokenizer.encode(in_small_letters(part) if folds else part, pair[1], pair[0])
-            return SourceSentence(start, end, token_ids, folds)
+            return SourceSentence(start, end, token_ids, folds, spaces=spaces, ending=ending)
         protected = tuple((first - start, last - start) for first, last in spans if start <= first and last <= end)
         terms: tuple[SourceTerm, ...] = ()
         if options.glossary:
             found = find_terms(part, options.glossary, plain_code(pair[0]), protected)
             terms = tuple(SourceTerm(span, target) for span, target in found)
         folds = self._fold_capitals and is_in_capitals(outside(part, protected))
-        sentence = SourceSentence(start, end, [], folds, protected, self._once_ids(len(protected)), terms)
+        spaces = tuple(space for space in spaces if not _overlap(space, protected))
+        once_ids = self._once_ids(len(protected))
+        sentence = SourceSentence(start, end, [], folds, protected, once_ids, terms, spaces, ending)
         return replace(sentence, token_ids=self._encode(part, sentence, options.formality, pair))
 
     def folded(self, text: str) -> str:
@@ -213,7 +225,7 @@ class SentenceCodec:
             sentence: A sentence.
             token_ids: The output of the model.
         """
-        if sentence.terms and not self.capabilities.glossary:
+        if sentence.spaces or (sentence.terms and not self.capabilities.glossary):
             return True
         if not sentence.protected:
             return False
@@ -227,7 +239,7 @@ class SentenceCodec:
             sentence: What :meth:`read` made of it.
             token_ids: The output of the model.
         """
-        if sentence.protected:
+        if sentence.protected or sentence.spaces or sentence.ending:
             return self.write_with_offsets(part, sentence, token_ids, None, []).text
         answer = self.tokenizer.decode(token_ids)
         return in_capitals(answer) if sentence.in_capitals else answer
@@ -256,18 +268,23 @@ class SentenceCodec:
             return replace(run, text=in_capitals(run.text), tokens=tuple(spans_in_capitals(run.text, run.tokens)))
 
         parts = self._written_parts(sentence, token_ids)
+        held = [*hold(part, sentence.protected), *(HeldSpan(part[slice(*space)]) for space in sentence.spaces)]
         written = {one.number for one in parts if isinstance(one, Place)}
         missing = [number for number in range(len(sentence.protected)) if number not in written]
-        if missing:
+        if missing or sentence.spaces:
             answer, target_spans = self.tokenizer.decode_with_offsets(token_ids)
-            parts = with_inserted(
-                parts,
-                sorted(
-                    (place_of(rows, part, source_spans, answer, target_spans, sentence.protected[number][0]), number)
-                    for number in missing
-                ),
-            )
-        return put_back(parts, hold(part, sentence.protected), convert)
+
+            def place(span: Span) -> int:
+                return place_of(rows, part, source_spans, answer, target_spans, span[0])
+
+            places = [(place(sentence.protected[number]), number) for number in missing]
+            for number, space in enumerate(sentence.spaces, start=len(sentence.protected)):
+                # White space at the ends of a translation would be no white space inside it.
+                if 0 < (between := place(space)) < len(target_spans):
+                    places.append((between, number))
+            parts = with_inserted(parts, sorted(places))
+        found = put_back(parts, held, len(sentence.protected), convert)
+        return _with_ending(found, sentence.ending)
 
     def _written_parts(self, sentence: SourceSentence, token_ids: Sequence[int]) -> list[Place | TargetText]:
         """The texts and placeholders that a model wrote."""
@@ -310,6 +327,19 @@ class SentenceCodec:
             for term in (sentence.terms if self.capabilities.glossary else ())
         ]
         return _Reading(text, origins, spans + terms)
+
+
+def _with_ending(translation: TargetSentence, ending: str) -> TargetSentence:
+    """A translation with the repeated punctuation of its source at its end."""
+    text = translation.text
+    start = start_of_ending(text)
+    if not ending or text[start:] == ending or any(end > start for _, end in translation.spans):
+        return translation
+    return translation.with_replaced(start, len(text), ending)
+
+
+def _overlap(span: Span, others: Sequence[Span]) -> bool:
+    return any(start < span[1] and span[0] < end for start, end in others)
 
 
 def _divided(sentence: SourceSentence) -> tuple[Sequence[Span], Sequence[Span]]:

@@ -19,6 +19,7 @@ from model.decoding.repetition_guard import is_empty, is_suspect, loops
 from model.errors import EmptySource, SeveralSentences, SourceTooLong
 from model.languages import plain_code
 from model.sentence_codec import SentenceCodec, SourceSentence
+from model.text.layout import after_marker, with_cells_as_lines
 from model.text.placeholders import masked, outside
 from model.text.segmentation import split_text
 from model.text.symbols import Span
@@ -71,8 +72,12 @@ class TextPipeline:
             return True
 
         sentences: list[SourceSentence] = []
-        for segment in split_text(masked(text, spans), plain_code(source), fits):
-            place = segment.start, segment.end
+        keeps_layout = options.protect != "none"
+        plain = masked(text, spans)
+        lines = with_cells_as_lines(plain) if keeps_layout else plain
+        for segment in split_text(lines, plain_code(source), fits):
+            start = after_marker(lines, segment.start, segment.end) if keeps_layout else segment.start
+            place = start, segment.end
             sentence = read.get(place) or self.codec.read(text, *place, spans, options, (source, target))
             # Segments without letters, such as numbers and emoji, are not translated.
             if any(map(str.isalpha, outside(text[slice(*place)], sentence.protected))):

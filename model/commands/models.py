@@ -12,9 +12,11 @@ import torch
 from tqdm import tqdm
 
 from model.artifacts.bundle import Bundle, Manifest, is_checkpoint, resolve_device
-from model.decoding.options import DecodingOptions, Scoring
+from model.decoding.options import DecodingOptions, Formality, Scoring
 from model.errors import ConfigError
 from model.languages import LanguagePairs, standard_code
+from model.text.glossary import Glossary, GlossaryTerm
+from model.text.protection import Protect
 from model.translator import Translator
 
 
@@ -141,6 +143,55 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-repeat-ngram-size", type=int, default=0, help="guard against loops: no n tokens occur twice; default off"
     )
+    parser.add_argument(
+        "--formality",
+        choices=get_args(Formality),
+        default=None,
+        help="form of address, for models that can be told it ('verso inspect' lists capabilities)",
+    )
+    parser.add_argument(
+        "--glossary",
+        type=read_glossary,
+        default=(),
+        metavar="FILE",
+        help="terms and their translations, one pair a line, with a tab between",
+    )
+    parser.add_argument(
+        "--protect",
+        action="append",
+        metavar="auto|none|PATTERN",
+        help="spans that come back unchanged: auto (default: URLs, placeholders, tags, emoji ...), none, or a regular "
+        "expression (RE2), which replaces the default; may be given several times",
+    )
+
+
+def read_glossary(text: str) -> Glossary:
+    """The terms of a file, as an argument: source and target of a term with a tab between them, one term a line."""
+    path = Path(text)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be read: {error}") from error
+    terms: list[GlossaryTerm] = []
+    for number, line in enumerate(lines, start=1):
+        source, tab, target = line.partition("\t")
+        if not line.strip():
+            continue
+        if not tab or "\t" in target:
+            raise argparse.ArgumentTypeError(f"line {number} of {text!r} must be a term, a tab and its translation")
+        terms.append(GlossaryTerm(source.strip(), target.strip()))
+    return tuple(terms)
+
+
+def _protect(values: Sequence[str] | None) -> Protect:
+    """What the arguments ``--protect`` ask for."""
+    match values:
+        case None | ["auto"]:
+            return "auto"
+        case ["none"]:
+            return "none"
+        case _:
+            return tuple(values)
 
 
 def decoding_options(arguments: argparse.Namespace, **more: Any) -> DecodingOptions:
@@ -153,5 +204,8 @@ def decoding_options(arguments: argparse.Namespace, **more: Any) -> DecodingOpti
         min_new_tokens=arguments.min_new_tokens,
         max_new_tokens=arguments.max_new_tokens,
         no_repeat_ngram_size=arguments.no_repeat_ngram_size,
+        formality=arguments.formality,
+        glossary=arguments.glossary,
+        protect=_protect(arguments.protect),
         **more,
     )

@@ -22,19 +22,19 @@ _CLOSING = ".,;:!?…)]}»“”"
 
 @dataclass(frozen=True)
 class HeldSpan:
-    """A protected span while its sentence is translated.
+    """A protected span, or unusual white space, while its sentence is translated.
 
     Args:
         text: Its characters.
         before: The character before it in the sentence; empty at the start.
-        joins_left: Whether that is a letter, a digit or the end of another span.
-        joins_right: Whether a letter, a digit or another span stands directly behind it.
+        joins_left: Whether it follows without a space: a letter, a digit or the end of another span stands before it.
+        joins_right: Whether what follows stands directly behind it.
     """
 
     text: str
-    before: str
-    joins_left: bool
-    joins_right: bool
+    before: str = ""
+    joins_left: bool = True
+    joins_right: bool = True
 
 
 @dataclass(frozen=True)
@@ -199,13 +199,17 @@ def with_inserted(parts: Sequence[Place | TargetText], places: Sequence[tuple[in
 
 
 def put_back(
-    parts: Sequence[Place | TargetText], held: Sequence[HeldSpan], convert: Callable[[TargetText], TargetText]
+    parts: Sequence[Place | TargetText],
+    held: Sequence[HeldSpan],
+    num_protected: int,
+    convert: Callable[[TargetText], TargetText],
 ) -> TargetSentence:
     """A translation with its protected spans at their places.
 
     Args:
-        parts: Texts, and each span's place exactly once.
-        held: The spans, by number.
+        parts: Texts, and the place of each protected span exactly once.
+        held: The protected spans, and then white space, by number.
+        num_protected: Number of protected spans.
         convert: Applied to the text between them.
     """
     text = ""
@@ -229,7 +233,7 @@ def put_back(
                 tokens.append(spans[part.number])
             text, before = text + span.text, span
     restored = {part.number for part in parts if isinstance(part, Place) and not part.written}
-    numbers = range(len(held))
+    numbers = range(num_protected)
     return TargetSentence(
         text, tuple(tokens), tuple(spans[number] for number in numbers), tuple(number in restored for number in numbers)
     )

@@ -61,6 +61,25 @@ def test_lines_are_translated_in_order_and_blank_ones_kept(
     assert capfdbinary.readouterr().out.decode().splitlines()[:3] == ["rot Katze.", "", "  alt Hund."]
 
 
+def test_terms_and_protected_spans_are_arguments(
+    toy_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "terms.tsv").write_text("dog\tK\u00f6ter\n\n", encoding="utf-8")
+    arguments = ["--model", str(toy_bundle), "--target", "de", "--glossary", str(tmp_path / "terms.tsv")]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"red cat {x} AB-12 sees old dog.\n")))
+    assert main(["translate", *arguments, "--protect", "auto", "--protect", "AB-[0-9]+"]) == 0
+    (line,) = capfd.readouterr().out.splitlines()
+    assert {"{x}", "AB-12"} <= set(line.split())
+    assert line.endswith("K\u00f6ter.")
+
+
+def test_a_wrong_line_of_a_glossary_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "terms.tsv").write_text("dog\tHund\ncat Katze\n", encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["translate", "--target", "de", "--glossary", str(tmp_path / "terms.tsv")])
+    assert "line 2" in capsys.readouterr().err
+
+
 def test_input_that_is_not_utf8_names_its_line(
     toy_bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

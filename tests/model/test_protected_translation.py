@@ -196,3 +196,14 @@ def test_terms_and_spans_go_together(translator: Translator) -> None:
     for use, term in zip(found.glossary, glossary, strict=True):
         if use.status == "replaced":
             assert use.target is not None and found.text[slice(*use.target)] == term.target
+
+
+def test_layout_comes_back(toy_bundle: Path) -> None:
+    translator = Translator(load_bundle(toy_bundle, "cpu"))
+    text = "# red cat.\n\n  - old dog\u00a0sees red house.\n  - tree  likes cat.\n1.\tred cat.\told tree.\n[ ] dog."
+    (found,) = translator.translate([text], GREEDY, "en", "de")
+    assert found.text == (
+        "# rot Katze.\n\n  - alt Hund\u00a0sieht rot Haus.\n  - Baum  mag Katze.\n1.\trot Katze.\talt Baum.\n[ ] Hund."
+    )
+    (plain,) = translator.translate([text], DecodingOptions(decoding="greedy", protect="none"), "en", "de")
+    assert "\u00a0" not in plain.text

@@ -151,3 +151,10 @@ def test_a_translation_has_its_protected_spans_where_the_model_put_them() -> Non
     assert [found.text[slice(*span)] for span in found.spans] == ["猫", "😀"]
     assert len(found.tokens) == len(token_ids)
     assert codec().write(text, sentence, token_ids) == found.text
+
+
+def test_repeated_punctuation_at_the_end_comes_back() -> None:
+    sentence = read("the red cat!!!")
+    for answer in ("die rote Katze!", "die rote Katze", "die rote Katze.", "die rote Katze!!!"):
+        token_ids = TOKENIZER.encode_target(answer)[:-1]
+        assert codec().write("the red cat!!!", sentence, token_ids) == "die rote Katze!!!"

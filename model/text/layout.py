@@ -1,0 +1,67 @@
+"""The layout of a text: what belongs to no sentence, and what a sentence has beside its words.
+
+Tabs and wide gaps separate cells. List markers and numbers of lists are not passed to the model, which might change or
+drop them. Repeated punctuation at the end of a sentence, and unusual white space inside it, are restored in its
+translation.
+"""
+
+from __future__ import annotations
+
+import re
+
+from model.text.symbols import Span
+
+_GAP = re.compile(r"\t+| {3,}")
+_SPACE = "[ \u00a0]"
+_MARKER = re.compile(
+    rf"(?:(?:[-*+•‣▪◦–—>#|]{{1,6}}|\d{{1,3}}\)|[A-Za-z]\)|\((?:\d{{1,3}}|[A-Za-z])\)|\[[ xX]?\]){_SPACE}+)+(?=\S)"
+)
+_NUMBER = re.compile(rf"^{_SPACE}*\d{{1,3}}\.{_SPACE}+(?=\S)", re.MULTILINE)
+_LINE_BREAKS = "\r\n\v\f\x1c-\x1e\x85\u2028\u2029"
+_REPEATED = re.compile(r"[.!?…]{2,}$")
+_LONGEST_ENDING = 20
+_FINAL_PUNCTUATION = re.compile(r"[.!?…]*$")
+_UNUSUAL_SPACES = re.compile(rf"(?<=\S)(?! \S)[^\S{_LINE_BREAKS}]+(?=\S)")
+
+
+def with_cells_as_lines(text: str) -> str:
+    """A text of the same length with line breaks in place of tabs and wide gaps."""
+    return _GAP.sub(lambda gap: "\n" * len(gap[0]), text)
+
+
+def after_marker(text: str, start: int, end: int) -> int:
+    """Index of the first character of a segment behind its list marker, if it begins a line with one.
+
+    A number with a full stop is a marker if another line begins with one, too: "3. Oktober" is a date.
+
+    Args:
+        text: The text.
+        start: Index of the segment's first character.
+        end: Index after its last one.
+    """
+    line = text.rfind("\n", 0, start) + 1
+    if text[line:start].strip():
+        return start
+    if number := _NUMBER.match(text, line, end):
+        return number.end() if len(_NUMBER.findall(text)) > 1 else start
+    marker = _MARKER.match(text, start, end)
+    return marker.end() if marker else start
+
+
+def repeated_ending(sentence: str) -> str:
+    """Punctuation at the end of a sentence that is more than one sign, such as "?!"; empty if there is none."""
+    found = _REPEATED.search(sentence[-_LONGEST_ENDING:])
+    return found[0] if found else ""
+
+
+def start_of_ending(translation: str) -> int:
+    """Index of the first character of the punctuation at the end of a translation."""
+    found = _FINAL_PUNCTUATION.search(translation)
+    return found.start() if found else len(translation)
+
+
+def unusual_spaces(sentence: str) -> list[Span]:
+    """White space inside a sentence that is not one plain space."""
+    if sentence.isascii() and "  " not in sentence and sentence.isprintable():
+        return []
+    return [match.span() for match in _UNUSUAL_SPACES.finditer(sentence)]

@@ -1,0 +1,70 @@
+"""The layout of texts: list markers, cells, unusual white space, repeated punctuation."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.text.layout import after_marker, repeated_ending, start_of_ending, unusual_spaces, with_cells_as_lines
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("- item", "item"),
+        ("* item", "item"),
+        ("•\u00a0item", "item"),
+        ("a) item", "item"),
+        ("12) item", "item"),
+        ("(3) item", "item"),
+        ("[x] done", "done"),
+        ("- [ ] to do", "to do"),
+        ("## Heading", "Heading"),
+        ("> quoted", "quoted"),
+        ("– Hello", "Hello"),
+        ("3. Oktober", "3. Oktober"),
+        ("I. Newton", "I. Newton"),
+        ("-5 degrees", "-5 degrees"),
+        ("24 hours", "24 hours"),
+        ("-", "-"),
+        ("a cat - b", "a cat - b"),
+    ],
+)
+def test_a_list_marker_belongs_to_no_sentence(text: str, rest: str) -> None:
+    assert text[after_marker(text, 0, len(text)) :] == rest
+
+
+def test_numbers_are_markers_where_there_are_several() -> None:
+    text = "1. First\n  2. Second"
+    assert [text[after_marker(text, start, end) : end] for start, end in ((0, 8), (11, 20))] == ["First", "Second"]
+
+
+def test_only_the_beginning_of_a_line_has_a_marker() -> None:
+    text = "One. - two"
+    assert after_marker(text, 5, len(text)) == 5
+
+
+def test_tabs_and_wide_gaps_separate_cells() -> None:
+    assert with_cells_as_lines("a\tb  c   d\t\te") == "a\nb  c\n\n\nd\n\ne"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "spaces"),
+    [
+        ("a b c", []),
+        ("a  b", ["  "]),
+        ("a\u00a0b c\u2009d", ["\u00a0", "\u2009"]),
+        ("a \u00a0 b", [" \u00a0 "]),
+        ("ä b", []),
+        (" a b ", []),
+    ],
+)
+def test_white_space_other_than_one_space_is_unusual(sentence: str, spaces: list[str]) -> None:
+    assert [sentence[slice(*span)] for span in unusual_spaces(sentence)] == spaces
+
+
+def test_repeated_punctuation_is_an_ending() -> None:
+    assert [repeated_ending(text) for text in ("Stop!!!", "What?!", "So...", "Yes.", 'He said "No!!"', "")] == [
+        *("!!!", "?!", "..."),
+        *("", "", ""),
+    ]
+    assert [start_of_ending(text) for text in ("Halt!", "Halt", "So …")] == [4, 4, 3]
