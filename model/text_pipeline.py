@@ -13,13 +13,23 @@ with a guard. Nothing here runs a model, so everything may be called from any th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import NamedTuple
 
 from torch import Tensor
 
 from model.alignment import AlignmentLink, sentence_links
+from model.confidence import (
+    UNCALIBRATED,
+    Calibration,
+    Confidence,
+    Evidence,
+    WordConfidence,
+    word_confidences,
+    word_gains,
+)
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis, Outcome
 from model.decoding.repetition_guard import guarded, is_empty, is_suspect, loops
 from model.decoding.sentence import DecodingRequest
@@ -27,7 +37,7 @@ from model.errors import EmptySource, SeveralSentences, SourceTooLong
 from model.languages import plain_code
 from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
 from model.text.segmentation import Segment, join_text, split_text
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import Span, TextTokenizer
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,7 @@ class Translation:
         alignment: Links in the order of the translation; None unless requested.
         num_source_tokens: Number of tokens of all sentences, without markers.
         num_target_tokens: Number of tokens of the best hypotheses.
+        confidence: How sure the model is of it; None unless requested.
     """
 
     text: str
@@ -84,6 +95,18 @@ class Translation:
     alignment: tuple[AlignmentLink, ...] | None
     num_source_tokens: int
     num_target_tokens: int
+    confidence: Confidence | None = None
+
+
+class _PlacedSentence(NamedTuple):
+    """A sentence and its translation, where they begin in their texts, and the characters that each token covers."""
+
+    source: str
+    source_start: int
+    source_spans: Sequence[Span]
+    target: str
+    target_start: int
+    target_spans: Sequence[Span]
 
 
 class TextPipeline:
@@ -96,12 +119,20 @@ class TextPipeline:
             capitals (:mod:`model.text.case_folding`).
         retry_loops: Whether a sentence whose output loops or is empty is decoded again with a guard
             (:mod:`model.decoding.repetition_guard`).
+        calibration: What turns the model's probabilities into confidences.
     """
 
     def __init__(
-        self, tokenizer: TextTokenizer, max_source_tokens: int, *, fold_capitals: bool, retry_loops: bool
+        self,
+        tokenizer: TextTokenizer,
+        max_source_tokens: int,
+        *,
+        fold_capitals: bool,
+        retry_loops: bool,
+        calibration: Calibration = UNCALIBRATED,
     ) -> None:
         self.tokenizer = tokenizer
+        self.calibration = calibration
         self._max_source_tokens = max_source_tokens
         self._fold_capitals = fold_capitals
         self._retry_loops = retry_loops
@@ -255,11 +286,14 @@ class TextPlan:
             found.append(outcome)
         return found
 
-    def complete(self, attention: Sequence[Tensor] | None = None) -> Translation:
+    def complete(
+        self, attention: Sequence[Tensor] | None = None, evidence: Sequence[Evidence] | None = None
+    ) -> Translation:
         """Join the hypotheses of all sentences to the translation.
 
         Args:
             attention: The result of :func:`model.alignment.answer_rows` for each sentence, if links are requested.
+            evidence: What the model says about each sentence's translation, if a confidence is requested.
 
         Raises:
             Exception: The error of the first sentence that failed.
@@ -281,7 +315,19 @@ class TextPlan:
             alignment=None if attention is None else self._links(hypotheses, attention),
             num_source_tokens=sum(len(sentence.token_ids) - num_markers for sentence in self.sentences),
             num_target_tokens=sum(len(hypothesis.token_ids) for hypothesis in hypotheses),
+            confidence=None if evidence is None else self._confidence(hypotheses, evidence),
         )
+
+    def source_gains(self, evidence: Sequence[Evidence]) -> list[tuple[Span, float]]:
+        """The words of the text, and how much more probable the translation makes each of them, in nats.
+
+        Args:
+            evidence: What the model says about each sentence's translation; without gains there are no words.
+        """
+        gains: list[tuple[Span, float]] = []
+        for one, found in zip(self._placed(self.hypotheses), evidence, strict=True):
+            gains += word_gains(found, one.source, one.source_spans, one.source_start)
+        return gains
 
     def _is_to_retry(self, request: DecodingRequest, hypothesis: Hypothesis) -> bool:
         return self._pipeline.to_retry(self._part(self.sentences[request.key]), hypothesis, request.options)
@@ -304,21 +350,34 @@ class TextPlan:
         return Alternative(text, _mean_score(chosen), "length" if cut else "stop")
 
     def _links(self, hypotheses: Sequence[Hypothesis], attention: Sequence[Tensor]) -> tuple[AlignmentLink, ...]:
-        tokenizer = self._pipeline.tokenizer
         links: list[AlignmentLink] = []
+        for one, rows in zip(self._placed(hypotheses), attention, strict=True):
+            links += sentence_links(rows, one.source_spans, one.target_spans, one.source_start, one.target_start)
+        return tuple(links)
+
+    def _confidence(self, hypotheses: Sequence[Hypothesis], evidence: Sequence[Evidence]) -> Confidence:
+        calibration = self._pipeline.calibration
+        words: list[WordConfidence] = []
+        for one, found in zip(self._placed(hypotheses), evidence, strict=True):
+            words += word_confidences(found, one.target, one.target_spans, one.target_start)
+        uncovered = tuple(span for span, gain in self.source_gains(evidence) if gain < calibration.coverage_bound)
+        translates_back = all(found.gains is not None for found in evidence)
+        return Confidence(calibration.text_score(evidence), tuple(words), uncovered if translates_back else None)
+
+    def _placed(self, hypotheses: Sequence[Hypothesis]) -> Iterator[_PlacedSentence]:
+        tokenizer = self._pipeline.tokenizer
         target_start = 0  # index of the sentence's translation in the translated text
         source_end = 0  # index of the end of the previous sentence in the text
-        for sentence, hypothesis, rows in zip(self.sentences, hypotheses, attention, strict=True):
+        for sentence, hypothesis in zip(self.sentences, hypotheses, strict=True):
             target_start += sentence.start - source_end
             part = self._pipeline.as_read(self._part(sentence))
             _, source_spans = tokenizer.encode_with_offsets(part, self.target, self.source)
             answer, target_spans = tokenizer.decode_with_offsets(hypothesis.token_ids)
             if sentence.in_capitals:
                 answer, target_spans = in_capitals(answer), spans_in_capitals(answer, target_spans)
-            links += sentence_links(rows, source_spans, target_spans, sentence.start, target_start)
+            yield _PlacedSentence(part, sentence.start, source_spans, answer, target_start, target_spans)
             target_start += len(answer)
             source_end = sentence.end
-        return tuple(links)
 
 
 def settle_all(plans: Iterable[TextPlan], outcomes: Iterable[Outcome]) -> None:

@@ -11,12 +11,14 @@ from torch import Tensor
 
 from model.alignment import answer_rows
 from model.artifacts.bundle import Bundle, Manifest, load_bundle
+from model.confidence import Evidence
 from model.decoding.backend import Backend, ModelToDecode, choose_backend
 from model.decoding.batch import Progress, decode_all
 from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import ArtifactError, DecodingError, EmptySource, SourceTooLong, TargetTooLong, UnsupportedPair
+from model.evidence import collect_evidence
 from model.languages import closest
 from model.network.padding import pad
 from model.process.threads import available_threads
@@ -101,6 +103,7 @@ class Translator:
             manifest.max_source_tokens,
             fold_capitals=manifest.fold_capitals,
             retry_loops=manifest.retry_loops,
+            calibration=manifest.calibration,
         )
 
     @classmethod
@@ -176,6 +179,7 @@ class Translator:
         target: str | None = None,
         *,
         return_alignment: bool = False,
+        return_confidence: bool = False,
         progress: Progress = _unseen,
     ) -> list[Translation]:
         """Translate texts of any length; sentences of all of them share batches.
@@ -186,6 +190,7 @@ class Translator:
             source: Their language; may be left out where the target decides it.
             target: The language wanted.
             return_alignment: Whether translations carry their alignment.
+            return_confidence: Whether translations carry their confidence.
             progress: Sees each sentence finish.
 
         Returns:
@@ -197,8 +202,13 @@ class Translator:
         """
         pair = self.resolve_pair(source, target)
         plans = [self.prepare(text, *pair, options) for text in texts]
-        self._decode_plans(plans, progress)
-        return [plan.complete(self.align(plan) if return_alignment else None) for plan in plans]
+        self.decode(plans, progress)
+        return [
+            plan.complete(
+                self.align(plan) if return_alignment else None, self.confidence(plan) if return_confidence else None
+            )
+            for plan in plans
+        ]
 
     def translate_tokens(
         self,
@@ -252,6 +262,21 @@ class Translator:
         """An empty cohort for sentences of this beam width."""
         return self.backend.cohort(width)
 
+    def decode(self, plans: Sequence[TextPlan], progress: Progress = _unseen) -> None:
+        """Decode what texts have pending until nothing is.
+
+        Args:
+            plans: The texts.
+            progress: Sees each sentence finish; those that are decoded a second time are not shown.
+
+        Raises:
+            DecodingError: The model failed on a sentence.
+        """
+        requests = [request for plan in plans for request in plan.pending]
+        settle_all(plans, self._decode(requests, progress))
+        while retries := [request for plan in plans for request in plan.pending]:
+            settle_all(plans, self._decode(retries))
+
     def align(self, plan: TextPlan) -> list[Tensor]:
         """Attention between each sentence of a text and its answer.
 
@@ -274,6 +299,17 @@ class Translator:
                 for weights, source, answer in zip(cross, sources, answers, strict=True)
             ]
         return rows
+
+    def confidence(self, plan: TextPlan) -> list[Evidence]:
+        """What the model says about the translation of each sentence of a text.
+
+        Args:
+            plan: The text; all its sentences have answers.
+
+        Returns:
+            The evidence of each sentence, for :meth:`TextPlan.complete`.
+        """
+        return collect_evidence(self._bundle, plan)
 
     def attention(
         self,
@@ -304,7 +340,7 @@ class Translator:
         plan = self.pipeline.prepare_sentence(text, *pair, replace(options, num_hypotheses=1))
         (sentence,) = plan.sentences
         if target_text is None:
-            self._decode_plans([plan])
+            self.decode([plan])
             (hypothesis,) = plan.hypotheses
             closing = [self._tokenizer.end_id] if hypothesis.finish_reason == "stop" else []
             target_ids = [*plan.forced_ids, *hypothesis.token_ids, *closing]
@@ -349,13 +385,6 @@ class Translator:
                 self._decode([replace(request, options=options)] * number)
         for _ in range(2):
             self._attend([request.source_ids], [[self._tokenizer.start_id, *plan.forced_ids]])
-
-    def _decode_plans(self, plans: Sequence[TextPlan], progress: Progress = _unseen) -> None:
-        """Decode what texts have pending until nothing is; progress is shown for the first round alone."""
-        requests = [request for plan in plans for request in plan.pending]
-        settle_all(plans, self._decode(requests, progress))
-        while retries := [request for plan in plans for request in plan.pending]:
-            settle_all(plans, self._decode(retries))
 
     def _decode(self, requests: Sequence[DecodingRequest], progress: Progress = _unseen) -> list[Hypothesis]:
         """The answers to requests of one width, in order.
