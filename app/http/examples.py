@@ -35,6 +35,7 @@ from app.errors import (
 from app.http.schemas.answers import (
     AttentionMatrices,
     AttentionResponse,
+    ConfidenceBody,
     HealthResponse,
     LimitsBody,
     ModelBody,
@@ -44,6 +45,7 @@ from app.http.schemas.answers import (
     TranslationBody,
     UnloadResponse,
     UsageBody,
+    WordConfidenceBody,
 )
 from model.errors import (
     DecodingError,
@@ -80,6 +82,7 @@ TRANSLATE_REQUESTS = _requests(
             "return_scores": True,
         },
         "alignment": {"text": "The house is old.", "source": "en", "target": "de", "return_alignment": True},
+        "confidence": {"text": "The house is old.", "source": "en", "target": "de", "return_confidence": True},
         "texts of any language": {
             "text": ["The house is old.", "Das Haus ist alt."],
             "source": "auto",
@@ -100,6 +103,14 @@ TRANSLATE_ANSWER = TranslateResponse(
             alignment=None,
             model="verso-en-de",
             detected=None,
+            confidence=ConfidenceBody(
+                score=0.97,
+                words=[
+                    WordConfidenceBody(target=(0, 5), probability=0.9412),
+                    WordConfidenceBody(target=(6, 13), probability=0.8807),
+                ],
+                uncovered=[],
+            ),
         )
     ],
     model="verso-en-de",
@@ -179,6 +190,7 @@ LOADED_MODEL = ModelBody(
         "training": {"steps": 4000, "vocab_size": 8000},
         "scores": {"tatoeba-test-v2020-07-28": {"de-en": {"bleu": 42.4, "chrf": 59.2, "num_sentences": 10_000}}},
         "precision": {"sentences": 400, "identical_to_float32": 382},
+        "confidence": {"calibrated": False},
     },
 )
 

@@ -53,11 +53,23 @@ class Unchanged:
     target: str
     detected: Detection | None
 
-    def translation(self, text: str, return_alignment: bool) -> Translation:
+    def translation(self, text: str, return_alignment: bool, return_confidence: bool) -> Translation:
         """The text as its own translation."""
+        from model.confidence import NOTHING_TRANSLATED
         from model.text_pipeline import Translation
 
-        return Translation(text, self.source, self.target, "stop", None, (), () if return_alignment else None, 0, 0)
+        return Translation(
+            text,
+            self.source,
+            self.target,
+            "stop",
+            None,
+            (),
+            () if return_alignment else None,
+            0,
+            0,
+            confidence=NOTHING_TRANSLATED if return_confidence else None,
+        )
 
 
 class ModelChooser:

@@ -153,6 +153,7 @@ class TranslationService:
         target: str | None,
         options: DecodingOptions,
         return_alignment: bool,
+        return_confidence: bool,
     ) -> TranslateResult:
         """Translate texts. When the awaiting task is cancelled, their sentences are withdrawn.
 
@@ -162,6 +163,7 @@ class TranslationService:
             target: The target language, or None.
             options: How to decode.
             return_alignment: Whether to compute alignments.
+            return_confidence: Whether to compute confidences.
 
         Raises:
             UnsupportedPair: No loaded pair fits.
@@ -176,7 +178,9 @@ class TranslationService:
                 choices = await self._chooser.choose(texts, source, target)
                 self._use(used, choices)
                 some_model = self._registry.names[0]
-                results, times = await self._texts.translate(texts, choices, options, return_alignment, timeout)
+                results, times = await self._texts.translate(
+                    texts, choices, options, return_alignment, return_confidence, timeout
+                )
         return TranslateResult.of(
             results,
             some_model,

@@ -15,6 +15,7 @@ from model.decoding.options import DecodingOptions
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from model.confidence import Evidence
     from model.text_pipeline import TextPlan, Translation
     from model.translator import Attention, Translator
 
@@ -111,12 +112,14 @@ class TextJob:
         choice: The model and the language pair.
         plan: Its sentences and their outcomes.
         attention: The result of :meth:`model.translator.Translator.align`, if an alignment is requested.
-        failure: The error of that method, if it failed.
+        evidence: The result of :meth:`model.translator.Translator.confidence`, if a confidence is requested.
+        failure: The error of these methods, if one failed.
     """
 
     choice: ModelChoice
     plan: TextPlan
     attention: Sequence[Tensor] | None = None
+    evidence: Sequence[Evidence] | None = None
     failure: Exception | None = None
 
     @classmethod
@@ -138,21 +141,24 @@ class TextJob:
         if failure is not None:
             return failure
         try:
-            return self.plan.complete(self.attention)
+            return self.plan.complete(self.attention, self.evidence)
         except Exception:
             # The failure of one text must not affect the other texts of its request.
             logger.exception("a text could not be put together")
             return InferenceFailed()
 
 
-def answer_without_model(text: str, choice: Unchanged | Exception, return_alignment: bool) -> TextResult:
+def answer_without_model(
+    text: str, choice: Unchanged | Exception, return_alignment: bool, return_confidence: bool
+) -> TextResult:
     """The result of a text for which no model was chosen.
 
     Args:
         text: The text.
         choice: The reason: it is unchanged, or cannot be translated.
         return_alignment: Whether translations contain an alignment.
+        return_confidence: Whether translations contain a confidence.
     """
     if isinstance(choice, Exception):
         return TextResult(choice, None, None)
-    return TextResult(choice.translation(text, return_alignment), None, choice.detected)
+    return TextResult(choice.translation(text, return_alignment, return_confidence), None, choice.detected)

@@ -16,7 +16,7 @@ from model.errors import ModelError
 from model.text_pipeline import settle_all
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from model.text_pipeline import TextPlan
 
 _T = TypeVar("_T")
 
@@ -60,6 +60,7 @@ class TextTranslation:
         choices: Sequence[ModelChoice | Unchanged | Exception],
         options: DecodingOptions,
         return_alignment: bool,
+        return_confidence: bool,
         timeout: asyncio.Timeout,
     ) -> tuple[list[TextResult], Times]:
         """Translate texts; the failure of a text does not affect the others.
@@ -69,6 +70,7 @@ class TextTranslation:
             choices: The choice for each text.
             options: How to decode.
             return_alignment: Whether to compute alignments.
+            return_confidence: Whether to compute confidences.
             timeout: The request's deadline.
 
         Raises:
@@ -84,11 +86,12 @@ class TextTranslation:
         submitted = self._clock()
         queue_s = await self._decode(jobs, timeout)
         decode_s = max(0.0, self._clock() - submitted - queue_s)
-        if return_alignment:
-            await self._align(jobs, timeout)
+        await self._examine(jobs, return_alignment, return_confidence, timeout)
         completed = iter(await self._off_loop(num_characters, lambda: [job.complete() for job in jobs]))
         results = [
-            next(completed) if isinstance(choice, ModelChoice) else answer_without_model(text, choice, return_alignment)
+            next(completed)
+            if isinstance(choice, ModelChoice)
+            else answer_without_model(text, choice, return_alignment, return_confidence)
             for text, choice in zip(texts, choices, strict=True)
         ]
         return results, Times(queue_s, decode_s)
@@ -112,18 +115,26 @@ class TextTranslation:
         settle_all([job.plan for job in jobs], outcomes)
         return queue_s
 
-    async def _align(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> None:
-        """Compute each text's attention; if a model fails, its error is stored in the job."""
+    async def _examine(
+        self, jobs: Sequence[TextJob], alignment: bool, confidence: bool, timeout: asyncio.Timeout
+    ) -> None:
+        """Compute what is requested of each translated text; if a model fails, its error is stored in the job."""
         for job in jobs:
             if job.plan.failure is not None:
                 continue
             try:
-                job.attention = await self._attention(job, timeout) if job.plan.sentences else []
+                if alignment:
+                    job.attention = await self._of_model(job, job.translator.align, timeout)
+                if confidence:
+                    job.evidence = await self._of_model(job, job.translator.confidence, timeout)
             except (InferenceFailed, ModelError) as failure:
                 job.failure = failure
 
-    async def _attention(self, job: TextJob, timeout: asyncio.Timeout) -> list[Tensor]:
-        return await self._bridge.call(lambda: job.translator.align(job.plan), timeout)
+    async def _of_model(self, job: TextJob, run: Callable[[TextPlan], list[_T]], timeout: asyncio.Timeout) -> list[_T]:
+        """The result of a method of the job's model for each sentence; without sentences the model is not needed."""
+        if not job.plan.sentences:
+            return []
+        return await self._bridge.call(lambda: run(job.plan), timeout)
 
     async def _off_loop(self, num_characters: int, run: Callable[[], _T]) -> _T:
         if num_characters <= _SMALL_CHARACTERS:

@@ -19,6 +19,7 @@ from app.serving.detection import Detection
 from app.serving.text_job import AttentionResult
 from app.settings import Settings
 from model.artifacts.bundle import Manifest
+from model.confidence import Confidence, WordConfidence
 from model.decoding.options import DecodingOptions
 from model.translator import Attention
 from tests.app.fakes import FakeBundles
@@ -60,6 +61,7 @@ class RoteTranslation:
     alternatives: tuple[RoteAlternative, ...] = ()
     alignment: list[RoteLink] | None = None
     finish_reason: Literal["stop", "length"] = "stop"
+    confidence: Confidence | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ class RoteService:
         target: str | None,
         options: DecodingOptions,
         return_alignment: bool,
+        return_confidence: bool,
     ) -> RoteResult:
         self.calls.append({"texts": list(texts), "source": source, "target": target, "options": options})
         self.started.set()
@@ -137,18 +140,21 @@ class RoteService:
                 await asyncio.Event().wait()
             finally:
                 self.cancelled.set()
-        found = [self._translation(text, options, return_alignment) for text in texts]
+        found = [self._translation(text, options, return_alignment, return_confidence) for text in texts]
         return RoteResult(
             [RoteText(one, None if isinstance(one, Exception) else "rote", self.detected) for one in found]
         )
 
-    def _translation(self, text: str, options: DecodingOptions, return_alignment: bool) -> RoteTranslation | Exception:
+    def _translation(
+        self, text: str, options: DecodingOptions, return_alignment: bool, return_confidence: bool
+    ) -> RoteTranslation | Exception:
         if text in self.errors:
             return self.errors[text]
         score = -0.5 if options.return_scores else None
         others = tuple(RoteAlternative(f"{text} {k}", score) for k in range(1, options.num_hypotheses))
         links = [RoteLink((0, 1), (0, 1), 1.0)] if return_alignment else None
-        return RoteTranslation(text.upper(), "en", "de", score, others, links)
+        confidence = Confidence(0.5, (WordConfidence((0, len(text)), 0.25),), ((0, 1),)) if return_confidence else None
+        return RoteTranslation(text.upper(), "en", "de", score, others, links, confidence=confidence)
 
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None

@@ -10,6 +10,7 @@ from app.errors import DetectedPairNotServed, LanguageNotDetected
 from app.models.registry import LoadedModel, Registry
 from app.serving.detection import Detection, LanguageDetector
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
+from model.confidence import NOTHING_TRANSLATED
 from model.errors import UnsupportedPair
 from tests.app.fakes import FakeTranslator, WordDetector, manifest_of
 
@@ -115,8 +116,10 @@ async def test_of_varieties_detected_as_one_language_the_one_with_a_pair_is_chos
 
 
 async def test_a_text_that_is_its_own_translation_has_no_score_and_no_tokens() -> None:
-    answer = Unchanged("en", "en", None).translation("the", return_alignment=True)
+    answer = Unchanged("en", "en", None).translation("the", return_alignment=True, return_confidence=True)
     assert (answer.text, answer.source, answer.target, answer.finish_reason) == ("the", "en", "en", "stop")
     assert (answer.score, answer.alternatives, answer.alignment) == (None, (), ())
     assert (answer.num_source_tokens, answer.num_target_tokens) == (0, 0)
-    assert Unchanged("en", "en", None).translation("the", return_alignment=False).alignment is None
+    assert answer.confidence == NOTHING_TRANSLATED
+    plain = Unchanged("en", "en", None).translation("the", return_alignment=False, return_confidence=False)
+    assert (plain.alignment, plain.confidence) == (None, None)

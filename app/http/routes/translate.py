@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Body, Request
 
@@ -14,11 +14,13 @@ from app.http.openapi import BODY_ERRORS, TRANSLATION_ERRORS, answers
 from app.http.schemas.answers import (
     AlignmentLinkBody,
     AlternativeBody,
+    ConfidenceBody,
     FailedTranslationBody,
     TimingsBody,
     TranslateResponse,
     TranslationBody,
     UsageBody,
+    WordConfidenceBody,
     detected_body,
 )
 from app.http.schemas.problems import ProblemBody
@@ -26,6 +28,9 @@ from app.http.schemas.requests import TranslateRequest
 from app.http.state import service_of, settings_of
 from app.serving.text_job import TextResult
 from app.telemetry.logs import log_fields
+
+if TYPE_CHECKING:
+    from model.confidence import Confidence
 
 router = APIRouter(tags=["translation"], route_class=json_route(accepting("application/json")))
 
@@ -60,6 +65,7 @@ async def translate(
         target=asked.target,
         options=asked.options(),
         return_alignment=asked.return_alignment,
+        return_confidence=asked.return_confidence,
     )
 
     failures = [result for result in outcome.results if isinstance(result, Exception)]
@@ -105,4 +111,13 @@ def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
         else [AlignmentLinkBody(source=link.source, target=link.target, weight=link.weight) for link in alignment],
         model=text.model,
         detected=detected_body(text.detected),
+        confidence=None if result.confidence is None else _confidence_body(result.confidence),
+    )
+
+
+def _confidence_body(confidence: Confidence) -> ConfidenceBody:
+    return ConfidenceBody(
+        score=confidence.score,
+        words=[WordConfidenceBody(target=word.target, probability=word.probability) for word in confidence.words],
+        uncovered=None if confidence.uncovered is None else list(confidence.uncovered),
     )
