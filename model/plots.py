@@ -1,4 +1,4 @@
-"""Plots: attention weights as heat maps, learning curves, position vectors and masks."""
+"""Plots: attention weights as heat maps, learning curves, reliability, position vectors and masks."""
 
 from __future__ import annotations
 
@@ -124,6 +124,36 @@ def learning_curves(runs: Mapping[str, Sequence[Mapping[str, float | None]]], pa
     handles, labels = bleu_axes.get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, loc="outside upper center", ncols=3, fontsize=9)
+    figure.savefig(path, format="png")
+
+
+def reliability_diagram(sets: Mapping[str, Sequence[tuple[float, float, int]]], title: str, path: Path) -> None:
+    """Plot which share of translations is adequate against the score that promises it.
+
+    Args:
+        sets: For each set of sentences its bins: mean score, share of adequate translations, number of sentences.
+        title: Title of the figure.
+        path: The PNG file to write.
+    """
+    figure = _figure(6.0, 6.0)
+    figure.suptitle(_visible(title), fontsize=11)
+    shares, counts = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    shares.plot((0, 1), (0, 1), "--", color="grey", label="perfectly calibrated", linewidth=1.0)
+    for number, (name, bins) in enumerate(sets.items()):
+        scores, adequate, sizes = zip(*bins, strict=True)
+        shares.plot(scores, adequate, "-", color=f"C{number}", label=_visible(name), marker=".", linewidth=1.5)
+        total = sum(sizes)
+        part = [100.0 * size / total for size in sizes]
+        counts.plot(scores, part, "-", color=f"C{number}", marker=".", linewidth=1.5)
+    shares.set_ylabel("share of adequate translations")
+    counts.set_ylabel("sentences, %")
+    counts.set_xlabel("score")
+    for axes in (shares, counts):
+        axes.grid(alpha=0.3)
+        axes.set_xlim(0.0, 1.0)
+    shares.set_ylim(0.0, 1.0)
+    counts.set_ylim(bottom=0)
+    shares.legend(loc="upper left", fontsize=9)
     figure.savefig(path, format="png")
 
 
