@@ -176,8 +176,8 @@ def test_a_reliability_diagram_has_a_line_for_each_set(drawn: list[Figure], tmp_
     reliability_diagram(sets, "t", tmp_path / "r.png")
     size_of((tmp_path / "r.png").read_bytes())
     shares, counts = drawn[0].axes
-    diagonal, news, chat = shares.lines
-    assert diagonal.get_xydata().tolist() == [[0, 0], [1, 1]]
-    assert news.get_xydata().tolist() == [[0.25, 0.5], [0.75, 0.7]]
-    assert chat.get_label() == "chat"
-    assert counts.lines[0].get_xydata().tolist() == [[0.25, 25.0], [0.75, 75.0]]
+    diagonal, news, chat = (np.asarray(line.get_xydata()).tolist() for line in shares.lines)
+    assert diagonal == [[0, 0], [1, 1]]
+    assert news == [[0.25, 0.5], [0.75, 0.7]]
+    assert chat == [[0.9, 1.0]]
+    assert np.asarray(counts.lines[0].get_xydata()).tolist() == [[0.25, 25.0], [0.75, 75.0]]
