@@ -25,16 +25,19 @@ _LOGITS_AT_ONCE = 2**25
 """Logits in memory at once, 128 MiB."""
 
 
-def collect_evidence(bundle: Bundle, plan: TextPlan) -> list[Evidence]:
-    """The evidence of each sentence of a text.
+def collect_evidence(bundle: Bundle, plan: TextPlan, begin: int = 0, end: int | None = None) -> list[Evidence]:
+    """The evidence of sentences of a text.
 
     Args:
         bundle: The model that translated it.
         plan: The text; all its sentences have answers.
+        begin: Index of the first sentence.
+        end: Index after the last sentence; None for all that follow.
     """
     tokenizer = bundle.tokenizer
+    sentences = plan.sentences[begin:end]
     sources, targets, answers = [], [], []
-    for sentence, hypothesis in zip(plan.sentences, plan.hypotheses, strict=True):
+    for sentence, hypothesis in zip(sentences, plan.hypotheses[begin:end], strict=True):
         closing = [tokenizer.end_id] if hypothesis.finish_reason == "stop" else []
         sources.append(sentence.token_ids)
         targets.append([*hypothesis.token_ids, *closing])
@@ -48,7 +51,7 @@ def collect_evidence(bundle: Bundle, plan: TextPlan) -> list[Evidence]:
             sentence.end - sentence.start,
             len(answers[index]),
         )
-        for index, sentence in enumerate(plan.sentences)
+        for index, sentence in enumerate(sentences)
     ]
 
 

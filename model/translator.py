@@ -300,16 +300,18 @@ class Translator:
             ]
         return rows
 
-    def confidence(self, plan: TextPlan) -> list[Evidence]:
-        """What the model says about the translation of each sentence of a text.
+    def confidence(self, plan: TextPlan, begin: int = 0, end: int | None = None) -> list[Evidence]:
+        """What the model says about the translation of sentences of a text.
 
         Args:
             plan: The text; all its sentences have answers.
+            begin: Index of the first sentence.
+            end: Index after the last sentence; None for all that follow.
 
         Returns:
-            The evidence of each sentence, for :meth:`TextPlan.complete`.
+            The evidence of each of these sentences; that of all sentences is for :meth:`TextPlan.complete`.
         """
-        return collect_evidence(self._bundle, plan)
+        return collect_evidence(self._bundle, plan, begin, end)
 
     def attention(
         self,

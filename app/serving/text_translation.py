@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from app.engine.bridge import EngineBridge
@@ -16,12 +17,18 @@ from model.errors import ModelError
 from model.text_pipeline import settle_all
 
 if TYPE_CHECKING:
-    from model.text_pipeline import TextPlan
+    from torch import Tensor
+
+    from model.confidence import Evidence
 
 _T = TypeVar("_T")
 
 _SMALL_CHARACTERS = 500
 """Texts up to this length are split on the event loop, because handing them to a thread takes longer."""
+
+
+_SENTENCES_A_CALL = 8
+"""Sentences whose confidence is computed in one call of the engine, which takes some tenths of a second."""
 
 
 class Times(NamedTuple):
@@ -124,17 +131,22 @@ class TextTranslation:
                 continue
             try:
                 if alignment:
-                    job.attention = await self._of_model(job, job.translator.align, timeout)
+                    job.attention = await self._attention(job, timeout) if job.plan.sentences else []
                 if confidence:
-                    job.evidence = await self._of_model(job, job.translator.confidence, timeout)
+                    job.evidence = await self._evidence(job, timeout)
             except (InferenceFailed, ModelError) as failure:
                 job.failure = failure
 
-    async def _of_model(self, job: TextJob, run: Callable[[TextPlan], list[_T]], timeout: asyncio.Timeout) -> list[_T]:
-        """The result of a method of the job's model for each sentence; without sentences the model is not needed."""
-        if not job.plan.sentences:
-            return []
-        return await self._bridge.call(lambda: run(job.plan), timeout)
+    async def _attention(self, job: TextJob, timeout: asyncio.Timeout) -> list[Tensor]:
+        return await self._bridge.call(lambda: job.translator.align(job.plan), timeout)
+
+    async def _evidence(self, job: TextJob, timeout: asyncio.Timeout) -> list[Evidence]:
+        """The evidence of each sentence; other requests decode between the calls for a few sentences each."""
+        evidence: list[Evidence] = []
+        while (begin := len(evidence)) < len(job.plan.sentences):
+            confidence = partial(job.translator.confidence, job.plan, begin, begin + _SENTENCES_A_CALL)
+            evidence += await self._bridge.call(confidence, timeout)
+        return evidence
 
     async def _off_loop(self, num_characters: int, run: Callable[[], _T]) -> _T:
         if num_characters <= _SMALL_CHARACTERS:

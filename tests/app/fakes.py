@@ -177,7 +177,7 @@ class FakeTranslator(Translator):
             for sentence, hypothesis in zip(plan.sentences, plan.hypotheses, strict=True)
         ]
 
-    def confidence(self, plan: TextPlan) -> list[Evidence]:
+    def confidence(self, plan: TextPlan, begin: int = 0, end: int | None = None) -> list[Evidence]:
         """Each token has probability one half; the translation covers all source tokens but the letter z."""
         return [
             Evidence(
@@ -186,7 +186,7 @@ class FakeTranslator(Translator):
                 len(sentence.token_ids),
                 len(hypothesis.token_ids),
             )
-            for sentence, hypothesis in zip(plan.sentences, plan.hypotheses, strict=True)
+            for sentence, hypothesis in zip(plan.sentences[begin:end], plan.hypotheses[begin:end], strict=True)
         ]
 
     def attention(

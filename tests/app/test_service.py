@@ -440,9 +440,9 @@ def test_confidences_are_computed_on_the_engine_thread_and_only_if_asked_for(mon
         threads: list[str] = []
         confidence = translator.confidence
 
-        def noting(plan: TextPlan) -> Any:
+        def noting(*arguments: Any) -> Any:
             threads.append(threading.current_thread().name)
-            return confidence(plan)
+            return confidence(*arguments)
 
         monkeypatch.setattr(translator, "confidence", noting)
         async with service_of(translator) as service:
@@ -465,15 +465,36 @@ def test_confidences_are_computed_on_the_engine_thread_and_only_if_asked_for(mon
     run(test)
 
 
+def test_a_long_text_gets_its_confidence_a_few_sentences_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        calls: list[int] = []
+        confidence = translator.confidence
+
+        def noting(*arguments: Any) -> Any:
+            found = confidence(*arguments)
+            calls.append(len(found))
+            return found
+
+        monkeypatch.setattr(translator, "confidence", noting)
+        async with service_of(translator) as service:
+            (result,) = (await ask(service, "\n".join(["A word."] * 20), return_confidence=True)).results
+            assert calls == [8, 8, 4]
+            assert not isinstance(result, Exception) and result.confidence is not None
+            assert len(result.confidence.words) == 40
+
+    run(test)
+
+
 def test_a_confidence_that_fails_fails_only_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
         confidence = translator.confidence
 
-        def fail(plan: TextPlan) -> Any:
+        def fail(plan: TextPlan, *sentences: int) -> Any:
             if "bad" in plan.text:
                 raise RuntimeError("secret")
-            return confidence(plan)
+            return confidence(plan, *sentences)
 
         monkeypatch.setattr(translator, "confidence", fail)
         async with service_of(translator) as service:
