@@ -58,7 +58,7 @@ def collect_evidence(bundle: Bundle, plan: TextPlan, begin: int = 0, end: int | 
 def translates_back(bundle: Bundle) -> bool:
     """Whether a model has the opposite of each of its pairs, and one vocabulary for sources and targets."""
     directions = bundle.manifest.directions
-    return bool(bundle.manifest.architecture["share_embeddings"]) and all(
+    return bool(bundle.manifest.architecture.get("share_embeddings")) and all(
         (target, source) in directions for source, target in directions.pairs
     )
 

@@ -6,6 +6,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,6 +18,7 @@ from model.scores import bleu_keys, mean_bleu
 
 _CELL_INCHES = 0.32
 _MAX_INCHES = 28.0
+_MIN_SENTENCES = 10
 _LOSSES = (("train_loss", "training loss"), ("dev_loss", "held-out loss"))
 
 
@@ -131,7 +133,8 @@ def reliability_diagram(sets: Mapping[str, Sequence[tuple[float, float, int]]], 
     """Plot which share of translations is adequate against the score that promises it.
 
     Args:
-        sets: For each set of sentences its bins: mean score, share of adequate translations, number of sentences.
+        sets: For each set of sentences its bins: mean score, share of adequate translations, number of sentences. The
+            share among fewer than ten sentences is not shown.
         title: Title of the figure.
         path: The PNG file to write.
     """
@@ -140,11 +143,11 @@ def reliability_diagram(sets: Mapping[str, Sequence[tuple[float, float, int]]], 
     shares, counts = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     shares.plot((0, 1), (0, 1), "--", color="grey", label="perfectly calibrated", linewidth=1.0)
     for number, (name, bins) in enumerate(sets.items()):
-        scores, adequate, sizes = zip(*bins, strict=True)
-        shares.plot(scores, adequate, "-", color=f"C{number}", label=_visible(name), marker=".", linewidth=1.5)
-        total = sum(sizes)
-        part = [100.0 * size / total for size in sizes]
-        counts.plot(scores, part, "-", color=f"C{number}", marker=".", linewidth=1.5)
+        style: dict[str, Any] = {"color": f"C{number}", "marker": ".", "linewidth": 1.5}
+        certain = [(score, share) for score, share, size in bins if size >= _MIN_SENTENCES]
+        shares.plot([score for score, _ in certain], [share for _, share in certain], label=_visible(name), **style)
+        total = sum(size for _, _, size in bins)
+        counts.plot([score for score, _, _ in bins], [100.0 * size / total for _, _, size in bins], **style)
     shares.set_ylabel("share of adequate translations")
     counts.set_ylabel("sentences, %")
     counts.set_xlabel("score")

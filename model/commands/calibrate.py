@@ -24,7 +24,7 @@ from model.decoding.batch import Progress
 from model.decoding.options import DecodingOptions
 from model.errors import ConfigError
 from model.text_pipeline import SourceSentence, TextPlan
-from model.training.calibration import ADEQUATE_CHRF, Quality, coverage_bound, fit, measure
+from model.training.calibration import ADEQUATE_CHRF, Bin, Quality, coverage_bound, fit, measure
 from model.translator import Translator
 
 _NUM_JOINED = 500
@@ -85,7 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not tests:
         say("without --test, the development text is measured, which the score was fitted to")
     measured = {name: _measured(calibration, found) for name, found in (tests or dev).items()}
-    _print_quality(measured)
+    together = _measured(calibration, [example for found in (tests or dev).values() for example in found])
+    _print_quality({**measured, "all": together} if len(measured) > 1 else measured, together.bins)
     _print_coverage(translator, calibration, examples)
     if arguments.plot:
         from model.plots import reliability_diagram  # matplotlib takes half a second to import
@@ -152,7 +153,7 @@ def _measured(calibration: Calibration, examples: Sequence[Example]) -> Quality:
     return measure(scores, [example.adequate for example in examples])
 
 
-def _print_quality(measured: Mapping[str, Quality]) -> None:
+def _print_quality(measured: Mapping[str, Quality], bins: Sequence[Bin]) -> None:
     from tabulate import tabulate
 
     rows = [
@@ -161,12 +162,8 @@ def _print_quality(measured: Mapping[str, Quality]) -> None:
     ]
     header = ["text", "translations", "adequate", "area under ROC", "calibration error"]
     print(tabulate(rows, header, tablefmt="pipe", disable_numparse=True), end="\n\n")
-    rows = [
-        [name, f"{one.mean_score:.2f}", f"{one.adequate:.2f}", one.num_sentences]
-        for name, quality in measured.items()
-        for one in quality.bins
-    ]
-    print(tabulate(rows, ["text", "mean score", "adequate", "translations"], tablefmt="pipe", disable_numparse=True))
+    rows = [[f"{one.mean_score:.2f}", f"{one.adequate:.2f}", one.num_sentences] for one in bins]
+    print(tabulate(rows, ["mean score", "adequate", "translations"], tablefmt="pipe", disable_numparse=True))
 
 
 def _print_coverage(translator: Translator, calibration: Calibration, examples: Sequence[Example]) -> None:

@@ -79,6 +79,13 @@ def test_a_word_has_the_product_of_the_probabilities_of_its_tokens(bundle: Bundl
     assert confidence.score == pytest.approx(math.exp(log_probs.mean()), abs=1e-4)
 
 
+def test_without_calibration_the_score_is_the_one_of_the_decoder(translator: Translator) -> None:
+    for text in (TEXT, "tree.", "house likes red dog."):
+        found, confidence = translate(translator, text, return_scores=True)
+        assert found.score is not None, "mean log-probability of the tokens"
+        assert confidence.score == pytest.approx(math.exp(found.score), abs=1e-3)
+
+
 def test_the_words_are_those_between_white_space(translator: Translator) -> None:
     text = "  red cat.  old\n dog likes tree.\n\n"
     found, confidence = translate(translator, text)

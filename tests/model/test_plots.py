@@ -172,7 +172,7 @@ def test_every_head_of_every_layer_has_its_panel(drawn: list[Figure]) -> None:
 
 
 def test_a_reliability_diagram_has_a_line_for_each_set(drawn: list[Figure], tmp_path: Path) -> None:
-    sets = {"news_1": [(0.25, 0.5, 10), (0.75, 0.7, 30)], "chat": [(0.9, 1.0, 4)]}
+    sets = {"news_1": [(0.25, 0.5, 10), (0.75, 0.7, 30)], "chat": [(0.3, 0.0, 9), (0.9, 1.0, 11)]}
     reliability_diagram(sets, "t", tmp_path / "r.png")
     size_of((tmp_path / "r.png").read_bytes())
     shares, counts = drawn[0].axes
@@ -181,3 +181,4 @@ def test_a_reliability_diagram_has_a_line_for_each_set(drawn: list[Figure], tmp_
     assert news == [[0.25, 0.5], [0.75, 0.7]]
     assert chat == [[0.9, 1.0]]
     assert np.asarray(counts.lines[0].get_xydata()).tolist() == [[0.25, 25.0], [0.75, 75.0]]
+    assert np.asarray(counts.lines[1].get_xydata()).tolist() == [[0.3, 45.0], [0.9, 55.0]]
