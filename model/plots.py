@@ -1,4 +1,4 @@
-"""Plots: attention weights as heat maps, learning curves, position vectors and masks."""
+"""Plots: attention weights as heat maps, learning curves, reliability, position vectors and masks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,6 +18,7 @@ from model.scores import bleu_keys, mean_bleu
 
 _CELL_INCHES = 0.32
 _MAX_INCHES = 28.0
+_MIN_SENTENCES = 10
 _LOSSES = (("train_loss", "training loss"), ("dev_loss", "held-out loss"))
 
 
@@ -124,6 +126,37 @@ def learning_curves(runs: Mapping[str, Sequence[Mapping[str, float | None]]], pa
     handles, labels = bleu_axes.get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, loc="outside upper center", ncols=3, fontsize=9)
+    figure.savefig(path, format="png")
+
+
+def reliability_diagram(sets: Mapping[str, Sequence[tuple[float, float, int]]], title: str, path: Path) -> None:
+    """Plot which share of translations is adequate against the score that promises it.
+
+    Args:
+        sets: For each set of sentences its bins: mean score, share of adequate translations, number of sentences. The
+            share among fewer than ten sentences is not shown.
+        title: Title of the figure.
+        path: The PNG file to write.
+    """
+    figure = _figure(6.0, 6.0)
+    figure.suptitle(_visible(title), fontsize=11)
+    shares, counts = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    shares.plot((0, 1), (0, 1), "--", color="grey", label="perfectly calibrated", linewidth=1.0)
+    for number, (name, bins) in enumerate(sets.items()):
+        style: dict[str, Any] = {"color": f"C{number}", "marker": ".", "linewidth": 1.5}
+        certain = [(score, share) for score, share, size in bins if size >= _MIN_SENTENCES]
+        shares.plot([score for score, _ in certain], [share for _, share in certain], label=_visible(name), **style)
+        total = sum(size for _, _, size in bins)
+        counts.plot([score for score, _, _ in bins], [100.0 * size / total for _, _, size in bins], **style)
+    shares.set_ylabel("share of adequate translations")
+    counts.set_ylabel("sentences, %")
+    counts.set_xlabel("score")
+    for axes in (shares, counts):
+        axes.grid(alpha=0.3)
+        axes.set_xlim(0.0, 1.0)
+    shares.set_ylim(0.0, 1.0)
+    counts.set_ylim(bottom=0)
+    shares.legend(loc="upper left", fontsize=9)
     figure.savefig(path, format="png")
 
 

@@ -46,6 +46,22 @@ def score(
     return Score(bleu_score, chrf_score, str(bleu.get_signature()), str(chrf.get_signature()), len(references))
 
 
+def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
+    """The chrF2 of each translation, 0 to 100.
+
+    Args:
+        hypotheses: Translations.
+        references: One reference for each, in the same order.
+    """
+    from sacrebleu.metrics import CHRF
+
+    chrf = CHRF()
+    return [
+        chrf.sentence_score(hypothesis, [reference]).score
+        for hypothesis, reference in zip(hypotheses, references, strict=True)
+    ]
+
+
 def bleu_units(tokenizer: TextTokenizer) -> str:
     """What BLEU is to compare for a vocabulary: characters or words, as :func:`score` takes it.
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from model.alignment import place_of
 from model.capabilities import Capabilities
+from model.confidence import UNCALIBRATED, Calibration
 from model.decoding.options import DecodingOptions, Formality
 from model.errors import UnsupportedFormality
 from model.languages import plain_code
@@ -123,11 +124,20 @@ class SentenceCodec:
         capabilities: What the model can be told.
         fold_capitals: Whether sentences in capitals are translated in lower case and their translations put into
             capitals (:mod:`model.text.case_folding`).
+        calibration: What turns the model's probabilities into confidences.
     """
 
-    def __init__(self, tokenizer: TextTokenizer, capabilities: Capabilities, *, fold_capitals: bool) -> None:
+    def __init__(
+        self,
+        tokenizer: TextTokenizer,
+        capabilities: Capabilities,
+        *,
+        fold_capitals: bool,
+        calibration: Calibration = UNCALIBRATED,
+    ) -> None:
         self.tokenizer = tokenizer
         self.capabilities = capabilities
+        self.calibration = calibration
         self._fold_capitals = fold_capitals
         self._with_symbols = tokenizer if isinstance(tokenizer, Tokenizer) else None
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from torch import Tensor
 
 from model.alignment import AlignmentLink, sentence_links
+from model.confidence import Confidence, Evidence, WordConfidence, word_confidences, word_gains
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis, Outcome
 from model.decoding.repetition_guard import guarded
 from model.decoding.sentence import DecodingRequest
@@ -66,6 +67,7 @@ class Translation:
         alignment: Links in the order of the translation; None unless requested.
         num_source_tokens: Number of tokens of all sentences, without markers.
         num_target_tokens: Number of tokens of the best hypotheses.
+        confidence: How sure the model is of it; None unless requested.
         integrity: The protected spans of the text, in its order; None for a text without.
         glossary: The terms of the glossary in the text; None without a glossary.
     """
@@ -79,6 +81,7 @@ class Translation:
     alignment: tuple[AlignmentLink, ...] | None
     num_source_tokens: int
     num_target_tokens: int
+    confidence: Confidence | None = None
     integrity: tuple[SpanUse, ...] | None = None
     glossary: tuple[TermUse, ...] | None = None
 
@@ -116,13 +119,10 @@ class TextPlan:
         self._codec = codec
         self._must_retry = must_retry
         self._spans = spans
-        self._with_glossary = bool(options.glossary)
+        self.options = options
         self._outcomes: dict[int, Outcome] = {}  # by sentence
-        # The tokens say what these told the model. Without them, equal sentences share one decoding.
-        if options.formality or options.glossary or options.protect != "auto":
-            options = replace(options, formality=None, glossary=(), protect="auto")
         self._pending = [
-            DecodingRequest(index, sentence.token_ids, options, self.forced_ids, sentence.once_ids)
+            DecodingRequest(index, sentence.token_ids, options.for_decoding, self.forced_ids, sentence.once_ids)
             for index, sentence in enumerate(sentences)
         ]
 
@@ -144,9 +144,9 @@ class TextPlan:
 
     @property
     def needs_attention(self) -> bool:
-        """Whether :meth:`complete` needs attention weights to put spans or terms into the translation."""
+        """Whether :meth:`complete` needs attention: for the alignment, or to put spans or terms in place."""
         needs = self._codec.needs_attention
-        return any(
+        return self.options.return_alignment or any(
             needs(sentence, hypothesis.token_ids)
             for sentence, hypothesis in zip(self.sentences, self.hypotheses, strict=True)
         )
@@ -172,23 +172,23 @@ class TextPlan:
             found.append(outcome)
         return found
 
-    def complete(self, attention: Sequence[Tensor] | None = None, *, return_alignment: bool = False) -> Translation:
+    def complete(
+        self, attention: Sequence[Tensor] | None = None, evidence: Sequence[Evidence] | None = None
+    ) -> Translation:
         """Join the hypotheses of all sentences to the translation.
 
         Args:
-            attention: The result of :func:`model.alignment.answer_rows` for each sentence, if links are requested or
-                :attr:`needs_attention`.
-            return_alignment: Whether the translation carries its alignment.
+            attention: The result of :func:`model.alignment.answer_rows` for each sentence, if :attr:`needs_attention`.
+            evidence: What the model says about each sentence's translation, if a confidence is requested.
 
         Raises:
             Exception: The error of the first sentence that failed.
         """
         hypotheses = self.hypotheses
-        if attention is None and not self._spans and not self._with_glossary:
-            written, answers = None, self._write(hypotheses)
-        else:
-            written = self._write_with_offsets(hypotheses, attention)
-            answers = [one.target.text for one in written]
+        options = self.options
+        detailed = self._spans or options.glossary or attention is not None or evidence is not None
+        written = self._write_with_offsets(hypotheses, attention) if detailed else None
+        answers = self._write(hypotheses) if written is None else [one.target.text for one in written]
         best = self._join(hypotheses, answers)
         num_alternatives = min((len(hypothesis.alternatives) for hypothesis in hypotheses), default=0)
         others = [[hypothesis.alternatives[rank] for hypothesis in hypotheses] for rank in range(num_alternatives)]
@@ -206,13 +206,25 @@ class TextPlan:
         )
         if written is None:
             return translation
-        places = self._places(answers)
         return replace(
             translation,
-            alignment=self._links(written, places) if return_alignment else None,
-            integrity=self._integrity(written, places) if self._spans else None,
-            glossary=self._term_uses(written, places) if self._with_glossary else None,
+            alignment=tuple(link for one in written for link in one.links()) if options.return_alignment else None,
+            confidence=None if evidence is None else self._confidence(written, evidence),
+            integrity=self._integrity(written) if self._spans else None,
+            glossary=tuple(use for one in written for use in one.term_uses()) if options.glossary else None,
         )
+
+    def source_gains(self, evidence: Sequence[Evidence]) -> list[tuple[Span, float]]:
+        """The words of the text, and how much more probable the translation makes each of them, in nats.
+
+        Args:
+            evidence: What the model says about each sentence's translation; without gains there are no words.
+        """
+        return [
+            gain
+            for sentence, found in zip(self.sentences, evidence, strict=True)
+            for gain in word_gains(found, self._part(sentence), self._source_spans(sentence), sentence.start)
+        ]
 
     def _retry(self, request: DecodingRequest, hypothesis: Hypothesis) -> DecodingRequest | None:
         """The request to decode a sentence again, or None."""
@@ -237,13 +249,15 @@ class TextPlan:
 
     def _write_with_offsets(
         self, hypotheses: Sequence[Hypothesis], attention: Sequence[Tensor] | None
-    ) -> list[_Written]:
+    ) -> list[_WrittenSentence]:
         """The translation of each sentence with its offsets, spans and terms in place."""
         codec = self._codec
-        found: list[_Written] = []
+        found: list[_WrittenSentence] = []
+        position = source_end = 0
         for index, (sentence, hypothesis) in enumerate(zip(self.sentences, hypotheses, strict=True)):
+            position += sentence.start - source_end
             rows = None if attention is None else attention[index]
-            source_spans = [] if rows is None else self._source_spans(sentence)
+            source_spans = self._source_spans(sentence)
             part = self._part(sentence)
             target = codec.write_with_offsets(part, sentence, hypothesis.token_ids, rows, source_spans)
             if not sentence.terms:
@@ -252,22 +266,13 @@ class TextPlan:
                 uses = find_uses(sentence.terms, target.text)
             else:
                 target, uses = put_terms(sentence.terms, target, rows, source_spans)
-            found.append(_Written(target, rows, source_spans, uses))
+            found.append(_WrittenSentence(sentence, source_spans, target, position, rows, uses))
+            position += len(target.text)
+            source_end = sentence.end
         return found
 
     def _source_spans(self, sentence: SourceSentence) -> list[Span]:
         return self._codec.source_offsets(self._part(sentence), sentence, (self.source, self.target))
-
-    def _places(self, answers: Sequence[str]) -> list[tuple[SourceSentence, int]]:
-        """Each sentence with the index of the first character of its translation in the translated text."""
-        places: list[tuple[SourceSentence, int]] = []
-        position = source_end = 0
-        for sentence, answer in zip(self.sentences, answers, strict=True):
-            position += sentence.start - source_end
-            places.append((sentence, position))
-            position += len(answer)
-            source_end = sentence.end
-        return places
 
     def _join(self, chosen: Sequence[Hypothesis], answers: Sequence[str]) -> Alternative:
         """The text with each sentence replaced by its translation, which is one of its hypotheses."""
@@ -275,38 +280,20 @@ class TextPlan:
         text = join_text(self.text, self.sentences, answers)
         return Alternative(text, _mean_score(chosen), "length" if cut else "stop")
 
-    def _links(
-        self, written: Sequence[_Written], places: Sequence[tuple[SourceSentence, int]]
-    ) -> tuple[AlignmentLink, ...]:
-        return tuple(
-            link
-            for one, (sentence, start) in zip(written, places, strict=True)
-            if one.rows is not None
-            for link in sentence_links(one.rows, one.source_spans, one.target.tokens, sentence.start, start)
-        )
+    def _confidence(self, written: Sequence[_WrittenSentence], evidence: Sequence[Evidence]) -> Confidence:
+        calibration = self._codec.calibration
+        words: list[WordConfidence] = []
+        for one, found in zip(written, evidence, strict=True):
+            words += word_confidences(found, one.target.text, one.target.tokens, one.target_start)
+        uncovered = tuple(span for span, gain in self.source_gains(evidence) if gain < calibration.coverage_bound)
+        translates_back = all(found.gains is not None for found in evidence)
+        return Confidence(calibration.text_score(evidence), tuple(words), uncovered if translates_back else None)
 
-    def _term_uses(
-        self, written: Sequence[_Written], places: Sequence[tuple[SourceSentence, int]]
-    ) -> tuple[TermUse, ...]:
-        return tuple(
-            use.moved(sentence.start, start)
-            for one, (sentence, start) in zip(written, places, strict=True)
-            for use in one.uses
-        )
-
-    def _integrity(
-        self, written: Sequence[_Written], places: Sequence[tuple[SourceSentence, int]]
-    ) -> tuple[SpanUse, ...]:
+    def _integrity(self, written: Sequence[_WrittenSentence]) -> tuple[SpanUse, ...]:
         """Where the protected spans of the text stand in the translation."""
-        found: dict[Span, SpanUse] = {}
-        for one, (sentence, start) in zip(written, places, strict=True):
-            for span, place, restored in zip(sentence.protected, one.target.spans, one.target.restored, strict=True):
-                source = span[0] + sentence.start, span[1] + sentence.start
-                found[source] = SpanUse(source, (place[0] + start, place[1] + start), restored)
+        found = {use.source: use for one in written for use in one.span_uses()}
         # Spans outside of sentences move with the sentence before them.
-        ends = [(0, 0)] + [
-            (sentence.end, start + len(one.target.text)) for one, (sentence, start) in zip(written, places, strict=True)
-        ]
+        ends = [(0, 0)] + [(one.sentence.end, one.target_start + len(one.target.text)) for one in written]
         index = 0
         for start, end in self._spans:
             while index + 1 < len(ends) and ends[index + 1][0] <= start:
@@ -317,20 +304,46 @@ class TextPlan:
 
 
 @dataclass(frozen=True)
-class _Written:
+class _WrittenSentence:
     """The translation of a sentence, and what it was made with.
 
     Args:
+        sentence: The sentence.
+        source_spans: The characters of the sentence that each source token covers.
         target: The translation.
+        target_start: Index of its first character in the translated text.
         rows: Attention weights, if there are any.
-        source_spans: The characters of the sentence that each source token covers, if there are rows.
-        uses: What became of the terms in the sentence.
+        uses: What became of the terms in the sentence, in characters of the sentence and of its translation.
     """
 
-    target: TargetSentence
-    rows: Tensor | None
+    sentence: SourceSentence
     source_spans: Sequence[Span]
+    target: TargetSentence
+    target_start: int
+    rows: Tensor | None
     uses: Sequence[TermUse]
+
+    def links(self) -> Iterator[AlignmentLink]:
+        """Its alignment, in characters of the texts."""
+        if self.rows is not None:
+            yield from sentence_links(
+                self.rows, self.source_spans, self.target.tokens, self.sentence.start, self.target_start
+            )
+
+    def term_uses(self) -> Iterator[TermUse]:
+        """Its terms, in characters of the texts."""
+        for use in self.uses:
+            yield use.moved(self.sentence.start, self.target_start)
+
+    def span_uses(self) -> Iterator[SpanUse]:
+        """Its protected spans, in characters of the texts."""
+        target = self.target
+        for span, place, restored in zip(self.sentence.protected, target.spans, target.restored, strict=True):
+            yield SpanUse(
+                (span[0] + self.sentence.start, span[1] + self.sentence.start),
+                (place[0] + self.target_start, place[1] + self.target_start),
+                restored,
+            )
 
 
 def settle_all(plans: Iterable[TextPlan], outcomes: Iterable[Outcome]) -> None:

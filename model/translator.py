@@ -12,6 +12,7 @@ from torch import Tensor
 from model.alignment import answer_rows
 from model.artifacts.bundle import Bundle, Manifest, load_bundle
 from model.capabilities import Capabilities
+from model.confidence import Evidence
 from model.decoding.backend import Backend, ModelToDecode, choose_backend
 from model.decoding.batch import Progress, decode_all
 from model.decoding.cohort import Cohort
@@ -19,6 +20,7 @@ from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import ArtifactError, DecodingError, EmptySource, SourceTooLong, TargetTooLong, UnsupportedPair
+from model.evidence import collect_evidence
 from model.languages import closest
 from model.network.padding import pad
 from model.process.threads import available_threads
@@ -110,7 +112,12 @@ class Translator:
             bundle.shortlist if shortlist else None,
         )
         self.backend: Backend = choose_backend(model, native=native, slots=slots)
-        codec = SentenceCodec(bundle.tokenizer, self.capabilities, fold_capitals=manifest.fold_capitals)
+        codec = SentenceCodec(
+            bundle.tokenizer,
+            self.capabilities,
+            fold_capitals=manifest.fold_capitals,
+            calibration=manifest.calibration,
+        )
         self.pipeline = TextPipeline(codec, manifest.max_source_tokens, retry_loops=manifest.retry_loops)
 
     @classmethod
@@ -186,6 +193,7 @@ class Translator:
         target: str | None = None,
         *,
         return_alignment: bool = False,
+        return_confidence: bool = False,
         progress: Progress = _unseen,
     ) -> list[Translation]:
         """Translate texts of any length; sentences of all of them share batches.
@@ -195,7 +203,8 @@ class Translator:
             options: How to decode.
             source: Their language; may be left out where the target decides it.
             target: The language wanted.
-            return_alignment: Whether translations carry their alignment.
+            return_alignment: Sets the option of this name.
+            return_confidence: Sets the option of this name.
             progress: Sees each sentence finish.
 
         Returns:
@@ -206,12 +215,14 @@ class Translator:
             DecodingError: The model failed on a sentence.
         """
         pair = self.resolve_pair(source, target)
+        if return_alignment or return_confidence:
+            options = replace(options, return_alignment=return_alignment, return_confidence=return_confidence)
         plans = [self.prepare(text, *pair, options) for text in texts]
-        self._decode_plans(plans, progress)
+        self.decode(plans, progress)
         return [
             plan.complete(
-                self.align(plan) if return_alignment or plan.needs_attention else None,
-                return_alignment=return_alignment,
+                self.align(plan) if plan.needs_attention else None,
+                self.confidence(plan) if plan.options.return_confidence else None,
             )
             for plan in plans
         ]
@@ -268,6 +279,21 @@ class Translator:
         """An empty cohort for sentences of this beam width."""
         return self.backend.cohort(width)
 
+    def decode(self, plans: Sequence[TextPlan], progress: Progress = _unseen) -> None:
+        """Decode what texts have pending until nothing is.
+
+        Args:
+            plans: The texts.
+            progress: Sees each sentence finish; those that are decoded a second time are not shown.
+
+        Raises:
+            DecodingError: The model failed on a sentence.
+        """
+        requests = [request for plan in plans for request in plan.pending]
+        settle_all(plans, self._decode(requests, progress))
+        while retries := [request for plan in plans for request in plan.pending]:
+            settle_all(plans, self._decode(retries))
+
     def align(self, plan: TextPlan) -> list[Tensor]:
         """Attention between each sentence of a text and its answer.
 
@@ -290,6 +316,19 @@ class Translator:
                 for weights, source, answer in zip(cross, sources, answers, strict=True)
             ]
         return rows
+
+    def confidence(self, plan: TextPlan, begin: int = 0, end: int | None = None) -> list[Evidence]:
+        """What the model says about the translation of sentences of a text.
+
+        Args:
+            plan: The text; all its sentences have answers.
+            begin: Index of the first sentence.
+            end: Index after the last sentence; None for all that follow.
+
+        Returns:
+            The evidence of each of these sentences; that of all sentences is for :meth:`TextPlan.complete`.
+        """
+        return collect_evidence(self._bundle, plan, begin, end)
 
     def attention(
         self,
@@ -320,7 +359,7 @@ class Translator:
         plan = self.pipeline.prepare_sentence(text, *pair, replace(options, num_hypotheses=1))
         (sentence,) = plan.sentences
         if target_text is None:
-            self._decode_plans([plan])
+            self.decode([plan])
             (hypothesis,) = plan.hypotheses
             closing = [self._tokenizer.end_id] if hypothesis.finish_reason == "stop" else []
             target_ids = [*plan.forced_ids, *hypothesis.token_ids, *closing]
@@ -365,13 +404,6 @@ class Translator:
                 self._decode([replace(request, options=options)] * number)
         for _ in range(2):
             self._attend([request.source_ids], [[self._tokenizer.start_id, *plan.forced_ids]])
-
-    def _decode_plans(self, plans: Sequence[TextPlan], progress: Progress = _unseen) -> None:
-        """Decode what texts have pending until nothing is; progress is shown for the first round alone."""
-        requests = [request for plan in plans for request in plan.pending]
-        settle_all(plans, self._decode(requests, progress))
-        while retries := [request for plan in plans for request in plan.pending]:
-            settle_all(plans, self._decode(retries))
 
     def _decode(self, requests: Sequence[DecodingRequest], progress: Progress = _unseen) -> list[Hypothesis]:
         """The answers to requests of one width, in order.

@@ -131,6 +131,17 @@ def test_a_text_of_two_paragraphs_keeps_its_layout(server: Server) -> None:
     assert found["alignment"]
 
 
+def test_a_text_of_two_paragraphs_has_a_confidence_if_it_is_asked_for(server: Server) -> None:
+    text = "red cat.  old dog.\n\n\n  tree.\n"
+    (plain,) = server.translate(text=text)["translations"]
+    (found,) = server.translate(text=text, return_confidence=True)["translations"]
+    confidence = found.pop("confidence")
+    assert found == plain
+    assert [plain["text"][slice(*word["target"])] for word in confidence["words"]] == plain["text"].split()
+    assert 0.0 < confidence["score"] <= 1.0
+    assert {text[slice(*span)] for span in confidence["uncovered"]} <= set(text.split())
+
+
 def test_attention_in_three_formats(server: Server) -> None:
     asked = {"text": "red cat.", "target": "de", "kinds": ["cross", "encoder", "decoder"]}
     body = server.client.post("/attention", json=asked).json()

@@ -36,6 +36,7 @@ from app.http.schemas.answers import (
     AttentionMatrices,
     AttentionResponse,
     CapabilitiesBody,
+    ConfidenceBody,
     HealthResponse,
     LimitsBody,
     ModelBody,
@@ -45,6 +46,7 @@ from app.http.schemas.answers import (
     TranslationBody,
     UnloadResponse,
     UsageBody,
+    WordConfidenceBody,
 )
 from model.errors import (
     DecodingError,
@@ -97,6 +99,7 @@ TRANSLATE_REQUESTS = _requests(
             "target": "de",
             "glossary": [{"source": "house", "target": "Gebäude"}],
         },
+        "confidence": {"text": "The house is old.", "source": "en", "target": "de", "return_confidence": True},
         "texts of any language": {
             "text": ["The house is old.", "Das Haus ist alt."],
             "source": "auto",
@@ -117,6 +120,14 @@ TRANSLATE_ANSWER = TranslateResponse(
             alignment=None,
             model="verso-en-de",
             detected=None,
+            confidence=ConfidenceBody(
+                score=0.97,
+                words=[
+                    WordConfidenceBody(target=(0, 5), probability=0.9412),
+                    WordConfidenceBody(target=(6, 13), probability=0.8807),
+                ],
+                uncovered=[],
+            ),
         )
     ],
     model="verso-en-de",
@@ -197,6 +208,7 @@ LOADED_MODEL = ModelBody(
         "training": {"steps": 4000, "vocab_size": 8000},
         "scores": {"tatoeba-test-v2020-07-28": {"de-en": {"bleu": 42.4, "chrf": 59.2, "num_sentences": 10_000}}},
         "precision": {"sentences": 400, "identical_to_float32": 382},
+        "confidence": {"calibrated": False},
     },
 )
 

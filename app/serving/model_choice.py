@@ -54,13 +54,24 @@ class Unchanged:
     target: str
     detected: Detection | None
 
-    def translation(self, text: str, options: DecodingOptions, return_alignment: bool) -> Translation:
+    def translation(self, text: str, options: DecodingOptions) -> Translation:
         """The text as its own translation."""
+        from model.confidence import NOTHING_TRANSLATED
         from model.text_plan import Translation
 
-        links = () if return_alignment else None
-        terms = () if options.glossary else None
-        return Translation(text, self.source, self.target, "stop", None, (), links, 0, 0, glossary=terms)
+        return Translation(
+            text,
+            self.source,
+            self.target,
+            "stop",
+            None,
+            (),
+            () if options.return_alignment else None,
+            0,
+            0,
+            confidence=NOTHING_TRANSLATED if options.return_confidence else None,
+            glossary=() if options.glossary else None,
+        )
 
 
 class ModelChooser:

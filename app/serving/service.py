@@ -152,7 +152,6 @@ class TranslationService:
         source: str | None,
         target: str | None,
         options: DecodingOptions,
-        return_alignment: bool,
     ) -> TranslateResult:
         """Translate texts. When the awaiting task is cancelled, their sentences are withdrawn.
 
@@ -161,7 +160,6 @@ class TranslationService:
             source: Their language, or None.
             target: The target language, or None.
             options: How to decode.
-            return_alignment: Whether to compute alignments.
 
         Raises:
             UnsupportedPair: No loaded pair fits.
@@ -176,7 +174,7 @@ class TranslationService:
                 choices = await self._chooser.choose(texts, source, target)
                 self._use(used, choices)
                 some_model = self._registry.names[0]
-                results, times = await self._texts.translate(texts, choices, options, return_alignment, timeout)
+                results, times = await self._texts.translate(texts, choices, options, timeout)
         return TranslateResult.of(
             results,
             some_model,

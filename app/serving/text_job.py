@@ -15,6 +15,7 @@ from model.decoding.options import DecodingOptions
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from model.confidence import Evidence
     from model.text_plan import TextPlan, Translation
     from model.translator import Attention, Translator
 
@@ -110,31 +111,26 @@ class TextJob:
     Args:
         choice: The model and the language pair.
         plan: Its sentences and their outcomes.
-        return_alignment: Whether its translation carries its alignment.
         attention: The result of :meth:`model.translator.Translator.align`, if it is needed.
-        failure: The error of that method, if it failed.
+        evidence: The result of :meth:`model.translator.Translator.confidence`, if a confidence is requested.
+        failure: The error of these methods, if one failed.
     """
 
     choice: ModelChoice
     plan: TextPlan
-    return_alignment: bool = False
     attention: Sequence[Tensor] | None = None
+    evidence: Sequence[Evidence] | None = None
     failure: Exception | None = None
 
     @classmethod
-    def of(cls, text: str, choice: ModelChoice, options: DecodingOptions, return_alignment: bool) -> TextJob:
+    def of(cls, text: str, choice: ModelChoice, options: DecodingOptions) -> TextJob:
         """Split a text into sentences. Runs no model.
 
         Raises:
             UnsupportedFormality: The model cannot be told the form of address in the target language.
         """
         plan = choice.model.translator.prepare(text, choice.source, choice.target, options)
-        return cls(choice, plan, return_alignment)
-
-    @property
-    def needs_attention(self) -> bool:
-        """Whether completing it needs attention weights."""
-        return self.plan.failure is None and (self.return_alignment or self.plan.needs_attention)
+        return cls(choice, plan)
 
     @property
     def translator(self) -> Translator:
@@ -150,24 +146,21 @@ class TextJob:
         if failure is not None:
             return failure
         try:
-            return self.plan.complete(self.attention, return_alignment=self.return_alignment)
+            return self.plan.complete(self.attention, self.evidence)
         except Exception:
             # The failure of one text must not affect the other texts of its request.
             logger.exception("a text could not be put together")
             return InferenceFailed()
 
 
-def answer_without_model(
-    text: str, choice: Unchanged | Exception, options: DecodingOptions, return_alignment: bool
-) -> TextResult:
+def answer_without_model(text: str, choice: Unchanged | Exception, options: DecodingOptions) -> TextResult:
     """The result of a text for which no model was chosen.
 
     Args:
         text: The text.
         choice: The reason: it is unchanged, or cannot be translated.
         options: The options of the request.
-        return_alignment: Whether translations contain an alignment.
     """
     if isinstance(choice, Exception):
         return TextResult(choice, None, None)
-    return TextResult(choice.translation(text, options, return_alignment), None, choice.detected)
+    return TextResult(choice.translation(text, options), None, choice.detected)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from app.engine.bridge import EngineBridge
@@ -18,10 +19,16 @@ from model.text_plan import settle_all
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from model.confidence import Evidence
+
 _T = TypeVar("_T")
 
 _SMALL_CHARACTERS = 500
 """Texts up to this length are split on the event loop, because handing them to a thread takes longer."""
+
+
+_SENTENCES_A_CALL = 8
+"""Sentences whose confidence is computed in one call of the engine, which takes some tenths of a second."""
 
 
 class Times(NamedTuple):
@@ -59,7 +66,6 @@ class TextTranslation:
         texts: Sequence[str],
         choices: Sequence[ModelChoice | Unchanged | Exception],
         options: DecodingOptions,
-        return_alignment: bool,
         timeout: asyncio.Timeout,
     ) -> tuple[list[TextResult], Times]:
         """Translate texts; the failure of a text does not affect the others.
@@ -68,7 +74,6 @@ class TextTranslation:
             texts: The texts.
             choices: The choice for each text.
             options: How to decode.
-            return_alignment: Whether to compute alignments.
             timeout: The request's deadline.
 
         Raises:
@@ -80,17 +85,15 @@ class TextTranslation:
         num_characters = sum(map(len, texts))
         to_translate = [(text, one) for text, one in zip(texts, choices, strict=True) if isinstance(one, ModelChoice)]
         jobs = await self._off_loop(
-            num_characters, lambda: [TextJob.of(text, one, options, return_alignment) for text, one in to_translate]
+            num_characters, lambda: [TextJob.of(text, one, options) for text, one in to_translate]
         )
         submitted = self._clock()
         queue_s = await self._decode(jobs, timeout)
         decode_s = max(0.0, self._clock() - submitted - queue_s)
-        await self._align(jobs, timeout)
+        await self._examine(jobs, timeout)
         completed = iter(await self._off_loop(num_characters, lambda: [job.complete() for job in jobs]))
         results = [
-            next(completed)
-            if isinstance(choice, ModelChoice)
-            else answer_without_model(text, choice, options, return_alignment)
+            next(completed) if isinstance(choice, ModelChoice) else answer_without_model(text, choice, options)
             for text, choice in zip(texts, choices, strict=True)
         ]
         return results, Times(queue_s, decode_s)
@@ -114,18 +117,29 @@ class TextTranslation:
         settle_all([job.plan for job in jobs], outcomes)
         return queue_s
 
-    async def _align(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> None:
-        """Compute the attention of the texts that need it; if a model fails, its error is stored in the job."""
+    async def _examine(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> None:
+        """Compute what completing each text needs; if a model fails, its error is stored in the job."""
         for job in jobs:
-            if not job.needs_attention:
+            if job.plan.failure is not None:
                 continue
             try:
-                job.attention = await self._attention(job, timeout) if job.plan.sentences else []
+                if job.plan.needs_attention:
+                    job.attention = await self._attention(job, timeout) if job.plan.sentences else []
+                if job.plan.options.return_confidence:
+                    job.evidence = await self._evidence(job, timeout)
             except (InferenceFailed, ModelError) as failure:
                 job.failure = failure
 
     async def _attention(self, job: TextJob, timeout: asyncio.Timeout) -> list[Tensor]:
         return await self._bridge.call(lambda: job.translator.align(job.plan), timeout)
+
+    async def _evidence(self, job: TextJob, timeout: asyncio.Timeout) -> list[Evidence]:
+        """The evidence of each sentence; other requests decode between the calls for a few sentences each."""
+        evidence: list[Evidence] = []
+        while (begin := len(evidence)) < len(job.plan.sentences):
+            confidence = partial(job.translator.confidence, job.plan, begin, begin + _SENTENCES_A_CALL)
+            evidence += await self._bridge.call(confidence, timeout)
+        return evidence
 
     async def _off_loop(self, num_characters: int, run: Callable[[], _T]) -> _T:
         if num_characters <= _SMALL_CHARACTERS:

@@ -15,10 +15,11 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from model.artifacts.bundle import MANIFEST, Manifest, read_tokenizer
+from model.artifacts.bundle import MANIFEST, Manifest, read_manifest, read_tokenizer
 from model.artifacts.scripted import ScriptedModel, int8_layers
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError
@@ -74,14 +75,33 @@ def add_shortlist(bundle: Path, shortlist: Shortlist, out: Path) -> None:
     manifest, tokenizer = read_tokenizer(bundle)
     config = ModelConfig.from_dict(manifest.architecture)
     shortlist.check(config.source_vocab_size, config.target_vocab_size, tokenizer.end_id)
-    contents = {
-        MANIFEST: replace(manifest, shortlist=shortlist.facts).to_json().encode(),
-        SHORTLIST: shortlist.to_bytes(),
-    }
+    _write_copy(bundle, replace(manifest, shortlist=shortlist.facts), {SHORTLIST: shortlist.to_bytes()}, out)
+
+
+def add_calibration(bundle: Path, confidence: Mapping[str, Any], out: Path) -> None:
+    """Write a copy of a bundle whose confidences are calibrated; ``out`` is replaced whole or not at all.
+
+    Args:
+        bundle: The bundle; a calibration it carries already is replaced.
+        confidence: The manifest's ``confidence`` of this bundle's model.
+        out: The file to write, which may be the bundle itself.
+
+    Raises:
+        ArtifactError: The bundle is missing, damaged or foreign, the disk is full, or the folder cannot be written.
+    """
+    _write_copy(bundle, replace(read_manifest(bundle), confidence=dict(confidence)), {}, out)
+
+
+def _write_copy(bundle: Path, manifest: Manifest, files: Mapping[str, bytes], out: Path) -> None:
+    """Write a copy of a bundle with another manifest, and with some of its files replaced or added.
+
+    Raises:
+        ArtifactError: The disk is full, or the folder cannot be written.
+    """
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with _temporary_beside(out) as unfinished:
-            _copy_archive(bundle, unfinished, contents)
+            _copy_archive(bundle, unfinished, {MANIFEST: manifest.to_json().encode(), **files})
             os.replace(unfinished, out)
     except OSError as error:
         raise ArtifactError(f"The bundle {out} could not be written: {error}.") from error

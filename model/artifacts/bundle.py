@@ -17,6 +17,7 @@ import torch
 
 from model.artifacts.scripted import ScriptedModel, as_scripted_model, int8_layers
 from model.capabilities import Capabilities
+from model.confidence import Calibration
 from model.decoding.policy import DecodingPolicy
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.digests import file_digest
@@ -59,6 +60,8 @@ class Manifest:
         precision_report: Differences of this precision from float32, measured at export.
         shortlist: How its vocabulary shortlist was learned; empty where it has none.
         fold_capitals: Whether sentences in capitals are translated in small letters (:mod:`model.text.case_folding`).
+        confidence: How confidences are computed (:class:`model.confidence.Calibration`), and how that was learned;
+            empty where the model was not calibrated.
         retry_loops: Whether repetition loops and empty outputs are decoded a second time
             (:mod:`model.decoding.repetition_guard`).
         capabilities: What it can be told: the fields of :class:`model.capabilities.Capabilities`.
@@ -81,6 +84,7 @@ class Manifest:
     scores: dict[str, Any] = field(default_factory=dict)
     precision_report: dict[str, Any] = field(default_factory=dict)
     shortlist: dict[str, Any] = field(default_factory=dict)
+    confidence: dict[str, Any] = field(default_factory=dict)
     fold_capitals: bool = False
     retry_loops: bool = False
     capabilities: dict[str, Any] = field(default_factory=dict)
@@ -111,6 +115,7 @@ class Manifest:
             decoding=facts.get("decoding", {}),
             training={**settings, "steps": facts.get("step")},
             scores=facts.get("scores", {}),
+            confidence=facts.get("confidence", {}),
             fold_capitals=settings.get("fold_capitals", False),
             retry_loops=settings.get("retry_loops", False),
             capabilities=Capabilities.learned(
@@ -131,6 +136,15 @@ class Manifest:
             ArtifactError: ``decoding`` holds something that this release does not know.
         """
         return DecodingPolicy.from_dict(self.decoding)
+
+    @property
+    def calibration(self) -> Calibration:
+        """How its confidences are computed.
+
+        Raises:
+            ArtifactError: ``confidence`` holds something that this release does not know.
+        """
+        return Calibration.from_dict(self.confidence)
 
     def to_json(self) -> str:
         """The manifest as it is stored in the bundle."""

@@ -88,6 +88,12 @@ def _shortlist(metadata: dict[str, Any]) -> str:
     )
 
 
+def _confidence(metadata: dict[str, Any]) -> str:
+    if not metadata:
+        return "not calibrated ('python -m model calibrate' does it)"
+    return f"calibrated on {', '.join(metadata.get('dev', {})) or 'unnamed text'}"
+
+
 def _summary(found: dict[str, Any]) -> list[str]:
     manifest, parameters, sizes = found["manifest"], found["parameters"], found["bytes"]
     lines = [
@@ -97,6 +103,7 @@ def _summary(found: dict[str, Any]) -> list[str]:
         f"licence      {manifest['licence']}" + "".join(f"\n             {text}" for text in manifest["attribution"]),
         f"sentences    up to {manifest['max_source_tokens']} tokens; longer ones are split",
         f"shortlist    {_shortlist(manifest['shortlist'])}",
+        f"confidence   {_confidence(manifest['confidence'])}",
         f"parameters   {parameters['total'] / 1e6:.2f} M",
     ]
     lines += [

@@ -55,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     facts = dict(checkpoint.facts)
     if others:
         facts["mean_of"] = [str(one.facts.get("name")) for one in (checkpoint, *others)]
+        facts.pop("confidence", None)  # the mean has other probabilities: calibrate it afterwards
     scores: dict[str, dict[str, Any]] = {}
     for path in arguments.scores:
         try:

@@ -145,6 +145,13 @@ COMMANDS = (
         "learn a vocabulary shortlist and put it into a bundle, for faster decoding on processors",
         "verso shortlist --model mine.pt --config configs/verso-en-de.yaml --out mine-short.pt",
     ),
+    Command(
+        "calibrate",
+        "model.commands.calibrate",
+        BUNDLES,
+        "make confidences true shares of adequate translations, measured on development text",
+        "verso calibrate --model mine.pt --dev DATA/eval/dev --test DATA/eval/test --out mine-calibrated.pt",
+    ),
 )
 """The commands of ``python -m model``, in the order its help lists them."""
 

@@ -22,6 +22,8 @@ from model.errors import DataError
 EPILOG = """\
 example:
   echo 'Good morning.' | verso translate --target de
+  verso translate --target de --confidence < lines.en | sort -n | head
+The second shows the translations that the model is least sure of.
 Order and blank lines are kept; progress goes to standard error.
 """
 
@@ -35,6 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair_arguments(parser)
     add_decoding_arguments(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument(
+        "--confidence",
+        action="store_true",
+        help="before each translation its confidence, 0 to 1, and a tab (docs/api.md)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,8 +52,12 @@ def run(arguments: argparse.Namespace) -> int:
     lines = _lines()
     with tqdm(unit=" lines", disable=arguments.quiet or None, dynamic_ncols=True) as bar:
         while chunk := list(itertools.islice(lines, _LINES_AT_ONCE)):
-            for translation in translator.translate(chunk, options, arguments.source, arguments.target):
-                sys.stdout.buffer.write(translation.text.encode("utf-8") + b"\n")
+            for translation in translator.translate(
+                chunk, options, arguments.source, arguments.target, return_confidence=arguments.confidence
+            ):
+                confidence = translation.confidence
+                before = "" if confidence is None else f"{confidence.score:.4f}\t"
+                sys.stdout.buffer.write(f"{before}{translation.text}\n".encode())
             sys.stdout.buffer.flush()
             bar.update(len(chunk))
     return 0

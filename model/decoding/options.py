@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from model.errors import InvalidOptions
@@ -51,6 +51,8 @@ class DecodingOptions:
             tokens: decoding itself ignores it.
         glossary: How to translate terms. Decoding ignores it, too.
         protect: Which spans come back unchanged (:func:`model.text.protection.find_spans`). Decoding ignores it, too.
+        return_alignment: Whether translations carry their alignment. Decoding ignores it, too.
+        return_confidence: Whether translations carry their confidence. Decoding ignores it, too.
 
     Raises:
         InvalidOptions: A value is out of bounds or two contradict each other.
@@ -70,6 +72,8 @@ class DecodingOptions:
     formality: Formality | None = None
     glossary: Glossary = ()
     protect: Protect = "auto"
+    return_alignment: bool = False
+    return_confidence: bool = False
 
     def __post_init__(self) -> None:
         if self.decoding not in ("greedy", "beam"):
@@ -123,6 +127,16 @@ class DecodingOptions:
         """
         wanted = self.max_new_tokens or default_max_new_tokens(num_source_tokens, longest_target)
         return min(wanted, longest_target)
+
+    @property
+    def for_decoding(self) -> DecodingOptions:
+        """The same options with the defaults of those that decoding ignores, so that equal sentences share work."""
+        told = (self.formality, self.glossary, self.protect, self.return_alignment, self.return_confidence)
+        if told == (None, (), "auto", False, False):
+            return self
+        return replace(
+            self, formality=None, glossary=(), protect="auto", return_alignment=False, return_confidence=False
+        )
 
     @property
     def width(self) -> int:

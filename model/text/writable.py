@@ -23,10 +23,9 @@ class WritableCharacters:
         self._normalised = normalised
 
     def __contains__(self, character: str) -> bool:
-        """Whether the vocabulary can write a character, or what normalisation makes of it."""
-        if character in self._characters:
-            return True
-        return self._characters.issuperset(self._normalised(character).replace(WORD_START, " "))
+        """Whether the vocabulary can write a character, or what normalisation makes of it, in either case."""
+        forms = (character, character.lower(), character.upper())
+        return any(self._characters.issuperset(self._normalised(form).replace(WORD_START, " ")) for form in forms)
 
     def includes(self, text: str) -> bool:
         """Whether the vocabulary has all characters of a text. A text of which it is not true may be writable, too."""

@@ -18,6 +18,7 @@ from torch import Tensor
 from app.errors import BundleNotFound
 from app.serving.detection import Detection, LanguageDetector
 from model.artifacts.bundle import Bundle, Manifest
+from model.confidence import Evidence
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import LOOP_REPEATS
 from model.decoding.sentence import DecodingRequest, Finished
@@ -177,6 +178,18 @@ class FakeTranslator(Translator):
         return [
             torch.eye(len(sentence.token_ids))[1 : len(hypothesis.token_ids) + 1]
             for sentence, hypothesis in zip(plan.sentences, plan.hypotheses, strict=True)
+        ]
+
+    def confidence(self, plan: TextPlan, begin: int = 0, end: int | None = None) -> list[Evidence]:
+        """Each token has probability one half; the translation covers all source tokens but the letter z."""
+        return [
+            Evidence(
+                torch.full((len(hypothesis.token_ids) + 1,), 0.5).log(),
+                torch.tensor([-9.0 if token_id == ord("z") else 1.0 for token_id in sentence.token_ids]),
+                len(sentence.token_ids),
+                len(hypothesis.token_ids),
+            )
+            for sentence, hypothesis in zip(plan.sentences[begin:end], plan.hypotheses[begin:end], strict=True)
         ]
 
     def attention(

@@ -19,6 +19,7 @@ from app.serving.detection import Detection
 from app.serving.text_job import AttentionResult
 from app.settings import Settings
 from model.artifacts.bundle import Manifest
+from model.confidence import Confidence, WordConfidence
 from model.decoding.options import DecodingOptions
 from model.term_use import TermUse
 from model.text_plan import SpanUse
@@ -62,6 +63,7 @@ class RoteTranslation:
     alternatives: tuple[RoteAlternative, ...] = ()
     alignment: list[RoteLink] | None = None
     finish_reason: Literal["stop", "length"] = "stop"
+    confidence: Confidence | None = None
     integrity: tuple[SpanUse, ...] | None = None
     glossary: tuple[TermUse, ...] | None = None
 
@@ -130,7 +132,6 @@ class RoteService:
         source: str | None,
         target: str | None,
         options: DecodingOptions,
-        return_alignment: bool,
     ) -> RoteResult:
         self.calls.append({"texts": list(texts), "source": source, "target": target, "options": options})
         self.started.set()
@@ -141,20 +142,29 @@ class RoteService:
                 await asyncio.Event().wait()
             finally:
                 self.cancelled.set()
-        found = [self._translation(text, options, return_alignment) for text in texts]
+        found = [self._translation(text, options) for text in texts]
         return RoteResult(
             [RoteText(one, None if isinstance(one, Exception) else "rote", self.detected) for one in found]
         )
 
-    def _translation(self, text: str, options: DecodingOptions, return_alignment: bool) -> RoteTranslation | Exception:
+    def _translation(self, text: str, options: DecodingOptions) -> RoteTranslation | Exception:
         if text in self.errors:
             return self.errors[text]
         score = -0.5 if options.return_scores else None
         others = tuple(RoteAlternative(f"{text} {k}", score) for k in range(1, options.num_hypotheses))
-        links = [RoteLink((0, 1), (0, 1), 1.0)] if return_alignment else None
-        uses = tuple(TermUse((0, 1), (0, 1), "used") for _ in options.glossary) if options.glossary else None
-        spans = (SpanUse((0, 1), (0, 1), restored=True),) if options.protect != "auto" else None
-        return RoteTranslation(text.upper(), "en", "de", score, others, links, integrity=spans, glossary=uses)
+        links = [RoteLink((0, 1), (0, 1), 1.0)] if options.return_alignment else None
+        words = (WordConfidence((0, len(text)), 0.25),)
+        return RoteTranslation(
+            text.upper(),
+            "en",
+            "de",
+            score,
+            others,
+            links,
+            confidence=Confidence(0.5, words, ((0, 1),)) if options.return_confidence else None,
+            integrity=(SpanUse((0, 1), (0, 1), restored=True),) if options.protect != "auto" else None,
+            glossary=tuple(TermUse((0, 1), (0, 1), "used") for _ in options.glossary) if options.glossary else None,
+        )
 
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None

@@ -10,8 +10,10 @@ from app.errors import DetectedPairNotServed, LanguageNotDetected
 from app.models.registry import LoadedModel, Registry
 from app.serving.detection import Detection, LanguageDetector
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
+from model.confidence import NOTHING_TRANSLATED
 from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedPair
+from model.text.glossary import GlossaryTerm
 from tests.app.fakes import FakeTranslator, WordDetector, manifest_of
 
 pytestmark = pytest.mark.anyio
@@ -116,8 +118,11 @@ async def test_of_varieties_detected_as_one_language_the_one_with_a_pair_is_chos
 
 
 async def test_a_text_that_is_its_own_translation_has_no_score_and_no_tokens() -> None:
-    answer = Unchanged("en", "en", None).translation("the", DecodingOptions(), return_alignment=True)
+    asked = DecodingOptions(return_alignment=True, return_confidence=True, glossary=(GlossaryTerm("a", "b"),))
+    answer = Unchanged("en", "en", None).translation("the", asked)
     assert (answer.text, answer.source, answer.target, answer.finish_reason) == ("the", "en", "en", "stop")
-    assert (answer.score, answer.alternatives, answer.alignment) == (None, (), ())
+    assert (answer.score, answer.alternatives, answer.alignment, answer.glossary) == (None, (), (), ())
     assert (answer.num_source_tokens, answer.num_target_tokens) == (0, 0)
-    assert Unchanged("en", "en", None).translation("the", DecodingOptions(), return_alignment=False).alignment is None
+    assert answer.confidence == NOTHING_TRANSLATED
+    plain = Unchanged("en", "en", None).translation("the", DecodingOptions())
+    assert (plain.alignment, plain.confidence, plain.glossary) == (None, None, None)

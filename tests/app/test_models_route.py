@@ -22,7 +22,8 @@ async def test_a_loaded_model_is_listed_with_pairs_limits_licence_and_card() -> 
     assert (model["licence"], model["attribution"]) == ("Apache-2.0", ["Nobody"])
     assert (model["limits"]["max_texts"], model["limits"]["deadline_s"]) == (7, 12.0)
     assert (model["limits"]["max_source_tokens"], model["limits"]["max_target_tokens"]) == (64, 64)
-    assert set(model["card"]) == {"training", "scores", "precision"}
+    assert set(model["card"]) == {"training", "scores", "precision", "confidence"}
+    assert model["card"]["confidence"] == {"calibrated": False}
 
 
 async def test_the_route_is_not_ready_before_a_model_is_loaded() -> None:

@@ -18,6 +18,7 @@ from app.serving.service import TranslationService
 from app.serving.text_job import TranslateResult
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
+from model.confidence import NOTHING_TRANSLATED
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, SeveralSentences, UnsupportedPair
 from model.text_plan import TextPlan
@@ -64,8 +65,9 @@ async def service_with(
 async def ask(
     service: TranslationService, *texts: str, options: DecodingOptions = GREEDY, **fields: Any
 ) -> TranslateResult:
-    arguments = {"source": None, "target": "de", "return_alignment": False, **fields}
-    return await service.translate(texts, options=options, **arguments)
+    arguments: dict[str, Any] = {"source": None, "target": "de", **fields}
+    requested = {name: arguments.pop(name) for name in ("return_alignment", "return_confidence") if name in arguments}
+    return await service.translate(texts, options=replace(options, **requested), **arguments)
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -427,6 +429,79 @@ def test_alignments_are_computed_on_the_engine_thread_and_reach_the_result(monke
     run(test)
 
 
+def test_confidences_are_computed_on_the_engine_thread_and_only_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        threads: list[str] = []
+        confidence = translator.confidence
+
+        def noting(*arguments: Any) -> Any:
+            threads.append(threading.current_thread().name)
+            return confidence(*arguments)
+
+        monkeypatch.setattr(translator, "confidence", noting)
+        async with service_of(translator) as service:
+            texts = ("Two words.\n az b.", " ", "c")
+            plain = await ask(service, *texts)
+            assert threads == []
+            outcome = await ask(service, *texts, return_confidence=True)
+            assert threads == ["verso-engine"] * 2
+            first, blank, last = outcome.results
+            assert not isinstance(first, Exception) and first.confidence is not None
+            assert [first.text[slice(*word.target)] for word in first.confidence.words] == first.text.split()
+            assert [word.probability for word in first.confidence.words] == [0.125, 0.0078, 0.25, 0.125]
+            assert first.confidence.score == 0.5
+            assert first.confidence.uncovered == ((12, 14),)
+            assert not isinstance(blank, Exception) and blank.confidence == NOTHING_TRANSLATED
+            assert not isinstance(last, Exception) and last.confidence is not None
+            without = [replace(one, confidence=None) for one in outcome.results if not isinstance(one, Exception)]
+            assert without == plain.results
+
+    run(test)
+
+
+def test_a_long_text_gets_its_confidence_a_few_sentences_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        calls: list[int] = []
+        confidence = translator.confidence
+
+        def noting(*arguments: Any) -> Any:
+            found = confidence(*arguments)
+            calls.append(len(found))
+            return found
+
+        monkeypatch.setattr(translator, "confidence", noting)
+        async with service_of(translator) as service:
+            (result,) = (await ask(service, "\n".join(["A word."] * 20), return_confidence=True)).results
+            assert calls == [8, 8, 4]
+            assert not isinstance(result, Exception) and result.confidence is not None
+            assert len(result.confidence.words) == 40
+
+    run(test)
+
+
+def test_a_confidence_that_fails_fails_only_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        translator = FakeTranslator()
+        confidence = translator.confidence
+
+        def fail(plan: TextPlan, *sentences: int) -> Any:
+            if "bad" in plan.text:
+                raise RuntimeError("secret")
+            return confidence(plan, *sentences)
+
+        monkeypatch.setattr(translator, "confidence", fail)
+        async with service_of(translator) as service:
+            outcome = await ask(service, "bad", "good", "nan", return_confidence=True, return_alignment=True)
+            assert isinstance(outcome.results[0], InferenceFailed)
+            good = outcome.results[1]
+            assert not isinstance(good, Exception) and good.confidence is not None and good.alignment is not None
+            assert isinstance(outcome.results[2], DecodingError)
+
+    run(test)
+
+
 def test_a_known_error_of_an_alignment_fails_only_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
@@ -452,10 +527,10 @@ def test_a_text_that_cannot_be_joined_fails_alone(monkeypatch: pytest.MonkeyPatc
         translator = FakeTranslator()
         complete = TextPlan.complete
 
-        def broken(plan: TextPlan, *arguments: Any, **named: Any) -> Any:
+        def broken(plan: TextPlan, *requested: Any) -> Any:
             if "bad" in plan.text:
                 raise RuntimeError("secret")
-            return complete(plan, *arguments, **named)
+            return complete(plan, *requested)
 
         monkeypatch.setattr(TextPlan, "complete", broken)
         async with service_of(translator) as service:
@@ -758,7 +833,7 @@ def test_a_sentence_requested_twice_is_translated_once_with_equal_results() -> N
         translator, without = FakeTranslator(), FakeTranslator()
         asked: list[dict[str, Any]] = [
             {"texts": ["One. Two.", "Two.", "nan"], "options": GREEDY},
-            {"texts": ["Two.\n\n One."], "options": GREEDY, "return_alignment": True},
+            {"texts": ["Two.\n\n One."], "options": GREEDY, "return_alignment": True, "return_confidence": True},
             {"texts": ["Two."], "options": DecodingOptions(num_hypotheses=2, return_scores=True)},
             {"texts": ["Two.  One."], "options": DecodingOptions(num_hypotheses=2, return_scores=True)},
         ]

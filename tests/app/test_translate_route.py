@@ -91,7 +91,14 @@ async def test_every_field_reaches_the_decoder(client: httpx.AsyncClient, servic
         "return_scores": True,
         "formality": "informal",
     }
-    body = {"text": "a", "source": "EN", "target": "de-AT", "return_alignment": True, **fields}
+    body = {
+        "text": "a",
+        "source": "EN",
+        "target": "de-AT",
+        "return_alignment": True,
+        "return_confidence": True,
+        **fields,
+    }
     response = await client.post("/translate", json=body)
     options = service.calls[0]["options"]
     assert {name: getattr(options, name) for name in fields} == fields
@@ -103,6 +110,11 @@ async def test_every_field_reaches_the_decoder(client: httpx.AsyncClient, servic
         {"text": "a 2", "score": -0.5, "finish_reason": "stop"},
     ]
     assert translation["alignment"] == [{"source": [0, 1], "target": [0, 1], "weight": 1.0}]
+    assert translation["confidence"] == {
+        "score": 0.5,
+        "words": [{"target": [0, 1], "probability": 0.25}],
+        "uncovered": [[0, 1]],
+    }
 
 
 async def test_a_glossary_reaches_the_decoder_and_the_answer_says_what_became_of_it(

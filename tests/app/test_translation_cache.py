@@ -87,6 +87,8 @@ def test_every_option_is_part_of_the_key(name: str) -> None:
         "formality": "formal",
         "glossary": (GlossaryTerm("a", "b"),),
         "protect": "none",
+        "return_alignment": True,
+        "return_confidence": True,
     }
     cache = TranslationCache(10_000)
     cache.put(key(1), ANSWER)

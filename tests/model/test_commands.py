@@ -18,9 +18,10 @@ import torch
 from model.__main__ import main
 from model.artifacts.bundle import load_bundle
 from model.artifacts.checkpoint import load_checkpoint, save_checkpoint
+from model.network.quantised import int8_is_supported
 from model.text.tokenizer_training import learn_tokenizer
 from model.training.corpus import read_lines
-from tests.toy import write_toy
+from tests.toy import write_corpus, write_toy
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,6 +46,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         "plot",
         "publish",
         "shortlist",
+        "calibrate",
         "stress",
     ):
         with pytest.raises(SystemExit) as left:
@@ -78,6 +80,18 @@ def test_a_wrong_line_of_a_glossary_is_named(tmp_path: Path, capsys: pytest.Capt
     with pytest.raises(SystemExit):
         main(["translate", "--target", "de", "--glossary", str(tmp_path / "terms.tsv")])
     assert "line 2" in capsys.readouterr().err
+
+
+def test_confidences_stand_before_the_translations(
+    toy_bundle: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Bytes(b"red cat.\n\n"))
+    command = ["translate", "--model", str(toy_bundle), "--device", "cpu", "--target", "de", "--quiet", "--confidence"]
+    assert main(command) == 0
+    first, blank = capfdbinary.readouterr().out.decode().splitlines()[:2]
+    score, text = first.split("\t")
+    assert 0.0 < float(score) <= 1.0
+    assert (text, blank) == ("rot Katze.", "1.0000\t")
 
 
 def test_input_that_is_not_utf8_names_its_line(
@@ -453,3 +467,60 @@ def test_wrong_shortlist_arguments_are_named(
     base = ["shortlist", "--model", str(toy_checkpoint), "--config", str(data / "toy.yaml"), "--data", str(data)]
     assert main([*base, *more]) == 1
     assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def half_wrong(tmp_path: Path) -> Path:
+    """Development text of the toy in which every second reference belongs to another sentence."""
+    write_corpus(tmp_path, "half", 30, seed=5)
+    for language in ("en", "de"):
+        path = tmp_path / f"half.{language}"
+        lines = path.read_text(encoding="utf-8").splitlines()
+        odd = lines[1::2] if language == "en" else ["ganz etwas anderes und sehr viel davon"] * 15
+        path.write_text("".join(f"{a}\n{b}\n" for a, b in zip(lines[::2], odd, strict=True)), encoding="utf-8")
+    return tmp_path / "half"
+
+
+def test_a_calibration_is_stored_in_a_bundle_and_in_the_bundles_of_a_checkpoint(
+    toy_checkpoint: Path, toy_bundle: Path, half_wrong: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle, checkpoint, exported = tmp_path / "calibrated.pt", tmp_path / "checkpoint.pt", tmp_path / "exported.pt"
+    learn = ["--dev", str(half_wrong), "--device", "cpu", "--threads", "1"]
+    measure = ["--test", str(half_wrong), "--limit", "20", "--plot", str(tmp_path / "r.png")]
+    assert main(["calibrate", "--model", str(toy_bundle), *learn, *measure, "--out", str(bundle)]) == 0
+    said = capsys.readouterr()
+    assert "| half   | 40 " in said.out
+    assert "words of sentences that were left out" in said.out
+    assert said.out.strip().endswith(str(bundle))
+    assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
+    manifest = load_bundle(bundle).manifest
+    assert replace(manifest, confidence={}) == load_bundle(toy_bundle).manifest
+    assert manifest.confidence["dev"] == {"half": 40}
+    assert manifest.confidence["test"]["half"].keys() == {"sentences", "auc", "calibration_error"}
+    assert len(manifest.calibration.weights) == 5
+    capsys.readouterr()
+    assert main(["inspect", str(bundle)]) == 0
+    assert "confidence   calibrated on half" in capsys.readouterr().out
+
+    assert main(["calibrate", "--model", str(toy_checkpoint), *learn, "--out", str(checkpoint)]) == 0
+    assert "which the score was fitted to" in capsys.readouterr().err
+    for precision in ("float32", "int8") if int8_is_supported() else ("float32",):
+        command = ["export", "--checkpoint", str(checkpoint), "--precision", precision, "--device", "cpu"]
+        assert main([*command, "--out", str(exported)]) == 0
+        assert load_bundle(exported).manifest.confidence == load_checkpoint(checkpoint).facts["confidence"]
+    assert main(["publish", "--checkpoint", str(checkpoint), "--out", str(exported)]) == 0
+    assert load_checkpoint(exported).facts["confidence"] == load_checkpoint(checkpoint).facts["confidence"]
+    assert main(["publish", "--checkpoint", str(checkpoint), str(checkpoint), "--out", str(exported)]) == 0
+    assert "confidence" not in load_checkpoint(exported).facts
+
+
+def test_a_calibration_needs_inadequate_translations(
+    toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dev, out = str(toy_checkpoint.parents[1] / "dev"), str(tmp_path / "out.pt")
+    command = ["calibrate", "--model", str(toy_bundle), "--dev", dev, "--limit", "5", "--device", "cpu", "--out", out]
+    assert main(command) == 1
+    assert "10 of 10 translations of the development text are adequate" in capsys.readouterr().err
+    assert main([*command, "--plot", str(tmp_path / "r.gif")]) == 1
+    assert "must end in .png" in capsys.readouterr().err
+    assert not Path(out).exists()

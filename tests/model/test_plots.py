@@ -22,6 +22,7 @@ from model.plots import (
     learning_curves,
     mask_picture,
     position_picture,
+    reliability_diagram,
 )
 
 
@@ -168,3 +169,16 @@ def test_every_head_of_every_layer_has_its_panel(drawn: list[Figure]) -> None:
     assert len(panels) == 6
     shown = torch.as_tensor(panels["layer 1, head 2"].images[0].get_array())
     assert torch.equal(shown, weights[1, 2])
+
+
+def test_a_reliability_diagram_has_a_line_for_each_set(drawn: list[Figure], tmp_path: Path) -> None:
+    sets = {"news_1": [(0.25, 0.5, 10), (0.75, 0.7, 30)], "chat": [(0.3, 0.0, 9), (0.9, 1.0, 11)]}
+    reliability_diagram(sets, "t", tmp_path / "r.png")
+    size_of((tmp_path / "r.png").read_bytes())
+    shares, counts = drawn[0].axes
+    diagonal, news, chat = (np.asarray(line.get_xydata()).tolist() for line in shares.lines)
+    assert diagonal == [[0, 0], [1, 1]]
+    assert news == [[0.25, 0.5], [0.75, 0.7]]
+    assert chat == [[0.9, 1.0]]
+    assert np.asarray(counts.lines[0].get_xydata()).tolist() == [[0.25, 25.0], [0.75, 75.0]]
+    assert np.asarray(counts.lines[1].get_xydata()).tolist() == [[0.3, 45.0], [0.9, 55.0]]

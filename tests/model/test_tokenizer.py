@@ -275,3 +275,12 @@ def test_text_behind_a_symbol_is_cut_like_a_word_and_punctuation_stays_attached(
 def test_symbols_need_a_vocabulary_that_has_them() -> None:
     with pytest.raises(ConfigError, match="no symbol '<ph0>'"):
         TOKENIZER.encode_parts([Symbol(placeholder(0))], "de")
+
+
+def test_characters_without_a_piece_cannot_be_written() -> None:
+    tokenizer = learn_tokenizer(["the café is open", "a b c"], 285, ["de"], normalisation="nfc", required_characters="½")
+    writable = tokenizer.writable
+    assert [character for character in "aé½\u0301\u200b\u00a0EÉ" if character not in writable] == []
+    assert [character for character in "xyß猫😀\u0302\ufffd" if character in writable] == []
+    assert writable.includes("the café")
+    assert not writable.includes("the cat 猫")

@@ -62,5 +62,6 @@ def model_body(model: LoadedModel, settings: Settings) -> ModelBody:
             "training": manifest.training,
             "scores": manifest.scores,
             "precision": manifest.precision_report,
+            "confidence": {"calibrated": bool(manifest.confidence), **manifest.confidence},
         },
     )

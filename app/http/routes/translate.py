@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Body, Request
 
@@ -15,6 +15,7 @@ from app.http.openapi import BODY_ERRORS, TRANSLATION_ERRORS, answers
 from app.http.schemas.answers import (
     AlignmentLinkBody,
     AlternativeBody,
+    ConfidenceBody,
     FailedTranslationBody,
     IntegrityBody,
     SpanUseBody,
@@ -23,6 +24,7 @@ from app.http.schemas.answers import (
     TranslateResponse,
     TranslationBody,
     UsageBody,
+    WordConfidenceBody,
     detected_body,
 )
 from app.http.schemas.problems import ProblemBody
@@ -30,7 +32,10 @@ from app.http.schemas.requests import TranslateRequest
 from app.http.state import service_of, settings_of
 from app.serving.text_job import TextResult
 from app.telemetry.logs import log_fields
-from model.text_plan import SpanUse
+
+if TYPE_CHECKING:
+    from model.confidence import Confidence
+    from model.text_plan import SpanUse
 
 router = APIRouter(tags=["translation"], route_class=json_route(accepting("application/json")))
 
@@ -64,7 +69,6 @@ async def translate(
         source=asked.source,
         target=asked.target,
         options=asked.options(),
-        return_alignment=asked.return_alignment,
     )
 
     failures = [result for result in outcome.results if isinstance(result, Exception)]
@@ -110,6 +114,7 @@ def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
         else [AlignmentLinkBody(source=link.source, target=link.target, weight=link.weight) for link in alignment],
         model=text.model,
         detected=detected_body(text.detected),
+        confidence=None if result.confidence is None else _confidence(result.confidence),
         integrity=None if result.integrity is None else _integrity(result.integrity),
         glossary=None
         if result.glossary is None
@@ -121,4 +126,12 @@ def _integrity(spans: Sequence[SpanUse]) -> IntegrityBody:
     return IntegrityBody(
         status="restored" if any(span.restored for span in spans) else "intact",
         spans=[SpanUseBody(source=span.source, target=span.target, restored=span.restored) for span in spans],
+    )
+
+
+def _confidence(confidence: Confidence) -> ConfidenceBody:
+    return ConfidenceBody(
+        score=confidence.score,
+        words=[WordConfidenceBody(target=word.target, probability=word.probability) for word in confidence.words],
+        uncovered=None if confidence.uncovered is None else list(confidence.uncovered),
     )

@@ -81,6 +81,32 @@ class AlternativeBody(_AnswerBody):
     """As for the best one."""
 
 
+class WordConfidenceBody(_AnswerBody):
+    """A word of a translation, and how sure the model is of it."""
+
+    target: tuple[int, int]
+    """First character and the one after the last, in the translation; punctuation at the word belongs to it."""
+
+    probability: float
+    """The product of the probabilities of its tokens, each given the source and what stands before, 0 to 1."""
+
+
+class ConfidenceBody(_AnswerBody):
+    """How sure the model is of a translation."""
+
+    score: float
+    """0 to 1. Of a calibrated model (`card.confidence.calibrated` in `/models`): the share of translations with this
+    number that are adequate. Else the geometric mean of the tokens' probabilities. Of several sentences the mean,
+    weighted by their tokens; 1 where nothing was translated."""
+
+    words: list[WordConfidenceBody]
+    """The words of the translation, in order; a word is what stands between white space."""
+
+    uncovered: list[tuple[int, int]] | None
+    """Source words that the translation seems to leave out, as first character and the one after the last; null if the
+    model cannot tell, because it does not translate in both directions."""
+
+
 class DetectedBody(_AnswerBody):
     """The detected language of a text."""
 
@@ -126,6 +152,9 @@ class TranslationBody(_AnswerBody):
 
     detected: DetectedBody | None
     """Its detected language; null unless `source` was `auto`, and for a text without letters."""
+
+    confidence: ConfidenceBody | None = Field(default=None, exclude_if=_is_none)
+    """How sure the model is; absent unless `return_confidence`."""
 
     integrity: IntegrityBody | None = Field(default=None, exclude_if=_is_none)
     """What became of the protected spans; absent if the text has none."""

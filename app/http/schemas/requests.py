@@ -198,6 +198,10 @@ class TranslateRequest(_DecodingFields):
     return_alignment: bool = False
     """Whether translations carry the links between characters of the source and of the translation."""
 
+    return_confidence: bool = False
+    """Whether translations carry how sure the model is: of the text, of each word, and which source words it may have
+    left out."""
+
     @property
     def texts(self) -> list[str]:
         """The texts, always as a list."""

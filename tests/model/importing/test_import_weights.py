@@ -395,7 +395,7 @@ def make_end_improbable(tensors: dict[str, Tensor]) -> None:
     ("family", "source", "target"),
     [("marian", "en", "de"), ("multilingual", "en", "fr"), ("m2m100", "de", "ru"), ("nllb", "ru", "de")],
 )
-def test_a_bundle_translates_and_returns_attention(
+def test_a_bundle_translates_and_returns_attention_and_confidence(
     copy: Callable[[str], Path], family: str, source: str, target: str
 ) -> None:
     folder = copy(family)
@@ -403,7 +403,7 @@ def test_a_bundle_translates_and_returns_attention(
     ours = imported(folder)
     texts = ["", "Hello world", *sentences(20, (source,)), "  " + " ".join(sentences(3, (source,))) + "\n\n x"]
     options = DecodingOptions(max_new_tokens=12, return_scores=True)
-    found = ours.translate(texts, options, source, target, return_alignment=True)
+    found = ours.translate(texts, options, source, target, return_alignment=True, return_confidence=True)
     assert [one.text for one in found] == [
         one.text for text in texts for one in ours.translate([text], options, source, target)
     ]
@@ -416,6 +416,14 @@ def test_a_bundle_translates_and_returns_attention(
             assert 0 <= link.target[0] < link.target[1] <= len(translation.text)
             assert 0.0 <= link.weight <= 1.0
             num_links += 1
+        assert translation.confidence is not None
+        assert [translation.text[slice(*word.target)] for word in translation.confidence.words] == (
+            translation.text.split()
+        )
+        if len(translation.text.split()) > 1:
+            uncovered = translation.confidence.uncovered
+            assert (uncovered is None) == (family in ("marian", "multilingual"))
+            assert {text[slice(*span)] for span in uncovered or ()} <= set(text.split())
     assert num_links > 10
     attention = ours.attention("Hello world", options, source, target)
     assert attention.translation == found[1].text

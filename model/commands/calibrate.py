@@ -1,0 +1,217 @@
+"""The command ``calibrate``: learn what a model's confidence is worth, and store that with the model."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from model.commands.models import (
+    add_decoding_arguments,
+    add_model_arguments,
+    chosen_pairs,
+    decoding_options,
+    load_translator,
+    output_file,
+    say,
+    with_progress,
+)
+from model.confidence import Calibration, Evidence
+from model.decoding.batch import Progress
+from model.decoding.options import DecodingOptions
+from model.errors import ConfigError
+from model.text_plan import TextPlan
+from model.training.calibration import ADEQUATE_CHRF, Bin, Quality, coverage_bound, fit, measure
+from model.translator import Translator
+
+_NUM_JOINED = 500
+"""Pairs of sentences in which words without translation are looked for."""
+
+EPILOG = f"""\
+example:
+  verso calibrate --model mine.pt --dev DATA/eval/dev --dev DATA/eval/chat-dev --test DATA/eval/test \\
+      --plot reliability.png --out mine-calibrated.pt
+Translates the development text in all directions and fits the score of 'return_confidence' to it: the estimated
+probability that a translation is adequate, which means that its sentence chrF2 against the reference is at least
+{ADEQUATE_CHRF:.0f}. The coefficients are written into a copy of the model: into the manifest of a bundle, or
+into a checkpoint, from which all its bundles get them. Test sets are not used to fit. For each of them the command
+prints the area under the ROC curve (the probability that an inadequate translation has a lower score than an adequate
+one), the expected calibration error, and the share of adequate translations by score.
+"""
+
+
+class Example(NamedTuple):
+    """A translated line of text.
+
+    Args:
+        plan: The line and its translation.
+        evidence: What the model says about each of its sentences.
+        adequate: Whether the translation is adequate.
+    """
+
+    plan: TextPlan
+    evidence: list[Evidence]
+    adequate: bool
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    add_model_arguments(parser)
+    base: dict[str, Any] = {"type": Path, "action": "append", "metavar": "BASE"}
+    also = "without language ending; may be given several times"
+    parser.add_argument("--dev", required=True, help=f"parallel text to fit to, {also}", **base)
+    parser.add_argument("--test", default=[], help=f"parallel text to measure on, {also}", **base)
+    parser.add_argument("--pair", action="append", metavar="XX-YY", help="only this pair; may be given several times")
+    parser.add_argument("--limit", type=int, metavar="N", help="at most N lines of each text, spread over it")
+    parser.add_argument("--out", type=output_file, required=True, metavar="FILE", help="the calibrated model to write")
+    parser.add_argument("--plot", type=output_file, metavar="FILE", help="also draw the reliability diagram (.png)")
+    add_decoding_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Fit, measure and write it."""
+    if arguments.plot and arguments.plot.suffix != ".png":
+        raise ConfigError(f"--plot is {str(arguments.plot)!r}; it must end in .png.")
+    options = decoding_options(arguments)
+    translator = load_translator(arguments)
+    pairs = chosen_pairs(arguments.pair, translator.manifest.directions)
+    dev = _translated(translator, options, arguments.dev, pairs, arguments.limit)
+    examples = [example for found in dev.values() for example in found]
+    calibration = _calibrated(examples)
+    tests = _translated(translator, options, arguments.test, pairs, arguments.limit)
+    if not tests:
+        say("without --test, the development text is measured, which the score was fitted to")
+    measured = {name: _measured(calibration, found) for name, found in (tests or dev).items()}
+    together = _measured(calibration, [example for found in (tests or dev).values() for example in found])
+    _print_quality({**measured, "all": together} if len(measured) > 1 else measured, together.bins)
+    _print_coverage(translator, calibration, examples)
+    if arguments.plot:
+        from model.plots import reliability_diagram  # matplotlib takes half a second to import
+
+        bins = {name: found.bins for name, found in measured.items()}
+        reliability_diagram(bins, f"confidence of {translator.manifest.name}", arguments.plot)
+    facts = {
+        **calibration.to_dict(),
+        "adequate_chrf": ADEQUATE_CHRF,
+        "dev": {name: len(found) for name, found in dev.items()},
+        "test": {
+            name: {"sentences": found.num_sentences, "auc": found.auc, "calibration_error": found.calibration_error}
+            for name, found in measured.items()
+            if tests
+        },
+    }
+    _write(arguments, facts)
+    print(arguments.out)
+    return 0
+
+
+def _translated(
+    translator: Translator,
+    options: DecodingOptions,
+    bases: Iterable[Path],
+    pairs: Sequence[tuple[str, str]],
+    limit: int | None,
+) -> dict[str, list[Example]]:
+    """The lines of parallel texts, translated in each direction, by the name of the text."""
+    from model.scores import sentence_chrf
+    from model.training.corpus import read_parallel, spread
+
+    found: dict[str, list[Example]] = {}
+    for base in bases:
+        for pair in pairs:
+            lines = read_parallel(base, pair)
+            lines = lines if limit is None else spread(lines, limit)
+            plans = [translator.prepare(source, *pair, options) for source, _ in lines]
+            translator.decode(plans, _progress(f"{base.name} {'-'.join(pair)}"))
+            chrf = sentence_chrf([plan.complete().text for plan in plans], [target for _, target in lines])
+            found.setdefault(base.name, []).extend(
+                Example(plan, translator.confidence(plan), score >= ADEQUATE_CHRF)
+                for plan, score in zip(plans, chrf, strict=True)
+            )
+    return found
+
+
+def _progress(label: str) -> Progress:
+    return lambda finished, total: with_progress(finished, label, total)
+
+
+def _calibrated(examples: Sequence[Example]) -> Calibration:
+    """A calibration fitted to translations. Lines of several sentences are left out: their references are not split."""
+    single = [example for example in examples if len(example.evidence) == 1]
+    features = [example.evidence[0].features() for example in single]
+    intercept, weights = fit([list(row.values()) for row in features], [example.adequate for example in single])
+    gains = [gain for example in single if example.adequate for _, gain in example.plan.source_gains(example.evidence)]
+    bound = coverage_bound(gains) if gains else 0.0
+    return Calibration(intercept, dict(zip(features[0], weights, strict=True)), bound)
+
+
+def _measured(calibration: Calibration, examples: Sequence[Example]) -> Quality:
+    scores = [calibration.text_score(example.evidence) for example in examples]
+    return measure(scores, [example.adequate for example in examples])
+
+
+def _print_quality(measured: Mapping[str, Quality], bins: Sequence[Bin]) -> None:
+    from tabulate import tabulate
+
+    rows = [
+        [name, one.num_sentences, f"{one.adequate:.3f}", f"{one.auc:.3f}", f"{one.calibration_error:.3f}"]
+        for name, one in measured.items()
+    ]
+    header = ["text", "translations", "adequate", "area under ROC", "calibration error"]
+    print(tabulate(rows, header, tablefmt="pipe", disable_numparse=True), end="\n\n")
+    rows = [[f"{one.mean_score:.2f}", f"{one.adequate:.2f}", one.num_sentences] for one in bins]
+    print(tabulate(rows, ["mean score", "adequate", "translations"], tablefmt="pipe", disable_numparse=True))
+
+
+def _print_coverage(translator: Translator, calibration: Calibration, examples: Sequence[Example]) -> None:
+    """Join sentences two by two, as if the translation of one of them had been left out, and count what is found."""
+    found = {True: [0, 0], False: [0, 0]}  # by whether a word's translation was left out: uncovered words, all words
+    single = [example for example in examples if example.adequate and len(example.evidence) == 1]
+    for number, (first, second) in enumerate(islice(pairwise(single), 0, 2 * _NUM_JOINED, 2)):
+        if (first.plan.source, first.plan.target) != (second.plan.source, second.plan.target):
+            continue
+        kept = number % 2
+        joined = _joined(translator, first.plan, second.plan, kept)
+        if joined is None:
+            continue
+        begin = len(first.plan.text) + 1
+        for (start, _), gain in joined.source_gains(translator.confidence(joined)):
+            counts = found[(start >= begin) != bool(kept)]
+            counts[0] += gain < calibration.coverage_bound
+            counts[1] += 1
+    if found[True][1]:
+        print(
+            f"\nuncovered: {found[True][0]} of {found[True][1]} words of sentences that were left out, "
+            f"{found[False][0]} of {found[False][1]} words of translated sentences beside them"
+        )
+
+
+def _joined(translator: Translator, first: TextPlan, second: TextPlan, kept: int) -> TextPlan | None:
+    """Two sentences as one, with the translation of one of them; None if they are too long together."""
+    text = f"{first.text} {second.text}"
+    pipeline, pair = translator.pipeline, (first.source, first.target)
+    sentence = pipeline.codec.read(text, 0, len(text), [], DecodingOptions(), pair)
+    if len(sentence.token_ids) > translator.manifest.max_source_tokens:
+        return None
+    joined = TextPlan(pipeline.codec, pipeline.to_retry, text, *pair, [sentence], DecodingOptions())
+    joined.settle([(first, second)[kept].hypotheses[0]])
+    return joined
+
+
+def _write(arguments: argparse.Namespace, confidence: dict[str, Any]) -> None:
+    """Write a copy of the model with what was learned."""
+    from model.artifacts.archive import add_calibration
+    from model.artifacts.bundle import is_checkpoint, resolve_device
+    from model.artifacts.checkpoint import load_checkpoint, save_checkpoint
+    from model.artifacts.pretrained import build_pretrained
+
+    auto = arguments.model == "auto"
+    path = build_pretrained(resolve_device(arguments.device), report=say) if auto else Path(arguments.model)
+    if is_checkpoint(path):
+        checkpoint = load_checkpoint(path)
+        save_checkpoint(replace(checkpoint, facts={**checkpoint.facts, "confidence": confidence}), arguments.out)
+    else:
+        add_calibration(path, confidence, arguments.out)

@@ -1,0 +1,211 @@
+"""Confidence: how sure a model is of a translation, and which source words the translation leaves out.
+
+The score of a sentence is a logistic regression over a few features of the :class:`Evidence`, as in unsupervised
+quality estimation (Fomicheva et al. 2020, arXiv:2005.10608). Its coefficients belong to the model
+(:class:`Calibration`); :mod:`model.training.calibration` fits them to development text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from model.errors import ArtifactError
+from model.text.symbols import Span
+
+_WORD = re.compile(r"\S+")
+
+_DECIMALS = 4
+
+_FEATURES = {
+    "mean_probability",
+    "log_prob_per_character",
+    "log_source_characters",
+    "log_length_ratio",
+    "mean_gain",
+}
+
+
+@dataclass(frozen=True)
+class WordConfidence:
+    """A word of a translation and its probability.
+
+    Args:
+        target: Characters of the translation. A word is what stands between white space, punctuation included.
+        probability: The product of the probabilities of its tokens, each given the source and the tokens before.
+    """
+
+    target: Span
+    probability: float
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """How sure a model is of the translation of a text.
+
+    Args:
+        score: 0 to 1, see :meth:`Calibration.text_score`.
+        words: The words of the translation, in order.
+        uncovered: Characters of the source words that the translation leaves out; None if the model cannot tell,
+            because it does not translate back.
+    """
+
+    score: float
+    words: tuple[WordConfidence, ...]
+    uncovered: tuple[Span, ...] | None
+
+
+NOTHING_TRANSLATED = Confidence(1.0, (), ())
+"""The confidence of a text that is its own translation."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a model says about one sentence and its translation (:mod:`model.evidence`).
+
+    Args:
+        log_probs: Log-probability of each token of the translation, and of the end token unless it was cut, (T,).
+        gains: How much more probable each source token is given the translation than given nothing, in nats, (S,);
+            infinity for markers. None if the model does not translate back.
+        num_source_characters: Length of the sentence.
+        num_target_characters: Length of its translation.
+    """
+
+    log_probs: Tensor
+    gains: Tensor | None
+    num_source_characters: int
+    num_target_characters: int
+
+    def features(self) -> dict[str, float]:
+        """What a calibrated score is computed from, by name."""
+        # Lengths are counted from 1, as an empty translation has its end token.
+        source, target = self.num_source_characters + 1, self.num_target_characters + 1
+        found = {
+            "mean_probability": float(self.log_probs.exp().mean()),
+            "log_prob_per_character": float(self.log_probs.sum()) / target,
+            "log_source_characters": math.log(source),
+            "log_length_ratio": math.log(target / source),
+        }
+        if self.gains is not None:
+            known = self.gains[self.gains.isfinite()]
+            found["mean_gain"] = float(known.mean()) if len(known) else 0.0
+        return found
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How evidence becomes a confidence.
+
+    Args:
+        intercept: Of the logistic regression.
+        weights: The coefficient of each feature; empty if the model was not calibrated.
+        coverage_bound: A source word is uncovered if the translation makes it more probable by less than this, in nats.
+    """
+
+    intercept: float = 0.0
+    weights: Mapping[str, float] = field(default_factory=dict)
+    coverage_bound: float = 0.0
+
+    def sentence_score(self, evidence: Evidence) -> float:
+        """The estimated probability that a translation is adequate.
+
+        Without calibration it is the geometric mean of the probabilities of its tokens, which orders translations but
+        is no share of anything.
+        """
+        if not self.weights:
+            return math.exp(float(evidence.log_probs.mean()))
+        features = evidence.features()
+        logit = self.intercept + sum(weight * features[name] for name, weight in self.weights.items())
+        return 0.5 + 0.5 * math.tanh(0.5 * logit)  # the logistic function, without overflow
+
+    def text_score(self, evidence: Sequence[Evidence]) -> float:
+        """The mean score of a text's sentences, weighted by their tokens; 1 for a text without sentences."""
+        if not evidence:
+            return NOTHING_TRANSLATED.score
+        weights = [len(one.log_probs) for one in evidence]
+        total = sum(weight * self.sentence_score(one) for weight, one in zip(weights, evidence, strict=True))
+        return round(total / sum(weights), _DECIMALS)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, ready for JSON."""
+        return {
+            "intercept": self.intercept,
+            "weights": dict(self.weights),
+            "coverage_bound": self.coverage_bound,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Calibration:
+        """Read what :meth:`to_dict` gave; other keys are ignored, and an empty mapping is no calibration.
+
+        Raises:
+            ArtifactError: A feature is unknown, or something is no number.
+        """
+        try:
+            weights = {str(name): float(weight) for name, weight in values.get("weights", {}).items()}
+            found = cls(float(values.get("intercept", 0.0)), weights, float(values.get("coverage_bound", 0.0)))
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ArtifactError(
+                f"The manifest's confidence is damaged ({error}); calibrate the model again."
+            ) from error
+        if unknown := weights.keys() - _FEATURES:
+            raise ArtifactError(f"The manifest's confidence has the unknown feature {min(unknown)!r}; upgrade Verso.")
+        return found
+
+
+UNCALIBRATED = Calibration()
+
+
+def word_confidences(
+    evidence: Evidence, target: str, target_spans: Sequence[Span], target_start: int
+) -> Iterator[WordConfidence]:
+    """The words of a sentence's translation.
+
+    Args:
+        evidence: Of the sentence.
+        target: Its translation.
+        target_spans: Characters that each token of the translation covers.
+        target_start: Index of the translation's first character in the translated text.
+    """
+    for (start, end), tokens in _words(target, target_spans):
+        log_prob = sum(float(evidence.log_probs[token]) for token in tokens)
+        yield WordConfidence((target_start + start, target_start + end), round(math.exp(log_prob), _DECIMALS))
+
+
+def word_gains(
+    evidence: Evidence, source: str, source_spans: Sequence[Span], source_start: int
+) -> Iterator[tuple[Span, float]]:
+    """The words of a sentence that have letters or digits, and how much more probable its translation makes them.
+
+    Args:
+        evidence: Of the sentence; without gains there are no words.
+        source: The sentence.
+        source_spans: Characters that each source token covers; markers cover none.
+        source_start: Index of the sentence's first character in the source text.
+    """
+    if evidence.gains is None:
+        return
+    for (start, end), tokens in _words(source, source_spans):
+        known = [gain for token in tokens if math.isfinite(gain := float(evidence.gains[token]))]
+        if known and any(character.isalnum() for character in source[start:end]):
+            yield (source_start + start, source_start + end), sum(known)
+
+
+def _words(text: str, spans: Sequence[Span]) -> list[tuple[Span, list[int]]]:
+    """The words of a text, each with its tokens; a token belongs to the word in which it starts or that follows it.
+
+    All bytes but the last of a character, and the space before a word, are tokens that cover nothing.
+    """
+    words: list[tuple[Span, list[int]]] = [(found.span(), []) for found in _WORD.finditer(text)]
+    index = 0
+    for token, (start, _) in enumerate(spans):
+        while index < len(words) - 1 and words[index][0][1] <= start:
+            index += 1
+        if words:
+            words[index][1].append(token)
+    return words

@@ -1,0 +1,149 @@
+"""Calibration of confidences: which share of translations is adequate, given what the model says about them.
+
+Coefficients are fitted to translations of development text, whose references say which are adequate. The measures of
+a calibrated score are here, too: how well it finds bad translations, and whether its numbers are true shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from model.errors import DataError
+
+ADEQUATE_CHRF = 30.0
+"""A translation is adequate if its sentence chrF2 against the reference is at least this."""
+
+_RIDGE = 1.0
+"""Penalty on squared coefficients of standardised features; it is small beside hundreds of sentences."""
+
+_NUM_BINS = 10
+
+_UNCOVERED_SHARE = 0.03
+"""Share of the source words of adequate translations that count as uncovered, most of them rightly."""
+
+
+class Bin(NamedTuple):
+    """Translations with similar scores.
+
+    Args:
+        mean_score: Mean of their scores.
+        adequate: Share of them that is adequate.
+        num_sentences: Number of translations.
+    """
+
+    mean_score: float
+    adequate: float
+    num_sentences: int
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How good the scores of a set of translations are.
+
+    Args:
+        num_sentences: Number of translations.
+        adequate: Share of them that is adequate.
+        auc: Area under the ROC curve of the score as a detector of inadequate translations (:func:`roc_auc`).
+        calibration_error: The expected calibration error (Guo et al. 2017, arXiv:1706.04599): the mean distance of
+            score and share of the bins, weighted by their translations.
+        bins: Ten bins of equal width, without empty ones.
+    """
+
+    num_sentences: int
+    adequate: float
+    auc: float
+    calibration_error: float
+    bins: list[Bin]
+
+
+def fit(features: Sequence[Sequence[float]], adequate: Sequence[bool]) -> tuple[float, list[float]]:
+    """Logistic regression with a slight ridge penalty, by L-BFGS.
+
+    Args:
+        features: A row for each translation.
+        adequate: Whether each translation is adequate.
+
+    Returns:
+        The intercept and the coefficient of each feature.
+
+    Raises:
+        DataError: All translations are adequate, or none is.
+    """
+    if len(set(adequate)) < 2:
+        raise DataError(
+            f"{sum(adequate)} of {len(adequate)} translations of the development text are adequate. A calibration "
+            "needs adequate and inadequate ones: take more text, or another kind."
+        )
+    x = torch.tensor(features, dtype=torch.float64)
+    y = torch.tensor(adequate, dtype=torch.float64)
+    mean, scale = x.mean(dim=0), x.std(dim=0)
+    scale[scale == 0] = 1.0
+    standard = (x - mean) / scale
+    intercept = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    weights = torch.zeros(x.size(1), dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS([intercept, weights], max_iter=500, line_search_fn="strong_wolfe")
+
+    def loss() -> float:
+        optimiser.zero_grad()
+        logits = intercept + standard @ weights
+        total = torch.nn.functional.binary_cross_entropy_with_logits(logits, y, reduction="sum")
+        total = (total + 0.5 * _RIDGE * weights.square().sum()) / len(y)
+        total.backward()
+        return total.item()
+
+    optimiser.step(loss)
+    own = weights.detach() / scale
+    return float(intercept.detach() - own @ mean), own.tolist()
+
+
+def coverage_bound(gains: Sequence[float]) -> float:
+    """The bound under which a source word counts as uncovered: 3 % of the words of adequate translations do.
+
+    Args:
+        gains: Of the source words of adequate translations (:func:`model.confidence.word_gains`).
+    """
+    return float(np.quantile(np.asarray(gains), _UNCOVERED_SHARE))
+
+
+def roc_auc(scores: Sequence[float], positive: Sequence[bool]) -> float:
+    """Area under the ROC curve: the probability that a positive example has a higher score than a negative one.
+
+    Args:
+        scores: A score for each example; equal ones count one half.
+        positive: Which examples are positive: the adequate translations. The area is the same with the inadequate ones
+            as positive examples and the scores negated.
+
+    Returns:
+        The area, 0 to 1; NaN if all examples are positive or none is.
+    """
+    _, inverse, counts = np.unique(np.asarray(scores), return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]  # equal scores share their mean rank
+    is_positive = np.asarray(positive, dtype=bool)
+    num_positive = int(is_positive.sum())
+    num_pairs = num_positive * (len(is_positive) - num_positive)
+    if not num_pairs:
+        return float("nan")
+    return float((ranks[is_positive].sum() - num_positive * (num_positive + 1) / 2) / num_pairs)
+
+
+def measure(scores: Sequence[float], adequate: Sequence[bool]) -> Quality:
+    """Compare the scores of translations with what they estimate.
+
+    Args:
+        scores: The score of each translation, 0 to 1.
+        adequate: Whether it is adequate.
+    """
+    values, labels = np.asarray(scores, dtype=float), np.asarray(adequate, dtype=float)
+    index = np.minimum((values * _NUM_BINS).astype(int), _NUM_BINS - 1)
+    bins = [
+        Bin(float(values[chosen].mean()), float(labels[chosen].mean()), int(chosen.sum()))
+        for chosen in (index == number for number in range(_NUM_BINS))
+        if chosen.any()
+    ]
+    error = sum(one.num_sentences * abs(one.mean_score - one.adequate) for one in bins) / max(1, len(values))
+    return Quality(len(values), float(labels.mean()), roc_auc(scores, adequate), error, bins)
