@@ -59,7 +59,10 @@ class MarkedUp:
         Raises:
             MarkupNotKept: A translation has not every mark at a possible position, or the result has other markup than
                 the document.
+            ValueError: There are more or fewer translations than texts.
         """
+        if len(translations) != len(self.texts):
+            raise ValueError(f"There are {len(translations)} translations and {len(self.texts)} texts.")
         sources = [
             self._with_attributes(index, item, translations) if item.attributes else item.source
             for index, item in enumerate(self._items)

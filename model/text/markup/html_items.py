@@ -61,8 +61,7 @@ def _pieces(document: str) -> Iterator[_Piece]:
     tokens = list(tokenize(lines, resolve_references=False, capture_source=True))
     starts = [line_starts[token.line - 1] + token.col for token in tokens]
     starts.append(len(document))
-    if starts[0]:
-        yield _Piece(document[: starts[0]])
+    yield from _without_token(document, 0, starts[0])
     for token, start, following in zip(tokens, starts, starts[1:], strict=False):
         if token.type is not TokenType.TEXT:
             end = start + len(token.source or "")
@@ -72,11 +71,16 @@ def _pieces(document: str) -> Iterator[_Piece]:
             for size, is_text in _parts_of_text(lines[start:following], token.data or ""):
                 yield _Piece(document[end : end + size], token if is_text else None)
                 end += size
-        while lines.startswith(_DROPPED, end):
-            yield _Piece(_DROPPED)
-            end += len(_DROPPED)
-        if end < following:
-            yield _Piece(document[end:following])
+        yield from _without_token(document, end, following)
+
+
+def _without_token(document: str, start: int, end: int) -> Iterator[_Piece]:
+    """Source that is no token."""
+    while document.startswith(_DROPPED, start):
+        yield _Piece(_DROPPED)
+        start += len(_DROPPED)
+    if start < end:
+        yield _Piece(document[start:end])
 
 
 def _parts_of_text(source: str, data: str) -> Iterator[tuple[int, bool]]:

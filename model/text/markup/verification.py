@@ -82,9 +82,17 @@ def _opens_block(item: Item) -> bool:
 
 
 def _is_regular(items: list[Item]) -> bool:
-    """Whether all inline elements are closed in the text in which they begin, and none overlaps another."""
+    """Whether all inline elements are closed in the text in which they begin, and none overlaps another.
+
+    ``</p>`` without an opening tag makes an element as well, except before all text.
+    """
     inside: list[str] = []
+    num_open_paragraphs = 0
     for item in items:
+        if item.role is Role.BOUNDARY and item.name == "p":
+            num_open_paragraphs += 1 if _opens_block(item) else -1
+            if num_open_paragraphs < 0:
+                return False
         if item.role is Role.OPENING:
             if item.name in _NEVER_NESTED and item.name in inside:
                 return False
