@@ -1,0 +1,18 @@
+"""HTML and XML: the texts of a document are translated, and all else is kept byte for byte.
+
+::
+
+    document = MarkedUp(source, "html")
+    placed = []
+    for marked in document.texts:
+        translation, links = translate(marked.text)  # marked.protected must come back unchanged
+        placed.append(place_marks(marked, translation, links))
+    document.render(placed)
+"""
+
+from model.text.markup.document import MarkedUp
+from model.text.markup.marked_text import Mark, MarkedText, MarkKind, PlacedText, unchanged
+from model.text.markup.parsing import MarkupFormat
+from model.text.markup.placement import place_marks
+
+__all__ = ["Mark", "MarkKind", "MarkedText", "MarkedUp", "MarkupFormat", "PlacedText", "place_marks", "unchanged"]

@@ -1,0 +1,89 @@
+"""A text of a document and the marks in it: tags and other kept source at positions of the text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from model.text.tokenizer import Span
+
+
+class MarkKind(Enum):
+    """What a mark covers."""
+
+    ELEMENT = auto()
+    """An element with its tags before and after ``text[start:end]``, which may be empty."""
+    OPENING = auto()
+    """An opening tag whose closing tag is in another text, is missing, or overlaps another element."""
+    CLOSING = auto()
+    """A closing tag whose opening tag is in another text, is missing, or overlaps another element."""
+    POINT = auto()
+    """Kept source without text, such as an image or a comment."""
+    BREAK = auto()
+    """Kept source, such as a line break, that stands in for the white space ``text[start:end]``, which may be empty."""
+    CONTENT = auto()
+    """A kept element of which ``text[start:end]`` is the text. The text must come back unchanged."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Markup at a position of a text.
+
+    Args:
+        kind: What it is.
+        start: Index of the first character it covers.
+        end: Index after the last one; equal to ``start`` if it covers none.
+        opening: Its source; of an element the opening tag.
+        closing: The closing tag of an element.
+        parent: Index of the innermost element around it among the marks of the text, or -1.
+        partner: For an opening tag of an element that overlaps another, the index of its closing tag, else -1.
+    """
+
+    kind: MarkKind
+    start: int
+    end: int
+    opening: str
+    closing: str = ""
+    parent: int = -1
+    partner: int = -1
+
+    @property
+    def span(self) -> Span:
+        """The characters it covers."""
+        return self.start, self.end
+
+
+@dataclass(frozen=True)
+class MarkedText:
+    """A text to translate, with its markup taken out.
+
+    Args:
+        text: The text, with character references decoded and line breaks of the source turned into spaces.
+        marks: Its marks, in the order of their sources.
+    """
+
+    text: str
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def protected(self) -> list[Span]:
+        """The spans of the text that must come back unchanged, in order."""
+        return [mark.span for mark in self.marks if mark.kind is MarkKind.CONTENT]
+
+
+@dataclass(frozen=True)
+class PlacedText:
+    """A translation of a marked text.
+
+    Args:
+        text: The translation.
+        spans: For each mark of the text, in order, the characters of the translation it covers.
+    """
+
+    text: str
+    spans: tuple[Span, ...] = ()
+
+
+def unchanged(marked: MarkedText) -> PlacedText:
+    """The text as its own translation."""
+    return PlacedText(marked.text, tuple(mark.span for mark in marked.marks))

@@ -1,0 +1,275 @@
+"""The texts between the boundaries of a document: which items belong to a text, and where its marks are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from model.text.markup.items import Item, Role
+from model.text.markup.marked_text import Mark, MarkedText, MarkKind
+
+_SPACES = " \t\r\n\f"
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_LINE_ENDS = re.compile(r"(?<![ \t\f])[ \t\f]*+(?:(?:\r\n|\r|\n)[ \t\f]*+)++")
+
+
+@dataclass(frozen=True)
+class Run:
+    """Consecutive items that form one text.
+
+    Args:
+        start: Index of its first item.
+        end: Index after its last item.
+        text: The text.
+        leading: White space before the text, which is kept.
+        trailing: White space behind it.
+        openings: For each mark, the index of the item with its source.
+        closings: For each mark, the index of the item with its closing tag, or -1.
+    """
+
+    start: int
+    end: int
+    text: MarkedText
+    leading: str
+    trailing: str
+    openings: tuple[int, ...]
+    closings: tuple[int, ...]
+
+
+def prepared(items: Sequence[Item], *, splits_links: bool) -> list[Item]:
+    """The items, with white space around line breaks and images made part of these, and empty elements as points.
+
+    A line break stands for one space, and several together for the end of a line. White space on both sides of an image
+    would otherwise be two spaces in the text, of which a translation keeps one.
+
+    Args:
+        items: The items of a document.
+        splits_links: Whether links next to each other are texts of their own, as they are in a menu.
+    """
+    result: list[Item] = []
+    after_space = False  # the text so far ends in white space
+    for number, item in enumerate(items):
+        last = result[-1] if result else None
+        if item.role is Role.TEXT and not item.is_reference and not item.keeps_space and last is not None:
+            visible = item.text.lstrip(_SPACES)
+            takes_space = last.role is Role.BREAK or (last.role is Role.POINT and after_space)
+            if takes_space and len(visible) < len(item.text):
+                source = item.source.lstrip(_SPACES)
+                space = item.source[: len(item.source) - len(source)]
+                result[-1] = last._replace(source=last.source + space)
+                item = item._replace(source=source, text=visible)
+                if not source:
+                    continue
+            elif splits_links and not visible and _separates_links(items, number):
+                item = Item(Role.BREAK, item.source, "\n")
+        elif item.role is Role.OPENING and item.name == "a" and splits_links and last is not None:
+            if last.role is Role.CLOSING and last.name == "a":
+                result.append(Item(Role.BREAK, "", "\n"))
+        elif item.role is Role.CLOSING and last is not None and (last.role, last.name) == (Role.OPENING, item.name):
+            item = result.pop()._replace(role=Role.POINT, source=last.source + item.source)  # an empty element
+            after_space = bool(result) and result[-1].role is Role.TEXT and result[-1].text[-1:].isspace()
+        elif item.role is Role.BREAK:
+            item = _joined_break(result, item)
+        if item.role is Role.TEXT:
+            after_space = item.text[-1:].isspace()
+        elif item.role is not Role.POINT:
+            after_space = False
+        result.append(item)
+    return result
+
+
+def _separates_links(items: Sequence[Item], number: int) -> bool:
+    around = (items[number - 1], items[number + 1]) if 0 < number < len(items) - 1 else ()
+    return [(item.role, item.name) for item in around] == [(Role.CLOSING, "a"), (Role.OPENING, "a")]
+
+
+def _joined_break(result: list[Item], item: Item) -> Item:
+    """A line break with the white space and the line break before it, which are removed from the result."""
+    if result and result[-1].role is Role.TEXT and not result[-1].is_reference and not result[-1].keeps_space:
+        before = result.pop()
+        source = before.source.rstrip(_SPACES)
+        item = item._replace(source=before.source[len(source) :] + item.source, attributes=())
+        if source:
+            result.append(before._replace(source=source, text=before.text.rstrip(_SPACES)))
+    if result and result[-1].role is Role.BREAK:
+        item = Item(Role.BREAK, result.pop().source + item.source, "\n")
+    return item
+
+
+def runs(items: Sequence[Item], *, keeps_blank_lines: bool) -> Iterator[int | Run]:
+    """The document as texts and what is between them.
+
+    Args:
+        items: The items of a document, prepared.
+        keeps_blank_lines: Whether a blank line in a text stays one, so that it separates sentences.
+
+    Yields:
+        A run, or the index of an item that is kept.
+    """
+    start = 0
+    while start < len(items):
+        end = start
+        while end < len(items) and items[end].role is not Role.BOUNDARY:
+            end += 1
+        yield from _parts(items, start, end, keeps_blank_lines)
+        if end < len(items):
+            yield end
+        start = end + 1
+
+
+def _parts(items: Sequence[Item], start: int, end: int, keeps_blank_lines: bool) -> Iterator[int | Run]:
+    visible = [index for index in range(start, end) if _is_visible(items[index])]
+    texts = (items[index] for index in visible if items[index].role is Role.TEXT)
+    if not any(character.isalpha() for item in texts for character in item.text):
+        yield from range(start, end)
+        return
+    closings, overlapping = _elements(items, start, end)
+    # Elements around all of the text stay outside, as well as what is before and behind it.
+    first, last = visible[0], visible[-1] + 1
+    for opening, closing in closings.items():
+        if opening < visible[0] <= closing <= visible[-1]:
+            first = min(first, opening)
+        if visible[0] <= opening <= visible[-1] < closing:
+            last = max(last, closing + 1)
+    yield from range(start, first)
+    yield _Builder(items, first, last, closings, overlapping, keeps_blank_lines).run()
+    yield from range(last, end)
+
+
+def _is_visible(item: Item) -> bool:
+    return item.role is Role.CONTENT or (item.role is Role.TEXT and bool(item.text.strip()))
+
+
+def _elements(items: Sequence[Item], start: int, end: int) -> tuple[dict[int, int], set[int]]:
+    """The closing tag of each opening tag, and the opening tags of elements that overlap another element."""
+    closings: dict[int, int] = {}
+    by_name: dict[str, list[int]] = {}
+    for index in range(start, end):
+        item = items[index]
+        if item.role is Role.OPENING:
+            by_name.setdefault(item.name, []).append(index)
+        elif item.role is Role.CLOSING and by_name.get(item.name):
+            closings[by_name[item.name].pop()] = index
+    openings = {closing: opening for opening, closing in closings.items()}
+    overlapping: set[int] = set()
+    inside: list[int] = []
+    for index in range(start, end):
+        if index in closings:
+            inside.append(index)
+        elif index in openings:
+            while inside[-1] in overlapping:
+                inside.pop()
+            if inside[-1] == openings[index]:
+                inside.pop()
+            else:
+                overlapping.add(openings[index])
+    return closings, overlapping
+
+
+class _Builder:
+    """Builds the text and the marks of a run.
+
+    Args:
+        items: The items of a document.
+        first: Index of the run's first item.
+        last: Index after its last item.
+        closings: The closing tag of each opening tag.
+        overlapping: Opening tags of elements that overlap another element.
+        keeps_blank_lines: As in :func:`runs`.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        first: int,
+        last: int,
+        closings: dict[int, int],
+        overlapping: set[int],
+        keeps_blank_lines: bool,
+    ) -> None:
+        self._items = items
+        self._range = range(first, last)
+        self._keeps_blank_lines = keeps_blank_lines
+        self._pairs = {
+            opening: closing
+            for opening, closing in closings.items()
+            if first <= opening and closing < last and opening not in overlapping
+        }
+        self._ends = {closing: opening for opening, closing in self._pairs.items()}
+        self._overlapping = {closings[opening]: opening for opening in overlapping}
+        self._text: list[str] = []
+        self._length = 0
+        self._marks: list[Mark] = []
+        self._openings: list[int] = []
+        self._closings: list[int] = []
+        self._inside: list[int] = []  # marks of open elements
+        self._by_item: dict[int, int] = {}
+
+    def run(self) -> Run:
+        """The run."""
+        for index in self._range:
+            self._add(index, self._items[index])
+        text = MarkedText("".join(self._text), tuple(self._marks))
+        first, last = self._items[self._range.start], self._items[self._range.stop - 1]
+        return Run(
+            start=self._range.start,
+            end=self._range.stop,
+            text=text,
+            leading=first.source[: -len(first.source.lstrip()) or None] if first.role is Role.TEXT else "",
+            trailing=last.source[len(last.source.rstrip()) :] if last.role is Role.TEXT else "",
+            openings=tuple(self._openings),
+            closings=tuple(self._closings),
+        )
+
+    def _add(self, index: int, item: Item) -> None:
+        if item.role is Role.TEXT:
+            self._append(self._shown(index, item))
+        elif index in self._pairs:
+            self._mark(index, MarkKind.ELEMENT)
+            self._inside.append(len(self._marks) - 1)
+        elif index in self._ends:
+            mark = self._inside.pop()
+            self._marks[mark] = replace(self._marks[mark], end=self._length, closing=item.source)
+            self._closings[mark] = index
+        elif item.role is Role.OPENING:
+            self._mark(index, MarkKind.OPENING)
+        elif item.role is Role.CLOSING:
+            self._mark(index, MarkKind.CLOSING)
+            opening = self._by_item.get(self._overlapping.get(index, -1), -1)
+            if opening >= 0:
+                self._marks[opening] = replace(self._marks[opening], partner=len(self._marks) - 1)
+        elif item.role is Role.BREAK:
+            after_space = bool(self._text) and self._text[-1][-1:].isspace()
+            self._mark(index, MarkKind.BREAK, "" if after_space and item.text == " " else item.text)
+        elif item.role is Role.CONTENT:
+            self._mark(index, MarkKind.CONTENT, item.text)
+        else:
+            self._mark(index, MarkKind.POINT)
+
+    def _shown(self, index: int, item: Item) -> str:
+        """The text of an item, without line breaks that only wrap lines, and without white space at the run's ends."""
+        text = item.text
+        if index == self._range.start:
+            text = text.lstrip()
+        if index == self._range.stop - 1:
+            text = text.rstrip()
+        if item.keeps_space or item.is_reference or not ("\n" in text or "\r" in text):
+            return text
+        if self._keeps_blank_lines:
+            return _LINE_ENDS.sub(lambda match: match[0] if len(_LINE_END.findall(match[0])) > 1 else " ", text)
+        return _LINE_ENDS.sub(" ", text)
+
+    def _append(self, text: str) -> None:
+        if text:
+            self._text.append(text)
+            self._length += len(text)
+
+    def _mark(self, index: int, kind: MarkKind, text: str = "") -> None:
+        start = self._length
+        self._append(text)
+        parent = self._inside[-1] if self._inside else -1
+        self._by_item[index] = len(self._marks)
+        self._marks.append(Mark(kind, start, self._length, self._items[index].source, parent=parent))
+        self._openings.append(index)
+        self._closings.append(-1)

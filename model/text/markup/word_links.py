@@ -1,0 +1,98 @@
+"""Words of a text and of its translation, and which of them belong together."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+
+from model.text.tokenizer import Span
+
+# Accents and vowel signs, which belong to the letter before them, and joiners.
+_SIGNS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711\u0730-\u074a"
+    "\u0900-\u0dff\u0e31-\u0e4e\u0eb1-\u0ece\u0f00-\u0fff\u102b-\u109d\u17b4-\u17dd\u1dc0-\u1dff\u200c\u200d"
+    "\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
+)
+# Chinese and Japanese have no spaces, so each character is a word here.
+_IDEOGRAPHS = "\u2e80-\u2fff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = re.compile(rf"[{_IDEOGRAPHS}][{_SIGNS}]*|(?:(?![{_IDEOGRAPHS}])\w|[{_SIGNS}])+|[^\w\s][{_SIGNS}]*")
+_MAX_WORDS_OF_LINK = 8
+
+
+def words(text: str, whole: Sequence[Span] = ()) -> list[Span]:
+    """The words of a text; each punctuation mark is one as well.
+
+    Args:
+        text: Any text.
+        whole: Spans that are one word each, in order.
+    """
+    found: list[Span] = []
+    position = 0
+    for start, end in [*whole, (len(text), len(text))]:
+        found += [match.span() for match in _WORD.finditer(text, position, start)]
+        if start < end:
+            found.append((start, end))
+        position = end
+    return found
+
+
+class WordLinks:
+    """The words of a text and of its translation, linked by a word alignment.
+
+    Args:
+        source: Words of the text.
+        target: Words of its translation.
+        links: Spans of the text and of the translation that belong together, in any order.
+    """
+
+    def __init__(self, source: Sequence[Span], target: Sequence[Span], links: Sequence[tuple[Span, Span]]) -> None:
+        self.source = source
+        self.target = target
+        self._source_starts = [start for start, _ in source]
+        self._target_starts = [start for start, _ in target]
+        votes: dict[int, dict[int, int]] = {}
+        for source_span, target_span in links:
+            for target_word, target_size in _overlapping(target, self._target_starts, target_span):
+                counts = votes.setdefault(target_word, {})
+                for source_word, source_size in _overlapping(source, self._source_starts, source_span):
+                    counts[source_word] = counts.get(source_word, 0) + target_size * source_size
+        self.source_of = {
+            word: max(counts, key=lambda source_word: (counts[source_word], -source_word))
+            for word, counts in votes.items()
+            if counts
+        }
+        """By word of the translation: the word of the text it belongs to, for those that belong to one."""
+        self.targets_of: dict[int, list[int]] = {}
+        """By word of the text: the words of the translation that belong to it, in order."""
+        for word in sorted(self.source_of):
+            self.targets_of.setdefault(self.source_of[word], []).append(word)
+
+    def source_before(self, position: int) -> int:
+        """The last word of the text that ends at or before a position, or -1."""
+        index = bisect_left(self._source_starts, position) - 1
+        return index if index < 0 or self.source[index][1] <= position else index - 1
+
+    def source_after(self, position: int) -> int:
+        """The first word of the text that starts at or after a position, or the number of words."""
+        return bisect_left(self._source_starts, position)
+
+    def source_around(self, start: int, end: int) -> int:
+        """The word of the text that has these characters inside, and at least one more, or -1."""
+        index = bisect_right(self._source_starts, start) - 1
+        if index < 0:
+            return -1
+        word = self.source[index]
+        inside = (
+            word[0] < start < word[1] if start == end else word[0] <= start and end <= word[1] and (start, end) != word
+        )
+        return index if inside else -1
+
+
+def _overlapping(found: Sequence[Span], starts: Sequence[int], span: Span) -> Iterator[tuple[int, int]]:
+    """The first words that a span overlaps, with the number of common characters."""
+    index = max(0, bisect_right(starts, span[0]) - 1)
+    for word in range(index, min(len(found), index + _MAX_WORDS_OF_LINK)):
+        common = min(span[1], found[word][1]) - max(span[0], found[word][0])
+        if common > 0:
+            yield word, common

@@ -1,0 +1,229 @@
+"""XML as items, with the parser expat of the standard library: strict, and without entities of the document's own.
+
+XML has no inline elements by name. An element is inline if there is text beside it, or if it is the only element in
+an inline element; it then belongs to the text around it. All others separate texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from xml.parsers import expat
+
+from model.errors import InvalidMarkup
+from model.text.markup.items import MAX_SHOWN, Item, Role
+
+_PROLOG = re.compile(r"<\?xml\s|(?>\s|<!--.*?-->|<\?.*?\?>)*+<!DOCTYPE", re.DOTALL)
+_WRAPPER = "verso-fragment"
+_BYTE_ORDER_MARK = "\ufeff"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(slots=True)
+class _Element:
+    """An element of the document.
+
+    Args:
+        name: Its name.
+        parent: Index of the element around it, or -1.
+        is_kept: Whether it, or one around it, is not translated.
+        keeps_space: Whether xml:space="preserve" holds in it.
+        has_text: Whether it has text of its own.
+        num_children: Elements directly in it.
+    """
+
+    name: str
+    parent: int
+    is_kept: bool
+    keeps_space: bool
+    has_text: bool = False
+    num_children: int = 0
+
+
+@dataclass(slots=True)
+class _Event:
+    """What the parser reports.
+
+    Args:
+        kind: What it is.
+        start: Index of its first byte.
+        element: Index of the element that it starts or ends, or that it is in; -1 outside of the root.
+        text: Decoded text.
+    """
+
+    kind: Literal["start", "end", "text", "start_cdata", "end_cdata", "other"]
+    start: int
+    element: int
+    text: str = ""
+
+
+def xml_items(document: str, ignore_tags: Iterable[str] = ()) -> list[Item]:
+    """The items of an XML document, or of a part of one: text with elements.
+
+    Args:
+        document: The document. What its declaration says of the encoding is ignored.
+        ignore_tags: Names of elements that are not translated, with or without their prefix.
+
+    Raises:
+        InvalidMarkup: It is not well-formed, or declares entities.
+    """
+    if document.startswith(_BYTE_ORDER_MARK):
+        rest = xml_items(document.removeprefix(_BYTE_ORDER_MARK), ignore_tags)
+        return [Item(Role.BOUNDARY, _BYTE_ORDER_MARK), *rest]
+    surrogate = _SURROGATE.search(document)
+    if surrogate:
+        line_start = document.rfind("\n", 0, surrogate.start()) + 1
+        line = document.count("\n", 0, line_start) + 1
+        raise InvalidMarkup("an unpaired surrogate is no character", line, surrogate.start() - line_start + 1)
+    reader = _Reader(document, frozenset(ignore_tags))
+    return _items(reader.source, reader.elements, reader.events)
+
+
+class _Reader:
+    """Reads the elements and events of a document.
+
+    Args:
+        document: The document, without byte order mark.
+        ignored: Names of elements that are not translated.
+
+    Raises:
+        InvalidMarkup: As in :func:`xml_items`.
+    """
+
+    def __init__(self, document: str, ignored: frozenset[str]) -> None:
+        self.source = document.encode()
+        self.elements: list[_Element] = []
+        self.events: list[_Event] = []
+        self._ignored = ignored
+        self._open: list[int] = []
+        # Without a declaration the document may be a part of one, so it is read as the content of one element.
+        self._wrapper = b"" if _PROLOG.match(document) else f"<{_WRAPPER}>".encode()
+        self._expat = expat.ParserCreate("utf-8")
+        self._expat.StartElementHandler = self._start
+        self._expat.EndElementHandler = self._end
+        self._expat.CharacterDataHandler = self._text
+        self._expat.StartCdataSectionHandler = lambda: self._event("start_cdata")
+        self._expat.EndCdataSectionHandler = lambda: self._event("end_cdata")
+        self._expat.EntityDeclHandler = self._entity
+        # References to entities of an external subset, which is not read; comments, instructions, the doctype.
+        self._expat.SkippedEntityHandler = lambda *_: self._event("other")
+        self._expat.DefaultHandler = lambda _: self._event("other")
+        try:
+            self._expat.Parse(self._wrapper + self.source + self._wrapper.replace(b"<", b"</"), True)
+        except expat.ExpatError as error:
+            raise self._error(expat.ErrorString(error.code) or str(error), error.lineno, error.offset) from None
+
+    def _error(self, reason: str, line: int, column: int) -> InvalidMarkup:
+        inside = self.elements[self._open[-1]].name if self._open else _WRAPPER
+        where = "" if inside == _WRAPPER else f" in the element {inside[:50]!r}"
+        return InvalidMarkup(reason + where, line, column + 1 - (len(self._wrapper) if line == 1 else 0))
+
+    def _event(
+        self, kind: Literal["start", "end", "text", "start_cdata", "end_cdata", "other"], text: str = ""
+    ) -> None:
+        start = max(0, self._expat.CurrentByteIndex - len(self._wrapper))
+        self.events.append(_Event(kind, start, self._open[-1] if self._open else -1, text))
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        parent = self._open[-1] if self._open else -1
+        around = self.elements[parent] if self._open else _Element("", -1, False, False)
+        around.num_children += 1
+        is_kept = around.is_kept or bool(self._ignored & {name, name.rpartition(":")[2]})
+        is_kept = is_kept or attributes.get("translate", attributes.get("its:translate")) == "no"
+        keeps_space = {"preserve": True, "default": False}.get(attributes.get("xml:space", ""), around.keeps_space)
+        self._open.append(len(self.elements))
+        self.elements.append(_Element(name, parent, is_kept, keeps_space))
+        self._event("start")
+
+    def _end(self, _: str) -> None:
+        self._event("end")
+        self._open.pop()
+
+    def _text(self, data: str) -> None:
+        if data.strip():
+            self.elements[self._open[-1]].has_text = True
+        self._event("text", data)
+
+    def _entity(self, name: str, *_: Any) -> None:
+        reason = f"the document declares the entity {name[:50]!r}, and declared entities are refused"
+        raise self._error(reason, self._expat.CurrentLineNumber, self._expat.CurrentColumnNumber)
+
+
+def _items(source: bytes, elements: Sequence[_Element], events: Sequence[_Event]) -> list[Item]:
+    is_inline = _inline(elements)
+    items: list[Item] = []
+    index = 0
+    while index < len(events):
+        event = events[index]
+        end = index + 1
+        kept = event.kind == "start" and elements[event.element].is_kept
+        if kept:
+            end = _after(events, index, "end")
+        elif event.kind == "start_cdata":
+            end = _after(events, index, "end_cdata")
+        elif event.kind == "text":
+            end = _after_text(source, events, index)
+        stop = events[end].start if end < len(events) else len(source)
+        verbatim = source[event.start : stop].decode()
+        inline = event.element >= 0 and is_inline[event.element]
+        if not verbatim:
+            pass  # the end of <a/>, or the element that is wrapped around a part of a document
+        elif kept or event.kind == "start_cdata":
+            shown = " ".join("".join(part.text for part in events[index:end]).split())
+            items.append(_kept(verbatim, shown, inline or not kept))
+        elif event.kind == "text":
+            text = "".join(part.text for part in events[index:end])
+            keeps_space = elements[event.element].keeps_space
+            items.append(
+                Item(Role.TEXT, verbatim, text, is_reference=verbatim.startswith("&"), keeps_space=keeps_space)
+            )
+        elif event.kind == "other":
+            items.append(Item(Role.POINT if event.element >= 0 else Role.BOUNDARY, verbatim))
+        elif not inline:
+            items.append(Item(Role.BOUNDARY, verbatim, name=elements[event.element].name))
+        elif verbatim.endswith("/>"):
+            items.append(Item(Role.POINT, verbatim))
+        else:
+            role = Role.OPENING if event.kind == "start" else Role.CLOSING
+            items.append(Item(role, verbatim, name=elements[event.element].name))
+        index = end
+    return items
+
+
+def _inline(elements: Sequence[_Element]) -> list[bool]:
+    """For each element, whether it belongs to the text around it."""
+    inline: list[bool] = []
+    for element in elements:
+        around = elements[element.parent] if element.parent >= 0 else None
+        is_alone = around is not None and around.num_children == 1 and inline[element.parent]
+        inline.append(around is not None and (around.has_text or is_alone))
+    return inline
+
+
+def _after(events: Sequence[_Event], start: int, kind: str) -> int:
+    """The index after the event that ends what begins at ``start``, in the same element."""
+    element = events[start].element
+    return next(
+        index + 1
+        for index in range(start, len(events))
+        if events[index].kind == kind and events[index].element == element
+    )
+
+
+def _after_text(source: bytes, events: Sequence[_Event], start: int) -> int:
+    """The index after the text that begins at ``start``; character references are texts of their own."""
+    end = start + 1
+    if not source.startswith(b"&", events[start].start):
+        while end < len(events) and events[end].kind == "text" and not source.startswith(b"&", events[end].start):
+            end += 1
+    return end
+
+
+def _kept(source: str, shown: str, inline: bool) -> Item:
+    if not inline:
+        return Item(Role.BOUNDARY, source)
+    if not shown or len(shown) > MAX_SHOWN:
+        return Item(Role.POINT, source)
+    return Item(Role.CONTENT, source, shown)
