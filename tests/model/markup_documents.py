@@ -10,7 +10,7 @@ import turbohtml
 
 from model.text.markup import MarkedText, MarkedUp, MarkupFormat, PlacedText, place_marks, unchanged
 from model.text.markup.word_links import words
-from model.text.tokenizer import Span
+from model.text.symbols import Span
 
 HTML = {
     "page": '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset=utf-8><title>A &amp; B</title>\n'

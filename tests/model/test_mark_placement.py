@@ -6,7 +6,7 @@ import pytest
 
 from model.text.markup import MarkedText, MarkedUp, place_marks
 from model.text.markup.word_links import words
-from model.text.tokenizer import Span
+from model.text.symbols import Span
 
 
 def aligned(marked: MarkedText, translation: str, pairs: str) -> list[tuple[Span, Span]]:

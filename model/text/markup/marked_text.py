@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from model.text.tokenizer import Span
+from model.text.symbols import Span
 
 
 class MarkKind(Enum):

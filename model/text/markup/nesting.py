@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 
 from model.errors import MarkupNotKept
 from model.text.markup.marked_text import MarkedText, MarkKind, PlacedText
-from model.text.tokenizer import Span
+from model.text.symbols import Span
 
 
 def contents(marked: MarkedText, placed: PlacedText) -> dict[int, list[int]]:

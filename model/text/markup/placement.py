@@ -16,7 +16,7 @@ from itertools import accumulate, chain
 from model.text.markup.marked_text import MarkedText, MarkKind, PlacedText
 from model.text.markup.pieces import Pieces
 from model.text.markup.word_links import WordLinks, words
-from model.text.tokenizer import Span
+from model.text.symbols import Span
 
 _MAX_DEPTH = 30
 _CONTENT_WEIGHT = 1000

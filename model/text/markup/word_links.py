@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
-from model.text.tokenizer import Span
+from model.text.symbols import Span
 
 # Accents and vowel signs, which belong to the letter before them, and joiners.
 _SIGNS = (
