@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -74,7 +74,7 @@ def counterpart(
 ) -> Span | None:
     """The words of a translation that are aligned with a span of its source; None if no token is.
 
-    Of several stretches of words, the one with the largest weight is chosen.
+    Of several stretches of words, the one with the largest weight is chosen. Punctuation is no word.
 
     Args:
         rows: The result of :func:`answer_rows`.
@@ -90,7 +90,7 @@ def counterpart(
     stretches: list[tuple[float, Span]] = []
     for row, (start, end) in zip(rows[:, visible], target_spans, strict=True):
         weight, index = row.max(dim=0)
-        if end == start or not inside[int(index)]:
+        if not inside[int(index)] or not _has_word(target[start:end]):
             continue
         start, end = _whole_words(target, start, end)
         if stretches and start <= stretches[-1][1][1] + 1:
@@ -99,6 +99,10 @@ def counterpart(
         else:
             stretches.append((float(weight), (start, end)))
     return max(stretches)[1] if stretches else None
+
+
+def _has_word(text: str) -> bool:
+    return any(map(str.isalnum, text))
 
 
 def _is_in_word(text: str, index: int) -> bool:
@@ -147,11 +151,30 @@ def place_of(
     for (start, end), weight, link in zip(target_spans, weights, links, strict=True):
         token = target[start:end].strip()
         aligned = source_spans[visible[link]][0]
-        if not any(map(str.isalnum, token)):
+        if not _has_word(token):
             aligned = _occurrence(source, token, target[:start].count(token)) if token else -1
             weight = _PUNCTUATION_WEIGHT if aligned >= 0 else 0.0
         crossing.append(crossing[-1] + (-weight if aligned < position else weight))
     return min(places, key=lambda place: crossing[place])
+
+
+def word_links(links: Iterable[AlignmentLink], source: str, target: str) -> list[tuple[Span, Span]]:
+    """The links of words, and between equal punctuation, which may attend to anything.
+
+    Args:
+        links: Links of all tokens.
+        source: The source text.
+        target: Its translation.
+    """
+    found: list[tuple[Span, Span]] = []
+    for link in links:
+        start, end = link.target
+        token = target[start:end].strip()
+        if _has_word(token):
+            found.append((link.source, link.target))
+        elif token and (same := _occurrence(source, token, target[:start].count(token))) >= 0:
+            found.append(((same, same + len(token)), link.target))
+    return found
 
 
 def _occurrence(text: str, part: str, number: int) -> int:

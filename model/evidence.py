@@ -17,7 +17,7 @@ from torch import Tensor
 from model.artifacts.bundle import Bundle
 from model.confidence import Evidence
 from model.network.padding import pad
-from model.text_plan import TextPlan
+from model.text_pipeline import Plan
 
 _SENTENCES_AT_ONCE = 16
 
@@ -25,7 +25,7 @@ _LOGITS_AT_ONCE = 2**25
 """Logits in memory at once, 128 MiB."""
 
 
-def collect_evidence(bundle: Bundle, plan: TextPlan, begin: int = 0, end: int | None = None) -> list[Evidence]:
+def collect_evidence(bundle: Bundle, plan: Plan, begin: int = 0, end: int | None = None) -> list[Evidence]:
     """The evidence of sentences of a text.
 
     Args:

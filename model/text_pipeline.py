@@ -14,17 +14,25 @@ with a guard. Nothing here runs a model, so everything may be called from any th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import is_empty, is_suspect, loops
 from model.errors import EmptySource, SeveralSentences, SourceTooLong
 from model.languages import plain_code
+from model.markup_plan import MarkupPlan
 from model.sentence_codec import SentenceCodec, SourceSentence
 from model.text.layout import after_marker, with_cells_as_lines
 from model.text.placeholders import masked, outside
+from model.text.protection import joined_spans
 from model.text.segmentation import split_text
 from model.text.symbols import Span
 from model.text.tokenizer import TextTokenizer
 from model.text_plan import TextPlan
+
+Plan = TextPlan | MarkupPlan
+"""What :meth:`TextPipeline.prepare` makes of a text."""
 
 
 class TextPipeline:
@@ -47,7 +55,7 @@ class TextPipeline:
         """The model's tokenizer."""
         return self.codec.tokenizer
 
-    def prepare(self, text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
+    def prepare(self, text: str, source: str, target: str, options: DecodingOptions) -> Plan:
         """Split a text into sentences that the model accepts.
 
         Args:
@@ -59,9 +67,42 @@ class TextPipeline:
         Raises:
             UnsupportedFormality: The model cannot be told the form of address in the target language.
             InvalidPattern: A pattern of protected spans matches too often.
+            InvalidMarkup: The text is no document of the format.
+        """
+        if options.format == "text":
+            return self.prepare_text(text, source, target, options)
+        # Imported here: plain text needs no parsers.
+        from model.text.markup import MarkedUp
+
+        document = MarkedUp(text, options.format, options.ignore_tags)
+        plain = replace(options, format="text", ignore_tags=())
+        # Marks are placed by alignment.
+        with_marks = replace(plain, return_alignment=True)
+        return MarkupPlan(
+            document,
+            [
+                self.prepare_text(one.text, source, target, with_marks if one.marks else plain, one.protected)
+                for one in document.texts
+            ],
+            source,
+            target,
+            options,
+        )
+
+    def prepare_text(
+        self, text: str, source: str, target: str, options: DecodingOptions, kept: Sequence[Span] = ()
+    ) -> TextPlan:
+        """As :meth:`prepare`, of a plain text.
+
+        Args:
+            text: Any text without markup.
+            source: Its language, in the model's spelling.
+            target: The target language, in the model's spelling.
+            options: How to translate it.
+            kept: Spans that come back unchanged, whatever the options protect.
         """
         self.codec.check(options, target)
-        spans = self.codec.protected_spans(text, options.protect)
+        spans = joined_spans(self.codec.protected_spans(text, options.protect), kept)
         read: dict[Span, SourceSentence] = {}
 
         def fits(start: int, end: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Protocol
 
 from torch import Tensor
 
@@ -346,7 +347,20 @@ class _WrittenSentence:
             )
 
 
-def settle_all(plans: Iterable[TextPlan], outcomes: Iterable[Outcome]) -> None:
+class Settled(Protocol):
+    """A plan whose requests can be settled."""
+
+    @property
+    def pending(self) -> Sequence[DecodingRequest]:
+        """The requests to decode now."""
+        ...
+
+    def settle(self, outcomes: Iterable[Outcome]) -> None:
+        """Store the outcomes of the pending requests."""
+        ...
+
+
+def settle_all(plans: Iterable[Settled], outcomes: Iterable[Outcome]) -> None:
     """Settle several plans with the outcomes of their pending requests.
 
     Args:

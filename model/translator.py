@@ -26,8 +26,8 @@ from model.network.padding import pad
 from model.process.threads import available_threads
 from model.sentence_codec import SentenceCodec
 from model.text.tokenizer import Tokenizer
-from model.text_pipeline import TextPipeline
-from model.text_plan import TextPlan, Translation, settle_all
+from model.text_pipeline import Plan, TextPipeline
+from model.text_plan import Translation, settle_all
 
 _ALIGN_BATCH = 16
 """Sentences whose attention is computed at once for alignments."""
@@ -264,7 +264,7 @@ class Translator:
         source: str,
         target: str,
         options: DecodingOptions = DecodingOptions(),  # noqa: B008
-    ) -> TextPlan:
+    ) -> Plan:
         """Cut a text into sentences the model takes. Runs no model: it may be called from any thread.
 
         Args:
@@ -279,7 +279,7 @@ class Translator:
         """An empty cohort for sentences of this beam width."""
         return self.backend.cohort(width)
 
-    def decode(self, plans: Sequence[TextPlan], progress: Progress = _unseen) -> None:
+    def decode(self, plans: Sequence[Plan], progress: Progress = _unseen) -> None:
         """Decode what texts have pending until nothing is.
 
         Args:
@@ -294,7 +294,7 @@ class Translator:
         while retries := [request for plan in plans for request in plan.pending]:
             settle_all(plans, self._decode(retries))
 
-    def align(self, plan: TextPlan) -> list[Tensor]:
+    def align(self, plan: Plan) -> list[Tensor]:
         """Attention between each sentence of a text and its answer.
 
         Args:
@@ -317,7 +317,7 @@ class Translator:
             ]
         return rows
 
-    def confidence(self, plan: TextPlan, begin: int = 0, end: int | None = None) -> list[Evidence]:
+    def confidence(self, plan: Plan, begin: int = 0, end: int | None = None) -> list[Evidence]:
         """What the model says about the translation of sentences of a text.
 
         Args:

@@ -93,6 +93,12 @@ TRANSLATE_REQUESTS = _requests(
             "target": "de",
             "protect": ["auto", "[A-Z]{2}-[0-9]+"],
         },
+        "HTML": {
+            "text": '<p>Please click <a href="/start">here</a>.</p>',
+            "source": "en",
+            "target": "de",
+            "format": "html",
+        },
         "a glossary": {
             "text": "The house is old.",
             "source": "en",

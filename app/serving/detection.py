@@ -7,6 +7,7 @@ language should name it.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import lingua
 
 logger = logging.getLogger("app.detection")
+
+_TAG = re.compile(r"<[^<>]*>")
 
 MAX_CHARACTERS = 3_000
 """Number of characters used, from the first letter on; more do not change the result and take milliseconds."""
@@ -50,6 +53,11 @@ class Detection:
 def has_letters(text: str) -> bool:
     """Whether a text has letters; the language of numbers, symbols and emoji cannot be detected."""
     return any(character.isalpha() for character in text)
+
+
+def without_tags(text: str) -> str:
+    """A document without its tags: enough to detect its language."""
+    return _TAG.sub(" ", text)
 
 
 class LanguageDetector:

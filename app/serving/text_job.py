@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from model.confidence import Evidence
-    from model.text_plan import TextPlan, Translation
+    from model.text_pipeline import Plan
+    from model.text_plan import Translation
     from model.translator import Attention, Translator
 
 logger = logging.getLogger("app.jobs")
@@ -117,7 +118,7 @@ class TextJob:
     """
 
     choice: ModelChoice
-    plan: TextPlan
+    plan: Plan
     attention: Sequence[Tensor] | None = None
     evidence: Sequence[Evidence] | None = None
     failure: Exception | None = None

@@ -124,7 +124,7 @@ def _translated(
         for pair in pairs:
             lines = read_parallel(base, pair)
             lines = lines if limit is None else spread(lines, limit)
-            plans = [translator.prepare(source, *pair, options) for source, _ in lines]
+            plans = [translator.pipeline.prepare_text(source, *pair, options) for source, _ in lines]
             translator.decode(plans, _progress(f"{base.name} {'-'.join(pair)}"))
             chrf = sentence_chrf([plan.complete().text for plan in plans], [target for _, target in lines])
             found.setdefault(base.name, []).extend(

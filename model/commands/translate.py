@@ -6,6 +6,7 @@ import argparse
 import itertools
 import sys
 from collections.abc import Iterator
+from typing import get_args
 
 from tqdm import tqdm
 
@@ -17,6 +18,7 @@ from model.commands.models import (
     decoding_options,
     load_translator,
 )
+from model.decoding.options import TextFormat
 from model.errors import DataError
 
 EPILOG = """\
@@ -36,6 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shortlist_argument(parser)
     add_pair_arguments(parser)
     add_decoding_arguments(parser)
+    parser.add_argument(
+        "--format",
+        choices=get_args(TextFormat),
+        default="text",
+        help="what each line is written in; of html and xml only the text is translated; default text",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.add_argument(
         "--confidence",
@@ -46,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Translate."""
-    options = decoding_options(arguments)
+    options = decoding_options(arguments, format=arguments.format)
     translator = load_translator(arguments)
     translator.resolve_pair(arguments.source, arguments.target)
     lines = _lines()

@@ -14,6 +14,7 @@ Decoding = Literal["greedy", "beam"]
 FinishReason = Literal["stop", "length"]
 Scoring = Literal["hf", "ct2", "marian", "wu"]
 Formality = Literal["formal", "informal"]
+TextFormat = Literal["text", "html", "xml"]
 DEFAULT_SCORING: Scoring = "hf"
 """The rule of models that name none."""
 
@@ -22,6 +23,9 @@ MAX_BEAM_SIZE = 64
 
 MAX_TERMS = 100
 """Terms of a glossary."""
+
+MAX_TAGS = 100
+"""Names of elements that are not translated."""
 
 MAX_TERM_CHARACTERS = 200
 """Characters of one side of a term."""
@@ -51,6 +55,9 @@ class DecodingOptions:
             tokens: decoding itself ignores it.
         glossary: How to translate terms. Decoding ignores it, too.
         protect: Which spans come back unchanged (:func:`model.text.protection.find_spans`). Decoding ignores it, too.
+        format: What the texts are written in: ``text``, ``html`` or ``xml`` (:mod:`model.text.markup`). Decoding
+            ignores it, too.
+        ignore_tags: Names of elements that are not translated; needs a format with elements.
         return_alignment: Whether translations carry their alignment. Decoding ignores it, too.
         return_confidence: Whether translations carry their confidence. Decoding ignores it, too.
 
@@ -72,6 +79,8 @@ class DecodingOptions:
     formality: Formality | None = None
     glossary: Glossary = ()
     protect: Protect = "auto"
+    format: TextFormat = "text"
+    ignore_tags: tuple[str, ...] = ()
     return_alignment: bool = False
     return_confidence: bool = False
 
@@ -102,10 +111,27 @@ class DecodingOptions:
             raise InvalidOptions(f"formality is {self.formality!r}; it must be {' or '.join(get_args(Formality))}.")
         if self.glossary:
             self._check_glossary()
+        if self.format not in get_args(TextFormat):
+            raise InvalidOptions(f"format is {self.format!r}; it must be one of {', '.join(get_args(TextFormat))}.")
+        self._check_markup()
         if isinstance(self.protect, tuple):
             check_patterns(self.protect)
         elif self.protect not in ("auto", "none"):
             raise InvalidOptions(f"protect is {self.protect!r}; it must be 'auto', 'none' or a tuple of patterns.")
+
+    def _check_markup(self) -> None:
+        if self.format == "text":
+            if self.ignore_tags:
+                raise InvalidOptions("ignore_tags needs format 'html' or 'xml'; the format is 'text'.")
+            return
+        for name in ("return_alignment", "return_confidence"):
+            if getattr(self, name):
+                raise InvalidOptions(
+                    f"{name} is in characters of plain text, and the format is {self.format!r}; send the text without "
+                    "markup, or leave it out."
+                )
+        if len(self.ignore_tags) > MAX_TAGS:
+            raise InvalidOptions(f"ignore_tags has {len(self.ignore_tags)} names; it may have {MAX_TAGS}.")
 
     def _check_glossary(self) -> None:
         if len(self.glossary) > MAX_TERMS:
@@ -131,11 +157,21 @@ class DecodingOptions:
     @property
     def for_decoding(self) -> DecodingOptions:
         """The same options with the defaults of those that decoding ignores, so that equal sentences share work."""
-        told = (self.formality, self.glossary, self.protect, self.return_alignment, self.return_confidence)
-        if told == (None, (), "auto", False, False):
+        told = (
+            *(self.formality, self.glossary, self.protect, self.format, self.ignore_tags),
+            *(self.return_alignment, self.return_confidence),
+        )
+        if told == (None, (), "auto", "text", (), False, False):
             return self
         return replace(
-            self, formality=None, glossary=(), protect="auto", return_alignment=False, return_confidence=False
+            self,
+            formality=None,
+            glossary=(),
+            protect="auto",
+            format="text",
+            ignore_tags=(),
+            return_alignment=False,
+            return_confidence=False,
         )
 
     @property

@@ -25,7 +25,7 @@ from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import DecodingError
 from model.text.symbols import Span
 from model.text.writable import WritableCharacters
-from model.text_plan import TextPlan
+from model.text_pipeline import Plan
 from model.translator import Attention, Translator
 
 GATE_S = 30.0
@@ -173,14 +173,14 @@ class FakeTranslator(Translator):
     def warm_up(self, widths: Sequence[int]) -> None:
         self.warmed_up = list(widths)
 
-    def align(self, plan: TextPlan) -> list[Tensor]:
+    def align(self, plan: Plan) -> list[Tensor]:
         """Each character attends to the one it was made of, after the language marker."""
         return [
             torch.eye(len(sentence.token_ids))[1 : len(hypothesis.token_ids) + 1]
             for sentence, hypothesis in zip(plan.sentences, plan.hypotheses, strict=True)
         ]
 
-    def confidence(self, plan: TextPlan, begin: int = 0, end: int | None = None) -> list[Evidence]:
+    def confidence(self, plan: Plan, begin: int = 0, end: int | None = None) -> list[Evidence]:
         """Each token has probability one half; the translation covers all source tokens but the letter z."""
         return [
             Evidence(

@@ -21,6 +21,7 @@ from app.telemetry.metrics import Metrics
 from model.confidence import NOTHING_TRANSLATED
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, SeveralSentences, UnsupportedPair
+from model.text_pipeline import Plan
 from model.text_plan import TextPlan
 from model.translator import Attention
 from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, held_translator
@@ -562,7 +563,7 @@ def test_the_times_are_reported_separately(monkeypatch: pytest.MonkeyPatch) -> N
         now = [100.0]
         prepare = translator.prepare
 
-        def slow(text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
+        def slow(text: str, source: str, target: str, options: DecodingOptions) -> Plan:
             now[0] += 5.0
             return prepare(text, source, target, options)
 
@@ -586,7 +587,7 @@ def test_only_long_texts_are_split_on_another_thread(length: int, thread: str, m
         threads: list[str] = []
         prepare = translator.prepare
 
-        def noting(text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
+        def noting(text: str, source: str, target: str, options: DecodingOptions) -> Plan:
             threads.append(threading.current_thread().name)
             return prepare(text, source, target, options)
 
@@ -604,7 +605,7 @@ def test_a_request_cancelled_before_decoding_never_reaches_the_model(monkeypatch
         gate = Gate()
         prepare = translator.prepare
 
-        def slow(text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
+        def slow(text: str, source: str, target: str, options: DecodingOptions) -> Plan:
             gate.pass_through()
             return prepare(text, source, target, options)
 

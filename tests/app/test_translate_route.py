@@ -149,6 +149,29 @@ async def test_a_glossary_out_of_bounds_is_refused_with_its_place(
     assert part in error["message"]
 
 
+async def test_a_format_and_its_tags_reach_the_decoder(client: httpx.AsyncClient, service: RoteService) -> None:
+    body = {"text": "<p>a</p>", "format": "html", "ignore_tags": ["kbd", "x-y"]}
+    assert (await client.post("/translate", json=body)).status_code == 200
+    options = service.calls[0]["options"]
+    assert (options.format, options.ignore_tags) == ("html", ("kbd", "x-y"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "code"),
+    [
+        ({"format": "markdown"}, 422, "invalid_request"),
+        ({"format": "html", "ignore_tags": ["a b"]}, 422, "invalid_request"),
+        ({"ignore_tags": ["b"]}, 422, "invalid_options"),
+        ({"format": "html", "return_alignment": True}, 422, "invalid_options"),
+    ],
+)
+async def test_a_format_that_does_not_fit_is_refused(
+    client: httpx.AsyncClient, fields: dict[str, Any], status: int, code: str
+) -> None:
+    response = await client.post("/translate", json={"text": "<p>a</p>", **fields})
+    assert (response.status_code, response.json()["code"]) == (status, code)
+
+
 async def test_patterns_reach_the_decoder_and_the_answer_says_where_the_spans_are(
     client: httpx.AsyncClient, service: RoteService
 ) -> None:

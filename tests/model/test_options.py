@@ -23,6 +23,11 @@ from model.text.glossary import GlossaryTerm
         ({"max_new_tokens": 0}, "max_new_tokens is 0"),
         ({"min_new_tokens": 5, "max_new_tokens": 4}, "which is 5"),
         ({"no_repeat_ngram_size": -2}, "no_repeat_ngram_size is -2"),
+        ({"format": "md"}, "format is 'md'; it must be one of text, html, xml"),
+        ({"ignore_tags": ("b",)}, "ignore_tags needs format"),
+        ({"format": "html", "ignore_tags": ("b",) * 101}, "ignore_tags has 101 names; it may have 100"),
+        ({"format": "html", "return_alignment": True}, "return_alignment is in characters of plain text"),
+        ({"format": "xml", "return_confidence": True}, "return_confidence is in characters of plain text"),
         ({"protect": "all"}, "protect is 'all'"),
         ({"formality": "polite"}, "formality is 'polite'; it must be formal or informal"),
         ({"glossary": (GlossaryTerm("a", "b"),) * 101}, "glossary has 101 terms; it may have 100"),
@@ -44,3 +49,18 @@ def test_greedy_uses_one_row_for_any_beam_size() -> None:
 def test_a_target_may_be_twice_its_source_plus_twenty_within_the_limit_of_the_model() -> None:
     assert default_max_new_tokens(10, 256) == 40
     assert default_max_new_tokens(200, 256) == 256
+
+
+def test_what_decoding_ignores_is_left_out_for_decoding() -> None:
+    told = DecodingOptions(
+        beam_size=2,
+        formality="formal",
+        protect="none",
+        format="html",
+        ignore_tags=("b",),
+        glossary=(GlossaryTerm("a", "b"),),
+    )
+    assert told.for_decoding == DecodingOptions(beam_size=2)
+    assert DecodingOptions(return_alignment=True, return_confidence=True).for_decoding == DecodingOptions()
+    plain = DecodingOptions(beam_size=3)
+    assert plain.for_decoding is plain

@@ -27,7 +27,9 @@ def pipeline(max_source_tokens: int = 50, *, fold_capitals: bool = False, retry_
 
 
 def prepare(text: str, **settings: Any) -> TextPlan:
-    return pipeline(**settings).prepare(text, "en", "de", OPTIONS)
+    plan = pipeline(**settings).prepare(text, "en", "de", OPTIONS)
+    assert isinstance(plan, TextPlan)
+    return plan
 
 
 def answer(text: str, score: float | None = None) -> Hypothesis:

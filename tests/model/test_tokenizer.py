@@ -278,7 +278,9 @@ def test_symbols_need_a_vocabulary_that_has_them() -> None:
 
 
 def test_characters_without_a_piece_cannot_be_written() -> None:
-    tokenizer = learn_tokenizer(["the café is open", "a b c"], 277, ["de"], normalisation="nfc", required_characters="½")
+    tokenizer = learn_tokenizer(
+        ["the café is open", "a b c"], 277, ["de"], normalisation="nfc", required_characters="½"
+    )
     writable = tokenizer.writable
     assert [character for character in "aé½\u0301\u200b\u00a0EÉ" if character not in writable] == []
     assert [character for character in "xyß猫😀\u0302\ufffd" if character in writable] == []

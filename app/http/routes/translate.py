@@ -32,6 +32,7 @@ from app.http.schemas.requests import TranslateRequest
 from app.http.state import service_of, settings_of
 from app.serving.text_job import TextResult
 from app.telemetry.logs import log_fields
+from model.errors import InvalidMarkup, MarkupNotKept
 
 if TYPE_CHECKING:
     from model.confidence import Confidence
@@ -43,7 +44,9 @@ router = APIRouter(tags=["translation"], route_class=json_route(accepting("appli
 @router.post(
     "/translate",
     summary="Translate texts",
-    responses=answers(TRANSLATE_ANSWER, NotAcceptable, *BODY_ERRORS, LimitExceeded, *TRANSLATION_ERRORS),
+    responses=answers(
+        TRANSLATE_ANSWER, NotAcceptable, *BODY_ERRORS, LimitExceeded, InvalidMarkup, MarkupNotKept, *TRANSLATION_ERRORS
+    ),
 )
 async def translate(
     request: Request, asked: Annotated[TranslateRequest, Body(openapi_examples=TRANSLATE_REQUESTS)]

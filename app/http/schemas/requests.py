@@ -15,11 +15,13 @@ from pydantic_core import PydanticCustomError
 
 from model.decoding.options import (
     MAX_BEAM_SIZE,
+    MAX_TAGS,
     MAX_TERM_CHARACTERS,
     MAX_TERMS,
     DecodingOptions,
     Formality,
     Scoring,
+    TextFormat,
 )
 from model.digests import is_digest
 from model.text.glossary import GlossaryTerm
@@ -77,6 +79,9 @@ Source = Annotated[
 Term = Annotated[str, Field(min_length=1, max_length=MAX_TERM_CHARACTERS), AfterValidator(_trimmed)]
 """One side of a glossary term."""
 
+
+TagName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\s<>/\"'=]+$")]
+"""The name of an element."""
 
 Pattern = Annotated[str, Field(min_length=1, max_length=MAX_PATTERN_CHARACTERS), AfterValidator(_without_nul)]
 """A regular expression."""
@@ -166,6 +171,8 @@ class _DecodingFields(_RequestBody):
         """
         values = {name: getattr(self, name) for name in _option_names(type(self))}
         values["protect"] = self.protect if isinstance(self.protect, str) else tuple(self.protect)
+        if "ignore_tags" in values:
+            values["ignore_tags"] = tuple(values["ignore_tags"])
         values["glossary"] = tuple(GlossaryTerm(term.source, term.target) for term in self.glossary or ())
         return DecodingOptions(**values)
 
@@ -188,6 +195,14 @@ class TranslateRequest(_DecodingFields):
         ),
     ]
     """One text or a list of texts, of any length within the service's limits; line breaks and spacing are kept."""
+
+    format: TextFormat = "text"
+    """What the texts are written in. Of `html` and `xml` only the text is translated (in HTML also `alt`, `title`,
+    `placeholder` and `aria-label`): everything else comes back byte for byte, and inline elements go around the words
+    that they belong to. `script`, `style`, `code`, `pre`, `translate="no"` and `class="notranslate"` are left alone."""
+
+    ignore_tags: list[TagName] = Field(default=[], max_length=MAX_TAGS)
+    """Names of further elements whose content is not translated."""
 
     num_hypotheses: int = Field(1, ge=1, le=MAX_BEAM_SIZE)
     """Best hypotheses returned, at most `beam_size`: the first is `text`, the others are `alternatives`."""

@@ -1,0 +1,143 @@
+"""A document on its way through a model: its texts are plans of their own, and their markup is put back at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from model.alignment import word_links
+from model.confidence import Evidence
+from model.decoding.options import DecodingOptions, Hypothesis, Outcome
+from model.decoding.sentence import DecodingRequest
+from model.sentence_codec import SourceSentence
+from model.text_plan import Alternative, TextPlan, Translation, settle_all
+
+if TYPE_CHECKING:
+    from model.text.markup import MarkedText, MarkedUp, PlacedText
+
+
+class MarkupPlan:
+    """The plans of a document's texts as one plan; see :class:`model.text_plan.TextPlan`. Not thread-safe.
+
+    Args:
+        document: The document.
+        plans: A plan for each of its texts; those with marks compute their alignment.
+        source: Its language.
+        target: The target language.
+        options: How to translate it.
+    """
+
+    def __init__(
+        self, document: MarkedUp, plans: Sequence[TextPlan], source: str, target: str, options: DecodingOptions
+    ) -> None:
+        self.text = document.source
+        self.source = source
+        self.target = target
+        self.options = options
+        self.sentences: Sequence[SourceSentence] = [sentence for plan in plans for sentence in plan.sentences]
+        self.forced_ids: tuple[int, ...] = plans[0].forced_ids if plans else ()
+        self._document = document
+        self._plans = plans
+
+    @property
+    def pending(self) -> Sequence[DecodingRequest]:
+        """The requests to decode now; empty once all are settled."""
+        pending = [request for plan in self._plans for request in plan.pending]
+        return [replace(request, key=key) for key, request in enumerate(pending)]
+
+    def settle(self, outcomes: Iterable[Outcome]) -> None:
+        """Store the outcomes of the pending requests. Sentences that must be decoded again are pending afterwards.
+
+        Args:
+            outcomes: One for each pending request, in order.
+        """
+        settle_all(self._plans, outcomes)
+
+    @property
+    def failure(self) -> Exception | None:
+        """The error of the first sentence that failed, or None."""
+        return next((plan.failure for plan in self._plans if plan.failure is not None), None)
+
+    @property
+    def hypotheses(self) -> list[Hypothesis]:
+        """The hypotheses of the sentences, in order.
+
+        Raises:
+            Exception: The error of the first sentence that failed.
+        """
+        return [hypothesis for plan in self._plans for hypothesis in plan.hypotheses]
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether :meth:`complete` needs attention weights: for the places of marks, spans or terms."""
+        return any(plan.needs_attention for plan in self._plans)
+
+    def complete(
+        self, attention: Sequence[Tensor] | None = None, evidence: Sequence[Evidence] | None = None
+    ) -> Translation:
+        """Put the translated texts into the document.
+
+        Args:
+            attention: The result of :func:`model.alignment.answer_rows` for each sentence, if :attr:`needs_attention`.
+            evidence: None: a document has no confidence.
+
+        Raises:
+            Exception: The error of the first sentence that failed.
+            MarkupNotKept: The document would have other markup.
+        """
+        rows = None if attention is None else iter(attention)
+        texts = [
+            plan.complete(None if rows is None else list(islice(rows, len(plan.sentences)))) for plan in self._plans
+        ]
+        with_sentences = [one for one, plan in zip(texts, self._plans, strict=True) if plan.sentences]
+        num_alternatives = min((len(one.alternatives) for one in with_sentences), default=0)
+        return Translation(
+            text=self._document.render([_placed(*both) for both in zip(self._document.texts, texts, strict=True)]),
+            source=self.source,
+            target=self.target,
+            finish_reason="length" if any(one.finish_reason == "length" for one in texts) else "stop",
+            score=_mean([(one.score, one.num_target_tokens) for one in with_sentences]),
+            alternatives=tuple(self._alternative(texts, rank) for rank in range(num_alternatives)),
+            alignment=None,
+            num_source_tokens=sum(one.num_source_tokens for one in texts),
+            num_target_tokens=sum(one.num_target_tokens for one in texts),
+        )
+
+    def _alternative(self, texts: Sequence[Translation], rank: int) -> Alternative:
+        """The document with an alternative of each text; marks are placed without alignment."""
+        from model.text.markup import place_marks, unchanged
+
+        chosen = [one.alternatives[rank] if one.alternatives else None for one in texts]
+        placed = [
+            unchanged(marked) if other is None else place_marks(marked, other.text, [])
+            for marked, other in zip(self._document.texts, chosen, strict=True)
+        ]
+        others = [other for other in chosen if other is not None]
+        return Alternative(
+            self._document.render(placed),
+            _mean([(other.score, len(other.text)) for other in others]),
+            "length" if any(other.finish_reason == "length" for other in others) else "stop",
+        )
+
+
+def _placed(marked: MarkedText, translation: Translation) -> PlacedText:
+    """A translated text with the places of its marks."""
+    from model.text.markup import place_marks, unchanged
+
+    if translation.text == marked.text:
+        return unchanged(marked)
+    links = word_links(translation.alignment or (), marked.text, translation.text)
+    links += [(use.source, use.target) for use in translation.integrity or ()]
+    return place_marks(marked, translation.text, links)
+
+
+def _mean(weighted: Sequence[tuple[float | None, int]]) -> float | None:
+    """The mean of scores, weighted by lengths; the end token counts."""
+    scored = [(score, length + 1) for score, length in weighted if score is not None]
+    if not scored:
+        return None
+    return sum(score * weight for score, weight in scored) / sum(weight for _, weight in scored)

@@ -1,0 +1,104 @@
+"""Documents through whole translations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from model.artifacts.bundle import load_bundle
+from model.decoding.options import DecodingOptions
+from model.errors import InvalidMarkup
+from model.text.glossary import GlossaryTerm
+from model.translator import Translator
+from tests.model.test_protected_translation import told_model
+
+GREEDY = DecodingOptions(decoding="greedy")
+HTML = DecodingOptions(decoding="greedy", format="html")
+
+
+@pytest.fixture(scope="module")
+def translator(toy_bundle: Path) -> Translator:
+    return Translator(load_bundle(toy_bundle, "cpu"))
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ("<p>red cat sees old dog.</p>", "<p>rot Katze sieht alt Hund.</p>"),
+        ("<p>red cat sees <b>old</b> dog.</p>", "<p>rot Katze sieht <b>alt</b> Hund.</p>"),
+        ('<ul>\n <li>red <a href="/x?a&amp;b">cat</a>.\n <li>tree.</ul>', (
+            '<ul>\n <li>rot <a href="/x?a&amp;b">Katze</a>.\n <li>Baum.</ul>'
+        )),
+        ('<img alt="old tree."><script>cat.</script><!-- cat. -->', (
+            '<img alt="alt Baum."><script>cat.</script><!-- cat. -->'
+        )),
+        ("<p>red cat. <i>old dog.</i></p>", "<p>rot Katze. <i>alt Hund.</i></p>"),
+        ('<p translate="no">red cat.</p>', '<p translate="no">red cat.</p>'),
+        ("red cat {x} sees <code>cat.exe</code> dog.", "rot Katze {x} sieht <code>cat.exe</code> Hund."),
+        ("", ""),
+        ("<p></p>", "<p></p>"),
+        ("plain red cat.", None),
+    ],
+)  # fmt: skip
+def test_only_the_text_of_html_is_translated(document: str, expected: str | None, translator: Translator) -> None:
+    (found,) = translator.translate([document], HTML, "en", "de")
+    if expected is None:
+        assert found.text == translator.translate([document], GREEDY, "en", "de")[0].text
+    else:
+        assert found.text == expected
+
+
+def test_xml_is_strict(translator: Translator) -> None:
+    options = DecodingOptions(decoding="greedy", format="xml")
+    document = '<?xml version="1.0"?>\n<doc id="cat"><p>red <x/>cat.</p></doc>'
+    (found,) = translator.translate([document], options, "en", "de")
+    assert found.text == document.replace("red <x/>cat.", "rot <x/>Katze.")
+    with pytest.raises(InvalidMarkup, match="line 1, column"):
+        translator.translate(["<doc><p>red cat.</doc>"], options, "en", "de")
+
+
+def test_ignored_tags_are_not_translated(translator: Translator) -> None:
+    options = DecodingOptions(decoding="greedy", format="html", ignore_tags=("p",))
+    assert translator.translate(["<p>red cat.</p><div>tree.</div>"], options, "en", "de")[0].text == (
+        "<p>red cat.</p><div>Baum.</div>"
+    )
+
+
+def test_documents_share_batches_with_texts_and_fail_alone(translator: Translator) -> None:
+    plans = [
+        translator.prepare("<b>red cat.</b> tree. <p>old dog.", "en", "de", HTML),
+        translator.prepare("tree.", "en", "de"),
+    ]
+    translator.decode(plans)
+    assert [request for plan in plans for request in plan.pending] == []
+    assert plans[0].failure is None
+    assert [len(plan.hypotheses) for plan in plans] == [3, 1]
+
+
+def test_scores_and_alternatives_are_those_of_the_texts(translator: Translator) -> None:
+    options = DecodingOptions(beam_size=3, num_hypotheses=2, return_scores=True, format="html")
+    (found,) = translator.translate(["<p>red <b>cat</b>.</p>"], options, "en", "de")
+    (plain,) = translator.translate(
+        ["red cat."], DecodingOptions(beam_size=3, num_hypotheses=2, return_scores=True), "en", "de"
+    )
+    assert found.score == pytest.approx(plain.score)
+    assert len(found.alternatives) == 1
+    assert found.alternatives[0].text.count("<b>") == found.alternatives[0].text.count("</b>") == 1
+    assert (found.num_source_tokens, found.num_target_tokens) == (plain.num_source_tokens, plain.num_target_tokens)
+
+
+def test_terms_are_used_in_documents(translator: Translator) -> None:
+    options = DecodingOptions(decoding="greedy", format="html", glossary=(GlossaryTerm("dog", "Köter"),))
+    found = translator.translate(["<p>red cat sees <b>dog</b>.</p>"], options, "en", "de")[0]
+    assert found.text == "<p>rot Katze sieht <b>Köter</b>.</p>"
+
+
+def test_tags_come_back_once_from_a_model_that_heeds_nothing() -> None:
+    told = told_model()
+    document = (
+        '<h1 title="red cat">the {x} cat</h1><p>sees <b>the <i>old</i></b> dog<br>and <img src="a.png"> house 😀.</p>'
+    )
+    (found,) = told.translate([document], HTML, "en", "de")
+    for tag in ("<h1 title=", "</h1>", "<b>", "</b>", "<i>", "</i>", "<br>", '<img src="a.png">', "{x}", "😀"):
+        assert found.text.count(tag) == 1
