@@ -313,6 +313,11 @@ class TrainingSettings:
         """``pairs`` as (source, target)."""
         return [(pair.split("-")[0], pair.split("-")[1]) for pair in self.pairs]
 
+    @property
+    def num_passes(self) -> int:
+        """Forward passes of each batch in an update: two with R-Drop."""
+        return 2 if self.r_drop else 1
+
     def model_config(self, source_vocab_size: int, target_vocab_size: int | None = None) -> ModelConfig:
         """The architecture for vocabularies of these sizes; without a target size, both have the source size."""
         sizes = {"source_vocab_size": source_vocab_size, "target_vocab_size": target_vocab_size or source_vocab_size}
