@@ -60,7 +60,7 @@ def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
 
 def write_config(folder: Path, **changes: object) -> Path:
     write_toy(folder)
-    values = {**yaml.safe_load(CONFIG), **SHORT, "augment": {"joined": 0.3}, **changes}
+    values = {**yaml.safe_load(CONFIG), **SHORT, "subword_sampling": 0.3, "augment": {"joined": 0.3}, **changes}
     path = folder / "short.yaml"
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
     return path
