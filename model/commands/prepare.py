@@ -37,7 +37,7 @@ of the files, or --languages. The folder gets
   dev.* test.*         held-out text: no side of it, up to case and punctuation, is in the training text
   train.yaml           a configuration that fits the amount of text and this machine, with a reason for each setting
   left-out.tsv         every pair that is not used: its line, the reason, both sides
-The same text gives the same files. Then:
+The same text gives the same sets. Then:
   verso train --config data/eo-it/train.yaml --data data/eo-it --run runs/eo-it
   verso export --checkpoint runs/eo-it/averaged.pt --out eo-it.pt
   VERSO_MODEL=eo-it.pt verso serve

@@ -28,7 +28,7 @@ class Reason(Enum):
     TOO_FEW_COLUMNS = "the line of the table has too few columns"
     EMPTY = "a side is empty"
     DAMAGED = "a side contains U+FFFD, where a character was lost"
-    FEW_LETTERS = "less than half of a side is letters"
+    FEW_LETTERS = "less than a quarter of a side is letters"
     COPY = "both sides have the same words"
     TOO_LONG = f"a side has more than {MAX_CHARACTERS} characters"
     LOPSIDED = "a side is over three times longer than its translation suggests"
@@ -100,6 +100,6 @@ def _may_correspond(first: str, second: str, length_ratio: float) -> bool:
 def _has_few_letters(text: str) -> bool:
     visible = len(text) - text.count(" ")
     letters = sum(map(str.isalpha, text))
-    if 2 * letters < visible:  # vowel signs of Indic scripts are marks
+    if 4 * letters < visible:  # vowel signs of Indic scripts are marks
         letters += sum(unicodedata.category(character).startswith("M") for character in text)
-    return 2 * letters < visible
+    return 4 * letters < visible

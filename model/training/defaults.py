@@ -84,6 +84,11 @@ class TextStatistics:
     has_capitals: bool = True
     is_latin: bool = True
 
+    @property
+    def num_short_pairs(self) -> int:
+        """Pairs of 15 tokens a side with as much text: long sentences teach more than short ones."""
+        return max(1, self.num_tokens // 30)
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -91,7 +96,7 @@ class Shape:
 
     Args:
         name: Its name in messages.
-        max_pairs: Largest text for which it is chosen.
+        max_pairs: Largest text for which it is chosen, in pairs of 15 tokens a side.
         model: Fields of :class:`model.network.config.ModelConfig`.
         learning_rate: Peak with Muon. 0.003 at width 256 and 0.005 at width 128 were used in this repository; the
             others are extrapolated.
@@ -184,9 +189,10 @@ def fitting_vocab_size(num_characters: int) -> int:
 def fitting_settings(text: TextStatistics, hardware: Hardware, hours: float = AFTERNOON_H) -> FittingSettings:
     """The settings for a text and a machine.
 
-    The amount of text decides how large a model can become without learning the text by heart: 30,000 pairs are enough
-    for the tiny shape, 500,000 for the small one, millions for base and big. The machine then decides how much of that
-    it can train: if the time does not allow three target tokens for each parameter, the next smaller shape is taken.
+    The amount of text decides how large a model can become without learning the text by heart: up to 30,000 pairs the
+    tiny shape is chosen, up to 500,000 the small one, for millions base and big; pairs of long sentences count more.
+    The machine then decides how much of that it can train: if the time does not allow three target tokens for each
+    parameter, the next smaller shape is taken.
 
     Small texts are repeated more often, from 60 passes at 10,000 pairs to six at a million, with more dropout and
     sampled segmentation against overfitting. Multi30k's 29,000 pairs took 76 passes in one direction; the text of the
@@ -202,7 +208,7 @@ def fitting_settings(text: TextStatistics, hardware: Hardware, hours: float = AF
     tokens_per_s = hardware.tokens_per_s(num_parameters)
     batch_tokens = shape.cpu_batch_tokens if hardware.kind == "cpu" else shape.gpu_batch_tokens
     tokens_per_update = FILL * batch_tokens * hardware.num_processes
-    passes = min(60.0, max(6.0, 45 * math.sqrt(20_000 / text.num_pairs)))
+    passes = min(60.0, max(6.0, 45 * math.sqrt(20_000 / text.num_short_pairs)))
     wanted = max(_MIN_UPDATES, passes * text.num_tokens / tokens_per_update)
     affordable = hours * 3600 * tokens_per_s / tokens_per_update
     evaluate_every = max(10, _rounded(min(wanted, affordable) / _NUM_EVALUATIONS))
@@ -210,7 +216,7 @@ def fitting_settings(text: TextStatistics, hardware: Hardware, hours: float = AF
     limit = "more would hardly help" if wanted <= affordable else f"as many as {hours:g} hours allow"
     why = f"{num_tokens / text.num_tokens:.1f} passes over the text in both directions, {limit}."
     model = Setting(
-        {**shape.model, "dropout": _dropout(text.num_pairs)},
+        {**shape.model, "dropout": _dropout(text.num_short_pairs)},
         f"{shape.name}: {num_parameters / 1e6:.1f} M parameters, for {text.num_pairs:,} pairs and {hardware}. "
         "Dropout is higher for less text.",
     )
@@ -229,7 +235,7 @@ def fitting_settings(text: TextStatistics, hardware: Hardware, hours: float = AF
 
 def _text_settings(text: TextStatistics) -> dict[str, Setting]:
     """How text becomes tokens."""
-    sampling = 0.3 if text.num_pairs < 1_000_000 else 0.1
+    sampling = 0.3 if text.num_short_pairs < 1_000_000 else 0.1
     settings = {
         "vocab_size": Setting(text.vocab_size, "Small for a small text, so that every token occurs often enough."),
         "normalisation": Setting("nfc", "Characters come back as they were written."),
@@ -241,7 +247,7 @@ def _text_settings(text: TextStatistics) -> dict[str, Setting]:
         "fold_capitals": Setting(text.has_capitals, "Sentences in capitals are translated in lower case."),
         "retry_loops": Setting(True, "Repetition loops and empty outputs are decoded again with a guard."),
     }
-    if text.num_pairs >= 50_000:  # in less text, words are not aligned well enough
+    if text.num_short_pairs >= 50_000:  # in less text, words are not aligned well enough
         shares = {"placeholders": 0.1, "glossary": 0.05}
         settings["controls"] = Setting(shares, "Shares of pairs that teach placeholders and glossary terms.")
     return settings
@@ -261,7 +267,7 @@ def _schedule(max_steps: int, learning_rate: float, reason: str) -> dict[str, Se
 
 def _shape(text: TextStatistics, hardware: Hardware, hours: float) -> Shape:
     """The shape for an amount of text, or the largest smaller one that can be trained in the time."""
-    number = next(number for number, shape in enumerate(SHAPES) if text.num_pairs <= shape.max_pairs)
+    number = next(number for number, shape in enumerate(SHAPES) if text.num_short_pairs <= shape.max_pairs)
     for shape in reversed(SHAPES[: number + 1]):
         num_parameters = shape.num_parameters(text.vocab_size)
         if hours * 3600 * hardware.tokens_per_s(num_parameters) >= _MIN_TOKENS_PER_PARAMETER * num_parameters:

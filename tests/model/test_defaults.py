@@ -51,6 +51,11 @@ def test_the_model_fits_the_text_and_the_machine(num_pairs: int, hardware: Hardw
     assert fit(num_pairs, hardware).shape.name == name
 
 
+def test_long_sentences_count_as_more_text() -> None:
+    sizes = [TextStatistics(20_000, tokens * 20_000, 4000) for tokens in (30, 90)]
+    assert [fitting_settings(size, TWO_CORES).shape.name for size in sizes] == ["tiny", "small"]
+
+
 def test_more_text_gets_a_larger_vocabulary() -> None:
     sizes = [fitting_vocab_size(number) for number in (10**4, 10**6, 4 * 10**6, 10**7, 10**9)]
     assert sizes == [1000, 2000, 4000, 8000, 16000]

@@ -65,6 +65,7 @@ def test_a_side_is_repaired(written: str, clean: str) -> None:
         (("word " * (MAX_CHARACTERS // 5 + 1), "parola " * 80), Reason.TOO_LONG),
         (("No.", "Una frase che dice molto più di quanto stia scritto dall'altra parte."), Reason.LOPSIDED),
         (("Good morning.", "Buongiorno."), None),
+        (("It's 7:45.", "Sono le 7:45."), None),
         (("नमस्ते दुनिया, कैसे हो तुम?", "Ciao mondo, come stai tu?"), None),  # its vowel signs are no letters
     ],
 )
