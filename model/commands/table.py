@@ -76,6 +76,13 @@ COMMANDS = (
         "verso attention 'Good morning.' --target de --out attention.png",
     ),
     Command(
+        "prepare",
+        "model.commands.prepare",
+        TRAIN,
+        "clean two aligned texts, hold out test sets, write a fitting configuration",
+        "verso prepare --source text.eo --target text.it --out data/eo-it",
+    ),
+    Command(
         "train",
         "model.commands.train",
         TRAIN,

@@ -16,7 +16,12 @@ example:
 Started again with the same --run, it goes on after the last checkpoint. The run's folder gets curve.csv and
 curve.png while it trains and averaged.pt at the end: export that one.
 
-On text of your own:
+Ctrl-C and SIGTERM finish the update and write a checkpoint.
+
+On several GPUs, one process for each; an update has as many batches as there are processes:
+  torchrun --standalone --nproc-per-node 4 -m model train --config FILE --data DATA --run-dir runs/mine
+
+On text of your own, 'verso prepare' writes corpora and configuration. To continue a model on it:
   verso train --config configs/adapt-bcontrast.yaml --data DATA --init-from auto --run runs/adapted
 goes on from the translator that ships (or from a checkpoint, or a bundle that is not int8). Architecture and vocabulary
 come from there: the configuration says nothing about them but dropout.
@@ -33,7 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", type=Path, default=Path(), metavar="DIR", help="where corpus paths start; default here"
     )
-    parser.add_argument("--run", type=Path, metavar="DIR", help="the run's folder; default runs/NAME")
+    # torchrun mistakes --run for its own --run-path, wherever it stands.
+    parser.add_argument(
+        "--run",
+        "--run-dir",
+        type=Path,
+        metavar="DIR",
+        help="the run's folder; default runs/NAME (with torchrun: --run-dir)",
+    )
     parser.add_argument(
         "--init-from",
         metavar="FILE|auto",
@@ -48,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Train."""
     from model.artifacts.pretrained import PRETRAINED
     from model.process.allocator import keep_freed_memory
+    from model.training.distributed import joined
     from model.training.loop import train
     from model.training.settings import TrainingSettings
 
@@ -58,16 +71,19 @@ def run(arguments: argparse.Namespace) -> int:
     settings = TrainingSettings.load(arguments.config)
     keep_freed_memory()
     init_from = None if arguments.init_from is None else Path(arguments.init_from)
-    path = train(
-        settings,
-        arguments.data,
-        arguments.run or Path("runs") / settings.name,
-        tokenizer_dir=arguments.config.parent,
-        init_from=PRETRAINED if arguments.init_from == "auto" else init_from,
-        device=device,
-        show_progress=not arguments.quiet,
-        stop_after_steps=arguments.stop_after,
-        report=say,
-    )
-    print(path)
+    with joined(device) as processes:
+        path = train(
+            settings,
+            arguments.data,
+            arguments.run or Path("runs") / settings.name,
+            tokenizer_dir=arguments.config.parent,
+            init_from=PRETRAINED if arguments.init_from == "auto" else init_from,
+            device=device,
+            processes=processes,
+            show_progress=not arguments.quiet,
+            stop_after_steps=arguments.stop_after,
+            report=say,
+        )
+    if processes.is_first:
+        print(path)
     return 0

@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 import sentencepiece
 
 from model.errors import ArtifactError, ConfigError
+from model.text.subword_sampling import SubwordSampler
 from model.text.symbols import Part, Span, Symbol, reserved_symbols
 from model.text.writable import WORD_START, WritableCharacters
 
@@ -232,11 +233,9 @@ class Tokenizer:
             text: The sentence.
             target: The target language.
             alpha: Smoothing parameter; larger values favour the most probable segmentation.
-            seed: Seed of the random numbers, below 2**32.
+            seed: Seed of the random numbers.
         """
-        sentencepiece.set_random_generator_seed(seed)
-        pieces = self._processor.Encode(text, enable_sampling=True, alpha=alpha, nbest_size=-1)
-        return [self._marker(target), *pieces, END_ID]
+        return [self._marker(target), *self._sampler.sample(text, alpha, seed), END_ID]
 
     def encode_parts(self, parts: Sequence[Part], target: str) -> list[int]:
         """As :meth:`encode`, of a sentence with symbols in it.
@@ -285,6 +284,14 @@ class Tokenizer:
         return self._processor if begins or part[0].isspace() or part[0].isalnum() else self._unprefixed
 
     @cached_property
+    def _sampler(self) -> SubwordSampler:
+        return SubwordSampler(self._processor)
+
+    @cached_property
+    def _target_sampler(self) -> SubwordSampler:
+        return self._sampler if self._target is self._processor else SubwordSampler(self._target)
+
+    @cached_property
     def _unprefixed(self) -> sentencepiece.SentencePieceProcessor:
         """The same vocabulary, which puts no space before a text."""
         # Messages of a protobuf that stand behind each other are merged: this one says add_dummy_prefix = false.
@@ -324,8 +331,7 @@ class Tokenizer:
 
     def encode_target_sampled(self, text: str, alpha: float, seed: int) -> list[int]:
         """As :meth:`encode_target`, with randomly sampled pieces (see :meth:`encode_sampled`)."""
-        sentencepiece.set_random_generator_seed(seed)
-        return [*self._target.Encode(text, enable_sampling=True, alpha=alpha, nbest_size=-1), END_ID]
+        return [*self._target_sampler.sample(text, alpha, seed), END_ID]
 
     def encode_with_offsets(self, text: str, target: str, source: str | None = None) -> tuple[list[int], list[Span]]:
         """As :meth:`encode`, with the characters of ``text`` that each token covers."""

@@ -6,8 +6,9 @@ import contextlib
 import queue
 import threading
 from array import array
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -170,6 +171,15 @@ class BatchMaker:
             number: Which epoch, from 0.
             skip: Batches at its start that were trained on already.
         """
+        return (make() for make in self.planned_epoch(number, skip))
+
+    def planned_epoch(self, number: int, skip: int = 0) -> Iterator[Callable[[], Batch]]:
+        """What makes each batch of one epoch, so that only those that are needed are made.
+
+        Args:
+            number: Which epoch, from 0.
+            skip: Batches at its start that were trained on already.
+        """
         rng = np.random.default_rng([self._seed, number])
         augmented, sources, targets = self._variants(rng)
         lengths = self._lengths.copy()
@@ -194,15 +204,26 @@ class BatchMaker:
         self.num_batches = len(groups)
         joined = rng.random(len(groups)) < self._augmentation.joined
         for which in rng.permutation(len(groups))[skip:]:
-            pairs = [
-                (sources.get(index, self._sources[index]), targets.get(index, self._targets[index]))
-                for index in groups[which]
-            ]
-            if joined[which]:
-                # A generator of its own, so that skipped batches need not be made to keep the numbers in step.
-                own = np.random.default_rng([self._seed, number, int(which)])
-                pairs = self._joined(groups[which], augmented, own) or pairs
-            yield self._batch(pairs)
+            indices = groups[which]
+            # A generator of its own, so that batches that are not made need not be made to keep the numbers in step.
+            own = np.random.default_rng([self._seed, number, int(which)]) if joined[which] else None
+            yield partial(self._planned, indices, augmented, sources, targets, own)
+
+    def _planned(
+        self,
+        indices: Sequence[int],
+        augmented: Mapping[int, tuple[str, str]],
+        sources: Mapping[int, Ids],
+        targets: Mapping[int, Ids],
+        joining: np.random.Generator | None,
+    ) -> Batch:
+        """A batch of pairs as they are in this epoch; they are joined if there is a generator for that."""
+        pairs = [
+            (sources.get(index, self._sources[index]), targets.get(index, self._targets[index])) for index in indices
+        ]
+        if joining is not None:
+            pairs = self._joined(indices, augmented, joining) or pairs
+        return self._batch(pairs)
 
     def _batch(self, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
         pad_id, start = self._tokenizer.pad_id, np.array([self._tokenizer.start_id], dtype=np.int32)

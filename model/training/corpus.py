@@ -45,6 +45,9 @@ class LoadedCorpus:
 
 _ENDINGS = ("", ".gz", ".xz")
 
+HOW_TO_CONVERT = "Convert it first, for example with 'iconv -f latin1 -t utf-8'."
+"""The remedy for a text in another encoding."""
+
 _SPACE_BEFORE = re.compile(r" +([.,;:!?%)\]}»”’…])")
 _SPACE_AFTER = re.compile(r"([(\[{«„“‘$£€#]) +")
 _APOSTROPHE = re.compile(r" ?(['’]) ?(s|t|re|ve|ll|d|m)\b")
@@ -66,6 +69,23 @@ def find_text(path: Path) -> Path:
     raise DataError(f"No text at {path} (nor with .gz or .xz); check the path and the data folder.")
 
 
+def read_unpacked(path: Path) -> bytes:
+    """Read a file; it is decompressed if it ends in ``.gz`` or ``.xz``.
+
+    Raises:
+        DataError: It cannot be read or decompressed.
+    """
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".gz":
+            data = gzip.decompress(data)
+        elif path.suffix == ".xz":
+            data = lzma.decompress(data)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise DataError(f"{path} cannot be read or unpacked: {error}.") from error
+    return data
+
+
 def read_lines(path: Path) -> list[str]:
     """Read the lines of a UTF-8 text; files ending in ``.gz`` or ``.xz`` are decompressed.
 
@@ -73,21 +93,13 @@ def read_lines(path: Path) -> list[str]:
         DataError: The file is missing, empty, damaged, or not UTF-8; the message then names the line.
     """
     found = find_text(path)
-    try:
-        data = found.read_bytes()
-        if found.suffix == ".gz":
-            data = gzip.decompress(data)
-        elif found.suffix == ".xz":
-            data = lzma.decompress(data)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise DataError(f"{found} cannot be read or unpacked: {error}.") from error
+    data = read_unpacked(found)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{found} is not UTF-8: line {line} holds byte 0x{data[error.start]:02x}. Convert it first, for example "
-            f"with 'iconv -f latin1 -t utf-8'."
+            f"{found} is not UTF-8: line {line} holds byte 0x{data[error.start]:02x}. {HOW_TO_CONVERT}"
         ) from error
     # splitlines() would also split at U+2028, which may occur within a sentence.
     lines = text.replace("\r\n", "\n").split("\n")
@@ -181,12 +193,25 @@ def unseen(pairs: Iterable[Pair], known: Iterable[Pair]) -> list[Pair]:
         pairs: Test pairs.
         known: Training pairs, with the languages in the same order.
     """
-    sides = [{_words(side) for side in one} for one in zip(*known, strict=True)] or [set(), set()]
-    return [pair for pair in pairs if not any(_words(side) in seen for side, seen in zip(pair, sides, strict=True))]
+    sides = [{bare_words(side) for side in one} for one in zip(*known, strict=True)] or [set(), set()]
+    return [pair for pair in pairs if not any(bare_words(side) in seen for side, seen in zip(pair, sides, strict=True))]
 
 
-def _words(sentence: str) -> str:
+def bare_words(sentence: str) -> str:
+    """The words of a sentence in lower case without punctuation; two sentences are the same if these are equal."""
     return " ".join(_WORD.findall(sentence.lower()))
+
+
+def is_lopsided(first: str, second: str, length_ratio: float = 1.0) -> bool:
+    """Whether a side of a pair is so much longer than the other that it is hardly its translation.
+
+    Args:
+        first: A sentence.
+        second: Its translation.
+        length_ratio: Characters of the second language for each character of the first.
+    """
+    lengths = (len(first) * length_ratio, len(second))
+    return max(lengths) > 3 * min(lengths) + 20
 
 
 def load_training_pairs(
@@ -221,7 +246,7 @@ def load_training_pairs(
                 left_out["empty"] += 1
             elif corpus.whole_sentences_only and (first[0].islower() or second[0].islower()):
                 left_out["fragment"] += 1
-            elif max(len(first), len(second)) > 3 * min(len(first), len(second)) + 20:
+            elif is_lopsided(first, second, corpus.length_ratio):
                 left_out["lopsided"] += 1
             elif (first, second) in seen:
                 left_out["duplicate"] += 1

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,16 +27,19 @@ from model.errors import ArtifactError, ConfigError
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
 from model.process.memory import give_back_freed_memory
+from model.process.stop_signals import stop_request
 from model.text.tokenizer import TextTokenizer, Tokenizer
-from model.training.batches import Batch, BatchMaker, made_ahead
+from model.training.batches import BatchMaker, made_ahead
 from model.training.controlled_pairs import ControlledPairs
 from model.training.corpus import LoadedCorpus, load_dev_pairs, load_training_pairs, spread
+from model.training.distributed import ALONE, Processes
 from model.training.evaluation import dev_scores
 from model.training.initial import IMPORTED, Initial, check_origin, fine_tuning_config, load_initial
 from model.training.progress import Progress
 from model.training.schedule import learning_rate
 from model.training.settings import TrainingSettings
 from model.training.update import Updater
+from model.training.update_batches import UpdateBatches, update_batches
 from model.training.vocabulary import learn_vocabulary, write_vocabulary
 from model.training.word_alignment import WordLexicon
 
@@ -71,6 +73,7 @@ def train(
     tokenizer_dir: Path | None = None,
     init_from: Path | None = None,
     device: str = "cpu",
+    processes: Processes = ALONE,
     show_progress: bool = True,
     stop_after_steps: int | None = None,
     report: Callable[[str], None] = print,
@@ -84,6 +87,8 @@ def train(
     A run that is initialised from another model uses that model's architecture and vocabulary, and its curve starts
     with that model's scores.
 
+    After SIGINT or SIGTERM the current update is finished and a checkpoint is written.
+
     Args:
         settings: The settings of the run.
         data_dir: Folder to which the corpora's paths are relative.
@@ -91,6 +96,8 @@ def train(
         tokenizer_dir: Folder to which the setting ``tokenizer`` is relative.
         init_from: A checkpoint or bundle with the initial weights; not needed to resume a run.
         device: ``cpu`` or ``cuda``.
+        processes: The processes that train the model together; this one alone by default. The first one evaluates,
+            reports and writes all files.
         show_progress: Whether to draw a progress bar on stderr.
         stop_after_steps: Stop after this many updates of this call, with a checkpoint to resume from.
         report: Called with each line of progress messages.
@@ -103,28 +110,18 @@ def train(
             model than the run in ``run_dir`` has.
         DataError: A corpus is unusable.
         ArtifactError: A checkpoint cannot be read or written; the last good checkpoint is intact.
+        KeyboardInterrupt: A signal stopped the run, after a checkpoint was written.
     """
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    run = _Run(settings, data_dir, run_dir, tokenizer_dir, init_from, device, report)
+    if not processes.is_first:
+        report, show_progress = _discard, False
+    run = _Run(settings, data_dir, run_dir, tokenizer_dir, init_from, device, processes, report)
     return run.go(show_progress, stop_after_steps)
 
 
-@dataclass(frozen=True)
-class _NumberedBatch:
-    """A batch and its position in the run.
-
-    Args:
-        epoch: Index of its epoch.
-        number: Number of batches of this epoch up to this one.
-        epochs: Number of passes over the text up to this batch.
-        batch: The batch.
-    """
-
-    epoch: int
-    number: int
-    epochs: float
-    batch: Batch
+def _discard(line: str) -> None:
+    """Reports nothing."""
 
 
 class _Run:
@@ -138,11 +135,13 @@ class _Run:
         tokenizer_dir: Path | None,
         init_from: Path | None,
         device: str,
+        processes: Processes,
         report: Callable[[str], None],
     ) -> None:
         self.settings = settings
         self.run_dir = run_dir
         self.device = device
+        self.processes = processes
         self.report = report
         run_dir.mkdir(parents=True, exist_ok=True)
         corpora, left_out = load_training_pairs(data_dir, settings.train, settings.languages)
@@ -171,13 +170,17 @@ class _Run:
         if initial:
             load_weights(self.transformer, initial.weights)
             report(f"starting from {initial.name}, SHA-256 {initial.sha256}")
-        self.updater = Updater(self.transformer, settings)
+        self.updater = Updater(self.transformer, settings, processes)
         self.progress = Progress()
         self.pending: tuple[int, Tensor] | None = None
         if resumed:
             self._resume(resumed)
+        if not processes.is_first:
+            # Dropout differs between processes. Checkpoints hold the state of the first process only.
+            torch.manual_seed(settings.seed + self.progress.step + 1_000_003 * processes.rank)
         num_parameters = sum(parameter.numel() for parameter in self.transformer.parameters())
-        report(f"{num_parameters / 1e6:.2f} M parameters, {self.updater.amp_dtype or torch.float32} on {device}")
+        where = device if processes.size == 1 else f"{device}, {processes.size} processes"
+        report(f"{num_parameters / 1e6:.2f} M parameters, {self.updater.amp_dtype or torch.float32} on {where}")
 
     def _choose_model(
         self,
@@ -216,9 +219,13 @@ class _Run:
     def _make_tokenizer(self, corpora: list[LoadedCorpus], tokenizer_dir: Path | None) -> Tokenizer:
         if self.settings.tokenizer:
             return Tokenizer.load((tokenizer_dir or Path()) / self.settings.tokenizer)
-        tokenizer = learn_vocabulary(self.settings, corpora)
-        write_vocabulary(tokenizer, self.run_dir)
-        return tokenizer
+
+        def learn() -> tuple[bytes, bytes | None]:
+            tokenizer = learn_vocabulary(self.settings, corpora)
+            write_vocabulary(tokenizer, self.run_dir)
+            return tokenizer.model_proto, tokenizer.target_proto
+
+        return Tokenizer(*self.processes.from_first(learn))
 
     def _controlled_pairs(self, corpora: Sequence[LoadedCorpus]) -> ControlledPairs | None:
         """What makes pairs that tell the model something, if the settings ask for it."""
@@ -227,7 +234,8 @@ class _Run:
             return None
         # Words are aligned in text that people translated.
         pairs = [pair for corpus in corpora if corpus.tag is None for pair in corpus.pairs]
-        return ControlledPairs(controls, WordLexicon.load_or_learn(self.run_dir / LEXICON, pairs), languages)
+        lexicon = self.processes.from_first(lambda: WordLexicon.load_or_learn(self.run_dir / LEXICON, pairs))
+        return ControlledPairs(controls, lexicon, languages)
 
     def _resume(self, checkpoint: Checkpoint) -> None:
         """Restore the state of a run; reports changed settings."""
@@ -269,33 +277,43 @@ class _Run:
         if self.origin and not progress.rows:
             self._evaluate()
         self.transformer.train()
-        with bar, made_ahead(self._batches()) as batches:
+        following = update_batches(
+            self.batches,
+            progress.epoch,
+            progress.batch_in_epoch,
+            settings.accumulate,
+            self.processes,
+            pin=self.device != "cpu",
+        )
+        with bar, made_ahead(following) as updates, stop_request() as request:
             while progress.step < settings.max_steps and not progress.is_out_of_patience(settings.patience):
-                self._update(batches, bar)
+                is_requested = self._update(updates, bar, request.is_made)
                 evaluates = progress.step % settings.evaluate_every == 0 or progress.step == settings.max_steps
                 stops = stop_after_steps is not None and progress.step - started_step >= stop_after_steps
-                if evaluates or stops or time.monotonic() - last_save > settings.save_every_s:
+                if evaluates or stops or is_requested or time.monotonic() - last_save > settings.save_every_s:
                     self._count_pending()
                     if evaluates:
                         self._evaluate()
                     self._save(LAST)
                     last_save = time.monotonic()
+                if is_requested:
+                    self.report(f"stopped after update {progress.step}; the same command goes on from there")
+                    raise KeyboardInterrupt
                 if stops:
                     return self.run_dir / LAST
-        return self._finish()
+        return self.processes.from_first(self._finish)
 
-    def _batches(self) -> Generator[_NumberedBatch]:
-        """The batches that follow the current position of the run."""
-        epoch, number = self.progress.epoch, self.progress.batch_in_epoch
-        while True:
-            for batch in self.batches.epoch(epoch, skip=number):
-                number += 1
-                epochs = epoch + number / self.batches.num_batches
-                yield _NumberedBatch(epoch, number, epochs, batch.pinned() if self.device != "cpu" else batch)
-            epoch, number = epoch + 1, 0
+    def _update(self, updates: Iterator[UpdateBatches], bar: tqdm[Any], stop: bool) -> bool:
+        """Update the weights once, and show the loss of the previous update.
 
-    def _update(self, batches: Iterator[_NumberedBatch], bar: tqdm[Any]) -> None:
-        """Update the weights once, and show the loss of the previous update."""
+        Args:
+            updates: The batches that follow.
+            bar: The progress bar.
+            stop: Whether this process was asked to stop.
+
+        Returns:
+            Whether any process was asked to stop.
+        """
         settings, progress = self.settings, self.progress
         began = time.monotonic()
         rate = learning_rate(
@@ -305,12 +323,12 @@ class _Run:
             cooldown_steps=settings.cooldown_steps,
             max_steps=settings.max_steps,
         )
-        numbered = [next(batches) for _ in range(settings.accumulate)]
-        last = numbered[-1]
-        progress.epoch, progress.batch_in_epoch, progress.epochs = last.epoch, last.number, last.epochs
-        nll = self.updater.update([one.batch for one in numbered], rate)
+        update = next(updates)
+        progress.epoch, progress.batch_in_epoch, progress.epochs = update.epoch, update.number, update.epochs
+        own_tokens = sum(batch.num_target_tokens for batch in update.batches)
+        tokens, num_stopped = self.processes.sums(own_tokens, int(stop))
+        nll = self.updater.update(update.batches, rate, tokens)
         progress.step += 1
-        tokens = sum(one.batch.num_target_tokens for one in numbered)
         # The loss of the previous update is read while a GPU computes this one, so that neither waits.
         loss = self._count_pending()
         self.pending = (tokens, nll)
@@ -318,6 +336,7 @@ class _Run:
         progress.count_time(elapsed)
         bar.update()
         bar.set_postfix_str(f"{tokens / elapsed:.0f} tok/s, loss {loss:.3f}", refresh=False)
+        return num_stopped > 0
 
     def _count_pending(self) -> float:
         """Count the loss of the last update; returns it in nats per token.
@@ -351,9 +370,11 @@ class _Run:
 
     def _evaluate(self) -> None:
         """Evaluate the model, and write checkpoints and the learning curve."""
-        scores = self._dev_scores()
+        scores = self.processes.from_first(self._dev_scores)
         row = self.progress.add_evaluation(self.updater.rate, scores)
         self.transformer.train()
+        if not self.processes.is_first:
+            return
         self.report(", ".join(f"{key} {value:.4g}" for key, value in row.items() if value is not None))
         if self.progress.step:  # the initial model is not averaged
             self._save(f"step-{self.progress.step:07d}.pt", with_progress=False)
@@ -387,6 +408,8 @@ class _Run:
         }
 
     def _save(self, name: str, *, with_progress: bool = True) -> None:
+        if not self.processes.is_first:
+            return
         progress: dict[str, Any] = {}
         if with_progress:
             progress = {

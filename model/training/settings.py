@@ -39,6 +39,8 @@ class CorpusSettings:
             source side of back-translated text is synthetic, so it is used for one direction.
         tag: A reserved symbol at the start of its sources, such as ``<bt>``; none by default.
         weight: How often a pair occurs in an epoch on average: 2 is twice per epoch, 0.5 every other epoch.
+        length_ratio: Characters of the second language for each character of the first. Pairs of which a side is over
+            three times longer than that are left out.
     """
 
     path: Text
@@ -48,6 +50,7 @@ class CorpusSettings:
     direction: str | None = None
     tag: str | None = None
     weight: Annotated[float, Field(strict=True, gt=0, le=100)] = 1.0
+    length_ratio: Annotated[float, Field(strict=True, gt=0, le=100)] = 1.0
 
     @model_validator(mode="after")
     def _check_tag(self) -> Self:
@@ -310,6 +313,11 @@ class TrainingSettings:
     def direction_pairs(self) -> list[tuple[str, str]]:
         """``pairs`` as (source, target)."""
         return [(pair.split("-")[0], pair.split("-")[1]) for pair in self.pairs]
+
+    @property
+    def num_passes(self) -> int:
+        """Forward passes of each batch in an update: two with R-Drop."""
+        return 2 if self.r_drop else 1
 
     def model_config(self, source_vocab_size: int, target_vocab_size: int | None = None) -> ModelConfig:
         """The architecture for vocabularies of these sizes; without a target size, both have the source size."""

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.errors import ConfigError
 from model.network.transformer import Transformer
 from model.training.batches import Batch
+from model.training.distributed import ALONE, Processes
 from model.training.loss import label_smoothed_loss, r_drop_loss
 from model.training.settings import TrainingSettings
 
@@ -24,13 +25,16 @@ class Updater:
     Args:
         transformer: The model, on its device and in training mode.
         settings: Optimiser, loss and precision.
+        processes: The processes that update the same weights; this one alone by default.
     """
 
-    def __init__(self, transformer: Transformer, settings: TrainingSettings) -> None:
+    def __init__(self, transformer: Transformer, settings: TrainingSettings, processes: Processes = ALONE) -> None:
         self._transformer = transformer
         self._settings = settings
+        self._processes = processes
         self._device = transformer.output.weight.device
         self.amp_dtype = _products_in(settings.precision, self._device.type)
+        self._loss = processes.averaging_gradients(_BatchLoss(transformer, settings, self.amp_dtype))
         self._optimizers = _optimizers(transformer, settings)
 
     @property
@@ -56,54 +60,75 @@ class Updater:
         for name, optimizer in self._optimizers.items():
             optimizer.load_state_dict(state[name])
 
-    def update(self, batches: Sequence[Batch], rate: float) -> Tensor:
+    def update(self, batches: Sequence[Batch], rate: float, num_tokens: int | None = None) -> Tensor:
         """Update the weights with the accumulated gradients of batches.
 
         Args:
-            batches: At least one.
+            batches: At least one, and as many in each process.
             rate: The learning rate.
+            num_tokens: Target tokens of the update, of all processes together; those of ``batches`` by default.
 
         Returns:
-            The sum of the negative log-likelihoods of their target tokens, in nats; on the device, where the
-            computation may still be running.
+            The sum of the negative log-likelihoods of these tokens, in nats; on the device, where the computation may
+            still be running.
         """
         for optimizer in self._optimizers.values():
             for group in optimizer.param_groups:
                 group["lr"] = rate
-        num_passes = 2 if self._settings.r_drop else 1
-        num_tokens = num_passes * sum(batch.num_target_tokens for batch in batches)
+        if num_tokens is None:
+            num_tokens = sum(batch.num_target_tokens for batch in batches)
+        # The gradient is the sum over the processes divided by the tokens; the exchange of gradients takes their mean.
+        divisor = num_tokens * self._settings.num_passes / self._processes.size
         nll = torch.zeros((), device=self._device)
-        for batch in batches:
-            loss, batch_nll = self._loss(batch, num_passes)
-            (loss / num_tokens).backward()
+        for number, batch in enumerate(batches, start=1):
+            with self._processes.accumulating(self._loss, last=number == len(batches)):
+                loss, batch_nll = self._loss(batch)
+                (loss / divisor).backward()
             nll += batch_nll
         torch.nn.utils.clip_grad_norm_(self._transformer.parameters(), self._settings.clip_norm)
         for optimizer in self._optimizers.values():
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
+        self._processes.add_up(nll)
         return nll
 
-    def _loss(self, batch: Batch, num_passes: int) -> tuple[Tensor, Tensor]:
+
+class _BatchLoss(nn.Module):
+    """The loss of a batch: the forward pass of training, as the module that DistributedDataParallel wraps.
+
+    Args:
+        transformer: The model.
+        settings: The loss.
+        amp_dtype: The type in which matrix products are computed; None for float32.
+    """
+
+    def __init__(self, transformer: Transformer, settings: TrainingSettings, amp_dtype: torch.dtype | None) -> None:
+        super().__init__()
+        self.transformer = transformer
+        self._settings = settings
+        self._amp_dtype = amp_dtype
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The loss and the negative log-likelihood of a batch, summed over its tokens (the loss also over passes)."""
-        source = batch.source.to(self._device, non_blocking=True)
-        target = batch.target.to(self._device, non_blocking=True)
+        settings, output, dtype = self._settings, self.transformer.output, self._amp_dtype
+        device, num_passes = output.weight.device, settings.num_passes
+        source = batch.source.to(device, non_blocking=True)
+        target = batch.target.to(device, non_blocking=True)
         correct = target[:, 1:].flatten()
         if num_passes > 1:
             source, target = source.repeat(num_passes, 1), target.repeat(num_passes, 1)
-        dtype = self.amp_dtype
-        with torch.autocast(self._device.type, dtype) if dtype else contextlib.nullcontext():
-            hidden = self._transformer.hidden(source, target[:, :-1])
+        with torch.autocast(device.type, dtype) if dtype else contextlib.nullcontext():
+            hidden = self.transformer.hidden(source, target[:, :-1])
         rows = hidden.view(num_passes, correct.size(0), hidden.size(-1))  # (P, B * T, C)
         if (indices := batch.places) is not None:
             # Computed on the host with the batch: reading their number from the device would wait for the device.
-            indices = indices.to(self._device, non_blocking=True)
+            indices = indices.to(device, non_blocking=True)
             rows, correct = rows.index_select(1, indices), correct.index_select(0, indices)
         if dtype:
             rows = rows.to(dtype)
-        output, smoothing = self._transformer.output, self._settings.label_smoothing
         if num_passes == 1:
-            return label_smoothed_loss(rows[0], output.weight, output.bias, correct, smoothing)
-        loss, nll, _ = r_drop_loss(rows, output.weight, output.bias, correct, smoothing, self._settings.r_drop)
+            return label_smoothed_loss(rows[0], output.weight, output.bias, correct, settings.label_smoothing)
+        loss, nll, _ = r_drop_loss(rows, output.weight, output.bias, correct, settings.label_smoothing, settings.r_drop)
         return loss, nll
 
 

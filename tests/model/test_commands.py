@@ -35,6 +35,7 @@ class Bytes(io.TextIOWrapper):
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     for command in (
+        "prepare",
         "train",
         "evaluate",
         "translate",
