@@ -181,7 +181,7 @@ class Translator:
     def translate(
         self,
         texts: Sequence[str],
-        options: DecodingOptions = DecodingOptions(),  # noqa: B008  (frozen)
+        options: DecodingOptions | Sequence[DecodingOptions] = DecodingOptions(),  # noqa: B008  (frozen)
         source: str | None = None,
         target: str | None = None,
         *,
@@ -192,7 +192,7 @@ class Translator:
 
         Args:
             texts: The texts.
-            options: How to decode.
+            options: How to decode them, or each of them; the widths of several are equal.
             source: Their language; may be left out where the target decides it.
             target: The language wanted.
             return_alignment: Whether translations carry their alignment.
@@ -206,7 +206,8 @@ class Translator:
             DecodingError: The model failed on a sentence.
         """
         pair = self.resolve_pair(source, target)
-        plans = [self.prepare(text, *pair, options) for text in texts]
+        each = [options] * len(texts) if isinstance(options, DecodingOptions) else options
+        plans = [self.prepare(text, *pair, one) for text, one in zip(texts, each, strict=True)]
         self._decode_plans(plans, progress)
         return [
             plan.complete(
