@@ -46,6 +46,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         "publish",
         "shortlist",
         "stress",
+        "compliance",
     ):
         with pytest.raises(SystemExit) as left:
             main([command, "--help"])
