@@ -5,12 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from model.__main__ import main
+from model.capabilities import Capabilities
+from model.decoding.options import DecodingOptions
+from model.languages import LanguagePairs
 from model.text.glossary import GlossaryTerm, term_in
 from model.text.protection import find_spans
 from model.text_plan import SpanUse, Translation
@@ -185,3 +190,59 @@ def test_a_model_that_can_be_told_nothing_is_measured_with_its_substitutes(
     assert "--number is 3; it must be at least 4" in capsys.readouterr().err
     assert main([*asked, "--lexicon", str(tmp_path / "none.json.gz")]) == 1
     assert "none.json.gz cannot be read" in capsys.readouterr().err
+
+
+class Obedient:
+    """A translator that does what it is told, and nothing else."""
+
+    capabilities = Capabilities(placeholders=16, formality=("de",), glossary=True)
+    manifest = SimpleNamespace(directions=LanguagePairs((("en", "de"),)))
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        options: DecodingOptions | Sequence[DecodingOptions],
+        source: str,
+        target: str,
+        progress: object,
+    ) -> list[Translation]:
+        each = [options] * len(texts) if isinstance(options, DecodingOptions) else options
+        return [answer(self.one(text, told)) for text, told in zip(texts, each, strict=True)]
+
+    def one(self, text: str, told: DecodingOptions) -> str:
+        if told.glossary:
+            return " ".join(term.target for term in told.glossary)
+        return {"formal": "Kommen Sie?", "informal": "Kommst du?", None: text}[told.formality]
+
+
+def test_tables_show_each_kind_with_its_number_of_sentences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("model.commands.compliance.load_translator", lambda arguments: Obedient())
+    lexicon, out = tmp_path / "lexicon.json.gz", tmp_path / "figures.json"
+    tables = {"forward": CARS.forward, "backward": CARS.backward, "frequent": sorted(CARS.frequent)}
+    lexicon.write_bytes(gzip.compress(json.dumps(tables).encode()))
+    pairs = [*CAR_PAIRS * 20, *[("Are you there?", "Bist du da?")] * 20]
+    for base, some in (("one", pairs[::2]), ("two", pairs[1::2])):
+        for side, language in enumerate(("en", "de")):
+            text = "".join(pair[side] + "\n" for pair in some)
+            (tmp_path / f"{base}.{language}").write_text(text, encoding="utf-8")
+    tests = ["--test", str(tmp_path / "one"), "--test", str(tmp_path / "two")]
+    asked = ["compliance", *tests, "--lexicon", str(lexicon), "--number", "40", "--show", "2", "--json", str(out)]
+    assert main(asked) == 0
+    figures = json.loads(out.read_text())
+    (spans,) = figures["placeholders"]
+    assert (spans["sentences"], spans["exactly_once"], spans["placed_by_model"]) == (40, 100.0, 100.0)
+    assert [(row["told"], row["sentences"], row.get("complies")) for row in figures["formality"]] == [
+        (None, 10, None),
+        ("formal", 10, 100.0),
+        ("informal", 10, 100.0),
+    ]
+    assert [(row["sentences"], row["without_glossary"], row["with_glossary"]) for row in figures["glossary"]] == [
+        (10, 0.0, 100.0),
+        (10, 0.0, 100.0),
+        (20, 0.0, 100.0),
+    ]
+    printed = capsys.readouterr().out
+    assert "not supported" not in printed
+    assert re.search(r"\| en-de +\| informal +\| +10 \| +0 \| +10 \| +0 \| +100\.0 \|", printed)
