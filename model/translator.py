@@ -188,7 +188,7 @@ class Translator:
     def translate(
         self,
         texts: Sequence[str],
-        options: DecodingOptions = DecodingOptions(),  # noqa: B008  (frozen)
+        options: DecodingOptions | Sequence[DecodingOptions] = DecodingOptions(),  # noqa: B008  (frozen)
         source: str | None = None,
         target: str | None = None,
         *,
@@ -200,7 +200,7 @@ class Translator:
 
         Args:
             texts: The texts.
-            options: How to decode.
+            options: How to decode them, or each of them; the widths of several are equal.
             source: Their language; may be left out where the target decides it.
             target: The language wanted.
             return_alignment: Sets the option of this name.
@@ -215,9 +215,12 @@ class Translator:
             DecodingError: The model failed on a sentence.
         """
         pair = self.resolve_pair(source, target)
+        each = [options] * len(texts) if isinstance(options, DecodingOptions) else options
         if return_alignment or return_confidence:
-            options = replace(options, return_alignment=return_alignment, return_confidence=return_confidence)
-        plans = [self.prepare(text, *pair, options) for text in texts]
+            each = [
+                replace(one, return_alignment=return_alignment, return_confidence=return_confidence) for one in each
+            ]
+        plans = [self.prepare(text, *pair, one) for text, one in zip(texts, each, strict=True)]
         self.decode(plans, progress)
         return [
             plan.complete(

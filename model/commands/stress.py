@@ -19,15 +19,26 @@ from model.commands.models import (
 )
 from model.decoding.repetition_guard import is_empty, loops
 from model.errors import ConfigError
-from model.perturbations import PERTURBATIONS, PerturbedInput, count_kept, make_perturbed_inputs
+from model.perturbations.inputs import (
+    PerturbedInput,
+    count_kept,
+    has_replacement_character,
+    invented_names,
+    make_perturbed_inputs,
+)
+from model.perturbations.kinds import PERTURBATIONS
 from model.text_plan import Translation
 
 EPILOG = """\
 example:
   verso stress --test DATA/eval/tatoeba-test-v2020-07-28 --json stress.json
-makes 5,000 odd inputs out of the test set: upper and lower case, no punctuation, typos, names other than Tom and
-Mary, numbers, long chains of sentences, fragments, signs no training data has, stuttering. BLEU is given where the
-translation is still known, beside that of the same sentences as they were.
+makes 5,000 odd inputs out of the test set: upper and lower case, no punctuation, typos, names of people, places and
+companies, numbers, long chains of sentences, fragments, single words, headings, lists, emoji, characters of every
+Unicode block, repeated marks, code, the wrong language, two languages, stuttering. Columns:
+  U+FFFD          outputs that hold this sign for an unreadable character although their input does not
+  invented names  outputs with a frequent first name that resembles no word of the input; a lower bound
+  kept            inserted names, numbers, emoji, characters and code that are in the output unchanged
+  BLEU            where the translation is still known
 """
 
 
@@ -103,6 +114,10 @@ def _figures(
         "empty": sum(is_empty(translation.text, one.text) for one, translation in both),
         "loops": sum(loops(translation.text, one.text) for one, translation in both),
         "cut": sum(translation.finish_reason == "length" for _, translation in both),
+        "replacement_characters": sum(
+            has_replacement_character(translation.text, one.text) for one, translation in both
+        ),
+        "invented_names": sum(bool(invented_names(translation.text, one.text)) for one, translation in both),
         "kept": sum(found for found, _ in kept),
         "put_in": sum(number for _, number in kept),
         "bleu": bleu,
@@ -112,12 +127,13 @@ def _figures(
 def _table(pair: str, rows: Sequence[dict[str, Any]]) -> str:
     from tabulate import tabulate
 
-    header = [pair, "inputs", "nothing comes out", "loops", "cut at max_new_tokens", "names, digits kept", "BLEU"]
+    header = [pair, "inputs", "empty", "loops", "cut", "U+FFFD", "invented names", "kept", "BLEU"]
     lines = []
     for row in rows:
-        kept = f"{row['kept']} of {row['put_in']}" if row["put_in"] else ""
+        kept = f"{100 * row['kept'] / row['put_in']:.1f} % of {row['put_in']}" if row["put_in"] else ""
         bleu = "" if row["bleu"] is None else f"{row['bleu']:.1f}"
-        lines.append([row["kind"], row["inputs"], row["empty"], row["loops"], row["cut"], kept, bleu])
+        counts = [row[key] for key in ("inputs", "empty", "loops", "cut", "replacement_characters", "invented_names")]
+        lines.append([row["kind"], *counts, kept, bleu])
     alignment = ["left", *["right"] * (len(header) - 1)]
     return tabulate(lines, header, tablefmt="pipe", colalign=alignment, disable_numparse=True)
 
@@ -127,8 +143,12 @@ def _show(odd: Sequence[PerturbedInput], translations: Sequence[Translation], nu
     for kind in PERTURBATIONS:
         shown = 0
         for one, translation in zip(*_of_kind(kind.name, odd, translations), strict=True):
-            found, put_in = count_kept(one, translation.text)
-            bad = is_empty(translation.text, one.text) or loops(translation.text, one.text) or found < put_in
-            if bad and shown < number:
+            if shown < number and _is_bad(one, translation.text):
                 print(f"{kind.name}: {one.text!r} -> {translation.text!r}")
                 shown += 1
+
+
+def _is_bad(one: PerturbedInput, text: str) -> bool:
+    found, put_in = count_kept(one, text)
+    wrong = (is_empty, loops, has_replacement_character, invented_names)
+    return found < put_in or any(is_wrong(text, one.text) for is_wrong in wrong)

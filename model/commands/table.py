@@ -104,6 +104,13 @@ COMMANDS = (
         "verso stress --test DATA/eval/test",
     ),
     Command(
+        "compliance",
+        "model.commands.compliance",
+        TRAIN,
+        "count how often a translator does what it is told: placeholders, formality, glossary",
+        "verso compliance --test DATA/eval/test --lexicon runs/mine/word-lexicon.json.gz",
+    ),
+    Command(
         "export",
         "model.commands.export",
         BUNDLES,

@@ -25,16 +25,24 @@ _GUARD_MIN_TOKENS = 3
 """A full stop alone is two."""
 
 _WORD = re.compile(r"\w+")
+_RUN = re.compile(r"([^\w\s])\1*")
+_LOOP_SIGNS = 16
+"""Equal signs in a row that count as a loop."""
 
 
 def loops(text: str, source: str = "") -> bool:
     """Whether up to six words occur :data:`LOOP_REPEATS` times in a row in a translation and not in its source.
 
+    A run of one sign is a loop, too, if it is much longer than those of the source.
+
     Args:
         text: A translation.
         source: What it translates.
     """
-    return _has_loop(text) and not _has_loop(source)
+    if _has_loop(text) and not _has_loop(source):
+        return True
+    run = _longest_run(text)
+    return run >= _LOOP_SIGNS and run > 2 * _longest_run(source)
 
 
 def is_empty(text: str, source: str) -> bool:
@@ -63,6 +71,11 @@ def guarded(options: DecodingOptions) -> DecodingOptions:
         no_repeat_ngram_size=options.no_repeat_ngram_size or _GUARD_NGRAM_SIZE,
         min_new_tokens=fewest if options.max_new_tokens is None else min(fewest, options.max_new_tokens),
     )
+
+
+def _longest_run(text: str) -> int:
+    """The largest number of equal signs in a row."""
+    return max((len(run[0]) for run in _RUN.finditer(text)), default=0)
 
 
 def _has_loop(text: str) -> bool:

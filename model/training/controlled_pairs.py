@@ -32,9 +32,15 @@ _SURE = 0.25
 _MOST_PLACEHOLDERS = 12
 _MOST_TERMS = 3
 
-_INFORMAL = re.compile(r"\b([Dd]u|[Dd]ich|[Dd]ir|[Dd]ein(?:e[mnrs]?)?|[Ee]uch|[Ee]u(?:er|re[mnrs]?))\b")
-_FORMAL = re.compile(r"(?<=[^.!?:„“\"»«›‹–—…-]\s)(Sie|Ihnen|Ihr(?:e[mnrs]?)?)\b")
-_FORMAL_ANYWHERE = re.compile(r"\b(Sie|Ihnen|Ihr(?:e[mnrs]?)?)\b")
+_IHR_WITH_VERB = r"Ihr (?:seid|[a-zäöüß]+t)\b"
+"""The informal plural at the start of a sentence ("Ihr habt"); after the formal "Ihr" comes a noun or an adjective."""
+
+_INFORMAL = re.compile(
+    rf"\b([Dd]u|[Dd]ich|[Dd]ir|[Dd]ein(?:e[mnrs]?)?|[Ee]uch|[Ee]u(?:er|re[mnrs]?)|{_IHR_WITH_VERB})\b"
+)
+_FORMAL_WORD = rf"(?!{_IHR_WITH_VERB})(Sie|Ihnen|Ihr(?:e[mnrs]?)?)\b"
+_FORMAL = re.compile(rf"(?<=[^.!?:„“\"»«›‹–—…-]\s){_FORMAL_WORD}")
+_FORMAL_ANYWHERE = re.compile(rf"\b{_FORMAL_WORD}")
 _YOU = re.compile(r"\b(you|your|yours|yourself|yourselves)\b", re.IGNORECASE)
 _THIRD_PERSON = re.compile(r"\b(she|her|hers|they|them|their|theirs|it|its)\b", re.IGNORECASE)
 
@@ -124,7 +130,7 @@ def with_terms(
         taken.append(spans[0])
         word, translation = source[slice(*spans[0])], target[slice(*spans[1])]
         if rng.random() < 0.5 and " " not in translation:
-            translation = _dictionary_form(word, translation, lexicon, swapped)
+            translation = dictionary_form(word, translation, lexicon, swapped)
         edits.append(Replacement(spans[0][0], spans[0][1], term_parts(word, translation)))
     return _parts(source, edits) if edits else None
 
@@ -138,6 +144,20 @@ def content_links(links: Sequence[WordLink], lexicon: WordLexicon, first: str, s
         and first[slice(*link.first)].lower() not in lexicon.frequent
         and second[slice(*link.second)].lower() not in lexicon.frequent
     ]
+
+
+def source_links(source: str, target: str, lexicon: WordLexicon, swapped: bool) -> list[WordLink]:
+    """The links of a sentence pair that are sure and join words that carry meaning, in the order of the source.
+
+    Args:
+        source: A sentence.
+        target: Its translation.
+        lexicon: Knows which words translate each other.
+        swapped: Whether the source is in the lexicon's second language.
+    """
+    first, second = (target, source) if swapped else (source, target)
+    links = content_links(lexicon.links(first, second), lexicon, first, second)
+    return sorted((link.swapped() for link in links), key=lambda link: link.first_index) if swapped else links
 
 
 def _stretch(links: Sequence[WordLink], index: int, rng: np.random.Generator) -> tuple[Span, Span]:
@@ -156,8 +176,15 @@ def _overlaps(span: Span, others: Sequence[Span]) -> bool:
     return any(span[0] < end and start < span[1] for start, end in others)
 
 
-def _dictionary_form(word: str, term: str, lexicon: WordLexicon, swapped: bool) -> str:
-    """The shortest form of a term that translates the word, too; the term itself if no other is known."""
+def dictionary_form(word: str, term: str, lexicon: WordLexicon, swapped: bool) -> str:
+    """The shortest form of a term that translates the word, too; the term itself if no other is known.
+
+    Args:
+        word: A word of a source.
+        term: A translation of it, a single word.
+        lexicon: Knows the other forms.
+        swapped: Whether the word is in the lexicon's second language.
+    """
     table = lexicon.backward if swapped else lexicon.forward
     plain = _without_umlauts(term.lower())
     stem = plain[: max(4, round(0.7 * len(plain)))]
@@ -211,10 +238,7 @@ class ControlledPairs:
             rng: Decides.
         """
         swapped = source_language != self._languages[0]
-        first, second = (target, source) if swapped else (source, target)
-        links = content_links(self._lexicon.links(first, second), self._lexicon, first, second)
-        if swapped:
-            links = sorted((link.swapped() for link in links), key=lambda link: link.first_index)
+        links = source_links(source, target, self._lexicon, swapped)
         if rng.random() * self.share < self._controls.placeholders:
             return with_placeholders(source, target, links, rng)
         parts = with_terms(source, target, links, self._lexicon, swapped, rng)

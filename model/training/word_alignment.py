@@ -11,6 +11,7 @@ import json
 import math
 import random
 import re
+import zlib
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -106,6 +107,22 @@ class WordLexicon:
         )
 
     @classmethod
+    def load(cls, path: Path) -> WordLexicon:
+        """Read a lexicon that a training run kept.
+
+        Args:
+            path: The file.
+
+        Raises:
+            ArtifactError: The file cannot be read.
+        """
+        try:
+            kept = json.loads(gzip.decompress(path.read_bytes()))
+            return cls(kept["forward"], kept["backward"], kept["frequent"])
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+            raise ArtifactError(f"The word lexicon {path} cannot be read: {error}.") from error
+
+    @classmethod
     def load_or_learn(cls, path: Path, pairs: Sequence[Pair]) -> WordLexicon:
         """Read a lexicon that was kept, or learn it and keep it.
 
@@ -116,17 +133,16 @@ class WordLexicon:
         Raises:
             ArtifactError: The file cannot be read or written.
         """
+        if path.exists():
+            return cls.load(path)
+        lexicon = cls.learn(pairs)
         try:
-            if path.exists():
-                kept = json.loads(gzip.decompress(path.read_bytes()))
-                return cls(kept["forward"], kept["backward"], kept["frequent"])
-            lexicon = cls.learn(pairs)
             tables = {"forward": lexicon.forward, "backward": lexicon.backward, "frequent": sorted(lexicon.frequent)}
             unfinished = path.with_name(path.name + ".unfinished")
             unfinished.write_bytes(gzip.compress(json.dumps(tables, ensure_ascii=False).encode(), mtime=0))
             unfinished.replace(path)
-        except (OSError, ValueError, KeyError) as error:
-            raise ArtifactError(f"The word lexicon {path} cannot be read or written: {error}; delete it.") from error
+        except OSError as error:
+            raise ArtifactError(f"The word lexicon {path} cannot be written: {error}.") from error
         return lexicon
 
     def links(self, first: str, second: str) -> list[WordLink]:

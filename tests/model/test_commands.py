@@ -49,6 +49,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         "shortlist",
         "calibrate",
         "stress",
+        "compliance",
     ):
         with pytest.raises(SystemExit) as left:
             main([command, "--help"])
@@ -289,15 +290,17 @@ def test_perturbed_inputs_are_translated_and_counted(
     write_toy(tmp_path)
     asked = ["stress", "--model", str(toy_bundle), "--device", "cpu", "--test", str(tmp_path / "train")]
     out = tmp_path / "stress.json"
-    assert main([*asked, "--pair", "en-de", "--number", "50", "--show", "1", "--json", str(out)]) == 0
+    assert main([*asked, "--pair", "en-de", "--number", "69", "--show", "1", "--json", str(out)]) == 0
     rows = {row["kind"]: row for row in json.loads(out.read_text())["en-de"]}
     assert rows["all"]["inputs"] == sum(row["inputs"] for name, row in rows.items() if name != "all")
     assert rows["upper case"]["bleu"] is not None
     assert rows["fragments"]["bleu"] is None
     assert 0 <= rows["numbers"]["kept"] <= rows["numbers"]["put_in"]
+    assert rows["emoji"]["kept"] == rows["emoji"]["put_in"]
+    assert rows["all"]["replacement_characters"] == rows["all"]["invented_names"] == 0
     assert re.search(rf"\| all +\| +{rows['all']['inputs']} \|", capsys.readouterr().out)
     assert main([*asked, "--number", "5"]) == 1
-    assert "--number is 5; there are 10 kinds" in capsys.readouterr().err
+    assert "--number is 5; there are 23 kinds" in capsys.readouterr().err
     assert main([*asked, "--pair", "en-fr"]) == 1
     assert "--pair is 'en-fr'" in capsys.readouterr().err
 

@@ -105,3 +105,10 @@ def test_attention_is_that_of_the_retry(translator: Translator) -> None:
 def test_models_without_retries_may_loop(toy_bundle: Path) -> None:
     plain = forgetful(load_bundle(toy_bundle, "cpu"), retry_loops=False)
     assert loops(plain.translate([SOURCE], target="de")[0].text)
+
+
+def test_a_run_of_signs_much_longer_than_that_of_the_source_is_a_loop() -> None:
+    assert loops("Vater" + "-" * 60, "father----------")
+    assert not loops("Vater" + "-" * 12, "father----------")
+    assert not loops("Vater" + "-" * 40, "father" + "-" * 30)
+    assert loops("ja" + "!" * 16, "yes!")

@@ -149,6 +149,15 @@ def test_many_texts_give_the_outputs_of_single_texts(translator: Translator) -> 
     ]
 
 
+def test_each_text_may_have_options_of_its_own(translator: Translator) -> None:
+    each = [DecodingOptions(), DecodingOptions(max_new_tokens=1)]
+    whole, cut = translator.translate(["red cat sees old dog."] * 2, each, target="de")
+    assert (whole.text, whole.finish_reason) == ("rot Katze sieht alt Hund.", "stop")
+    assert cut.finish_reason == "length"
+    with pytest.raises(ValueError, match="shorter"):
+        translator.translate(["cat"] * 3, each, target="de")
+
+
 def test_warming_up_leaves_no_state(translator: Translator) -> None:
     translator.warm_up([1, 3])
     assert translator.translate(["cat."], target="de")[0].text == "Katze."

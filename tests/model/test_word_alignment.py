@@ -56,5 +56,7 @@ def test_a_lexicon_is_learned_once_and_then_read(tmp_path: Path) -> None:
 def test_a_damaged_lexicon_is_named(tmp_path: Path) -> None:
     path = tmp_path / "lexicon.json.gz"
     path.write_bytes(b"no gzip")
-    with pytest.raises(ArtifactError, match=r"lexicon\.json\.gz cannot be read or written.*delete it"):
+    with pytest.raises(ArtifactError, match=r"lexicon\.json\.gz cannot be read: Not a gzipped file"):
         WordLexicon.load_or_learn(path, PAIRS)
+    with pytest.raises(ArtifactError, match=r"missing\.json\.gz cannot be read: .*No such file"):
+        WordLexicon.load(tmp_path / "missing.json.gz")

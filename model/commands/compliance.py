@@ -1,0 +1,277 @@
+"""The command ``compliance``: how often a translator does what it is told."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from model.commands.models import (
+    add_decoding_arguments,
+    add_model_arguments,
+    chosen_pairs,
+    decoding_options,
+    load_translator,
+    output_file,
+    with_progress,
+)
+from model.decoding.options import DecodingOptions, Formality
+from model.errors import ConfigError
+from model.languages import plain_code
+from model.text_plan import Translation
+from model.translator import Translator
+
+if TYPE_CHECKING:
+    from model.training.corpus import Pair
+    from model.training.word_alignment import WordLexicon
+
+EPILOG = """\
+example:
+  verso compliance --test DATA/eval/tatoeba-dev --test DATA/eval/flores-dev --lexicon runs/mine/word-lexicon.json.gz
+makes sentences out of the test sets and counts what the translator does with them:
+  placeholders  in N sentences of each direction, one to six aligned words, or the tags around them, are replaced on
+                both sides by variables, URLs, tags and the like. Counted: sentences with every span exactly once;
+                those whose spans the model placed itself, none of them restored by alignment (aim: 99.5 %); those
+                with the spans in the order of the reference. chrF2 counts the spans as text.
+  formality     a quarter as many English sentences with "you" whose German reference says du or Sie, translated as
+                they are and with each form. A translation complies if the wanted form is found in it and the other
+                one is not (aim: 97 %); imperatives and sentences without an address count as not clear.
+  glossary      half as many sentences with one or two terms: words of the reference, half of them in dictionary form,
+                and other translations that the lexicon knows, which a translator does not write unless it is told.
+                Counted: terms found in the translation, in some inflection (aim: 92 %).
+The lexicon is a file of a training run. A model that cannot be told something has "not supported" in its row; its
+figures are those of the substitutes: placeholders are placed, and terms replaced, by alignment.
+"""
+
+Row = dict[str, Any]
+"""Figures by name."""
+
+_SECTIONS = {
+    "placeholders": {
+        "direction": "pair",
+        "sentences": "sentences",
+        "spans": "spans",
+        "each once, %": "exactly_once",
+        "all placed by the model, %": "placed_by_model",
+        "order of the reference, %": "in_order",
+        "chrF2": "chrf",
+        "chrF2 without spans": "chrf_without_spans",
+    },
+    "formality": {
+        "direction": "pair",
+        "told": "told",
+        "sentences": "sentences",
+        "formal": "formal",
+        "informal": "informal",
+        "not clear": "not_clear",
+        "complies, %": "complies",
+    },
+    "glossary": {
+        "direction": "pair",
+        "terms": "terms_are",
+        "sentences": "sentences",
+        "number of terms": "terms",
+        "the model is told": "supported",
+        "found without glossary, %": "without_glossary",
+        "with it, %": "with_glossary",
+        "of all, put in by alignment, %": "replaced",
+    },
+}
+"""Headings of the columns of each table, and what they show."""
+
+_TEXT_COLUMNS = ("pair", "told", "terms_are", "supported")
+_NEEDS_SUPPORT = ("placed_by_model", "complies")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    add_model_arguments(parser)
+    parser.add_argument(
+        "--test",
+        type=Path,
+        required=True,
+        action="append",
+        metavar="BASE",
+        help="test set without language ending; may be given several times",
+    )
+    parser.add_argument(
+        "--lexicon",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="word-lexicon.json.gz of a training run with the same languages",
+    )
+    parser.add_argument("--pair", action="append", metavar="XX-YY", help="only this pair; may be given several times")
+    parser.add_argument(
+        "--number",
+        type=int,
+        default=2000,
+        metavar="N",
+        help="sentences with placeholders; half as many with terms, a quarter with forms of address; default 2000",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="other sentences for another number; default 1")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--show", type=int, default=0, metavar="N", help="print up to N failures of each kind")
+    add_decoding_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Make the sentences, translate, count and print."""
+    from model.training.compliance_inputs import is_swapped
+    from model.training.corpus import read_parallel
+    from model.training.word_alignment import WordLexicon
+
+    if arguments.number < 4:
+        raise ConfigError(f"--number is {arguments.number}; it must be at least 4.")
+    options = decoding_options(arguments)
+    lexicon = WordLexicon.load(arguments.lexicon)
+    translator = load_translator(arguments)
+    results: dict[str, list[Row]] = {section: [] for section in _SECTIONS}
+    for languages in chosen_pairs(arguments.pair, translator.manifest.directions):
+        pairs = [pair for base in arguments.test for pair in read_parallel(base, languages)]
+        swapped = is_swapped(lexicon, pairs)
+        direction = _Direction(translator, options, languages, np.random.default_rng(arguments.seed), arguments.show)
+        results["placeholders"] += direction.placeholders(pairs, lexicon, swapped, arguments.number)
+        results["formality"] += direction.formality(pairs, arguments.number // 4)
+        results["glossary"] += direction.glossary(pairs, lexicon, swapped, arguments.number // 2)
+    print("\n\n".join(_table(section, rows) for section, rows in results.items() if rows), flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+class _Direction:
+    """One direction of a translator, tested.
+
+    Args:
+        translator: The translator.
+        options: How it decodes.
+        languages: Source and target language.
+        rng: Chooses the sentences.
+        show: Failures of each kind to print.
+    """
+
+    def __init__(
+        self,
+        translator: Translator,
+        options: DecodingOptions,
+        languages: tuple[str, str],
+        rng: np.random.Generator,
+        show: int,
+    ) -> None:
+        self._translator = translator
+        self._options = options
+        self._languages = languages
+        self._rng = rng
+        self._show = show
+        self._name = "-".join(languages)
+
+    def placeholders(self, pairs: Sequence[Pair], lexicon: WordLexicon, swapped: bool, number: int) -> list[Row]:
+        """Sentences with protected spans."""
+        from model.training.compliance import placed_by_model, span_figures
+        from model.training.compliance_inputs import span_cases
+
+        cases = span_cases(pairs, lexicon, swapped, number, self._rng)
+        told = self._translate("placeholders", [case.source for case in cases])
+        plain = self._translate("placeholders: without", [case.plain[0] for case in cases])
+        supported = bool(self._translator.capabilities.placeholders)
+        failures = [
+            (case.source, one.text)
+            for case, one in zip(cases, told, strict=True)
+            if not (case.in_order(one.text) and case.has_all_once(one.text)) or (supported and not placed_by_model(one))
+        ]
+        self._print_some("placeholders", failures)
+        return [{"pair": self._name, **span_figures(cases, told, plain, supported)}]
+
+    def formality(self, pairs: Sequence[Pair], number: int) -> list[Row]:
+        """Sentences with "you": as they are and with each form of address; none if the pair is not English-German."""
+        from model.training.compliance import address_figures
+        from model.training.compliance_inputs import address_cases, address_in
+
+        if [plain_code(language) for language in self._languages] != ["en", "de"]:
+            return []
+        cases = address_cases(pairs, number, self._rng)
+        sources = [source for source, _ in cases]
+        supported = plain_code(self._languages[1]) in self._translator.capabilities.formality
+        rows: list[Row] = []
+        for wanted in (None, *get_args(Formality)):
+            translations = None
+            if wanted is None or supported:
+                told = replace(self._options, formality=wanted)
+                translations = self._translate(f"formality: {wanted or 'not told'}", sources, told)
+                failures = [
+                    (source, one.text)
+                    for source, one in zip(sources, translations, strict=True)
+                    if wanted and address_in(one.text, source) != wanted
+                ]
+                self._print_some(f"formality: {wanted}", failures)
+            rows.append({"pair": self._name, **address_figures(wanted, cases, translations)})
+        return rows
+
+    def glossary(self, pairs: Sequence[Pair], lexicon: WordLexicon, swapped: bool, number: int) -> list[Row]:
+        """Sentences with terms of their references, and with other ones."""
+        from model.training.compliance import term_figures
+        from model.training.compliance_inputs import term_cases
+
+        cases = term_cases(pairs, lexicon, self._languages, swapped, number, self._rng)
+        sources = [case.source for case in cases]
+        plain = self._translate("glossary: without", sources)
+        each = [replace(self._options, glossary=case.glossary) for case in cases]
+        told = self._translate("glossary", sources, each)
+        failures = [
+            (f"{case.source} [{', '.join(f'{term.source} = {term.target}' for term in case.glossary)}]", one.text)
+            for case, one in zip(cases, told, strict=True)
+            if case.found(one.text) < len(case.glossary)
+        ]
+        self._print_some("glossary", failures)
+        supported = self._translator.capabilities.glossary
+        num_others = sum(case.other for case in cases)
+        parts = {
+            "the reference's words": slice(0, len(cases) - num_others),
+            "other translations": slice(len(cases) - num_others, None),
+            "all": slice(None),
+        }
+        return [
+            {"pair": self._name, "terms_are": name, **term_figures(cases[part], told[part], plain[part], supported)}
+            for name, part in parts.items()
+        ]
+
+    def _translate(
+        self, label: str, texts: Sequence[str], options: DecodingOptions | Sequence[DecodingOptions] | None = None
+    ) -> list[Translation]:
+        return self._translator.translate(
+            texts,
+            self._options if options is None else options,
+            *self._languages,
+            progress=lambda items, total: with_progress(items, f"{self._name} {label}", total),
+        )
+
+    def _print_some(self, label: str, failures: Sequence[tuple[str, str]]) -> None:
+        for source, text in failures[: self._show]:
+            print(f"{self._name} {label}: {source!r} -> {text!r}")
+
+
+def _table(section: str, rows: Sequence[Row]) -> str:
+    from tabulate import tabulate
+
+    columns = _SECTIONS[section]
+    lines = [[_cell(row, key) for key in columns.values()] for row in rows]
+    alignment = ["left" if key in _TEXT_COLUMNS else "right" for key in columns.values()]
+    table = tabulate(lines, list(columns), tablefmt="pipe", colalign=alignment, disable_numparse=True)
+    return f"{section}:\n{table}"
+
+
+def _cell(row: Row, key: str) -> str:
+    value = row.get(key)
+    if key == "told":
+        return value or "nothing"
+    if key == "supported" or (key in _NEEDS_SUPPORT and not row["supported"]):
+        return "yes" if row["supported"] else "not supported"
+    if value is None:
+        return ""
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
