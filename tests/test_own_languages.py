@@ -15,7 +15,14 @@ from tests.test_end_to_end import served
 
 EO_IT = ("eo", "it")
 
-FEW_UPDATES = {"max_steps": 360, "warmup_steps": 60, "cooldown_steps": 120, "evaluate_every": 120, "average": 2}
+FEW_UPDATES = {
+    "max_steps": 360,
+    "warmup_steps": 60,
+    "cooldown_steps": 120,
+    "evaluate_every": 120,
+    "average": 2,
+    "threads": 1,  # so small a model gains little from more, and waits for them if the machine is busy
+}
 """Enough for a text of 50 different words."""
 
 
