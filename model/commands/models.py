@@ -147,7 +147,7 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
         "--formality",
         choices=get_args(Formality),
         default=None,
-        help="form of address, for models that can be told it ('verso inspect' lists capabilities)",
+        help="form of address of the translation, for models that can be told it",
     )
     parser.add_argument(
         "--glossary",
