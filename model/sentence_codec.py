@@ -7,7 +7,7 @@ address stands at the start.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -190,11 +190,11 @@ class SentenceCodec:
         ending = ""
         if options.protect != "none":
             spaces, ending = tuple(unusual_spaces(part)), repeated_ending(part)
-        if not (spans or options.glossary or options.formality):
+        protected = _within(spans, start, end) if spans else ()
+        if not (protected or options.glossary or options.formality):
             folds = self._fold_capitals and is_in_capitals(part)
             token_ids = self.tokenizer.encode(in_small_letters(part) if folds else part, pair[1], pair[0])
             return SourceSentence(start, end, token_ids, folds, spaces=spaces, ending=ending)
-        protected = tuple((first - start, last - start) for first, last in spans if start <= first and last <= end)
         terms: tuple[SourceTerm, ...] = ()
         if options.glossary:
             found = find_terms(part, options.glossary, plain_code(pair[0]), protected)
@@ -350,6 +350,13 @@ def _with_ending(translation: TargetSentence, ending: str) -> TargetSentence:
 
 def _overlap(span: Span, others: Sequence[Span]) -> bool:
     return any(start < span[1] and span[0] < end for start, end in others)
+
+
+def _within(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
+    """The spans of a text that lie in a part of it, in characters of the part."""
+    first = bisect_left(spans, (start, start))
+    last = bisect_right(spans, (end, end))
+    return tuple((begin - start, stop - start) for begin, stop in spans[first:last] if stop <= end)
 
 
 def _divided(sentence: SourceSentence) -> tuple[Sequence[Span], Sequence[Span]]:

@@ -23,7 +23,7 @@ from model.errors import EmptySource, SeveralSentences, SourceTooLong
 from model.languages import plain_code
 from model.markup_plan import MarkupPlan
 from model.sentence_codec import SentenceCodec, SourceSentence
-from model.text.layout import after_marker, with_cells_as_lines
+from model.text.layout import after_marker, is_numbered, with_cells_as_lines
 from model.text.placeholders import masked, outside
 from model.text.protection import joined_spans
 from model.text.segmentation import split_text
@@ -116,8 +116,11 @@ class TextPipeline:
         keeps_layout = options.protect != "none"
         plain = masked(text, spans)
         lines = with_cells_as_lines(plain) if keeps_layout else plain
+        numbered = keeps_layout and is_numbered(lines)
         for segment in split_text(lines, plain_code(source), fits):
-            start = after_marker(lines, segment.start, segment.end) if keeps_layout else segment.start
+            start = (
+                after_marker(lines, segment.start, segment.end, numbered=numbered) if keeps_layout else segment.start
+            )
             place = start, segment.end
             sentence = read.get(place) or self.codec.read(text, *place, spans, options, (source, target))
             # Segments without letters, such as numbers and emoji, are not translated.

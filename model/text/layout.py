@@ -8,6 +8,7 @@ translation.
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from model.text.symbols import Span
 
@@ -29,21 +30,27 @@ def with_cells_as_lines(text: str) -> str:
     return _GAP.sub(lambda gap: "\n" * len(gap[0]), text)
 
 
-def after_marker(text: str, start: int, end: int) -> int:
-    """Index of the first character of a segment behind its list marker, if it begins a line with one.
+def is_numbered(text: str) -> bool:
+    """Whether several lines of a text begin with a number and a full stop; a single one may be a date: "3. Oktober"."""
+    return len(list(islice(_NUMBER.finditer(text), 2))) > 1
 
-    A number with a full stop is a marker if another line begins with one, too: "3. Oktober" is a date.
+
+def after_marker(text: str, start: int, end: int, *, numbered: bool) -> int:
+    """Index of the first character of a segment behind its list marker, if it begins a line with one.
 
     Args:
         text: The text.
         start: Index of the segment's first character.
-        end: Index after its last one.
+        end: Index after its last character.
+        numbered: Whether a number with a full stop is a marker (:func:`is_numbered`).
     """
-    line = text.rfind("\n", 0, start) + 1
-    if text[line:start].strip():
+    line = start
+    while line > 0 and text[line - 1] in " \u00a0":
+        line -= 1
+    if line > 0 and text[line - 1] != "\n":
         return start
-    if number := _NUMBER.match(text, line, end):
-        return number.end() if len(_NUMBER.findall(text)) > 1 else start
+    if numbered and (number := _NUMBER.match(text, line, end)):
+        return number.end()
     marker = _MARKER.match(text, start, end)
     return marker.end() if marker else start
 

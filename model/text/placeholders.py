@@ -7,6 +7,7 @@ puts the spans back and restores the spaces around them.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -182,12 +183,12 @@ def with_inserted(parts: Sequence[Place | TargetText], places: Sequence[tuple[in
         places: The target token before which each span belongs, and the span's number, in ascending order.
     """
     found: list[Place | TargetText] = []
-    waiting = list(places)
+    waiting = deque(places)
     index = 0  # tokens before the current part
     for part in parts:
         rest = part
         while waiting and waiting[0][0] < index + _num_tokens(rest):
-            token, number = waiting.pop(0)
+            token, number = waiting.popleft()
             if isinstance(rest, TargetText) and token > index:
                 before, rest = _split(rest, token - index)
                 found.append(before)

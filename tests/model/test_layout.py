@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from model.text.layout import after_marker, repeated_ending, start_of_ending, unusual_spaces, with_cells_as_lines
+from model.text.layout import (
+    after_marker,
+    is_numbered,
+    repeated_ending,
+    start_of_ending,
+    unusual_spaces,
+    with_cells_as_lines,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,17 +37,19 @@ from model.text.layout import after_marker, repeated_ending, start_of_ending, un
     ],
 )
 def test_a_list_marker_belongs_to_no_sentence(text: str, rest: str) -> None:
-    assert text[after_marker(text, 0, len(text)) :] == rest
+    assert text[after_marker(text, 0, len(text), numbered=is_numbered(text)) :] == rest
 
 
 def test_numbers_are_markers_where_there_are_several() -> None:
     text = "1. First\n  2. Second"
-    assert [text[after_marker(text, start, end) : end] for start, end in ((0, 8), (11, 20))] == ["First", "Second"]
+    assert is_numbered(text)
+    found = [text[after_marker(text, start, end, numbered=True) : end] for start, end in ((0, 8), (11, 20))]
+    assert found == ["First", "Second"]
 
 
 def test_only_the_beginning_of_a_line_has_a_marker() -> None:
     text = "One. - two"
-    assert after_marker(text, 5, len(text)) == 5
+    assert after_marker(text, 5, len(text), numbered=False) == 5
 
 
 def test_tabs_and_wide_gaps_separate_cells() -> None:
