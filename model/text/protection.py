@@ -39,6 +39,9 @@ _LINE_BREAK = re.compile(rf"[{LINE_BREAKS}]")
 _CHUNK = re.compile(r"\S+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
+_INSIDE_SIGNS = re.compile(r"\w(?:.*\w)?", re.DOTALL)
+_DIGITS = re.compile(r"\d[\d.,]*")
+_LAST_DIGITS = re.compile(r"\d[\d.,]*$")
 _JOINERS = "-'\u2019\u2010\u2011"
 
 
@@ -136,8 +139,9 @@ def compile_patterns(patterns: tuple[str, ...]) -> tuple[_Pattern, ...]:
 def unwritable_spans(text: str, is_writable: Callable[[str], bool]) -> list[Span]:
     """The words of a text that a model cannot write.
 
-    A word with at least one such character is a span as a whole. Words in the same line with only spaces, punctuation
-    and digits between them become one span, so that a phrase in another script stays together.
+    A word with such a character inside, or with such a letter, is a span as a whole. Of a word that has such signs at
+    its ends, these are, with the digits beside them. Spans in the same line with only spaces, punctuation and digits
+    between them become one span, so that a phrase in another script stays together.
 
     Args:
         text: Any text.
@@ -147,9 +151,7 @@ def unwritable_spans(text: str, is_writable: Callable[[str], bool]) -> list[Span
     if not unwritable:
         return []
     spans: list[Span] = []
-    for start, end in _words(text, unwritable):
-        if unwritable.isdisjoint(text[start:end]):
-            continue
+    for start, end in _unwritable_parts(text, unwritable):
         if spans and _is_gap(text[spans[-1][1] : start]):
             spans[-1] = (spans[-1][0], end)
         else:
@@ -227,6 +229,24 @@ def _num_characters(encoded: bytes) -> int:
     return len(encoded.translate(None, _CONTINUATION_BYTES))
 
 
+def _unwritable_parts(text: str, unwritable: set[str]) -> Iterator[Span]:
+    """The words with an unwritable character, or only their ends."""
+    for start, end in _words(text, unwritable):
+        word = text[start:end]
+        if unwritable.isdisjoint(word):
+            continue
+        inner = _INSIDE_SIGNS.search(word)
+        if inner is None or not unwritable.isdisjoint(inner[0]):
+            yield start, end
+            continue
+        before, digits = inner.start(), _DIGITS.match(inner[0])
+        if before:
+            yield start, start + before + (digits.end() if digits else 0)
+        if inner.end() < len(word):
+            digits = _LAST_DIGITS.search(inner[0])
+            yield start + inner.end() - (len(digits[0]) if digits else 0), end
+
+
 def _words(text: str, unwritable: set[str]) -> Iterator[Span]:
     """The words with an unwritable character, and others; punctuation that can be written ends a word."""
     for chunk in _CHUNK.finditer(text):
@@ -253,5 +273,9 @@ def _ends_word(text: str, index: int, unwritable: set[str]) -> bool:
     character = text[index]
     if character in unwritable or unicodedata.category(character)[0] not in "PS":
         return False
-    joins = character in _JOINERS and 0 < index < len(text) - 1
-    return not (joins and text[index - 1].isalnum() and text[index + 1].isalnum())
+    if not 0 < index < len(text) - 1:
+        return True
+    before, after = text[index - 1], text[index + 1]
+    joins_words = character in _JOINERS and before.isalnum() and after.isalnum()
+    joins_digits = character in ".," and before.isdigit() and after.isdigit()
+    return not (joins_words or joins_digits)

@@ -359,3 +359,27 @@ def test_more_matches_than_the_bound_are_refused() -> None:
     assert len(find_spans("x" * MAX_MATCHES, ["x"])) == MAX_MATCHES
     with pytest.raises(InvalidPattern, match=f"'y'.*{MAX_MATCHES} matches"):
         find_spans("x" * MAX_MATCHES + "y", ["x", "y"])
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("was (destroyed?) today", ["(", ")"]),
+        ("39% of them", ["39%"]),
+        ("about $20 a day", ["$20"]),
+        ("costs $2.3 billion", ["$2.3"]),
+        ("AT&T and R&D", ["AT&T", "R&D"]),
+        ("35°W", ["35°W"]),
+        ("São Paulo", ["São"]),
+        ("named “lockdown” there", ["“", "”"]),
+        ("(0230 UTC)", ["(0230", ")"]),
+        ("(猫)", ["(猫)"]),
+        ("a & b", ["&"]),
+        ("(12)", ["(12)"]),
+    ],
+)
+def test_signs_that_cannot_be_written_take_no_words_with_them(text: str, spans: list[str]) -> None:
+    def is_writable(character: str) -> bool:
+        return character.isascii() and (character.isalnum() or character in " .,?")
+
+    assert [text[slice(*span)] for span in unwritable_spans(text, is_writable)] == spans
