@@ -33,7 +33,7 @@ from model.text.placeholders import (
     taken_out,
     with_inserted,
 )
-from model.text.protection import Protect, find_spans, joined_spans, unwritable_spans
+from model.text.protection import Protect, find_spans, joined_spans, unknown_spans
 from model.text.segmentation import Segment
 from model.text.symbols import (
     FORMAL,
@@ -160,17 +160,17 @@ class SentenceCodec:
 
         Args:
             text: Any text.
-            protect: What the caller protects. Words that the model cannot write are protected, too; if it has
+            protect: What the caller protects. Words that the model does not know are protected, too; if it has
                 placeholders, in any case, because it then writes no single bytes.
 
         Raises:
             InvalidPattern: A pattern matches too often.
         """
         spans = find_spans(text, protect)
-        writable = self.tokenizer.writable
-        if (protect == "none" and not self.capabilities.placeholders) or writable.includes(text):
+        known = self.tokenizer.known_characters
+        if (protect == "none" and not self.capabilities.placeholders) or known.includes(text):
             return spans
-        return joined_spans(spans, unwritable_spans(blanked(text, spans), writable.__contains__))
+        return joined_spans(spans, unknown_spans(blanked(text, spans), known.__contains__))
 
     def read(
         self, text: str, start: int, end: int, spans: Sequence[Span], options: DecodingOptions, pair: tuple[str, str]

@@ -34,7 +34,7 @@ _ALIGN_BATCH = 16
 
 
 def _policy(bundle: Bundle, capabilities: Capabilities) -> DecodingPolicy:
-    """The model's way of decoding, without single bytes if words that it cannot write are placeholders."""
+    """The model's way of decoding, without single bytes if words with unknown characters are placeholders."""
     policy, tokenizer = bundle.manifest.policy, bundle.tokenizer
     if not capabilities.placeholders or not isinstance(tokenizer, Tokenizer):
         return policy

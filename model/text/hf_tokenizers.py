@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any
 
 from model.errors import ArtifactError
+from model.text.known_characters import WORD_START, KnownCharacters
 from model.text.symbols import Span
 from model.text.tokenizer import TextTokenizer, Tokenizer, load_processor, without_space
-from model.text.writable import WORD_START, WritableCharacters
 
 SOURCE_SPM = "source.spm"
 TARGET_SPM = "target.spm"
@@ -67,14 +67,14 @@ class _HuggingFaceTokenizer(ABC):
         """Target tokens as text."""
 
     @cached_property
-    def writable(self) -> WritableCharacters:
-        """The characters that a target can hold."""
+    def known_characters(self) -> KnownCharacters:
+        """The characters of sources that the vocabulary has."""
         pieces = (piece for token_id, piece in self._vocabulary().items() if token_id not in self._special_ids)
-        return WritableCharacters(pieces, self._target_spm.Normalize)
+        return KnownCharacters(pieces, self._source_spm.Normalize)
 
     @abstractmethod
     def _vocabulary(self) -> Mapping[int, str]:
-        """The pieces of targets, by token."""
+        """The pieces of sources, by token."""
 
     @abstractmethod
     def _source_ids(self, pieces: Sequence[str]) -> list[int]: ...
@@ -171,7 +171,7 @@ class MarianTokenizer(_HuggingFaceTokenizer):
         return [self._target_pieces.get(token_id, "<unk>") for token_id in ids]
 
     def _vocabulary(self) -> Mapping[int, str]:
-        return self._target_pieces
+        return self._source_pieces
 
     def _source_ids(self, pieces: Sequence[str]) -> list[int]:
         return [self._ids.get(piece, self._unknown_id) for piece in pieces]

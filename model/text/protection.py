@@ -1,7 +1,7 @@
 """Protected spans: parts of a text that come back unchanged, such as URLs, placeholders, tags and emoji.
 
-:func:`find_spans` finds them, by default or by the caller's patterns. :func:`unwritable_spans` finds words that a model
-cannot write. Both give spans that are in order, do not overlap and contain no line break.
+:func:`find_spans` finds them, by default or by the caller's patterns. :func:`unknown_spans` finds words with
+characters that a model does not know. Both give spans that are in order, do not overlap and contain no line break.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ def compile_patterns(patterns: tuple[str, ...]) -> tuple[_Pattern, ...]:
     return tuple(compiled)
 
 
-def unwritable_spans(text: str, is_writable: Callable[[str], bool]) -> list[Span]:
-    """The words of a text that a model cannot write.
+def unknown_spans(text: str, is_known: Callable[[str], bool]) -> list[Span]:
+    """The words of a text with characters that a model does not know.
 
     A word with such a character inside, or with such a letter, is a span as a whole. Of a word that has such signs at
     its ends, these are, with the digits beside them. Spans in the same line with only spaces, punctuation and digits
@@ -145,13 +145,13 @@ def unwritable_spans(text: str, is_writable: Callable[[str], bool]) -> list[Span
 
     Args:
         text: Any text.
-        is_writable: Whether the model can write a character; called once for each distinct character.
+        is_known: Whether the model knows a character; called once for each distinct character.
     """
-    unwritable = {character for character in set(text) if not character.isspace() and not is_writable(character)}
-    if not unwritable:
+    unknown = {character for character in set(text) if not character.isspace() and not is_known(character)}
+    if not unknown:
         return []
     spans: list[Span] = []
-    for start, end in _unwritable_parts(text, unwritable):
+    for start, end in _unknown_parts(text, unknown):
         if spans and _is_gap(text[spans[-1][1] : start]):
             spans[-1] = (spans[-1][0], end)
         else:
@@ -229,14 +229,14 @@ def _num_characters(encoded: bytes) -> int:
     return len(encoded.translate(None, _CONTINUATION_BYTES))
 
 
-def _unwritable_parts(text: str, unwritable: set[str]) -> Iterator[Span]:
-    """The words with an unwritable character, or only their ends."""
-    for start, end in _words(text, unwritable):
+def _unknown_parts(text: str, unknown: set[str]) -> Iterator[Span]:
+    """The words with an unknown character, or only their ends."""
+    for start, end in _words(text, unknown):
         word = text[start:end]
-        if unwritable.isdisjoint(word):
+        if unknown.isdisjoint(word):
             continue
         inner = _INSIDE_SIGNS.search(word)
-        if inner is None or not unwritable.isdisjoint(inner[0]):
+        if inner is None or not unknown.isdisjoint(inner[0]):
             yield start, end
             continue
         before, digits = inner.start(), _DIGITS.match(inner[0])
@@ -247,14 +247,14 @@ def _unwritable_parts(text: str, unwritable: set[str]) -> Iterator[Span]:
             yield start + inner.end() - (len(digits[0]) if digits else 0), end
 
 
-def _words(text: str, unwritable: set[str]) -> Iterator[Span]:
-    """The words with an unwritable character, and others; punctuation that can be written ends a word."""
+def _words(text: str, unknown: set[str]) -> Iterator[Span]:
+    """The words with an unknown character, and others; punctuation that is known ends a word."""
     for chunk in _CHUNK.finditer(text):
-        if unwritable.isdisjoint(chunk[0]):
+        if unknown.isdisjoint(chunk[0]):
             continue
         start = -1
         for index in range(chunk.start(), chunk.end()):
-            if _ends_word(text, index, unwritable):
+            if _ends_word(text, index, unknown):
                 if start >= 0:
                     yield start, index
                 start = -1
@@ -269,9 +269,9 @@ def _is_gap(between: str) -> bool:
     return not any(character.isalpha() for character in between) and not _LINE_BREAK.search(between)
 
 
-def _ends_word(text: str, index: int, unwritable: set[str]) -> bool:
+def _ends_word(text: str, index: int, unknown: set[str]) -> bool:
     character = text[index]
-    if character in unwritable or unicodedata.category(character)[0] not in "PS":
+    if character in unknown or unicodedata.category(character)[0] not in "PS":
         return False
     if not 0 < index < len(text) - 1:
         return True

@@ -18,9 +18,9 @@ from typing import Literal, Protocol
 import sentencepiece
 
 from model.errors import ArtifactError, ConfigError
+from model.text.known_characters import WORD_START, KnownCharacters
 from model.text.subword_sampling import SubwordSampler
 from model.text.symbols import Part, Span, Symbol, reserved_symbols
-from model.text.writable import WORD_START, WritableCharacters
 
 PAD_ID = 0
 UNKNOWN_ID = 1
@@ -52,8 +52,8 @@ class TextTokenizer(Protocol):
         ...
 
     @property
-    def writable(self) -> WritableCharacters:
-        """The characters that a target can hold."""
+    def known_characters(self) -> KnownCharacters:
+        """The characters of sources that the vocabulary has."""
         ...
 
     def forced_ids(self, target: str) -> tuple[int, ...]:
@@ -191,15 +191,15 @@ class Tokenizer:
         return tuple(token_id for token_id in range(self.target_vocab_size) if self._target.IsByte(token_id))
 
     @cached_property
-    def writable(self) -> WritableCharacters:
-        """The characters that a target can hold without tokens of single bytes."""
-        target = self._target
+    def known_characters(self) -> KnownCharacters:
+        """The characters that a source has without tokens of single bytes."""
+        known = self._processor
         pieces = (
-            target.IdToPiece(token_id)
-            for token_id in range(self.target_vocab_size)
-            if not (target.IsControl(token_id) or target.IsByte(token_id) or target.IsUnknown(token_id))
+            known.IdToPiece(token_id)
+            for token_id in range(self.vocab_size)
+            if not (known.IsControl(token_id) or known.IsByte(token_id) or known.IsUnknown(token_id))
         )
-        return WritableCharacters(pieces, target.Normalize)
+        return KnownCharacters(pieces, known.Normalize)
 
     @property
     def is_char(self) -> bool:

@@ -13,9 +13,9 @@ from typing import Any
 import sentencepiece
 
 from model.errors import ConfigError, DataError
+from model.text.known_characters import WORD_START
 from model.text.symbols import reserved_symbols
 from model.text.tokenizer import END_ID, MARKER, PAD_ID, START_ID, UNKNOWN_ID, Normalisation, Tokenizer, TokenizerKind
-from model.text.writable import WORD_START
 
 
 def learn_tokenizer(

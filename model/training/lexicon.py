@@ -17,8 +17,8 @@ from model.artifacts.bundle import Manifest
 from model.decoding.shortlist import Shortlist
 from model.errors import ConfigError, DataError
 from model.network.config import ModelConfig
+from model.text.known_characters import WORD_START
 from model.text.tokenizer import TextTokenizer
-from model.text.writable import WORD_START
 from model.training.corpus import Pair
 
 Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]

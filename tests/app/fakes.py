@@ -23,8 +23,8 @@ from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import LOOP_REPEATS
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import DecodingError
+from model.text.known_characters import KnownCharacters
 from model.text.symbols import Span
-from model.text.writable import WritableCharacters
 from model.text_pipeline import Plan
 from model.translator import Attention, Translator
 
@@ -48,7 +48,7 @@ SHAPED = replace(MANIFEST, architecture={"d_model": 64, "decoder_layers": 2, "ta
 class FakeTokenizer:
     """Characters are tokens."""
 
-    writable = WritableCharacters(map(chr, range(0x2500)), str)
+    known_characters = KnownCharacters(map(chr, range(0x2500)), str)
 
     def encode(self, text: str, target: str, source: str) -> list[int]:
         return [2, *map(ord, text), 3]

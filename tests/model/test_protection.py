@@ -18,7 +18,7 @@ from model.text.protection import (
     MAX_PATTERNS,
     Protect,
     find_spans,
-    unwritable_spans,
+    unknown_spans,
 )
 from model.text.symbols import Span
 
@@ -257,8 +257,8 @@ def test_a_wrong_pattern_is_refused_with_its_text_and_the_reason(patterns: list[
     ],
 )
 def test_words_that_cannot_be_written_are_spans_with_what_is_between_them(text: str, spans: list[str]) -> None:
-    unwritable = unwritable_spans(text, lambda character: ord(character) < 0x250 or character in "«»“„’")
-    assert [text[start:end] for start, end in unwritable] == spans
+    unknown = unknown_spans(text, lambda character: ord(character) < 0x250 or character in "«»“„’")
+    assert [text[start:end] for start, end in unknown] == spans
 
 
 PIECES = [
@@ -291,8 +291,8 @@ def test_spans_of_patterns_are_in_order_and_disjoint(text: str, patterns: list[s
 
 
 @given(TEXTS)
-def test_no_character_outside_of_the_unwritable_spans_is_unwritable(text: str) -> None:
-    spans = unwritable_spans(text, str.isascii)
+def test_no_character_outside_of_the_unknown_spans_is_unknown(text: str) -> None:
+    spans = unknown_spans(text, str.isascii)
     check(text, spans)
     outside = list(text)
     for start, end in reversed(spans):
@@ -378,8 +378,8 @@ def test_more_matches_than_the_bound_are_refused() -> None:
         ("(12)", ["(12)"]),
     ],
 )
-def test_signs_that_cannot_be_written_take_no_words_with_them(text: str, spans: list[str]) -> None:
-    def is_writable(character: str) -> bool:
+def test_signs_that_are_unknown_take_no_words_with_them(text: str, spans: list[str]) -> None:
+    def is_known(character: str) -> bool:
         return character.isascii() and (character.isalnum() or character in " .,?")
 
-    assert [text[slice(*span)] for span in unwritable_spans(text, is_writable)] == spans
+    assert [text[slice(*span)] for span in unknown_spans(text, is_known)] == spans

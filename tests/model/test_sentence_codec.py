@@ -48,7 +48,7 @@ def test_a_plain_sentence_is_encoded_by_the_tokenizer_alone() -> None:
     assert read("the red cat.").token_ids == TOKENIZER.encode("the red cat.", "de")
 
 
-def test_words_that_the_model_cannot_write_become_placeholders() -> None:
+def test_words_that_the_model_does_not_know_become_placeholders() -> None:
     sentence = read("the 猫 sees 😀.")
     assert pieces(sentence).replace(" ", "") == "<2de>the<ph0>sees<ph1>.</s>"
     assert [TOKENIZER.pieces([token_id]) for token_id in sentence.once_ids] == [["<ph0>"], ["<ph1>"]]
@@ -61,7 +61,7 @@ def test_for_a_model_without_placeholders_spans_are_taken_out() -> None:
     assert read("the 猫.", capabilities=Capabilities()).protected == ((4, 5),)
 
 
-def test_only_models_with_placeholders_protect_what_they_cannot_write_if_nothing_is_to_be_protected() -> None:
+def test_only_models_with_placeholders_protect_what_they_do_not_know_if_nothing_is_to_be_protected() -> None:
     assert codec(Capabilities()).protected_spans("the 猫 {x}.", "none") == []
     assert codec().protected_spans("the 猫 {x}.", "none") == [(4, 9)], "braces have no piece here"
 
@@ -158,3 +158,10 @@ def test_repeated_punctuation_at_the_end_comes_back() -> None:
     for answer in ("die rote Katze!", "die rote Katze", "die rote Katze.", "die rote Katze!!!"):
         token_ids = TOKENIZER.encode_target(answer)[:-1]
         assert codec().write("the red cat!!!", sentence, token_ids) == "die rote Katze!!!"
+
+
+def test_what_a_source_vocabulary_knows_is_translated_although_targets_never_hold_it() -> None:
+    sources = learn_tokenizer(["abc cab bca"] * 3, 266, ["de"], normalisation="nfc")
+    targets = learn_tokenizer(["xyz zyx"] * 3, 265, [], normalisation="nfc")
+    apart = Tokenizer(sources.model_proto, targets.model_proto)
+    assert SentenceCodec(apart, Capabilities(), fold_capitals=False).protected_spans("abc cab", "auto") == []

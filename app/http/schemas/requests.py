@@ -160,7 +160,7 @@ class _DecodingFields(_RequestBody):
     """Spans that come back unchanged, exactly once. `auto`: URLs, e-mail addresses, placeholders such as `{name}` and
     `%s`, tags, `@user`, `#tag`, `:emoji:`, emoji, file paths, version numbers, code in backticks. `none`: none of
     these. A list of patterns (RE2's syntax) replaces the default unless it holds `"auto"`. Words in characters that the
-    model cannot write are protected, too."""
+    model does not know are protected, too."""
 
     def options(self) -> DecodingOptions:
         """The decoding options requested; an option without a field keeps its default.

@@ -1,4 +1,4 @@
-"""The characters that a vocabulary can write."""
+"""The characters that a vocabulary has pieces for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WORD_START = "\u2581"
 """Stands for the space before a word in SentencePiece's pieces."""
 
 
-class WritableCharacters:
+class KnownCharacters:
     """The characters of the pieces of a vocabulary, parts of accented letters and white space among them.
 
     Args:
@@ -23,10 +23,10 @@ class WritableCharacters:
         self._normalised = normalised
 
     def __contains__(self, character: str) -> bool:
-        """Whether the vocabulary can write a character, or what normalisation makes of it, in either case."""
+        """Whether the vocabulary has a character, or what normalisation makes of it, in either case."""
         forms = (character, character.lower(), character.upper())
         return any(self._characters.issuperset(self._normalised(form).replace(WORD_START, " ")) for form in forms)
 
     def includes(self, text: str) -> bool:
-        """Whether the vocabulary has all characters of a text. A text of which it is not true may be writable, too."""
+        """Whether the vocabulary has all characters of a text. A text of which it is not true may be known, too."""
         return self._characters.issuperset(text)
