@@ -64,7 +64,11 @@ def translates_back(bundle: Bundle) -> bool:
 
 
 def target_log_probs(
-    bundle: Bundle, sources: Sequence[list[int]], targets: Sequence[list[int]], forced_ids: Sequence[int]
+    bundle: Bundle,
+    sources: Sequence[list[int]],
+    targets: Sequence[list[int]],
+    forced_ids: Sequence[int],
+    sentences_at_once: int = _SENTENCES_AT_ONCE,
 ) -> list[Tensor]:
     """The log-probability of each token of given translations.
 
@@ -73,6 +77,7 @@ def target_log_probs(
         sources: Token ids of the sentences, markers included.
         targets: Token ids of a translation of each.
         forced_ids: Tokens between the start token and each translation.
+        sentences_at_once: Sentences of a batch; fewer where their logits would take too much memory.
 
     Returns:
         For each translation (T,), float32 on the CPU.
@@ -80,7 +85,7 @@ def target_log_probs(
     beginning = [bundle.tokenizer.start_id, *forced_ids]
     longest = len(beginning) + max(map(len, targets), default=0)
     num_logits = longest * int(bundle.manifest.architecture["target_vocab_size"])
-    size = min(_SENTENCES_AT_ONCE, max(1, _LOGITS_AT_ONCE // num_logits))
+    size = min(sentences_at_once, max(1, _LOGITS_AT_ONCE // num_logits))
     found: list[Tensor] = []
     for begin in range(0, len(sources), size):
         chosen = targets[begin : begin + size]

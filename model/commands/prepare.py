@@ -162,12 +162,12 @@ def _hardware(device: str) -> Hardware:
 
 
 def _write(folder: Path, languages: tuple[str, str], prepared: Prepared, configuration: str) -> None:
+    from model.training.corpus import write_parallel
+
     folder.mkdir(parents=True, exist_ok=True)
     sets: dict[str, list[Pair]] = {"train": prepared.train, "dev": prepared.dev, "test": prepared.test}
     for base, pairs in sets.items():
-        for side, language in enumerate(languages):
-            with (folder / f"{base}.{language}").open("w", encoding="utf-8", newline="\n") as sink:
-                sink.writelines(pair[side] + "\n" for pair in pairs)
+        write_parallel(folder / base, languages, pairs)
     with (folder / LEFT_OUT).open("w", encoding="utf-8", newline="\n") as sink:
         sink.write("line\treason\t" + "\t".join(languages) + "\n")
         for one in prepared.left_out:

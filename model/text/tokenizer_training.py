@@ -86,7 +86,11 @@ def learn_tokenizer(
         raise ConfigError(
             f"A vocabulary of {vocab_size} cannot be learned from this text: {_advice(str(error))}."
         ) from error
-    return Tokenizer(sink.getvalue())
+    proto = sink.getvalue()
+    if rules := rule.get("normalization_rule_tsv"):
+        # SentencePiece records the name of a temporary file, which is random: the same text gives the same bytes.
+        proto = proto.replace(rules.encode(), normalisation.encode().ljust(len(rules.encode()), b"-"))
+    return Tokenizer(proto)
 
 
 def _model_options(kind: TokenizerKind) -> dict[str, Any]:

@@ -125,6 +125,21 @@ def read_parallel(base: Path, languages: tuple[str, str]) -> list[Pair]:
     return list(zip(first, second, strict=True))
 
 
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a UTF-8 text; its folder is made if needed. The file has its name when it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    with part.open("w", encoding="utf-8", newline="\n") as sink:
+        sink.writelines(f"{line}\n" for line in lines)
+    part.replace(path)
+
+
+def write_parallel(base: Path, languages: tuple[str, str], pairs: Sequence[Pair]) -> None:
+    """Write two aligned files, ``base.xx`` and ``base.yy``, the second one first."""
+    for side, language in reversed(tuple(enumerate(languages))):
+        write_lines(base.with_name(f"{base.name}.{language}"), (pair[side] for pair in pairs))
+
+
 def detokenise(text: str) -> str:
     """Remove the spaces a tokeniser put around punctuation: ``It 's , ( say ) .`` becomes ``It's, (say).``"""
     text = _HYPHEN.sub("-", text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from model.text.tokenizer import Tokenizer
@@ -11,12 +12,19 @@ from model.training.corpus import LoadedCorpus
 from model.training.settings import TrainingSettings
 
 
-def learn_vocabulary(settings: TrainingSettings, corpora: Sequence[LoadedCorpus]) -> Tokenizer:
+def learn_vocabulary(
+    settings: TrainingSettings,
+    corpora: Sequence[LoadedCorpus],
+    more_sentences: Iterable[str] = (),
+    required_characters: str = "",
+) -> Tokenizer:
     """Learn one vocabulary for both languages, or one for each, as the settings say.
 
     Args:
         settings: The settings of the run: kind, size, seed and directions.
         corpora: The training text; text produced by models is left out of a shared vocabulary.
+        more_sentences: Further sentences for a shared vocabulary.
+        required_characters: Characters that get their own piece, however rare they are.
 
     Raises:
         ConfigError: The text is too small for a vocabulary of this size.
@@ -31,12 +39,14 @@ def learn_vocabulary(settings: TrainingSettings, corpora: Sequence[LoadedCorpus]
             kind=settings.tokenizer_kind,
             normalisation=settings.normalisation,
             reserve_symbols=settings.reserve_symbols,
+            required_characters=required_characters,
         )
 
     # Only target languages have a marker.
     targets = sorted({target for _, target in settings.direction_pairs})
     if not settings.separate_vocabularies:
-        return learn((side for corpus in corpora for side in corpus.natural_sides(settings.languages)), targets)
+        natural = (side for corpus in corpora for side in corpus.natural_sides(settings.languages))
+        return learn(chain(natural, more_sentences), targets)
     ((source_language, _),) = settings.direction_pairs
     source = settings.languages.index(source_language)
     pairs = [pair for corpus in corpora for pair in corpus.pairs]
