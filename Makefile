@@ -100,7 +100,7 @@ docs: $(VENV)/contribute-$(TORCH).stamp  ## build the documentation site into si
 hooks: $(VENV)/contribute-$(TORCH).stamp  ## install the pre-commit hooks: format, lint, types and import contracts
 	$(BIN)/python -m pre_commit install
 
-train: $(VENV)/serve-$(TORCH).stamp  ## train the shipped translator (hours; resumes where it stopped)
+train: $(VENV)/serve-$(TORCH).stamp  ## train the translator of general text (days on two cores; resumes where it stopped)
 	PYTHON=$(BIN)/python scripts/train_shipped.sh $(DATA)
 
 evaluate: $(VENV)/serve-$(TORCH).stamp  ## score the shipped translator

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Trains the shipped translator, stage after stage (docs/training.md explains the stages):
+# Makes the text of the translator of general text and trains it, stage after stage (docs/training.md):
 #   scripts/train_shipped.sh DATA [CONFIGS [RUNS]]
-# Started again, it resumes where it stopped. PYTHON names the interpreter; the corpora must be packed with xz.
+# from the root of the repository. Started again, it resumes where it stopped. PYTHON names the interpreter.
 set -eu
 
 data=${1:?"usage: $0 DATA [CONFIGS [RUNS]]"}
@@ -9,42 +9,77 @@ configs=${2:-configs}
 runs=${3:-runs}
 python=${PYTHON:-python}
 stages=$configs/verso-en-de
+# The folder of the corpora may be read-only: what is made from them is here, beside links to them.
+work=$runs/data
 
-# A run that has its averaged.pt is finished.
+# Not decided yet: the translator at hand for the first back-translation; the chrF2 that a round trip of the second one
+# must reach; the share of the books and the history that is dropped. Weights and updates of the second half of the
+# training are in $stages/continued.yaml.
+first_model=${FIRST_MODEL:-auto}
+round_trip=${ROUND_TRIP:-30}
+dropped=${DROPPED:-0.1}
+
+# A run that has its averaged.pt is finished. The configuration is copied beside the vocabulary that it names.
 train() {
-    name=$1
-    shift
-    [ -e "$runs/$name/averaged.pt" ] || "$python" -m model train --run "$runs/$name" "$@"
+    cp "$stages/$1.yaml" "$work/$1.yaml"
+    [ -e "$runs/$1/averaged.pt" ] ||
+        "$python" -m model train --run "$runs/$1" --config "$work/$1.yaml" --data "$work"
 }
 
-# Translates one side of Tatoeba with the sibling.
-translate() {
-    source=$1 target=$2 made=$runs/data/made/$3
-    [ -e "$made.$target" ] && return
-    xz -dc "$data/train/tatoeba.$source.xz" > "$made.$source"
-    "$python" -m model translate --model "$runs/sibling/int8.pt" --source "$source" --target "$target" --beam-size 4 \
-        < "$made.$source" > "$made.part"
-    mv "$made.part" "$made.$target"
+# Makes $1/tatoeba-en from mono/tatoeba.en, where $2 is tatoeba, $3 is en and $4 is de; $1/tatoeba-en.en comes last.
+back_translate() {
+    made=$work/$1/$2-$3 text=$data/mono/$2.$3 target=$4 natural=$3
+    shift 4
+    [ -e "$made.$natural" ] ||
+        "$python" -m scripts.shipped.back_translate --text "$text" --to "$target" --out "$made" \
+            --held-out "$work/dev" "$@"
 }
 
-train stem --config "$stages/stem.yaml" --data "$data"
-
-# The sibling resumes at the end of the stem, with its own settings.
-mkdir -p "$runs/sibling"
-[ -e "$runs/sibling/last.pt" ] || cp "$runs/stem/last.pt" "$runs/sibling/last.pt"
-train sibling --config "$stages/sibling.yaml" --data "$data"
-[ -e "$runs/sibling/int8.pt" ] ||
-    "$python" -m model export --checkpoint "$runs/sibling/averaged.pt" --precision int8 --out "$runs/sibling/int8.pt"
-
-# The folder of the corpora may be read-only: generated corpora are beside links to it.
-mkdir -p "$runs/data/made"
-for part in train eval; do
-    ln -sfn "$(cd "$data/$part" && pwd)" "$runs/data/$part"
+mkdir -p "$work"
+for part in eval mono; do
+    ln -sfn "$(cd "$data/$part" && pwd)" "$work/$part"
 done
-translate en de forward
-translate de en backward
 
-train middle --config "$stages/middle.yaml" --data "$data" --init-from "$runs/stem/last.pt"
-train verso-en-de --config "$configs/verso-en-de.yaml" --data "$runs/data" --init-from "$runs/middle/last.pt"
-train chat --config "$stages/chat.yaml" --data "$data" --init-from "$runs/sibling/averaged.pt"
-"$python" -m model publish --checkpoint "$runs/verso-en-de/averaged.pt" "$runs/chat/averaged.pt" --out "$runs/verso-en-de.pt"
+# Takes seconds, so it is not skipped when it is done.
+"$python" -m scripts.shipped.held_out --data "$data" --out "$work" --checksums "$stages/held-out.sha256"
+
+back_translate bt1 tatoeba en de --model "$first_model"
+back_translate bt1 common-voice en de --model "$first_model"
+back_translate bt1 dialogues en de --model "$first_model" --sentences 80000
+back_translate bt1 common-voice de en --model "$first_model"
+back_translate bt1 klexikon de en --model "$first_model"
+
+# After the back-translation: the vocabulary is learned from all natural text of the configuration.
+[ -e "$work/general-vocabulary.model" ] ||
+    "$python" -m scripts.shipped.vocabulary --config "$stages/general.yaml" --data "$work" \
+        --out "$work/general-vocabulary.model"
+train general
+
+# The better model translates all text again, and finds the worst pairs of the aligned books.
+better=$runs/general/int8.pt
+[ -e "$better" ] ||
+    "$python" -m model export --checkpoint "$runs/general/averaged.pt" --precision int8 --out "$better"
+for name in tatoeba common-voice wikipedia; do
+    back_translate bt2 $name en de --model "$better" --round-trip "$round_trip"
+done
+back_translate bt2 dialogues en de --model "$better" --round-trip "$round_trip" --sentences 80000
+for name in common-voice klexikon wikipedia novels; do
+    back_translate bt2 $name de en --model "$better" --round-trip "$round_trip"
+done
+for name in books history; do
+    [ -e "$work/best/$name.en" ] ||
+        "$python" -m scripts.shipped.drop_worst --corpus "$work/mix/$name" --share "$dropped" \
+            --model "$better" --out "$work/best/$name"
+done
+
+# The same run goes on with the new text; the learning rate is cooled down over its last updates.
+mkdir -p "$runs/continued"
+[ -e "$runs/continued/last.pt" ] || cp "$runs/general/last.pt" "$runs/continued/last.pt"
+train continued
+
+"$python" -m model publish --checkpoint "$runs/continued/averaged.pt" --out "$runs/verso-en-de.pt"
+"$python" -m model export --checkpoint "$runs/verso-en-de.pt" --precision int8 --out "$runs/verso-en-de-int8.pt"
+# Test sets are looked at once.
+[ -e "$runs/scores.json" ] ||
+    "$python" -m model evaluate --model "$runs/verso-en-de-int8.pt" --json "$runs/scores.json" \
+        --test "$data/eval/tatoeba-test-v2020-07-28" --test "$data/eval/flores-dev" --test "$data/eval/bcontrast-dev"

@@ -10,6 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -39,7 +40,7 @@ def test_the_transformer_is_implemented_here() -> None:
 def test_imported_packages_are_the_declared_ones() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {re.split(r"[=><]", name)[0].replace("-", "_") for name in project["dependencies"]}
-    used = set().union(*map(imported, SOURCES)) - set(sys.stdlib_module_names) - {"app", "model"}
+    used = set().union(*map(imported, SOURCES)) - set(sys.stdlib_module_names) - {"app", "model", "scripts"}
     # Some packages have another name than their module.
     packages = {"yaml": "pyyaml", "lingua": "lingua_language_detector", "re2": "google_re2"}
     assert {packages.get(name, name) for name in used} == declared
@@ -139,9 +140,15 @@ def test_the_gate_runs_the_documented_commands() -> None:
     assert subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")], check=False).returncode == 0
 
 
-def test_the_configurations_of_the_training_script_exist() -> None:
-    script = ROOT / "scripts" / "train_shipped.sh"
+@pytest.mark.parametrize(
+    ("name", "pattern", "stages"),
+    [
+        ("train_everyday.sh", r"\$stages/(\w+)\.yaml", {"stem", "sibling", "middle", "chat"}),
+        ("train_shipped.sh", r"^train (\w+)$", {"general", "continued"}),
+    ],
+)
+def test_the_configurations_of_the_training_scripts_exist(name: str, pattern: str, stages: set[str]) -> None:
+    script = ROOT / "scripts" / name
     assert subprocess.run(["sh", "-n", str(script)], check=False).returncode == 0
-    found = set(re.findall(r"\$stages/(\w+\.yaml)", script.read_text(encoding="utf-8")))
-    assert found == {"stem.yaml", "sibling.yaml", "middle.yaml", "chat.yaml"}
-    assert all((ROOT / "configs" / "verso-en-de" / name).is_file() for name in found)
+    assert set(re.findall(pattern, script.read_text(encoding="utf-8"), re.MULTILINE)) == stages
+    assert all((ROOT / "configs" / "verso-en-de" / f"{stage}.yaml").is_file() for stage in stages)
