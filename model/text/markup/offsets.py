@@ -34,7 +34,7 @@ class OffsetMap:
 
     def __init__(self) -> None:
         self._firsts: list[int] = []  # of each part: index in the text of its first character
-        self._parts: list[Part] = []
+        self._parts: list[tuple[Part, int]] = []
         self._num_characters = 0
 
     def add(self, part: Part, position: int = 0) -> None:
@@ -46,7 +46,7 @@ class OffsetMap:
         """
         if part.num_characters:
             self._firsts.append(self._num_characters)
-            self._parts.append(Part(part.num_characters, position + part.start, position + part.end))
+            self._parts.append((part, position))
             self._num_characters += part.num_characters
 
     def span(self, span: Span) -> Span:
@@ -59,10 +59,10 @@ class OffsetMap:
 
     def _of(self, index: int) -> Span:
         number = bisect_right(self._firsts, index) - 1
-        part = self._parts[number]
+        part, position = self._parts[number]
         if part.end - part.start != part.num_characters:
-            return part.start, part.end
-        place = part.start + index - self._firsts[number]
+            return position + part.start, position + part.end
+        place = position + part.start + index - self._firsts[number]
         return place, place + 1
 
 
