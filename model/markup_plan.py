@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -15,6 +16,7 @@ from model.decoding.options import DecodingOptions, Hypothesis, Outcome
 from model.decoding.sentence import DecodingRequest
 from model.sentence_codec import SourceSentence
 from model.term_use import TermUse
+from model.text.symbols import Span
 from model.text_plan import Alternative, SpanUse, TextPlan, Translation, settle_all
 
 if TYPE_CHECKING:
@@ -217,8 +219,21 @@ def _placed(marked: MarkedText, translation: Translation) -> PlacedText:
     if translation.text == marked.text:
         return unchanged(marked)
     links = word_links(translation.alignment or (), marked.text, translation.text)
-    links += [(use.source, use.target) for use in translation.integrity or ()]
+    links += _span_links(marked, translation.integrity or ())
     return place_marks(marked, translation.text, links)
+
+
+def _span_links(marked: MarkedText, uses: Sequence[SpanUse]) -> Iterator[tuple[Span, Span]]:
+    """Links of protected spans, word by word, because a tag may stand inside of one."""
+    from model.text.markup import words
+
+    found = words(marked.text, marked.protected) if uses else []
+    starts = [start for start, _ in found]
+    for use in uses:
+        (start, end), by = use.source, use.target[0] - use.source[0]
+        inside = found[bisect_left(starts, start) : bisect_left(starts, end)]
+        for first, last in inside or [use.source]:
+            yield (first, min(last, end)), (first + by, min(last, end) + by)
 
 
 def _mean(weighted: Sequence[tuple[float | None, int]]) -> float | None:

@@ -40,6 +40,11 @@ def translator(toy_bundle: Path) -> Translator:
         ("<p>red cat. <i>old dog.</i></p>", "<p>rot Katze. <i>alt Hund.</i></p>"),
         ('<p translate="no">red cat.</p>', '<p translate="no">red cat.</p>'),
         ("red cat {x} sees <code>cat.exe</code> dog.", "rot Katze {x} sieht <code>cat.exe</code> Hund."),
+        # The toy cannot write brackets and digits, so all that is in the brackets is one protected span.
+        ("red cat (<a>1<code>2</code></a>) sees dog.", "rot Katze (<a>1<code>2</code></a>) sieht Hund."),
+        ("red <b>cat</b> www.example.com/<i>a</i>?b sees dog.", (
+            "rot <b>Katze</b> www.example.com/<i>a</i>?b sieht Hund."
+        )),
         ("", ""),
         ("<p></p>", "<p></p>"),
         ("plain red cat.", None),

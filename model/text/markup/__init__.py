@@ -15,6 +15,7 @@ from model.text.markup.marked_text import Mark, MarkedText, MarkKind, PlacedText
 from model.text.markup.offsets import OffsetMap
 from model.text.markup.parsing import MarkupFormat
 from model.text.markup.placement import place_marks
+from model.text.markup.word_links import words
 
 __all__ = [
     "Mark",
@@ -26,4 +27,5 @@ __all__ = [
     "PlacedText",
     "place_marks",
     "unchanged",
+    "words",
 ]
