@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from model.alignment import word_links
-from model.confidence import Evidence
+from model.alignment import AlignmentLink, word_links
+from model.confidence import Calibration, Confidence, Evidence, WordConfidence
 from model.decoding.options import DecodingOptions, Hypothesis, Outcome
 from model.decoding.sentence import DecodingRequest
 from model.sentence_codec import SourceSentence
-from model.text_plan import Alternative, TextPlan, Translation, settle_all
+from model.term_use import TermUse
+from model.text.symbols import Span
+from model.text_plan import Alternative, SpanUse, TextPlan, Translation, settle_all
 
 if TYPE_CHECKING:
-    from model.text.markup import MarkedText, MarkedUp, PlacedText
+    from model.text.markup import MarkedText, MarkedUp, OffsetMap, PlacedText
 
 
 class MarkupPlan:
@@ -29,10 +32,17 @@ class MarkupPlan:
         source: Its language.
         target: The target language.
         options: How to translate it.
+        calibration: What turns the model's probabilities into confidences.
     """
 
     def __init__(
-        self, document: MarkedUp, plans: Sequence[TextPlan], source: str, target: str, options: DecodingOptions
+        self,
+        document: MarkedUp,
+        plans: Sequence[TextPlan],
+        source: str,
+        target: str,
+        options: DecodingOptions,
+        calibration: Calibration,
     ) -> None:
         self.text = document.source
         self.source = source
@@ -42,6 +52,7 @@ class MarkupPlan:
         self.forced_ids: tuple[int, ...] = plans[0].forced_ids if plans else ()
         self._document = document
         self._plans = plans
+        self._calibration = calibration
 
     @property
     def pending(self) -> Sequence[DecodingRequest]:
@@ -83,20 +94,28 @@ class MarkupPlan:
 
         Args:
             attention: The result of :func:`model.alignment.answer_rows` for each sentence, if :attr:`needs_attention`.
-            evidence: None: a document has no confidence.
+            evidence: What the model says about each sentence's translation, if a confidence is requested.
 
         Raises:
             Exception: The error of the first sentence that failed.
             MarkupNotKept: The document would have other markup.
         """
         rows = None if attention is None else iter(attention)
+        found = None if evidence is None else iter(evidence)
         texts = [
-            plan.complete(None if rows is None else list(islice(rows, len(plan.sentences)))) for plan in self._plans
+            plan.complete(
+                None if rows is None else list(islice(rows, len(plan.sentences))),
+                None if found is None else list(islice(found, len(plan.sentences))),
+            )
+            for plan in self._plans
         ]
         with_sentences = [one for one, plan in zip(texts, self._plans, strict=True) if plan.sentences]
         num_alternatives = min((len(one.alternatives) for one in with_sentences), default=0)
-        return Translation(
-            text=self._document.render([_placed(*both) for both in zip(self._document.texts, texts, strict=True)]),
+        document, target_offsets = self._document.render_with_offsets(
+            [_placed(*both) for both in zip(self._document.texts, texts, strict=True)]
+        )
+        translation = Translation(
+            text=document,
             source=self.source,
             target=self.target,
             finish_reason="length" if any(one.finish_reason == "length" for one in texts) else "stop",
@@ -105,6 +124,17 @@ class MarkupPlan:
             alignment=None,
             num_source_tokens=sum(one.num_source_tokens for one in texts),
             num_target_tokens=sum(one.num_target_tokens for one in texts),
+        )
+        has_spans = any(one.integrity is not None for one in texts)
+        if not (self.options.return_alignment or self.options.glossary or evidence is not None or has_spans):
+            return translation
+        details = _Details(texts, self._document.offsets(), target_offsets)
+        return replace(
+            translation,
+            alignment=details.alignment() if self.options.return_alignment else None,
+            confidence=None if evidence is None else details.confidence(self._calibration.text_score(evidence)),
+            integrity=details.integrity() if has_spans else None,
+            glossary=details.glossary() if self.options.glossary else None,
         )
 
     def _alternative(self, texts: Sequence[Translation], rank: int) -> Alternative:
@@ -124,6 +154,64 @@ class MarkupPlan:
         )
 
 
+@dataclass(frozen=True)
+class _Details:
+    """What is known of the translations of a document's texts, in characters of the document and of its translation.
+
+    Args:
+        texts: The translation of each text.
+        source: Where the characters of each text stand in the document.
+        target: Where those of its translation stand in the translated document.
+    """
+
+    texts: Sequence[Translation]
+    source: Sequence[OffsetMap]
+    target: Sequence[OffsetMap]
+
+    def alignment(self) -> tuple[AlignmentLink, ...]:
+        """The links of all texts, in the order of the translated document."""
+        links = (
+            AlignmentLink(source.span(link.source), target.span(link.target), link.weight)
+            for text, source, target in self._all()
+            for link in text.alignment or ()
+        )
+        return tuple(sorted(links, key=lambda link: link.target))
+
+    def confidence(self, score: float) -> Confidence:
+        """The confidence of the document with this score."""
+        known = [(one.confidence, source, target) for one, source, target in self._all() if one.confidence is not None]
+        words = [
+            WordConfidence(target.span(word.target), word.probability)
+            for confidence, _, target in known
+            for word in confidence.words
+        ]
+        uncovered = [source.span(span) for confidence, source, _ in known for span in confidence.uncovered or ()]
+        is_known = all(confidence.uncovered is not None for confidence, _, _ in known)
+        words.sort(key=lambda word: word.target)
+        return Confidence(score, tuple(words), tuple(sorted(uncovered)) if is_known else None)
+
+    def integrity(self) -> tuple[SpanUse, ...]:
+        """The protected spans of all texts, in the order of the document."""
+        uses = (
+            SpanUse(source.span(use.source), target.span(use.target), use.restored)
+            for text, source, target in self._all()
+            for use in text.integrity or ()
+        )
+        return tuple(sorted(uses, key=lambda use: use.source))
+
+    def glossary(self) -> tuple[TermUse, ...]:
+        """The terms in all texts, in the order of the document."""
+        uses = (
+            TermUse(source.span(use.source), None if use.target is None else target.span(use.target), use.status)
+            for text, source, target in self._all()
+            for use in text.glossary or ()
+        )
+        return tuple(sorted(uses, key=lambda use: use.source))
+
+    def _all(self) -> Iterator[tuple[Translation, OffsetMap, OffsetMap]]:
+        return zip(self.texts, self.source, self.target, strict=True)
+
+
 def _placed(marked: MarkedText, translation: Translation) -> PlacedText:
     """A translated text with the places of its marks."""
     from model.text.markup import place_marks, unchanged
@@ -131,8 +219,21 @@ def _placed(marked: MarkedText, translation: Translation) -> PlacedText:
     if translation.text == marked.text:
         return unchanged(marked)
     links = word_links(translation.alignment or (), marked.text, translation.text)
-    links += [(use.source, use.target) for use in translation.integrity or ()]
+    links += _span_links(marked, translation.integrity or ())
     return place_marks(marked, translation.text, links)
+
+
+def _span_links(marked: MarkedText, uses: Sequence[SpanUse]) -> Iterator[tuple[Span, Span]]:
+    """Links of protected spans, word by word, because a tag may stand inside of one."""
+    from model.text.markup import words
+
+    found = words(marked.text, marked.protected) if uses else []
+    starts = [start for start, _ in found]
+    for use in uses:
+        (start, end), by = use.source, use.target[0] - use.source[0]
+        inside = found[bisect_left(starts, start) : bisect_left(starts, end)]
+        for first, last in inside or [use.source]:
+            yield (first, min(last, end)), (first + by, min(last, end) + by)
 
 
 def _mean(weighted: Sequence[tuple[float | None, int]]) -> float | None:

@@ -87,6 +87,7 @@ class TextPipeline:
             source,
             target,
             options,
+            self.codec.calibration,
         )
 
     def prepare_text(

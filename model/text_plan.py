@@ -45,7 +45,8 @@ class SpanUse:
 
     Args:
         source: Characters of the source text.
-        target: Characters of the translation; they are equal to those of the source.
+        target: Characters of the translation; they are equal to those of the source, but for the tags and character
+            references in a span of a document.
         restored: Whether the model did not write it, and its place was found by alignment.
     """
 

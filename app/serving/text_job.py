@@ -129,6 +129,7 @@ class TextJob:
 
         Raises:
             UnsupportedFormality: The model cannot be told the form of address in the target language.
+            InvalidMarkup: The text is no document of the format.
         """
         plan = choice.model.translator.prepare(text, choice.source, choice.target, options)
         return cls(choice, plan)
@@ -155,7 +156,7 @@ class TextJob:
 
 
 def answer_without_model(text: str, choice: Unchanged | Exception, options: DecodingOptions) -> TextResult:
-    """The result of a text for which no model was chosen.
+    """The result of a text that goes through no model.
 
     Args:
         text: The text.

@@ -13,7 +13,7 @@ from app.errors import InferenceFailed, LimitExceeded
 from app.serving.model_choice import ModelChoice, Unchanged
 from app.serving.text_job import TextJob, TextResult, answer_without_model
 from model.decoding.options import DecodingOptions
-from model.errors import ModelError
+from model.errors import InvalidMarkup, ModelError
 from model.text_plan import settle_all
 
 if TYPE_CHECKING:
@@ -83,18 +83,18 @@ class TextTranslation:
             Dropped: The engine has stopped.
         """
         num_characters = sum(map(len, texts))
-        to_translate = [(text, one) for text, one in zip(texts, choices, strict=True) if isinstance(one, ModelChoice)]
-        jobs = await self._off_loop(
-            num_characters, lambda: [TextJob.of(text, one, options) for text, one in to_translate]
+        prepared = await self._off_loop(
+            num_characters, lambda: [_prepared(text, one, options) for text, one in zip(texts, choices, strict=True)]
         )
+        jobs = [one for one in prepared if isinstance(one, TextJob)]
         submitted = self._clock()
         queue_s = await self._decode(jobs, timeout)
         decode_s = max(0.0, self._clock() - submitted - queue_s)
         await self._examine(jobs, timeout)
         completed = iter(await self._off_loop(num_characters, lambda: [job.complete() for job in jobs]))
         results = [
-            next(completed) if isinstance(choice, ModelChoice) else answer_without_model(text, choice, options)
-            for text, choice in zip(texts, choices, strict=True)
+            next(completed) if isinstance(one, TextJob) else answer_without_model(text, one, options)
+            for text, one in zip(texts, prepared, strict=True)
         ]
         return results, Times(queue_s, decode_s)
 
@@ -145,3 +145,15 @@ class TextTranslation:
         if num_characters <= _SMALL_CHARACTERS:
             return run()
         return await asyncio.get_running_loop().run_in_executor(self._pool, run)
+
+
+def _prepared(
+    text: str, choice: ModelChoice | Unchanged | Exception, options: DecodingOptions
+) -> TextJob | Unchanged | Exception:
+    """A text split into sentences, or why it is not translated. A document that cannot be read fails alone."""
+    if not isinstance(choice, ModelChoice):
+        return choice
+    try:
+        return TextJob.of(text, choice, options)
+    except InvalidMarkup as error:
+        return error

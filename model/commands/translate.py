@@ -1,4 +1,4 @@
-"""The command ``translate < in > out``: one translated line for each line."""
+"""The command ``translate < in > out``: one translated line for each line, or a whole document."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ EPILOG = """\
 example:
   echo 'Good morning.' | verso translate --target de
   verso translate --target de --confidence < lines.en | sort -n | head
-The second shows the translations that the model is least sure of.
-Order and blank lines are kept; progress goes to standard error.
+  verso translate --target de --format html < page.html > seite.html
+  verso translate --target de --input document < README.md > LIESMICH.md
+The second shows the translations that the model is least sure of. The input is one text for each line by default, and
+one document with --format html and xml. Order and blank lines are kept; progress goes to standard error.
 """
 
 _LINES_AT_ONCE = 256
@@ -42,7 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=get_args(TextFormat),
         default="text",
-        help="what each line is written in; of html and xml only the text is translated; default text",
+        help="what the input is written in; of html and xml only the text is translated; default text",
+    )
+    parser.add_argument(
+        "--input",
+        choices=("lines", "document"),
+        help="whether each line is a text, or all of the input is one; default lines for text, document for html and "
+        "xml",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.add_argument(
@@ -57,15 +65,16 @@ def run(arguments: argparse.Namespace) -> int:
     options = decoding_options(arguments, format=arguments.format)
     translator = load_translator(arguments)
     translator.resolve_pair(arguments.source, arguments.target)
-    lines = _lines()
-    with tqdm(unit=" lines", disable=arguments.quiet or None, dynamic_ncols=True) as bar:
-        while chunk := list(itertools.islice(lines, _LINES_AT_ONCE)):
+    is_document = (arguments.input or ("lines" if arguments.format == "text" else "document")) == "document"
+    texts, end = (_document(), "") if is_document else (_lines(), "\n")
+    with tqdm(unit=" texts" if is_document else " lines", disable=arguments.quiet or None, dynamic_ncols=True) as bar:
+        while chunk := list(itertools.islice(texts, _LINES_AT_ONCE)):
             for translation in translator.translate(
                 chunk, options, arguments.source, arguments.target, return_confidence=arguments.confidence
             ):
                 confidence = translation.confidence
                 before = "" if confidence is None else f"{confidence.score:.4f}\t"
-                sys.stdout.buffer.write(f"{before}{translation.text}\n".encode())
+                sys.stdout.buffer.write(f"{before}{translation.text}{end}".encode())
             sys.stdout.buffer.flush()
             bar.update(len(chunk))
     return 0
@@ -73,10 +82,28 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _lines() -> Iterator[str]:
     for number, line in enumerate(sys.stdin.buffer, start=1):
-        try:
-            yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"Line {number} of the input is not UTF-8: it holds byte 0x{line[error.start]:02x}. "
-                "Convert it first, for example with 'iconv -f latin1 -t utf-8'."
-            ) from error
+        yield _decoded(line.removesuffix(b"\n").removesuffix(b"\r"), number)
+
+
+def _document() -> Iterator[str]:
+    yield _decoded(sys.stdin.buffer.read(), 1)
+
+
+def _decoded(text: bytes, first_line: int) -> str:
+    """Text in UTF-8.
+
+    Args:
+        text: A line of the input, or all of it.
+        first_line: The number of its first line.
+
+    Raises:
+        DataError: It is not UTF-8.
+    """
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = first_line + text.count(b"\n", 0, error.start)
+        raise DataError(
+            f"Line {line} of the input is not UTF-8: it holds byte 0x{text[error.start]:02x}. "
+            "Convert it first, for example with 'iconv -f latin1 -t utf-8'."
+        ) from error

@@ -120,16 +120,8 @@ class DecodingOptions:
             raise InvalidOptions(f"protect is {self.protect!r}; it must be 'auto', 'none' or a tuple of patterns.")
 
     def _check_markup(self) -> None:
-        if self.format == "text":
-            if self.ignore_tags:
-                raise InvalidOptions("ignore_tags needs format 'html' or 'xml'; the format is 'text'.")
-            return
-        for name in ("return_alignment", "return_confidence"):
-            if getattr(self, name):
-                raise InvalidOptions(
-                    f"{name} is in characters of plain text, and the format is {self.format!r}; send the text without "
-                    "markup, or leave it out."
-                )
+        if self.ignore_tags and self.format == "text":
+            raise InvalidOptions("ignore_tags needs format 'html' or 'xml'; the format is 'text'.")
         if len(self.ignore_tags) > MAX_TAGS:
             raise InvalidOptions(f"ignore_tags has {len(self.ignore_tags)} names; it may have {MAX_TAGS}.")
 

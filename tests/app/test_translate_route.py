@@ -162,7 +162,6 @@ async def test_a_format_and_its_tags_reach_the_decoder(client: httpx.AsyncClient
         ({"format": "markdown"}, 422, "invalid_request"),
         ({"format": "html", "ignore_tags": ["a b"]}, 422, "invalid_request"),
         ({"ignore_tags": ["b"]}, 422, "invalid_options"),
-        ({"format": "html", "return_alignment": True}, 422, "invalid_options"),
     ],
 )
 async def test_a_format_that_does_not_fit_is_refused(

@@ -65,6 +65,38 @@ def test_lines_are_translated_in_order_and_blank_ones_kept(
     assert capfdbinary.readouterr().out.decode().splitlines()[:3] == ["rot Katze.", "", "  alt Hund."]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "given", "expected"),
+    [
+        (["--format", "html"], b"<p\n>red <b>cat</b>.\r\n", "<p\n>rot <b>Katze</b>.\r\n"),
+        (
+            ["--format", "xml"],
+            b'<?xml version="1.0"?>\n<d>\n<p>old dog.</p></d>',
+            '<?xml version="1.0"?>\n<d>\n<p>alt Hund.</p></d>',
+        ),
+        (["--format", "xml", "--input", "lines"], b"red <x/>cat.\n\nold dog.", "rot <x/>Katze.\n\nalt Hund.\n"),
+        (
+            ["--input", "document"],
+            b"red cat.\n```\nold dog.\n```\n\nold dog.\n",
+            "rot Katze.\n```\nold dog.\n```\n\nalt Hund.\n",
+        ),
+        (["--input", "document"], b"", ""),
+    ],
+)
+def test_the_input_may_be_one_document(
+    arguments: list[str],
+    given: bytes,
+    expected: str,
+    toy_bundle: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Bytes(given))
+    command = ["translate", "--model", str(toy_bundle), "--device", "cpu", "--target", "de", "--quiet", *arguments]
+    assert main(command) == 0
+    assert capfdbinary.readouterr().out.decode() == expected
+
+
 def test_terms_and_protected_spans_are_arguments(
     toy_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,11 +128,13 @@ def test_confidences_stand_before_the_translations(
     assert (text, blank) == ("rot Katze.", "1.0000\t")
 
 
+@pytest.mark.parametrize("format", ["text", "html", "xml"])
 def test_input_that_is_not_utf8_names_its_line(
-    toy_bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    format: str, toy_bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Bytes(b"cat.\nM\xfcnchen\n"))
-    assert main(["translate", "--model", str(toy_bundle), "--device", "cpu", "--target", "de", "--quiet"]) == 1
+    command = ["translate", "--model", str(toy_bundle), "--device", "cpu", "--target", "de", "--quiet"]
+    assert main([*command, "--format", format]) == 1
     assert "error: Line 2 of the input is not UTF-8: it holds byte 0xfc" in capsys.readouterr().err
 
 

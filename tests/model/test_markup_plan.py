@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from model.artifacts.bundle import load_bundle
-from model.decoding.options import DecodingOptions
+from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import InvalidMarkup
 from model.text.glossary import GlossaryTerm
+from model.text.markup import MarkedUp, MarkupFormat
 from model.translator import Translator
+from tests.model.markup_documents import kept_sources
 from tests.model.test_protected_translation import told_model
+from tests.model.test_text_pipeline import answer, pipeline
 
 GREEDY = DecodingOptions(decoding="greedy")
 HTML = DecodingOptions(decoding="greedy", format="html")
@@ -36,6 +40,11 @@ def translator(toy_bundle: Path) -> Translator:
         ("<p>red cat. <i>old dog.</i></p>", "<p>rot Katze. <i>alt Hund.</i></p>"),
         ('<p translate="no">red cat.</p>', '<p translate="no">red cat.</p>'),
         ("red cat {x} sees <code>cat.exe</code> dog.", "rot Katze {x} sieht <code>cat.exe</code> Hund."),
+        # The toy cannot write brackets and digits, so all that is in the brackets is one protected span.
+        ("red cat (<a>1<code>2</code></a>) sees dog.", "rot Katze (<a>1<code>2</code></a>) sieht Hund."),
+        ("red <b>cat</b> www.example.com/<i>a</i>?b sees dog.", (
+            "rot <b>Katze</b> www.example.com/<i>a</i>?b sieht Hund."
+        )),
         ("", ""),
         ("<p></p>", "<p></p>"),
         ("plain red cat.", None),
@@ -102,3 +111,82 @@ def test_tags_come_back_once_from_a_model_that_heeds_nothing() -> None:
     (found,) = told.translate([document], HTML, "en", "de")
     for tag in ("<h1 title=", "</h1>", "<b>", "</b>", "<i>", "</i>", "<br>", '<img src="a.png">', "{x}", "😀"):
         assert found.text.count(tag) == 1
+
+
+def attribute_of(document: str) -> str:
+    """The value of the title in a document, with its quotation marks."""
+    found = re.search('title=("[^"]*")', document)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.parametrize("format", ["html", "xml"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "<script>alert(1)</script>",
+        "</p><p>",
+        "&amp; &lt;b&gt; &#60;",
+        "<!-- x",
+        "]]>",
+        '"><img src=x onerror=y>',
+        "'\" a=b",
+        "<",
+    ],
+)
+def test_what_a_model_writes_is_text_whatever_it_is(written: str, format: MarkupFormat) -> None:
+    document = '<p>one <b>two</b>, <i title="three">four</i>.</p><p>five</p>'
+    plan = pipeline().prepare(document, "en", "de", DecodingOptions(format=format, num_hypotheses=2))
+    outcome = Hypothesis.ranked([answer(written), answer(written)])
+    plan.settle([outcome for _ in plan.pending])
+    found = plan.complete()
+    for rendered in (found.text, found.alternatives[0].text):
+        with_title = document if format == "xml" else document.replace('"three"', attribute_of(rendered))
+        assert kept_sources(rendered, format) == kept_sources(with_title, format)
+        # The tokenizer of the pipeline writes capitals.
+        texts = [marked.text for marked in MarkedUp(rendered, format).texts]
+        assert sorted(texts) == sorted(
+            [written.upper().strip()] * len(plan.sentences) if any(map(str.isalpha, written)) else []
+        )
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("format", "document"),
+    [
+        ("html", "<b>" * 330_000 + "{}"),
+        ("html", "<p>{}</p>" + "<p class=x></p>" * 70_000),
+        ("html", "<div><i>" * 10_000 + "{}" + "</i></div>" * 10_000),
+        ("xml", "<d>" * 10_000 + "{}" + "</d>" * 10_000),
+        ("html", "{}" + "&amp;" * 200_000),
+    ],
+)
+def test_large_documents_are_translated(format: MarkupFormat, document: str, translator: Translator) -> None:
+    options = DecodingOptions(decoding="greedy", format=format)
+    (found,) = translator.translate([document.format("red cat.")], options, "en", "de")
+    assert found.text == document.format("rot Katze.")
+
+
+def test_odd_characters_stay_where_they_are(translator: Translator) -> None:
+    documents = ["<p>red cat.</p>\x00<p>\ud800</p>", "<p>red <b>cat</b>.\x00</p>\udfff"]
+    found = translator.translate(documents, HTML, "en", "de")
+    assert [one.text for one in found] == [
+        document.replace("red", "rot").replace("cat", "Katze") for document in documents
+    ]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "<a><b>red cat.</a>",
+        "<a>" * 10_000 + "red cat.",
+        '<!DOCTYPE a [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><a>&b;</a>',
+        '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>',
+        "<a>\x00</a>",
+        "<a>\ud800</a>",
+    ],
+    ids=["mismatched", "levels", "entities", "external", "NUL", "surrogate"],
+)
+def test_xml_that_cannot_be_read_is_refused(document: str, translator: Translator) -> None:
+    with pytest.raises(InvalidMarkup, match="line 1, column"):
+        translator.translate([document], DecodingOptions(format="xml"), "en", "de")

@@ -26,8 +26,6 @@ from model.text.glossary import GlossaryTerm
         ({"format": "md"}, "format is 'md'; it must be one of text, html, xml"),
         ({"ignore_tags": ("b",)}, "ignore_tags needs format"),
         ({"format": "html", "ignore_tags": ("b",) * 101}, "ignore_tags has 101 names; it may have 100"),
-        ({"format": "html", "return_alignment": True}, "return_alignment is in characters of plain text"),
-        ({"format": "xml", "return_confidence": True}, "return_confidence is in characters of plain text"),
         ({"protect": "all"}, "protect is 'all'"),
         ({"formality": "polite"}, "formality is 'polite'; it must be formal or informal"),
         ({"glossary": (GlossaryTerm("a", "b"),) * 101}, "glossary has 101 terms; it may have 100"),

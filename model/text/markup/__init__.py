@@ -12,7 +12,20 @@
 
 from model.text.markup.document import MarkedUp
 from model.text.markup.marked_text import Mark, MarkedText, MarkKind, PlacedText, unchanged
+from model.text.markup.offsets import OffsetMap
 from model.text.markup.parsing import MarkupFormat
 from model.text.markup.placement import place_marks
+from model.text.markup.word_links import words
 
-__all__ = ["Mark", "MarkKind", "MarkedText", "MarkedUp", "MarkupFormat", "PlacedText", "place_marks", "unchanged"]
+__all__ = [
+    "Mark",
+    "MarkKind",
+    "MarkedText",
+    "MarkedUp",
+    "MarkupFormat",
+    "OffsetMap",
+    "PlacedText",
+    "place_marks",
+    "unchanged",
+    "words",
+]

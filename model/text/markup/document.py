@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
-from model.errors import MarkupNotKept
-from model.text.markup.items import Attribute, Item, Role
-from model.text.markup.marked_text import MarkedText, MarkKind, PlacedText, unchanged
-from model.text.markup.nesting import contents
+from model.text.markup.marked_text import MarkedText, PlacedText, unchanged
+from model.text.markup.offsets import OffsetMap
 from model.text.markup.parsing import MarkupFormat, items_of
+from model.text.markup.rendering import Rendering, attribute_parts
 from model.text.markup.runs import Run, prepared, runs
 from model.text.markup.verification import verify
-
-_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 class MarkedUp:
@@ -48,6 +46,21 @@ class MarkedUp:
         self.texts = tuple(texts)
         """The texts, in the order in which they begin; a text comes before those of attributes in it."""
 
+    def offsets(self) -> list[OffsetMap]:
+        """For each of the texts, where its characters stand in the document."""
+        starts = list(accumulate((len(item.source) for item in self._items), initial=0))
+        found = [OffsetMap() for _ in self.texts]
+        for run, text in zip(self._parts, self._part_texts, strict=True):
+            if isinstance(run, Run):
+                for index, part in run.parts:
+                    found[text].add(part, starts[index])
+        for index, first in self._first_attribute.items():
+            item = self._items[index]
+            for text, attribute in enumerate(item.attributes, start=first):
+                for part in attribute_parts(item, attribute):
+                    found[text].add(part, starts[index])
+        return found
+
     def render(self, translations: Sequence[PlacedText]) -> str:
         """The document with its texts replaced by their translations.
 
@@ -61,86 +74,30 @@ class MarkedUp:
                 the document.
             ValueError: There are more or fewer translations than texts.
         """
+        return self.render_with_offsets(translations)[0]
+
+    def render_with_offsets(self, translations: Sequence[PlacedText]) -> tuple[str, list[OffsetMap]]:
+        """As :meth:`render`, with the place of each translation's characters in the result."""
         if len(translations) != len(self.texts):
             raise ValueError(f"There are {len(translations)} translations and {len(self.texts)} texts.")
-        sources = [
-            self._with_attributes(index, item, translations) if item.attributes else item.source
-            for index, item in enumerate(self._items)
-        ]
-        rendered: list[str] = []
+        rendering = Rendering(self._items, self._first_attribute, translations)
         for part, text in zip(self._parts, self._part_texts, strict=True):
-            if isinstance(part, Run):
-                rendered += self._run(part, translations[text], sources)
+            if not isinstance(part, Run):
+                rendering.write_item(part)
+            elif translations[text] == unchanged(part.text):
+                rendering.write_unchanged(part, text)
             else:
-                rendered.append(sources[part])
-        document = "".join(rendered)
-        verify(self._source_items, "".join(sources), document, self._format, self._ignore_tags)
-        return document
+                rendering.write_translated(part, text)
+        verify(
+            self._source_items, self._with_attributes(translations), rendering.document, self._format, self._ignore_tags
+        )
+        return rendering.document, rendering.offsets
 
-    def _with_attributes(self, index: int, item: Item, translations: Sequence[PlacedText]) -> str:
-        parts: list[str] = []
-        done = 0
-        for number, attribute in enumerate(item.attributes, start=self._first_attribute[index]):
-            text = translations[number].text
-            if text != attribute.text:
-                parts += [item.source[done : attribute.start], _quoted(text, item.source, attribute)]
-                done = attribute.end
-        return "".join([*parts, item.source[done:]])
-
-    def _run(self, run: Run, placed: PlacedText, sources: Sequence[str]) -> Iterator[str]:
-        if placed == unchanged(run.text):
-            yield from sources[run.start : run.end]
-        else:
-            yield run.leading
-            yield from _emitted(run, placed, sources, _escapes(self._items[run.start : run.end]))
-            yield run.trailing
-
-
-def _emitted(run: Run, placed: PlacedText, sources: Sequence[str], escapes: Mapping[int, str]) -> Iterator[str]:
-    """The source of a translated text: its characters escaped, and its marks at their places."""
-    marks = run.text.marks
-    inside = contents(run.text, placed)
-    emitted: set[int] = set()
-    position = 0
-    stack = [(-1, iter(inside.get(-1, ())))]
-    while stack:
-        element, rest = stack[-1]
-        mark = next(rest, None)
-        if mark is None:
-            end = placed.spans[element][1] if element >= 0 else len(placed.text)
-            yield placed.text[position:end].translate(escapes)
-            position = end
-            if element >= 0:
-                yield sources[run.closings[element]]
-            stack.pop()
-            continue
-        start, end = placed.spans[mark]
-        yield placed.text[position:start].translate(escapes)
-        yield sources[run.openings[mark]]
-        if marks[mark].partner in emitted:
-            raise MarkupNotKept(f"The closing tag of {marks[mark].opening[:100]!r} is before it.")
-        emitted.add(mark)
-        if marks[mark].kind is MarkKind.ELEMENT:
-            stack.append((mark, iter(inside.get(mark, ()))))
-            position = start
-        else:
-            position = end
-
-
-def _escapes(items: Sequence[Item]) -> dict[int, str]:
-    """How characters of a translation are written: as in its source if that has a reference for them."""
-    texts = [item for item in items if item.role is Role.TEXT]
-    plain = set("".join(item.text for item in texts if not item.is_reference))
-    references = {
-        item.text: item.source
-        for item in texts
-        if item.is_reference and len(item.text) == 1 and item.source.endswith(";") and item.text not in plain
-    }
-    return {ord(character): source for character, source in {**_ESCAPES, **references}.items()}
-
-
-def _quoted(text: str, source: str, attribute: Attribute) -> str:
-    """A value of an attribute in the quotation marks that it has in its source; in double ones if it has none."""
-    quote = source[attribute.start] if source[attribute.start] in "\"'" else '"'
-    escapes = {**_ESCAPES, quote: "&quot;" if quote == '"' else "&#39;"}
-    return quote + "".join(escapes.get(character, character) for character in text) + quote
+    def _with_attributes(self, translations: Sequence[PlacedText]) -> str:
+        """The document with only its attributes translated."""
+        if not self._first_attribute:
+            return self.source
+        rendering = Rendering(self._items, self._first_attribute, translations)
+        for index, _ in enumerate(self._items):
+            rendering.write_item(index)
+        return rendering.document

@@ -189,11 +189,11 @@ def _items_of(piece: _Piece) -> Iterator[Item]:
 
 def _tag_item(source: str, token: Token) -> Item:
     name = token.tag or ""
+    if name == "br":  # </br> is a line break as well
+        return Item(Role.BREAK, source, text=" ")
     attributes = tuple(_translated_attributes(source, token)) if token.type is TokenType.START_TAG else ()
     if name in BLOCKS:
         return Item(Role.BOUNDARY, source, name=name, attributes=attributes)
-    if name == "br":  # </br> is a line break as well
-        return Item(Role.BREAK, source, text=" ", attributes=attributes)
     if name in VOID:
         return Item(Role.POINT, source, attributes=attributes)
     return Item(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from model.text.markup.items import Item, Role
 from model.text.markup.marked_text import Mark, MarkedText, MarkKind
+from model.text.markup.offsets import Part
 
 _SPACES = " \t\r\n\f"
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -26,6 +27,7 @@ class Run:
         trailing: White space behind it.
         openings: For each mark, the index of the item with its source.
         closings: For each mark, the index of the item with its closing tag, or -1.
+        parts: The parts of the text in order, each with the index of the item that it is from.
     """
 
     start: int
@@ -35,6 +37,7 @@ class Run:
     trailing: str
     openings: tuple[int, ...]
     closings: tuple[int, ...]
+    parts: tuple[tuple[int, Part], ...]
 
 
 def prepared(items: Sequence[Item], *, splits_links: bool) -> list[Item]:
@@ -89,7 +92,7 @@ def _joined_break(result: list[Item], item: Item) -> Item:
     if result and result[-1].role is Role.TEXT and not result[-1].is_reference and not result[-1].keeps_space:
         before = result.pop()
         source = before.source.rstrip(_SPACES)
-        item = item._replace(source=before.source[len(source) :] + item.source, attributes=())
+        item = item._replace(source=before.source[len(source) :] + item.source)
         if source:
             result.append(before._replace(source=source, text=before.text.rstrip(_SPACES)))
     if result and result[-1].role is Role.BREAK:
@@ -199,6 +202,7 @@ class _Builder:
         self._ends = {closing: opening for opening, closing in self._pairs.items()}
         self._overlapping = {closings[opening]: opening for opening in overlapping}
         self._text: list[str] = []
+        self._parts: list[tuple[int, Part]] = []
         self._length = 0
         self._marks: list[Mark] = []
         self._openings: list[int] = []
@@ -220,11 +224,13 @@ class _Builder:
             trailing=last.source[len(last.source.rstrip()) :] if last.role is Role.TEXT else "",
             openings=tuple(self._openings),
             closings=tuple(self._closings),
+            parts=tuple(self._parts),
         )
 
     def _add(self, index: int, item: Item) -> None:
         if item.role is Role.TEXT:
-            self._append(self._shown(index, item))
+            for text, start, end in self._shown(index, item):
+                self._append(text, index, start, end)
         elif index in self._pairs:
             self._mark(index, MarkKind.ELEMENT)
             self._inside.append(len(self._marks) - 1)
@@ -247,27 +253,39 @@ class _Builder:
         else:
             self._mark(index, MarkKind.POINT)
 
-    def _shown(self, index: int, item: Item) -> str:
-        """The text of an item, without line breaks that only wrap lines, and without white space at the run's ends."""
-        text = item.text
-        if index == self._range.start:
-            text = text.lstrip()
-        if index == self._range.stop - 1:
-            text = text.rstrip()
-        if item.keeps_space or item.is_reference or not ("\n" in text or "\r" in text):
-            return text
-        if self._keeps_blank_lines:
-            return _LINE_ENDS.sub(lambda match: match[0] if len(_LINE_END.findall(match[0])) > 1 else " ", text)
-        return _LINE_ENDS.sub(" ", text)
+    def _shown(self, index: int, item: Item) -> Iterator[tuple[str, int, int]]:
+        """The parts of an item's text, with the characters of its source that they are.
 
-    def _append(self, text: str) -> None:
+        They are without line breaks that only wrap lines, and without white space at the run's ends.
+        """
+        source = item.source
+        if item.is_reference:
+            yield item.text, 0, len(source)
+            return
+        done = len(source) - len(source.lstrip()) if index == self._range.start else 0
+        last = len(source.rstrip()) if index == self._range.stop - 1 else len(source)
+        has_line_ends = "\n" in source or "\r" in source
+        for match in _LINE_ENDS.finditer(source, done, last) if has_line_ends else ():
+            start, end = match.span()
+            yield source[done:start], done, start
+            is_blank_line = self._keeps_blank_lines and len(_LINE_END.findall(match[0])) > 1
+            if item.keeps_space or is_blank_line:
+                yield _LINE_END.sub("\n", match[0]), start, end
+            else:
+                yield " ", start, end
+            done = end
+        yield source[done:last], done, last
+
+    def _append(self, text: str, index: int, start: int, end: int) -> None:
+        """Add a part of an item's text, which is written as some characters of its source."""
         if text:
             self._text.append(text)
+            self._parts.append((index, Part(len(text), start, end)))
             self._length += len(text)
 
     def _mark(self, index: int, kind: MarkKind, text: str = "") -> None:
         start = self._length
-        self._append(text)
+        self._append(text, index, 0, len(self._items[index].source))
         parent = self._inside[-1] if self._inside else -1
         self._by_item[index] = len(self._marks)
         self._marks.append(Mark(kind, start, self._length, self._items[index].source, parent=parent))

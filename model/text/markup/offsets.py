@@ -1,0 +1,102 @@
+"""Where the characters of the texts of a document stand in it."""
+
+from __future__ import annotations
+
+import html
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import NamedTuple
+
+from model.text.symbols import Span
+
+_REFERENCE = re.compile("&#?[A-Za-z0-9]+;?")
+
+
+class Part(NamedTuple):
+    """Characters of a text, and the characters of a source that are written for them.
+
+    Args:
+        num_characters: Number of characters of the text.
+        start: Index of the first character of the source.
+        end: Index after its last one. If there are as many as in the text, they are the same one by one; otherwise all
+            of them stand for each character, as those of ``&amp;``.
+    """
+
+    num_characters: int
+    start: int
+    end: int
+
+
+class OffsetMap:
+    """Where each character of a text stands in a document. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []  # of each part: index in the text of its first character
+        self._parts: list[tuple[Part, int]] = []
+        self._num_characters = 0
+
+    def add(self, part: Part, position: int = 0) -> None:
+        """Say where the next characters of the text stand.
+
+        Args:
+            part: Their place in a source.
+            position: Where this source begins in the document.
+        """
+        if part.num_characters:
+            self._firsts.append(self._num_characters)
+            self._parts.append((part, position))
+            self._num_characters += part.num_characters
+
+    def span(self, span: Span) -> Span:
+        """The characters of the document from the first to the last one of a span, markup between them included.
+
+        Args:
+            span: Characters of the text, at least one.
+        """
+        return self._of(span[0])[0], self._of(span[1] - 1)[1]
+
+    def _of(self, index: int) -> Span:
+        number = bisect_right(self._firsts, index) - 1
+        part, position = self._parts[number]
+        if part.end - part.start != part.num_characters:
+            return position + part.start, position + part.end
+        place = position + part.start + index - self._firsts[number]
+        return place, place + 1
+
+
+def escaped_parts(text: str, escapes: Mapping[int, str]) -> Iterator[Part]:
+    """The parts of a text and of its source, in which some characters are written as references.
+
+    Args:
+        text: The text.
+        escapes: The references by character, as :meth:`str.translate` takes them.
+    """
+    position = 0
+    for is_escaped, group in groupby(text, lambda character: ord(character) in escapes):
+        characters = "".join(group)
+        for part in characters if is_escaped else (characters,):
+            end = position + len(part.translate(escapes))
+            yield Part(len(part), position, end)
+            position = end
+
+
+def unescaped_parts(source: str, text: str) -> Iterator[Part]:
+    """The parts of the value of an attribute, in whose source characters may be written as references.
+
+    Args:
+        source: Its source, without quotation marks.
+        text: The value.
+    """
+    parts: list[Part] = []
+    done = position = 0  # in the source, in the text
+    for match in _REFERENCE.finditer(source):
+        decoded = html.unescape(match[0])
+        start = position + match.start() - done
+        if decoded != match[0] and text.startswith(decoded, start):
+            parts += [Part(start - position, done, match.start()), Part(len(decoded), *match.span())]
+            done, position = match.end(), start + len(decoded)
+    parts.append(Part(len(text) - position, done, len(source)))
+    is_whole = parts[-1].num_characters == len(source) - done
+    yield from parts if is_whole else [Part(len(text), 0, len(source))]
