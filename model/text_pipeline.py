@@ -118,7 +118,7 @@ class TextPipeline:
         plain = masked(text, spans)
         lines = with_cells_as_lines(plain) if keeps_layout else plain
         numbered = keeps_layout and is_numbered(lines)
-        for segment in split_text(lines, plain_code(source), fits):
+        for segment in split_text(lines, plain_code(source), fits, spans):
             start = (
                 after_marker(lines, segment.start, segment.end, numbered=numbered) if keeps_layout else segment.start
             )

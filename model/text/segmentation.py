@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import sentencex
+
+from model.text.symbols import Span
 
 _LINE = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 # A look-behind, because matching "[...]+" takes seconds on ten thousand exclamation marks.
@@ -39,7 +42,7 @@ class Segment:
     end: int
 
 
-def split_text(text: str, language: str, fits: Callable[[int, int], bool]) -> list[Segment]:
+def split_text(text: str, language: str, fits: Callable[[int, int], bool], kept: Sequence[Span] = ()) -> list[Segment]:
     """The sentences of a text, in order.
 
     Args:
@@ -47,6 +50,7 @@ def split_text(text: str, language: str, fits: Callable[[int, int], bool]) -> li
         language: Its language, which determines its abbreviations.
         fits: Whether the characters from a start to an end are short enough for the model. Called once for a sentence
             that fits, and for about a dozen stretches of bounded length for each segment of a longer sentence.
+        kept: Spans in which no sentence ends and none is split, in order.
 
     Returns:
         Segments that contain every visible character of the text.
@@ -54,7 +58,7 @@ def split_text(text: str, language: str, fits: Callable[[int, int], bool]) -> li
     segments: list[Segment] = []
     for line in _LINE.finditer(text):
         for start, end in _sentences(line[0], language, line.start()):
-            segments += _split_long(text, start, end, fits)
+            segments += _split_long(text, start, end, fits, lambda index: _outside(kept, index))
     return segments
 
 
@@ -97,24 +101,30 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _split_long(text: str, start: int, end: int, fits: Callable[[int, int], bool]) -> list[Segment]:
+def _split_long(
+    text: str, start: int, end: int, fits: Callable[[int, int], bool], outside: Callable[[int], int]
+) -> list[Segment]:
     # Most sentences fit and are tested once.
     if fits(start, end):
         return [Segment(start, end)]
     segments: list[Segment] = []
     while start < end:
-        reach = _reach(text, start, end, fits)
+        reach = _reach(start, end, fits, outside)
         if reach == end and fits(start, end):
             segments.append(Segment(start, end))
             break
+
+        def furthest(cuts: Iterable[int], begin: int = start) -> int | None:
+            return _furthest([cut for cut in cuts if outside(cut) == cut], begin, fits)
+
         cut = (
-            _furthest([match.end() for match in _AFTER_CLAUSE.finditer(text, start, reach)], start, fits)
-            or _furthest([match.start() for match in _AFTER_SPACE.finditer(text, start, reach)], start, fits)
-            or _furthest(_character_breaks(text, start, reach), start, fits)
+            furthest(match.end() for match in _AFTER_CLAUSE.finditer(text, start, reach))
+            or furthest(match.start() for match in _AFTER_SPACE.finditer(text, start, reach))
+            or furthest(_character_breaks(text, start, reach))
             # A letter with very many combining accents can be too long for the model: split between accents.
-            or _furthest(list(range(start + 1, reach)), start, fits)
+            or furthest(range(start + 1, reach))
             # Not even a single character fits; the model then reports that the source is too long.
-            or start + 1
+            or outside(start + 1)
         )
         first, last = _trim(text, start, cut)
         segments.append(Segment(first, last))
@@ -122,15 +132,21 @@ def _split_long(text: str, start: int, end: int, fits: Callable[[int, int], bool
     return segments
 
 
-def _reach(text: str, start: int, end: int, fits: Callable[[int, int], bool]) -> int:
+def _reach(start: int, end: int, fits: Callable[[int, int], bool], outside: Callable[[int], int]) -> int:
     """An index after which no cut fits, or the end of the text.
 
     Found by doubling the length, so that the rest of a long text is not tokenised again for each of its segments.
     """
     length = _FIRST_REACH
-    while start + length < end and fits(start, start + length):
+    while (reach := outside(start + length)) < end and fits(start, reach):
         length *= 2
-    return min(start + length, end)
+    return min(reach, end)
+
+
+def _outside(kept: Sequence[Span], index: int) -> int:
+    """An index, or the end of the kept span that it lies in."""
+    place = bisect_left(kept, (index, 0)) - 1
+    return kept[place][1] if place >= 0 and index < kept[place][1] else index
 
 
 def _furthest(cuts: list[int], start: int, fits: Callable[[int, int], bool]) -> int | None:

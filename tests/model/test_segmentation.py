@@ -238,3 +238,19 @@ def test_fifty_thousand_characters_are_split_within_seconds(unit: str) -> None:
     split_text(text, "en", lambda start, end: end - start <= 400)
     # This takes hundredths of a second of processor time; a quadratic pattern takes minutes.
     assert time.process_time() - begun < 5.0
+
+
+@pytest.mark.parametrize("longest", [3, 10, 50])
+def test_a_kept_span_is_never_split(longest: int) -> None:
+    text = "some words, and more" + "x" * 300 + ". words after it " + "y" * 80 + "zz " * 30
+    kept = [(20, 320), (337, 417)]
+    segments = split_text(text, "en", lambda start, end: _length(start, end, kept) <= longest, kept)
+    for start, end in kept:
+        assert any(segment.start <= start and end <= segment.end for segment in segments)
+    assert "".join(parts(text, segments)).replace(" ", "") == text.replace(" ", "")
+
+
+def _length(start: int, end: int, kept: list[tuple[int, int]]) -> int:
+    """A length in which a whole kept span counts as one character."""
+    whole = [(first, last) for first, last in kept if start <= first and last <= end]
+    return end - start - sum(last - first - 1 for first, last in whole)
