@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -126,6 +127,7 @@ def place_of(
     target: str,
     target_spans: Sequence[Span],
     position: int,
+    known: Mapping[int, int],
 ) -> int:
     """The target token before which something belongs that stands between two characters of the source.
 
@@ -140,6 +142,7 @@ def place_of(
         target: The translation.
         target_spans: Characters of the translation that each target token covers.
         position: Index of a character of the sentence.
+        known: Target tokens that are known to belong to a character of the sentence.
     """
     places = [index for index, (start, _) in enumerate(target_spans) if not _is_in_word(target, start)]
     places.append(len(target_spans))
@@ -147,12 +150,15 @@ def place_of(
     if rows is None or not visible or not target_spans:
         return min(places, key=lambda place: abs(place * len(source) - position * len(target_spans)))
     weights, links = (values.tolist() for values in rows[:, visible].max(dim=1))
+    signs = _EqualSigns(source)
     crossing = [0.0]
-    for (start, end), weight, link in zip(target_spans, weights, links, strict=True):
+    for index, ((start, end), weight, link) in enumerate(zip(target_spans, weights, links, strict=True)):
         token = target[start:end].strip()
         aligned = source_spans[visible[link]][0]
-        if not _has_word(token):
-            aligned = _occurrence(source, token, target[:start].count(token)) if token else -1
+        if index in known:
+            aligned, weight = known[index], 1.0
+        elif not _has_word(token):
+            aligned = signs.next(token)
             weight = _PUNCTUATION_WEIGHT if aligned >= 0 else 0.0
         crossing.append(crossing[-1] + (-weight if aligned < position else weight))
     return min(places, key=lambda place: crossing[place])
@@ -166,22 +172,40 @@ def word_links(links: Iterable[AlignmentLink], source: str, target: str) -> list
         source: The source text.
         target: Its translation.
     """
+    signs = _EqualSigns(source)
     found: list[tuple[Span, Span]] = []
     for link in links:
         start, end = link.target
         token = target[start:end].strip()
         if _has_word(token):
             found.append((link.source, link.target))
-        elif token and (same := _occurrence(source, token, target[:start].count(token))) >= 0:
+        elif (same := signs.next(token)) >= 0:
             found.append(((same, same + len(token)), link.target))
     return found
 
 
-def _occurrence(text: str, part: str, number: int) -> int:
-    """Index of an occurrence of a part of a text, counted from 0; -1 if there are fewer."""
-    position = -1
-    for _ in range(number + 1):
-        position = text.find(part, position + 1)
-        if position < 0:
-            break
-    return position
+class _EqualSigns:
+    """Links punctuation of a translation with the same punctuation of its source, by order.
+
+    Args:
+        source: The source.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._places: dict[str, Iterator[int]] = {}
+
+    def next(self, sign: str) -> int:
+        """Index of the next occurrence of a sign in the source; -1 if there is no other."""
+        if not sign:
+            return -1
+        if sign not in self._places:
+            found = (match.start() for match in re.finditer(re.escape(sign), self._source))
+            self._places[sign] = (place for place in found if not _is_between_words(self._source, place, len(sign)))
+        return next(self._places[sign], -1)
+
+
+def _is_between_words(text: str, start: int, length: int) -> bool:
+    """Whether a letter or digit stands on both sides of some characters: they are no punctuation, as in "3,5"."""
+    end = start + length
+    return start > 0 and end < len(text) and text[start - 1].isalnum() and text[end].isalnum()

@@ -173,6 +173,8 @@ def word_confidences(
         target_start: Index of the translation's first character in the translated text.
     """
     for (start, end), tokens in _words(target, target_spans):
+        if not tokens:  # a span that the model did not write
+            continue
         log_prob = sum(float(evidence.log_probs[token]) for token in tokens)
         yield WordConfidence((target_start + start, target_start + end), round(math.exp(log_prob), _DECIMALS))
 

@@ -83,17 +83,17 @@ class MarkupPlan:
         return [hypothesis for plan in self._plans for hypothesis in plan.hypotheses]
 
     @property
-    def needs_attention(self) -> bool:
-        """Whether :meth:`complete` needs attention weights: for the places of marks, spans or terms."""
-        return any(plan.needs_attention for plan in self._plans)
+    def attended(self) -> Sequence[bool]:
+        """For each sentence, whether :meth:`complete` needs its attention: for the places of marks, spans or terms."""
+        return [is_attended for plan in self._plans for is_attended in plan.attended]
 
     def complete(
-        self, attention: Sequence[Tensor] | None = None, evidence: Sequence[Evidence] | None = None
+        self, attention: Sequence[Tensor | None] | None = None, evidence: Sequence[Evidence] | None = None
     ) -> Translation:
         """Put the translated texts into the document.
 
         Args:
-            attention: The result of :func:`model.alignment.answer_rows` for each sentence, if :attr:`needs_attention`.
+            attention: The result of :func:`model.alignment.answer_rows` for each sentence that is :attr:`attended`.
             evidence: What the model says about each sentence's translation, if a confidence is requested.
 
         Raises:

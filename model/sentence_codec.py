@@ -32,6 +32,7 @@ from model.text.placeholders import (
     put_back,
     taken_out,
     with_inserted,
+    written_at,
 )
 from model.text.protection import Protect, find_spans, joined_spans, unknown_spans
 from model.text.segmentation import Segment
@@ -41,6 +42,7 @@ from model.text.symbols import (
     Replacement,
     Span,
     Symbol,
+    overlaps,
     placeholder,
     term_parts,
     with_replacements,
@@ -200,7 +202,7 @@ class SentenceCodec:
             found = find_terms(part, options.glossary, plain_code(pair[0]), protected)
             terms = tuple(SourceTerm(span, target) for span, target in found)
         folds = self._fold_capitals and is_in_capitals(outside(part, protected))
-        spaces = tuple(space for space in spaces if not _overlap(space, protected))
+        spaces = tuple(space for space in spaces if not overlaps(space, protected))
         once_ids = self._once_ids(len(protected))
         sentence = SourceSentence(start, end, [], folds, protected, once_ids, terms, spaces, ending)
         return replace(sentence, token_ids=self._encode(part, sentence, options.formality, pair))
@@ -227,6 +229,12 @@ class SentenceCodec:
         # The form of address stands behind the language marker.
         spans = [*spans[:1], *[(0, 0)] * (len(sentence.token_ids) - len(spans)), *spans[1:]]
         return reading.in_sentence(spans, len(part))
+
+    def terms_as_written(self, sentence: SourceSentence) -> tuple[SourceTerm, ...]:
+        """The terms of a sentence as they are put into its translation: in capitals if it is."""
+        if not sentence.in_capitals:
+            return sentence.terms
+        return tuple(SourceTerm(term.span, in_capitals(term.target)) for term in sentence.terms)
 
     def needs_attention(self, sentence: SourceSentence, token_ids: Sequence[int]) -> bool:
         """Whether attention weights are needed to put spans or terms into a translation.
@@ -283,9 +291,10 @@ class SentenceCodec:
         missing = [number for number in range(len(sentence.protected)) if number not in written]
         if missing or sentence.spaces:
             answer, target_spans = self.tokenizer.decode_with_offsets(token_ids)
+            known = {token: sentence.protected[number][0] for token, number in written_at(parts)}
 
             def place(span: Span) -> int:
-                return place_of(rows, part, source_spans, answer, target_spans, span[0])
+                return place_of(rows, part, source_spans, answer, target_spans, span[0], known)
 
             places = [(place(sentence.protected[number]), number) for number in missing]
             for number, space in enumerate(sentence.spaces, start=len(sentence.protected)):
@@ -333,8 +342,9 @@ class SentenceCodec:
             Replacement(*_moved(span, origins), (Symbol(placeholder(number)),)) for number, span in enumerate(told)
         ]
         terms = [
-            Replacement(*_moved(term.span, origins), term_parts(part[slice(*term.span)], term.target))
+            Replacement(*span, term_parts(text[slice(*span)], term.target))
             for term in (sentence.terms if self.capabilities.glossary else ())
+            for span in (_moved(term.span, origins),)
         ]
         return _Reading(text, origins, spans + terms)
 
@@ -346,10 +356,6 @@ def _with_ending(translation: TargetSentence, ending: str) -> TargetSentence:
     if not ending or text[start:] == ending or any(end > start for _, end in translation.spans):
         return translation
     return translation.with_replaced(start, len(text), ending)
-
-
-def _overlap(span: Span, others: Sequence[Span]) -> bool:
-    return any(start < span[1] and span[0] < end for start, end in others)
 
 
 def _within(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:

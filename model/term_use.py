@@ -44,15 +44,21 @@ class TermUse:
         return TermUse(source, target, self.status)
 
 
-def find_uses(terms: Sequence[SourceTerm], translation: str) -> list[TermUse]:
-    """The terms of a sentence in its translation.
+def find_uses(terms: Sequence[SourceTerm], translation: TargetSentence) -> list[TermUse]:
+    """The terms of a sentence in its translation; each occurrence counts for one of them.
 
     Args:
         terms: The terms.
         translation: The sentence's translation.
     """
-    found = [(term.span, term_in(translation, term.target)) for term in terms]
-    return [TermUse(source, target, "missing" if target is None else "used") for source, target in found]
+    taken = list(translation.spans)
+    uses: list[TermUse] = []
+    for term in terms:
+        place = term_in(translation.text, term.target, taken)
+        if place is not None:
+            taken.append(place)
+        uses.append(TermUse(term.span, place, "missing" if place is None else "used"))
+    return uses
 
 
 def put_terms(
@@ -70,7 +76,7 @@ def put_terms(
     Returns:
         The new translation and the use of each term.
     """
-    uses = find_uses(terms, translation.text)
+    uses = find_uses(terms, translation)
     taken = [use.target for use in uses if use.target is not None] + list(translation.spans)
     places: dict[int, Span] = {}
     for index, use in enumerate(uses):

@@ -27,7 +27,7 @@ from model.text.layout import after_marker, is_numbered, with_cells_as_lines
 from model.text.placeholders import masked, outside
 from model.text.protection import joined_spans
 from model.text.segmentation import split_text
-from model.text.symbols import Span
+from model.text.symbols import Span, after_span
 from model.text.tokenizer import TextTokenizer
 from model.text_plan import TextPlan
 
@@ -117,11 +117,14 @@ class TextPipeline:
         keeps_layout = options.protect != "none"
         plain = masked(text, spans)
         lines = with_cells_as_lines(plain) if keeps_layout else plain
-        numbered = keeps_layout and is_numbered(lines)
+        # Markers are looked for in the text itself: the model may not know their signs.
+        cells = with_cells_as_lines(text) if keeps_layout else text
+        numbered = keeps_layout and is_numbered(cells)
         for segment in split_text(lines, plain_code(source), fits, spans):
-            start = (
-                after_marker(lines, segment.start, segment.end, numbered=numbered) if keeps_layout else segment.start
-            )
+            start = segment.start
+            if keeps_layout:
+                behind = after_marker(cells, start, segment.end, numbered=numbered)
+                start = behind if after_span(behind, spans) == behind else start
             place = start, segment.end
             sentence = read.get(place) or self.codec.read(text, *place, spans, options, (source, target))
             # Segments without letters, such as numbers and emoji, are not translated.
@@ -169,5 +172,6 @@ class TextPipeline:
         """
         if not self._retry_loops or options.no_repeat_ngram_size or not is_suspect(hypothesis.token_ids):
             return False
-        answer = self.codec.write(part, sentence, hypothesis.token_ids)
-        return loops(answer, part) or is_empty(answer, part)
+        # Spans that come back are no answer to the words around them.
+        answer, asked = self.tokenizer.decode(hypothesis.token_ids), outside(part, sentence.protected)
+        return loops(answer, asked) or is_empty(answer, asked)

@@ -145,13 +145,13 @@ class TextPlan:
         self._pending = [retry for retry in retries if retry is not None]
 
     @property
-    def needs_attention(self) -> bool:
-        """Whether :meth:`complete` needs attention: for the alignment, or to put spans or terms in place."""
+    def attended(self) -> Sequence[bool]:
+        """For each sentence, whether :meth:`complete` needs its attention: for links, or places of spans and terms."""
         needs = self._codec.needs_attention
-        return self.options.return_alignment or any(
-            needs(sentence, hypothesis.token_ids)
+        return [
+            self.options.return_alignment or needs(sentence, hypothesis.token_ids)
             for sentence, hypothesis in zip(self.sentences, self.hypotheses, strict=True)
-        )
+        ]
 
     @property
     def failure(self) -> Exception | None:
@@ -175,12 +175,12 @@ class TextPlan:
         return found
 
     def complete(
-        self, attention: Sequence[Tensor] | None = None, evidence: Sequence[Evidence] | None = None
+        self, attention: Sequence[Tensor | None] | None = None, evidence: Sequence[Evidence] | None = None
     ) -> Translation:
         """Join the hypotheses of all sentences to the translation.
 
         Args:
-            attention: The result of :func:`model.alignment.answer_rows` for each sentence, if :attr:`needs_attention`.
+            attention: The result of :func:`model.alignment.answer_rows` for each sentence that is :attr:`attended`.
             evidence: What the model says about each sentence's translation, if a confidence is requested.
 
         Raises:
@@ -250,7 +250,7 @@ class TextPlan:
         ]
 
     def _write_with_offsets(
-        self, hypotheses: Sequence[Hypothesis], attention: Sequence[Tensor] | None
+        self, hypotheses: Sequence[Hypothesis], attention: Sequence[Tensor | None] | None
     ) -> list[_WrittenSentence]:
         """The translation of each sentence with its offsets, spans and terms in place."""
         codec = self._codec
@@ -265,9 +265,9 @@ class TextPlan:
             if not sentence.terms:
                 uses: list[TermUse] = []
             elif codec.capabilities.glossary or rows is None:
-                uses = find_uses(sentence.terms, target.text)
+                uses = find_uses(sentence.terms, target)
             else:
-                target, uses = put_terms(sentence.terms, target, rows, source_spans)
+                target, uses = put_terms(codec.terms_as_written(sentence), target, rows, source_spans)
             found.append(_WrittenSentence(sentence, source_spans, target, position, rows, uses))
             position += len(target.text)
             source_end = sentence.end

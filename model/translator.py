@@ -218,13 +218,18 @@ class Translator:
         each = [options] * len(texts) if isinstance(options, DecodingOptions) else options
         if return_alignment or return_confidence:
             each = [
-                replace(one, return_alignment=return_alignment, return_confidence=return_confidence) for one in each
+                replace(
+                    one,
+                    return_alignment=one.return_alignment or return_alignment,
+                    return_confidence=one.return_confidence or return_confidence,
+                )
+                for one in each
             ]
         plans = [self.prepare(text, *pair, one) for text, one in zip(texts, each, strict=True)]
         self.decode(plans, progress)
         return [
             plan.complete(
-                self.align(plan) if plan.needs_attention else None,
+                self.align(plan) if any(plan.attended) else None,
                 self.confidence(plan) if plan.options.return_confidence else None,
             )
             for plan in plans
@@ -297,28 +302,31 @@ class Translator:
         while retries := [request for plan in plans for request in plan.pending]:
             settle_all(plans, self._decode(retries))
 
-    def align(self, plan: Plan) -> list[Tensor]:
-        """Attention between each sentence of a text and its answer.
+    def align(self, plan: Plan, begin: int = 0, end: int | None = None) -> list[Tensor | None]:
+        """Attention between sentences of a text and their answers.
 
         Args:
             plan: The text; all its sentences have answers.
+            begin: Index of the first sentence.
+            end: Index after the last sentence; None for all that follow.
 
         Returns:
-            For each sentence its rows of :func:`model.alignment.answer_rows`, for :meth:`TextPlan.complete`.
+            For each of these sentences its rows of :func:`model.alignment.answer_rows`, or None if it does not need
+            them; those of all sentences are for :meth:`TextPlan.complete`.
         """
-        rows: list[Tensor] = []
-        hypotheses = plan.hypotheses
-        for begin in range(0, len(hypotheses), _ALIGN_BATCH):
-            sources = [sentence.token_ids for sentence in plan.sentences[begin : begin + _ALIGN_BATCH]]
-            answers = [hypothesis.token_ids for hypothesis in hypotheses[begin : begin + _ALIGN_BATCH]]
+        hypotheses, attended = plan.hypotheses, plan.attended
+        rows: list[Tensor | None] = [None] * len(hypotheses)
+        needed = [index for index in range(len(hypotheses))[begin:end] if attended[index]]
+        for first in range(0, len(needed), _ALIGN_BATCH):
+            some = needed[first : first + _ALIGN_BATCH]
+            sources = [plan.sentences[index].token_ids for index in some]
+            answers = [hypotheses[index].token_ids for index in some]
             # Row t chooses token t from the tokens before it: the last one need not be read.
             beginning = [self._tokenizer.start_id, *plan.forced_ids]
             _, _, cross = self._attend(sources, [[*beginning, *ids[:-1]] for ids in answers])
-            rows += [
-                answer_rows(weights, len(plan.forced_ids), len(answer), len(source))
-                for weights, source, answer in zip(cross, sources, answers, strict=True)
-            ]
-        return rows
+            for index, weights, source, answer in zip(some, cross, sources, answers, strict=True):
+                rows[index] = answer_rows(weights, len(plan.forced_ids), len(answer), len(source))
+        return rows[begin:end]
 
     def confidence(self, plan: Plan, begin: int = 0, end: int | None = None) -> list[Evidence]:
         """What the model says about the translation of sentences of a text.
@@ -375,7 +383,9 @@ class Translator:
         inputs = [self._tokenizer.start_id, *target_ids[:-1]]
         encoder, decoder, cross = self._attend([sentence.token_ids], [inputs])
         if target_text is None:
-            target_text = self.pipeline.codec.write(plan.text, sentence, hypothesis.token_ids)
+            num_forced, num_source = len(plan.forced_ids), len(sentence.token_ids)
+            rows = answer_rows(cross[0], num_forced, len(hypothesis.token_ids), num_source)
+            target_text = plan.complete([rows]).text
         return Attention(
             source_tokens=self._tokenizer.pieces(sentence.token_ids),
             target_tokens=self._tokenizer.target_pieces(target_ids),

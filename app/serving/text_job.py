@@ -11,6 +11,7 @@ from app.errors import InferenceFailed
 from app.serving.detection import Detection
 from app.serving.model_choice import ModelChoice, Unchanged
 from model.decoding.options import DecodingOptions
+from model.errors import ModelError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -119,7 +120,7 @@ class TextJob:
 
     choice: ModelChoice
     plan: Plan
-    attention: Sequence[Tensor] | None = None
+    attention: Sequence[Tensor | None] | None = None
     evidence: Sequence[Evidence] | None = None
     failure: Exception | None = None
 
@@ -149,6 +150,9 @@ class TextJob:
             return failure
         try:
             return self.plan.complete(self.attention, self.evidence)
+        except ModelError as error:
+            logger.exception("a text could not be put together")
+            return error
         except Exception:
             # The failure of one text must not affect the other texts of its request.
             logger.exception("a text could not be put together")

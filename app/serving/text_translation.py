@@ -13,13 +13,11 @@ from app.errors import InferenceFailed, LimitExceeded
 from app.serving.model_choice import ModelChoice, Unchanged
 from app.serving.text_job import TextJob, TextResult, answer_without_model
 from model.decoding.options import DecodingOptions
-from model.errors import InvalidMarkup, ModelError
+from model.errors import InputError, ModelError
 from model.text_plan import settle_all
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from model.confidence import Evidence
+    from model.text_pipeline import Plan
 
 _T = TypeVar("_T")
 
@@ -28,7 +26,8 @@ _SMALL_CHARACTERS = 500
 
 
 _SENTENCES_A_CALL = 8
-"""Sentences whose confidence is computed in one call of the engine, which takes some tenths of a second."""
+"""Sentences whose attention or confidence is computed in one call of the engine, which takes up to some tenths of a
+second."""
 
 
 class Times(NamedTuple):
@@ -77,7 +76,6 @@ class TextTranslation:
             timeout: The request's deadline.
 
         Raises:
-            UnsupportedFormality: A model cannot be told the form of address in the target language.
             LimitExceeded: The texts have more sentences than the queue can hold.
             QueueFull: Too many sentences wait.
             Dropped: The engine has stopped.
@@ -123,23 +121,21 @@ class TextTranslation:
             if job.plan.failure is not None:
                 continue
             try:
-                if job.plan.needs_attention:
-                    job.attention = await self._attention(job, timeout) if job.plan.sentences else []
+                if any(job.plan.attended):
+                    job.attention = await self._in_parts(job, job.translator.align, timeout)
                 if job.plan.options.return_confidence:
-                    job.evidence = await self._evidence(job, timeout)
+                    job.evidence = await self._in_parts(job, job.translator.confidence, timeout)
             except (InferenceFailed, ModelError) as failure:
                 job.failure = failure
 
-    async def _attention(self, job: TextJob, timeout: asyncio.Timeout) -> list[Tensor]:
-        return await self._bridge.call(lambda: job.translator.align(job.plan), timeout)
-
-    async def _evidence(self, job: TextJob, timeout: asyncio.Timeout) -> list[Evidence]:
-        """The evidence of each sentence; other requests decode between the calls for a few sentences each."""
-        evidence: list[Evidence] = []
-        while (begin := len(evidence)) < len(job.plan.sentences):
-            confidence = partial(job.translator.confidence, job.plan, begin, begin + _SENTENCES_A_CALL)
-            evidence += await self._bridge.call(confidence, timeout)
-        return evidence
+    async def _in_parts(
+        self, job: TextJob, examine: Callable[[Plan, int, int], list[_T]], timeout: asyncio.Timeout
+    ) -> list[_T]:
+        """What is known of each sentence; other requests decode between the calls for a few sentences each."""
+        found: list[_T] = []
+        while (begin := len(found)) < len(job.plan.sentences):
+            found += await self._bridge.call(partial(examine, job.plan, begin, begin + _SENTENCES_A_CALL), timeout)
+        return found
 
     async def _off_loop(self, num_characters: int, run: Callable[[], _T]) -> _T:
         if num_characters <= _SMALL_CHARACTERS:
@@ -150,10 +146,10 @@ class TextTranslation:
 def _prepared(
     text: str, choice: ModelChoice | Unchanged | Exception, options: DecodingOptions
 ) -> TextJob | Unchanged | Exception:
-    """A text split into sentences, or why it is not translated. A document that cannot be read fails alone."""
+    """A text split into sentences, or why it is not translated. A text that cannot be prepared fails alone."""
     if not isinstance(choice, ModelChoice):
         return choice
     try:
         return TextJob.of(text, choice, options)
-    except InvalidMarkup as error:
+    except InputError as error:
         return error

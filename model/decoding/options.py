@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from model.errors import InvalidOptions
 from model.text.glossary import Glossary
-from model.text.protection import Protect, check_patterns
+from model.text.protection import MAX_PATTERNS, Protect, check_patterns
 
 Decoding = Literal["greedy", "beam"]
 FinishReason = Literal["stop", "length"]
@@ -115,6 +115,10 @@ class DecodingOptions:
             raise InvalidOptions(f"format is {self.format!r}; it must be one of {', '.join(get_args(TextFormat))}.")
         self._check_markup()
         if isinstance(self.protect, tuple):
+            if "none" in self.protect:
+                raise InvalidOptions("protect has 'none' among its patterns; 'none' stands alone.")
+            if len(self.protect) > MAX_PATTERNS:
+                raise InvalidOptions(f"protect has {len(self.protect)} patterns; it may have {MAX_PATTERNS}.")
             check_patterns(self.protect)
         elif self.protect not in ("auto", "none"):
             raise InvalidOptions(f"protect is {self.protect!r}; it must be 'auto', 'none' or a tuple of patterns.")
@@ -130,10 +134,10 @@ class DecodingOptions:
             raise InvalidOptions(f"glossary has {len(self.glossary)} terms; it may have {MAX_TERMS}.")
         for number, term in enumerate(self.glossary):
             for side, text in (("source", term.source), ("target", term.target)):
-                if not 1 <= len(text) <= MAX_TERM_CHARACTERS or text != text.strip():
+                if not 1 <= len(text) <= MAX_TERM_CHARACTERS or text != text.strip() or len(text.splitlines()) > 1:
                     raise InvalidOptions(
                         f"{side} of glossary term {number} is {text[:MAX_TERM_CHARACTERS]!r}; it must have 1 to "
-                        f"{MAX_TERM_CHARACTERS} characters and no white space at its ends."
+                        f"{MAX_TERM_CHARACTERS} characters, no line break and no white space at its ends."
                     )
 
     def longest_answer(self, num_source_tokens: int, longest_target: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from model.text.symbols import Span
+from model.text.symbols import Span, overlaps
 
 _ENDINGS = {"en": ("s", "es"), "de": ("e", "en", "n", "s", "es", "nen")}
 """Endings with which a source term of at least four letters is found, too; other languages have none."""
@@ -50,12 +50,12 @@ def find_terms(text: str, glossary: Glossary, language: str, protected: Sequence
     found: list[tuple[Span, str]] = []
     for match in _pattern(glossary, language).finditer(text):
         term = _matching_term(glossary, language, match[0])
-        if term is not None and not any(start < match.end() and match.start() < end for start, end in protected):
+        if term is not None and not overlaps(match.span(), protected):
             found.append((match.span(), term.target))
     return found
 
 
-def term_in(text: str, term: str) -> Span | None:
+def term_in(text: str, term: str, taken: Sequence[Span] = ()) -> Span | None:
     """Where a translation holds a term, in some inflection; None if it does not.
 
     A word is an inflection if it begins with the first 70 % of the term's letters, and at least four of them, umlauts
@@ -64,43 +64,49 @@ def term_in(text: str, term: str) -> Span | None:
     Args:
         text: The translation.
         term: The term in the target language.
+        taken: Spans that hold something else.
     """
+
+    def is_free(span: Span) -> bool:
+        return not any(start < span[1] and span[0] < end for start, end in taken)
+
     words = [match.span() for match in _WORD.finditer(text)]
     stems = [_stem(word) for word in _WORD.findall(term)]
     if not stems:
-        start = text.find(term)
-        return None if start < 0 else (start, start + len(term))
+        places = (match.span() for match in re.finditer(re.escape(term), text))
+        return next(filter(is_free, places), None)
     for first in range(len(words) - len(stems) + 1):
         candidates = words[first : first + len(stems)]
         if all(_is_inflection(text[slice(*span)], stem) for span, stem in zip(candidates, stems, strict=True)):
-            return candidates[0][0], candidates[-1][1]
+            whole = candidates[0][0], candidates[-1][1]
+            if is_free(whole):
+                return whole
     return None
 
 
 @lru_cache(maxsize=64)
 def _pattern(glossary: Glossary, language: str) -> re.Pattern[str]:
-    """Matches all terms in any case; longer ones first, so that they win."""
+    """Matches all terms; longer ones first, so that they win."""
     longest_first = sorted((term.source for term in glossary), key=len, reverse=True)
-    return re.compile("|".join(_term_pattern(source, language) for source in longest_first), re.IGNORECASE)
+    return re.compile("|".join(_term_pattern(source, language) for source in longest_first))
 
 
 def _term_pattern(source: str, language: str) -> str:
+    """Matches one term as a word of its own: in lower case in any case, else as written and in capitals."""
     endings = _ENDINGS.get(language, ()) if len(source) >= _SHORTEST_WITH_ENDINGS and source[-1].isalpha() else ()
-    ending = f"(?:{'|'.join(endings)})?" if endings else ""
+    ending = f"(?i:{'|'.join(endings)})?" if endings else ""
+    plain = re.escape(source)
+    cases = f"(?i:{plain})" if source == source.lower() else f"(?:{plain}|{re.escape(source.upper())})"
     # No word boundary beside a character that is no part of a word, such as the plus signs of "C++".
     before = r"(?<!\w)" if source[0].isalnum() else ""
     after = r"(?!\w)" if source[-1].isalnum() else ""
-    return before + re.escape(source) + ending + after
+    return before + cases + ending + after
 
 
 def _matching_term(glossary: Glossary, language: str, found: str) -> GlossaryTerm | None:
-    """The first term that a match is an occurrence of, its case considered."""
-    for term in glossary:
-        if re.fullmatch(_term_pattern(term.source, language), found, re.IGNORECASE):
-            as_written = found.startswith(term.source) or found.isupper()
-            if as_written or term.source.islower():
-                return term
-    return None
+    """The first of the longest terms that a match is an occurrence of."""
+    fitting = [term for term in glossary if re.fullmatch(_term_pattern(term.source, language), found)]
+    return max(fitting, key=lambda term: len(term.source), default=None)
 
 
 def _stem(word: str) -> str:

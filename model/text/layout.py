@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from itertools import islice
 
+from model.text.protected_kinds import LINE_BREAKS
 from model.text.symbols import Span
 
 _GAP = re.compile(r"\t+| {3,}")
@@ -18,11 +19,9 @@ _MARKER = re.compile(
     rf"(?:(?:[-*+•‣▪◦–—>#|]{{1,6}}|\d{{1,3}}\)|[A-Za-z]\)|\((?:\d{{1,3}}|[A-Za-z])\)|\[[ xX]?\]){_SPACE}+)+(?=\S)"
 )
 _NUMBER = re.compile(rf"^{_SPACE}*\d{{1,3}}\.{_SPACE}+(?=\S)", re.MULTILINE)
-_LINE_BREAKS = "\r\n\v\f\x1c-\x1e\x85\u2028\u2029"
-_REPEATED = re.compile(r"[.!?…]{2,}$")
-_LONGEST_ENDING = 20
-_FINAL_PUNCTUATION = re.compile(r"[.!?…]*$")
-_UNUSUAL_SPACES = re.compile(rf"(?<=\S)(?! \S)[^\S{_LINE_BREAKS}]+(?=\S)")
+_ENDING_SIGNS = ".!?…"
+_OTHER_ENDING_SIGNS = "。．！？؟।｡"
+_UNUSUAL_SPACES = re.compile(rf"(?<=\S)(?! \S)[^\S{LINE_BREAKS}]+(?=\S)")
 
 
 def with_cells_as_lines(text: str) -> str:
@@ -47,7 +46,7 @@ def after_marker(text: str, start: int, end: int, *, numbered: bool) -> int:
     line = start
     while line > 0 and text[line - 1] in " \u00a0":
         line -= 1
-    if line > 0 and text[line - 1] != "\n":
+    if line > 0 and text[line - 1] not in LINE_BREAKS:
         return start
     if numbered and (number := _NUMBER.match(text, line, end)):
         return number.end()
@@ -57,14 +56,13 @@ def after_marker(text: str, start: int, end: int, *, numbered: bool) -> int:
 
 def repeated_ending(sentence: str) -> str:
     """Punctuation at the end of a sentence that is more than one sign, such as "?!"; empty if there is none."""
-    found = _REPEATED.search(sentence[-_LONGEST_ENDING:])
-    return found[0] if found else ""
+    ending = sentence[len(sentence.rstrip(_ENDING_SIGNS)) :]
+    return ending if len(ending) > 1 else ""
 
 
 def start_of_ending(translation: str) -> int:
     """Index of the first character of the punctuation at the end of a translation."""
-    found = _FINAL_PUNCTUATION.search(translation)
-    return found.start() if found else len(translation)
+    return len(translation.rstrip(_ENDING_SIGNS + _OTHER_ENDING_SIGNS))
 
 
 def unusual_spaces(sentence: str) -> list[Span]:

@@ -8,7 +8,7 @@ puts the spans back and restores the spaces around them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from model.text.symbols import Span
@@ -27,15 +27,17 @@ class HeldSpan:
 
     Args:
         text: Its characters.
-        before: The character before it in the sentence; empty at the start.
         joins_left: Whether it follows without a space: a letter, a digit or the end of another span stands before it.
         joins_right: Whether what follows stands directly behind it.
+        touches_left: Whether anything but white space stands directly before it.
+        touches_right: Whether anything but white space stands directly behind it.
     """
 
     text: str
-    before: str = ""
     joins_left: bool = True
     joins_right: bool = True
+    touches_left: bool = True
+    touches_right: bool = True
 
 
 @dataclass(frozen=True)
@@ -143,9 +145,10 @@ def hold(text: str, spans: Sequence[Span]) -> list[HeldSpan]:
     return [
         HeldSpan(
             text[start:end],
-            text[start - 1 : start],
             joins_left=start > 0 and (start in ends or text[start - 1].isalnum()),
             joins_right=end < len(text) and (end in starts or text[end].isalnum()),
+            touches_left=start > 0 and not text[start - 1].isspace(),
+            touches_right=end < len(text) and not text[end].isspace(),
         )
         for start, end in spans
     ]
@@ -199,6 +202,19 @@ def with_inserted(parts: Sequence[Place | TargetText], places: Sequence[tuple[in
     return found + [Place(number, written=False) for _, number in waiting]
 
 
+def written_at(parts: Sequence[Place | TargetText]) -> Iterator[tuple[int, int]]:
+    """The target token of each place that the model wrote, and the number of its span.
+
+    Args:
+        parts: What the model wrote.
+    """
+    token = 0
+    for part in parts:
+        if isinstance(part, Place) and part.written:
+            yield token, part.number
+        token += _num_tokens(part)
+
+
 def put_back(
     parts: Sequence[Place | TargetText],
     held: Sequence[HeldSpan],
@@ -220,8 +236,7 @@ def put_back(
     for part in parts:
         if isinstance(part, TargetText):
             run = convert(part)
-            # A word joins an opening tag, and a span in the middle of a word.
-            if text and run.begins_word and not (before is not None and before.joins_right):
+            if text and run.text and run.begins_word and not (before is not None and _is_joined(before, run.text)):
                 text += " "
             tokens += [(len(text) + start, len(text) + end) for start, end in run.tokens]
             text, before = text + run.text, None if run.text else before
@@ -244,7 +259,13 @@ def _joins(text: str, before: HeldSpan | None, span: HeldSpan) -> bool:
     """Whether a span follows a text, or another span, without a space."""
     if before is not None:
         return before.joins_right or span.joins_left
-    return span.joins_left or text[-1] in _OPENING or text[-1] == span.before
+    # A sign for the one that the span touches in the source may be another one: quotation marks differ by language.
+    return span.joins_left or text[-1] in _OPENING or (span.touches_left and not text[-1].isalnum())
+
+
+def _is_joined(span: HeldSpan, text: str) -> bool:
+    """Whether a text follows a span without a space: an opening tag, the middle of a word, a sign that touches it."""
+    return span.joins_right or (span.touches_right and not text[0].isalnum())
 
 
 def _num_tokens(part: Place | TargetText) -> int:

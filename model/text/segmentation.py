@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import sentencex
 
-from model.text.symbols import Span
+from model.text.symbols import Span, after_span
 
 _LINE = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 # A look-behind, because matching "[...]+" takes seconds on ten thousand exclamation marks.
@@ -58,7 +57,7 @@ def split_text(text: str, language: str, fits: Callable[[int, int], bool], kept:
     segments: list[Segment] = []
     for line in _LINE.finditer(text):
         for start, end in _sentences(line[0], language, line.start()):
-            segments += _split_long(text, start, end, fits, lambda index: _outside(kept, index))
+            segments += _split_long(text, start, end, fits, lambda index: after_span(index, kept))
     return segments
 
 
@@ -141,12 +140,6 @@ def _reach(start: int, end: int, fits: Callable[[int, int], bool], outside: Call
     while (reach := outside(start + length)) < end and fits(start, reach):
         length *= 2
     return min(reach, end)
-
-
-def _outside(kept: Sequence[Span], index: int) -> int:
-    """An index, or the end of the kept span that it lies in."""
-    place = bisect_left(kept, (index, 0)) - 1
-    return kept[place][1] if place >= 0 and index < kept[place][1] else index
 
 
 def _furthest(cuts: list[int], start: int, fits: Callable[[int, int], bool]) -> int | None:

@@ -6,11 +6,35 @@ to translate a word (glossary terms), and properties of the whole sentence (form
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 Span = tuple[int, int]
 """Characters ``text[start:end]``; (n, n) for a token that covers no character."""
+
+
+def overlaps(span: Span, others: Sequence[Span]) -> bool:
+    """Whether a span shares characters with one of several.
+
+    Args:
+        span: A span.
+        others: Spans in order that do not overlap.
+    """
+    place = bisect_left(others, (span[1], 0))
+    return place > 0 and others[place - 1][1] > span[0]
+
+
+def after_span(index: int, spans: Sequence[Span]) -> int:
+    """An index, or the end of the span that it lies in.
+
+    Args:
+        index: Index of a character.
+        spans: Spans in order that do not overlap.
+    """
+    place = bisect_left(spans, (index, 0)) - 1
+    return spans[place][1] if place >= 0 and index < spans[place][1] else index
+
 
 NUM_PLACEHOLDERS = 16
 BACK_TRANSLATED = "<bt>"

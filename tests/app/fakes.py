@@ -173,11 +173,11 @@ class FakeTranslator(Translator):
     def warm_up(self, widths: Sequence[int]) -> None:
         self.warmed_up = list(widths)
 
-    def align(self, plan: Plan) -> list[Tensor]:
+    def align(self, plan: Plan, begin: int = 0, end: int | None = None) -> list[Tensor | None]:
         """Each character attends to the one it was made of, after the language marker."""
         return [
             torch.eye(len(sentence.token_ids))[1 : len(hypothesis.token_ids) + 1]
-            for sentence, hypothesis in zip(plan.sentences, plan.hypotheses, strict=True)
+            for sentence, hypothesis in zip(plan.sentences[begin:end], plan.hypotheses[begin:end], strict=True)
         ]
 
     def confidence(self, plan: Plan, begin: int = 0, end: int | None = None) -> list[Evidence]:

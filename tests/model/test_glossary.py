@@ -40,6 +40,18 @@ def test_of_overlapping_terms_the_longest_is_found() -> None:
     assert found("the user guide for a user", "user", "user guide") == ["user guide", "user"]
 
 
+def test_a_longer_term_in_another_case_hides_no_shorter_one() -> None:
+    assert found("from new york", "New York", "york") == ["york"]
+    assert found("from New York", "New York", "york") == ["New York"]
+
+
+def test_an_occurrence_that_is_taken_is_not_found_again() -> None:
+    text = "Haus und Haus"
+    assert term_in(text, "Haus") == (0, 4)
+    assert term_in(text, "Haus", [(0, 4)]) == (9, 13)
+    assert term_in(text, "Haus", [(0, 4), (9, 13)]) is None
+
+
 def test_the_first_of_equal_terms_counts() -> None:
     glossary = (GlossaryTerm("cat", "Katze"), GlossaryTerm("cat", "Kater"))
     assert find_terms("a cat", glossary, "en", ()) == [((2, 5), "Katze")]

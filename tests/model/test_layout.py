@@ -47,6 +47,12 @@ def test_numbers_are_markers_where_there_are_several() -> None:
     assert found == ["First", "Second"]
 
 
+@pytest.mark.parametrize("line_break", ["\n", "\r", "\u2028"])
+def test_any_line_break_begins_a_line(line_break: str) -> None:
+    text = f"One{line_break}- two"
+    assert text[after_marker(text, 4, len(text), numbered=False) :] == "two"
+
+
 def test_only_the_beginning_of_a_line_has_a_marker() -> None:
     text = "One. - two"
     assert after_marker(text, 5, len(text), numbered=False) == 5
@@ -76,4 +82,6 @@ def test_repeated_punctuation_is_an_ending() -> None:
         *("!!!", "?!", "..."),
         *("", "", ""),
     ]
+    assert repeated_ending("No" + "!" * 30) == "!" * 30
+    assert start_of_ending("等等！") == 2
     assert [start_of_ending(text) for text in ("Halt!", "Halt", "So …")] == [4, 4, 3]

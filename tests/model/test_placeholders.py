@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from model.alignment import place_of
 from model.text.placeholders import Place, TargetSentence, hold, masked, outside, put_back, taken_out, with_inserted
 from model.text.symbols import Span
 from model.text.tokenizer import TargetText
@@ -43,6 +45,9 @@ def translated(source: str, protected: list[str], *answer: str | int) -> str:
         ('He said "{x}".', ["{x}"], ["Er sagte", " „", 0, "“."], "Er sagte „{x}“."),
         ("price:{x}", ["{x}"], ["Preis:", 0], "Preis:{x}"),
         ("I 😀 you", ["😀"], ["Ich", 0, " dich"], "Ich 😀 dich"),
+        ("sehen „{n}“ die", ["{n}"], ["see", ' "', 0, ' "', " the"], 'see "{n}" the'),
+        ("so <b>einer…</b> dort", ["<b>", "</b>"], ["such", 0, " one.", 1, " there"], "such <b>one.</b> there"),
+        ("see {x} now", ["{x}"], ["siehe", " ", 0, " jetzt"], "siehe {x} jetzt"),
     ],
 )
 def test_spans_are_put_back_with_the_spaces_of_the_source(
@@ -115,3 +120,12 @@ def test_places_are_inserted_between_tokens_and_the_space_there_is_restored() ->
         assert (len(found.tokens), found.restored) == (5, (True, False))
         assert [found.text[slice(*span)] for span in found.spans] == ["{a}", "{b}"]
     assert put_back(with_inserted(parts, [(5, 0)]), held, 2, lambda run: run).text == "Hallo, du {b}! {a}"
+
+
+def test_white_space_goes_to_the_right_side_of_a_placeholder() -> None:
+    source, target = "you have {n}\u00a0files", "sie haben Dateien"
+    rows = torch.eye(4)
+    source_spans = [(0, 3), (4, 8), (9, 12), (13, 18)]
+    target_spans = [(0, 3), (4, 9), (9, 9), (10, 17)]
+    assert place_of(rows, source, source_spans, target, target_spans, 12, {2: 9}) == 3
+    assert place_of(rows, source, source_spans, target, target_spans, 9, {2: 9}) == 2

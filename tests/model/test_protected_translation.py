@@ -187,8 +187,17 @@ def test_an_answer_that_is_cut_has_its_spans(translator: Translator) -> None:
     assert_whole(text, found, ["{x}", "{y}", "{z}"])
 
 
+@pytest.mark.parametrize("length", [30, 320, 3000])
+def test_a_span_longer_than_a_sentence_may_be_comes_back(length: int, translator: Translator) -> None:
+    url = "https://example.com/" + "a/b-" * (length // 4) + "c"
+    for text in (f"{'the cat ' * 10}{url}{' sees the old dog' * 15}", f"{'d' * 59}–{url} red cat."):
+        (found,) = translator.translate([text], GREEDY, *translator.manifest.pairs[0])
+        assert_whole(text, found, [url])
+
+
 def test_attention_shows_the_translation_with_its_spans(translator: Translator) -> None:
     found = translator.attention("red {x} cat", GREEDY, *translator.manifest.pairs[0])
+    assert found.translation == translator.translate(["red {x} cat"], GREEDY, *translator.manifest.pairs[0])[0].text
     assert found.translation.count("{x}") == 1
     assert found.cross.size(2) == len(found.target_tokens)
     assert found.cross.size(3) == len(found.source_tokens)

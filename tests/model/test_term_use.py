@@ -26,7 +26,7 @@ WORD_BY_WORD = torch.eye(6)
 
 def test_terms_are_looked_for_in_the_translation() -> None:
     terms = [SourceTerm((8, 13), "Haus"), SourceTerm((22, 25), "Köter")]
-    assert find_uses(terms, TARGET.text) == [
+    assert find_uses(terms, TARGET) == [
         TermUse((8, 13), (9, 13), "used"),
         TermUse((22, 25), None, "missing"),
     ]
@@ -68,3 +68,9 @@ def test_a_term_replaces_neither_another_term_nor_a_protected_span() -> None:
     both = [SourceTerm((22, 25), "Hund"), SourceTerm((8, 13), "Gebäude")]
     found, uses = put_terms(both, TARGET, rows, words(SOURCE))
     assert (found.text, [use.status for use in uses]) == (TARGET.text, ["used", "missing"])
+
+
+def test_each_occurrence_counts_for_one_term_and_spans_for_none() -> None:
+    translation = TargetSentence("Haus und Garten {Haus}", ((0, 4), (5, 8), (9, 15), (16, 22)), ((16, 22),))
+    terms = [SourceTerm((0, 5), "Haus"), SourceTerm((10, 15), "Haus")]
+    assert [use.status for use in find_uses(terms, translation)] == ["used", "missing"]

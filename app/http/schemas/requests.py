@@ -38,8 +38,8 @@ def _without_nul(text: str) -> str:
 
 
 def _trimmed(text: str) -> str:
-    if text != text.strip():
-        raise PydanticCustomError("white_space", "must have no white space at its ends")
+    if text != text.strip() or len(text.splitlines()) > 1:
+        raise PydanticCustomError("white_space", "must have no white space at its ends and no line break")
     return _without_nul(text)
 
 
