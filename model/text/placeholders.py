@@ -28,7 +28,8 @@ class HeldSpan:
     Args:
         text: Its characters.
         before: The character before it in the sentence; empty at the start.
-        joins_left: Whether it follows without a space: a letter, a digit or the end of another span stands before it.
+        joins_left: Whether it follows without a space: a letter, a digit or the end of another span stands before it,
+            or it closes a phrase: ``Stop!</b> Go``.
         joins_right: Whether what follows stands directly behind it.
     """
 
@@ -144,7 +145,7 @@ def hold(text: str, spans: Sequence[Span]) -> list[HeldSpan]:
         HeldSpan(
             text[start:end],
             text[start - 1 : start],
-            joins_left=start > 0 and (start in ends or text[start - 1].isalnum()),
+            joins_left=start > 0 and (start in ends or text[start - 1].isalnum() or _closes(text, start, end)),
             joins_right=end < len(text) and (end in starts or text[end].isalnum()),
         )
         for start, end in spans
@@ -220,8 +221,9 @@ def put_back(
     for part in parts:
         if isinstance(part, TargetText):
             run = convert(part)
-            # A word joins an opening tag, and a span in the middle of a word.
-            if text and run.begins_word and not (before is not None and before.joins_right):
+            # A word joins an opening tag, and a span in the middle of a word; punctuation joins a span before all text.
+            joins = (before is not None and before.joins_right) or (not tokens and run.text[:1] in _CLOSING)
+            if text and run.begins_word and not joins:
                 text += " "
             tokens += [(len(text) + start, len(text) + end) for start, end in run.tokens]
             text, before = text + run.text, None if run.text else before
@@ -245,6 +247,11 @@ def _joins(text: str, before: HeldSpan | None, span: HeldSpan) -> bool:
     if before is not None:
         return before.joins_right or span.joins_left
     return span.joins_left or text[-1] in _OPENING or text[-1] == span.before
+
+
+def _closes(text: str, start: int, end: int) -> bool:
+    """Whether a span stands between punctuation and white space."""
+    return text[start - 1] in _CLOSING and (end == len(text) or text[end].isspace())
 
 
 def _num_tokens(part: Place | TargetText) -> int:
