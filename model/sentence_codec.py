@@ -21,13 +21,14 @@ from model.errors import UnsupportedFormality
 from model.languages import plain_code
 from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
 from model.text.glossary import find_terms
-from model.text.layout import repeated_ending, start_of_ending, unusual_spaces
+from model.text.layout import repeated_ending, single_bars, start_of_ending, unusual_spaces
 from model.text.placeholders import (
     HeldSpan,
     Place,
     TargetSentence,
     blanked,
     hold,
+    masked,
     outside,
     put_back,
     taken_out,
@@ -172,7 +173,10 @@ class SentenceCodec:
         known = self.tokenizer.known_characters
         if (protect == "none" and not self.capabilities.placeholders) or known.includes(text):
             return spans
-        return joined_spans(spans, unknown_spans(blanked(text, spans), known.__contains__))
+        # Bars between cells are not passed to the model.
+        bars = [] if protect == "none" else single_bars(masked(text, spans))
+        blank = blanked(text, joined_spans(spans, bars))
+        return joined_spans(spans, unknown_spans(blank, known.__contains__))
 
     def read(
         self, text: str, start: int, end: int, spans: Sequence[Span], options: DecodingOptions, pair: tuple[str, str]

@@ -1,8 +1,8 @@
 """The layout of a text: what belongs to no sentence, and what a sentence has beside its words.
 
-Tabs and wide gaps separate cells. List markers and numbers of lists are not passed to the model, which might change or
-drop them. Repeated punctuation at the end of a sentence, and unusual white space inside it, are restored in its
-translation.
+Tabs, wide gaps and single bars separate cells. List markers and numbers of lists are not passed to the model, which
+might change or drop them. Repeated punctuation at the end of a sentence, and unusual white space inside it, are
+restored in its translation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from itertools import islice
 from model.text.protected_kinds import LINE_BREAKS
 from model.text.symbols import Span
 
-_GAP = re.compile(r"\t+| {3,}")
+_BAR = re.compile(r"(?<!\S)\|(?!\S)")
+_GAP = re.compile(rf"\t+| {{3,}}|{_BAR.pattern}")
 _SPACE = "[ \u00a0]"
 _MARKER = re.compile(
     rf"(?:(?:[-*+•‣▪◦–—>#|]{{1,6}}|\d{{1,3}}\)|[A-Za-z]\)|\((?:\d{{1,3}}|[A-Za-z])\)|\[[ xX]?\]){_SPACE}+)+(?=\S)"
@@ -25,13 +26,18 @@ _UNUSUAL_SPACES = re.compile(rf"(?<=\S)(?! \S)[^\S{LINE_BREAKS}]+(?=\S)")
 
 
 def with_cells_as_lines(text: str) -> str:
-    """A text of the same length with line breaks in place of tabs and wide gaps."""
+    """A text of the same length with line breaks in place of tabs, wide gaps and bars between spaces."""
     return _GAP.sub(lambda gap: "\n" * len(gap[0]), text)
 
 
 def is_numbered(text: str) -> bool:
     """Whether several lines of a text begin with a number and a full stop; a single one may be a date: "3. Oktober"."""
     return len(list(islice(_NUMBER.finditer(text), 2))) > 1
+
+
+def single_bars(text: str) -> list[Span]:
+    """Bars between spaces, which separate cells."""
+    return [match.span() for match in _BAR.finditer(text)] if "|" in text else []
 
 
 def after_marker(text: str, start: int, end: int, *, numbered: bool) -> int:

@@ -27,7 +27,8 @@ class HeldSpan:
 
     Args:
         text: Its characters.
-        joins_left: Whether it follows without a space: a letter, a digit or the end of another span stands before it.
+        joins_left: Whether it follows without a space: a letter, a digit or the end of another span stands before it,
+            or it closes a phrase: ``Stop!</b> Go``.
         joins_right: Whether what follows stands directly behind it.
         touches_left: Whether anything but white space stands directly before it.
         touches_right: Whether anything but white space stands directly behind it.
@@ -145,7 +146,7 @@ def hold(text: str, spans: Sequence[Span]) -> list[HeldSpan]:
     return [
         HeldSpan(
             text[start:end],
-            joins_left=start > 0 and (start in ends or text[start - 1].isalnum()),
+            joins_left=start > 0 and (start in ends or text[start - 1].isalnum() or _closes(text, start, end)),
             joins_right=end < len(text) and (end in starts or text[end].isalnum()),
             touches_left=start > 0 and not text[start - 1].isspace(),
             touches_right=end < len(text) and not text[end].isspace(),
@@ -236,7 +237,10 @@ def put_back(
     for part in parts:
         if isinstance(part, TargetText):
             run = convert(part)
-            if text and run.text and run.begins_word and not (before is not None and _is_joined(before, run.text)):
+            joins = before is not None and _is_joined(before, run.text)
+            # Punctuation joins a span before all text.
+            joins = joins or (not tokens and run.text[:1] in _CLOSING)
+            if text and run.text and run.begins_word and not joins:
                 text += " "
             tokens += [(len(text) + start, len(text) + end) for start, end in run.tokens]
             text, before = text + run.text, None if run.text else before
@@ -265,7 +269,12 @@ def _joins(text: str, before: HeldSpan | None, span: HeldSpan) -> bool:
 
 def _is_joined(span: HeldSpan, text: str) -> bool:
     """Whether a text follows a span without a space: an opening tag, the middle of a word, a sign that touches it."""
-    return span.joins_right or (span.touches_right and not text[0].isalnum())
+    return span.joins_right or (span.touches_right and not text[:1].isalnum())
+
+
+def _closes(text: str, start: int, end: int) -> bool:
+    """Whether a span stands between punctuation and white space."""
+    return text[start - 1] in _CLOSING and (end == len(text) or text[end].isspace())
 
 
 def _num_tokens(part: Place | TargetText) -> int:

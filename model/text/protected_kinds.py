@@ -251,6 +251,12 @@ _KINDS = (
     ),
     # :smile:, :+1:; not 12:30:45
     Kind((":",), re.compile(r"(?<![\w:]):(?:(?=[0-9_+-]{0,40}[a-z])[a-z0-9_+-]{1,40}|[+-]1):(?![\w:])")),
+    # :-) ;) :D between spaces
+    Kind((":", ";"), re.compile(r"(?<!\S)[:;]['^-]?[()DPp/|*](?![^\s.,!?])")),
+    # the target of a link in Markdown: ](https://example.com/a_(b)), ](#anchor)
+    Kind(("](",), re.compile(r"\]\((?:[^\s()]|\([^\s()]{0,100}\)){1,2000}\)")),
+    # **bold** in Markdown
+    Kind(("**",), re.compile(r"(?<!\*)\*\*(?=[^\s*])|(?<=[^\s*])\*\*(?!\*)")),
     # /usr/bin, ./run.sh, ../x, ~/notes, $HOME/x, C:/x
     Kind(
         ("/",),
@@ -271,7 +277,7 @@ _KINDS = (
     ),
 )
 
-_ANY_TRIGGER = re.compile(rf"[:@#{{%<\\/`]|(?<=\w)\.\w|{_EMOJI_CHARACTER.pattern}")
+_ANY_TRIGGER = re.compile(rf"[:;@#{{%<\\/`]|\]\(|\*\*|(?<=\w)\.\w|{_EMOJI_CHARACTER.pattern}")
 """Found in every text that has a span; most texts have none."""
 
 _DOTTED_KINDS = (

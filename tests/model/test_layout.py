@@ -60,6 +60,7 @@ def test_only_the_beginning_of_a_line_has_a_marker() -> None:
 
 def test_tabs_and_wide_gaps_separate_cells() -> None:
     assert with_cells_as_lines("a\tb  c   d\t\te") == "a\nb  c\n\n\nd\n\ne"
+    assert with_cells_as_lines("| a | b|c || d |") == "\n a \n b|c || d \n"
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,16 @@ def test_marks_go_where_their_words_go(document: str, translation: str, pairs: s
     assert rendered == expected
 
 
+def test_an_empty_element_of_xml_goes_where_its_character_goes_even_inside_of_a_word() -> None:
+    marked_up = MarkedUp("one<x/>two <y/> three", "xml")
+    (marked,) = marked_up.texts
+    for translation, expected in (
+        ("eins\ufffczwei \ufffc drei", "eins<x/>zwei <y/> drei"),
+        ("drei \ufffc, \ufffc", "drei <x/>, <y/>"),
+    ):
+        assert marked_up.render([place_marks(marked, translation, [])]) == expected
+
+
 @pytest.mark.parametrize(
     ("source", "translation", "pairs", "expected"),
     [

@@ -36,6 +36,7 @@ def translated(source: str, protected: list[str], *answer: str | int) -> str:
         ("Hello {name}, welcome!", ["{name}"], ["Hallo", 0, ",", " willkommen!"], "Hallo {name}, willkommen!"),
         ("Click <b>here</b>.", ["<b>", "</b>"], ["Klicken Sie", 0, " hier", 1, "."], "Klicken Sie <b>hier</b>."),
         ("<b>Here</b> is it", ["<b>", "</b>"], [0, " Hier", 1, " ist es"], "<b>Hier</b> ist es"),
+        ("Stop:</b> now", ["</b>"], ["Halt", 0, "! Jetzt"], "Halt</b>! Jetzt"),
         ("I saw {x}", ["{x}"], [0, " habe ich gesehen"], "{x} habe ich gesehen"),
         ("The ({x}) thing", ["{x}"], ["Das Ding", " (", 0, ")"], "Das Ding ({x})"),
         ("{a}{b} and {c}", ["{a}", "{b}", "{c}"], [2, " und", 0, 1], "{c} und {a}{b}"),
@@ -64,6 +65,11 @@ def test_tokens_of_a_translation_cover_their_characters_and_those_of_the_spans()
     ]
     found = put_back(parts, hold("I like 😀😀 a lot", [(7, 9)]), 1, lambda run: run)
     assert found == TargetSentence("Ich mag 😀😀 sehr", ((0, 3), (4, 7), (8, 10), (11, 15)), ((8, 10),), (False,))
+
+
+def test_punctuation_joins_a_span_that_was_put_before_it() -> None:
+    parts = with_inserted([TargetText(", hast du", ((0, 1), (2, 6), (7, 9)), True)], [(0, 0)])
+    assert put_back(parts, hold("{x}, have you", [(0, 3)]), 1, lambda run: run).text == "{x}, hast du"
 
 
 def test_only_text_between_spans_is_converted() -> None:

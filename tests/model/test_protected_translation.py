@@ -223,5 +223,9 @@ def test_layout_comes_back(toy_bundle: Path) -> None:
     assert found.text == (
         "# rot Katze.\n\n  - alt Hund\u00a0sieht rot Haus.\n  - Baum  mag Katze.\n1.\trot Katze.\talt Baum.\n[ ] Hund."
     )
+    table = "| red cat. | {x} | old dog. |\n|---|---|---|\n| tree | | `a | b` sees |\n"
+    (found,) = translator.translate([table], GREEDY, "en", "de")
+    assert found.text.startswith("| rot Katze. | {x} | alt Hund. |\n|---|---|---|\n| Baum")
+    assert found.text.count("|") == table.count("|")
     (plain,) = translator.translate([text], DecodingOptions(decoding="greedy", protect="none"), "en", "de")
     assert "\u00a0" not in plain.text

@@ -94,6 +94,10 @@ SPANS = [
     ":smile:",
     ":+1:",
     ":man_in_suit:",
+    ":-)",
+    ";)",
+    ":D",
+    ":'(",
     # paths
     "/usr/local/bin",
     "/etc/hosts",
@@ -148,6 +152,7 @@ def test_a_span_is_found_alone_and_on_a_line_of_its_own(span: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "a note:(one) or (two;) :Data :pq",
         "and/or, he/she, 24/7, km/h, I/O, TCP/IP, w/o, s/he, input/output",
         "5 €/Monat, 20 m²/s, 1/2, 12/10/2024, 3:2, 12:30:45 and 9:5:1",
         "100 % sure, 50% discount, 100 %ige Lösung, 5%, 10 % der Kosten, 50 %ig",
@@ -176,7 +181,9 @@ def test_ordinary_text_has_no_spans(text: str) -> None:
     [
         ("See https://example.com/a, or https://example.com/b.", ["https://example.com/a", "https://example.com/b"]),
         ("(https://example.com/a_(b))!", ["https://example.com/a_(b)"]),
-        ("[text](https://example.com/x).", ["https://example.com/x"]),
+        ("[text](https://example.com/x).", ["](https://example.com/x)"]),
+        ("**Start it** (now), **stop:** * a ** b *** c", ["**", "**", "**", "**"]),
+        ("![a](b.png) [c](#d-e) [f](g.md#h) [i](j 'k') [l] (m) n](o p)", ["](b.png)", "](#d-e)", "](g.md#h)"]),
         ("Liegt es in /usr/bin? Oder in src/main.py!", ["/usr/bin", "src/main.py"]),
         ("Write to me@example.com.", ["me@example.com"]),
         ("Hallo @user, #thema.", ["@user", "#thema"]),

@@ -30,7 +30,7 @@ class MarkedUp:
         self._format = format
         self._ignore_tags = tuple(ignore_tags)
         self._source_items = items_of(source, format, self._ignore_tags)
-        self._items = prepared(self._source_items, splits_links=format == "html")
+        self._items = prepared(self._source_items, is_html=format == "html")
         self._parts = list(runs(self._items, keeps_blank_lines=format == "xml"))
         texts: list[MarkedText] = []
         self._part_texts: list[int] = []  # by part: the text of a run

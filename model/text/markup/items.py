@@ -8,6 +8,9 @@ from typing import NamedTuple
 MAX_SHOWN = 100
 """Characters of the longest content that is shown to the model without being translated."""
 
+OBJECT = "\ufffc"
+"""The character that stands for content without a text, or with one that is too long to be shown."""
+
 
 class Role(Enum):
     """What an item is to the text around it."""
@@ -23,7 +26,7 @@ class Role(Enum):
     BREAK = auto()
     """Something inline that separates words, such as a line break."""
     CONTENT = auto()
-    """An inline element whose text belongs to the sentence and is not translated."""
+    """An inline element that belongs to the sentence and is not translated: code, or a placeholder."""
     BOUNDARY = auto()
     """What separates two texts: a tag of a block element, or a block that is not translated."""
 
@@ -48,7 +51,7 @@ class Item(NamedTuple):
     Args:
         role: What it is to the text around it.
         source: Its source, verbatim.
-        text: For TEXT the decoded text, for CONTENT the text shown, for BREAK the white space it stands for.
+        text: For TEXT the decoded text, for CONTENT the text shown or OBJECT, for BREAK the white space it stands for.
         name: The name of the element, if it is a tag.
         attributes: Values of attributes that are translated.
         is_reference: Whether a TEXT is a character reference such as ``&nbsp;``.

@@ -106,7 +106,7 @@ class _Placement:
             if mark.kind is not MarkKind.CONTENT:
                 continue
             text = self._marked.text[mark.start : mark.end]
-            search = searches.setdefault(text, re.finditer(rf"(?<!\w){re.escape(text)}(?!\w)", self._text))
+            search = searches.setdefault(text, _whole_words(text).finditer(self._text))
             occurrences = (match.span() for match in search)
             for span in chain(linked.get(mark.span, ()), occurrences):
                 if self._text[span[0] : span[1]] == text and self._taken.is_free(*span):
@@ -322,3 +322,10 @@ class _Placement:
     def _num_visible(self, start: int, end: int) -> int:
         """The number of characters between two positions of the text that are not white space."""
         return self._visible[end] - self._visible[start]
+
+
+def _whole_words(text: str) -> re.Pattern[str]:
+    """Finds a text where its first and last word are not parts of others."""
+    before = r"(?<!\w)" if text[:1].isalnum() else ""
+    after = r"(?!\w)" if text[-1:].isalnum() else ""
+    return re.compile(before + re.escape(text) + after)

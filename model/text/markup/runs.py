@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from model.text.markup.items import Item, Role
+from model.text.markup.items import OBJECT, Item, Role
 from model.text.markup.marked_text import Mark, MarkedText, MarkKind
 from model.text.markup.offsets import Part
 
@@ -40,15 +40,16 @@ class Run:
     parts: tuple[tuple[int, Part], ...]
 
 
-def prepared(items: Sequence[Item], *, splits_links: bool) -> list[Item]:
-    """The items, with white space around line breaks and images made part of these, and empty elements as points.
+def prepared(items: Sequence[Item], *, is_html: bool) -> list[Item]:
+    """The items, with white space around line breaks and images made part of these, and empty elements as one item.
 
     A line break stands for one space, and several together for the end of a line. White space on both sides of an image
     would otherwise be two spaces in the text, of which a translation keeps one.
 
     Args:
         items: The items of a document.
-        splits_links: Whether links next to each other are texts of their own, as they are in a menu.
+        is_html: Whether links next to each other are texts of their own, as in a menu, and empty elements are points.
+            In XML they are content.
     """
     result: list[Item] = []
     after_space = False  # the text so far ends in white space
@@ -64,13 +65,14 @@ def prepared(items: Sequence[Item], *, splits_links: bool) -> list[Item]:
                 item = item._replace(source=source, text=visible)
                 if not source:
                     continue
-            elif splits_links and not visible and _separates_links(items, number):
+            elif is_html and not visible and _separates_links(items, number):
                 item = Item(Role.BREAK, item.source, "\n")
-        elif item.role is Role.OPENING and item.name == "a" and splits_links and last is not None:
+        elif item.role is Role.OPENING and item.name == "a" and is_html and last is not None:
             if last.role is Role.CLOSING and last.name == "a":
                 result.append(Item(Role.BREAK, "", "\n"))
         elif item.role is Role.CLOSING and last is not None and (last.role, last.name) == (Role.OPENING, item.name):
-            item = result.pop()._replace(role=Role.POINT, source=last.source + item.source)  # an empty element
+            item = result.pop()._replace(source=last.source + item.source)  # an empty element
+            item = item._replace(role=Role.POINT) if is_html else Item(Role.CONTENT, item.source, OBJECT)
             after_space = bool(result) and result[-1].role is Role.TEXT and result[-1].text[-1:].isspace()
         elif item.role is Role.BREAK:
             item = _joined_break(result, item)
@@ -78,6 +80,13 @@ def prepared(items: Sequence[Item], *, splits_links: bool) -> list[Item]:
             after_space = item.text[-1:].isspace()
         elif item.role is not Role.POINT:
             after_space = False
+        if (
+            item.role is Role.CONTENT
+            and item.text == OBJECT
+            and result
+            and (result[-1].role, result[-1].text) == (Role.CONTENT, OBJECT)
+        ):
+            item = item._replace(source=result.pop().source + item.source)
         result.append(item)
     return result
 

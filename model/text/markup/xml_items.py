@@ -1,7 +1,8 @@
 """XML as items, with the parser expat of the standard library: strict, and without entities of the document's own.
 
 XML has no inline elements by name. An element is inline if there is text beside it, or if it is the only element in
-an inline element; it then belongs to the text around it. All others separate texts.
+an inline element; it then belongs to the text around it. All others separate texts. An empty inline element is a word
+of its sentence, because translation tools send placeholders as such: ``<x id="1"/> was deleted``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Literal
 from xml.parsers import expat
 
 from model.errors import InvalidMarkup
-from model.text.markup.items import MAX_SHOWN, Item, Role
+from model.text.markup.items import MAX_SHOWN, OBJECT, Item, Role
 
 _PROLOG = re.compile(r"<\?xml\s|(?>\s|<!--.*?-->|<\?.*?\?>)*+<!DOCTYPE", re.DOTALL)
 _WRAPPER = "verso-fragment"
@@ -184,7 +185,7 @@ def _items(source: bytes, elements: Sequence[_Element], events: Sequence[_Event]
         elif not inline:
             items.append(Item(Role.BOUNDARY, verbatim, name=elements[event.element].name))
         elif verbatim.endswith("/>"):
-            items.append(Item(Role.POINT, verbatim))
+            items.append(Item(Role.CONTENT, verbatim, OBJECT))
         else:
             role = Role.OPENING if event.kind == "start" else Role.CLOSING
             items.append(Item(role, verbatim, name=elements[event.element].name))
@@ -224,6 +225,4 @@ def _after_text(source: bytes, events: Sequence[_Event], start: int) -> int:
 def _kept(source: str, shown: str, inline: bool) -> Item:
     if not inline:
         return Item(Role.BOUNDARY, source)
-    if not shown or len(shown) > MAX_SHOWN:
-        return Item(Role.POINT, source)
-    return Item(Role.CONTENT, source, shown)
+    return Item(Role.CONTENT, source, shown if 0 < len(shown) <= MAX_SHOWN else OBJECT)
