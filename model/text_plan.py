@@ -188,7 +188,9 @@ class TextPlan:
         """
         hypotheses = self.hypotheses
         options = self.options
-        detailed = self._spans or options.glossary or attention is not None or evidence is not None
+        detailed = (
+            self._spans or options.glossary or options.return_alignment or attention is not None or evidence is not None
+        )
         written = self._write_with_offsets(hypotheses, attention) if detailed else None
         answers = self._write(hypotheses) if written is None else [one.target.text for one in written]
         best = self._join(hypotheses, answers)

@@ -404,8 +404,9 @@ class Translator:
         """
         directions = self.manifest.directions
         source, target = directions.pairs[0] if directions.pairs else directions.any_to_any[:2]
-        plan = self.prepare("a", source, target)
-        (request,) = plan.pending
+        # Not a text: the model may not know the letter.
+        source_ids, forced_ids = self._tokenizer.encode("a", target, source), self._tokenizer.forced_ids(target)
+        request = DecodingRequest(0, source_ids, DecodingOptions(), forced_ids)
         for width in sorted(set(widths)):
             options = DecodingOptions(
                 decoding="greedy" if width == 1 else "beam",
@@ -416,7 +417,7 @@ class Translator:
             for number in self.backend.warm_up_batches:
                 self._decode([replace(request, options=options)] * number)
         for _ in range(2):
-            self._attend([request.source_ids], [[self._tokenizer.start_id, *plan.forced_ids]])
+            self._attend([request.source_ids], [[self._tokenizer.start_id, *forced_ids]])
 
     def _decode(self, requests: Sequence[DecodingRequest], progress: Progress = _unseen) -> list[Hypothesis]:
         """The answers to requests of one width, in order.

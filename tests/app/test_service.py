@@ -20,7 +20,7 @@ from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from model.confidence import NOTHING_TRANSLATED
 from model.decoding.options import DecodingOptions
-from model.errors import ArtifactError, DecodingError, SeveralSentences, UnsupportedPair
+from model.errors import ArtifactError, DecodingError, InputError, SeveralSentences, UnsupportedPair
 from model.text_pipeline import Plan
 from model.text_plan import TextPlan
 from model.translator import Attention
@@ -358,10 +358,10 @@ def test_an_alignment_that_fails_fails_only_its_text(monkeypatch: pytest.MonkeyP
     async def test() -> None:
         translator = FakeTranslator()
 
-        def align(plan: TextPlan) -> Any:
+        def align(plan: TextPlan, *part: int) -> Any:
             if "bad" in plan.text:
                 raise RuntimeError("secret")
-            return None
+            return [None] * len(plan.sentences)
 
         monkeypatch.setattr(translator, "align", align)
         async with service_of(translator) as service:
@@ -413,9 +413,9 @@ def test_alignments_are_computed_on_the_engine_thread_and_reach_the_result(monke
         threads: list[str] = []
         align = translator.align
 
-        def noting(plan: TextPlan) -> Any:
+        def noting(plan: TextPlan, *part: int) -> Any:
             threads.append(threading.current_thread().name)
-            return align(plan)
+            return align(plan, *part)
 
         monkeypatch.setattr(translator, "align", noting)
         async with service_of(translator) as service:
@@ -508,10 +508,10 @@ def test_a_known_error_of_an_alignment_fails_only_its_text(monkeypatch: pytest.M
         translator = FakeTranslator()
         align = translator.align
 
-        def refuse(plan: TextPlan) -> Any:
+        def refuse(plan: TextPlan, *part: int) -> Any:
             if "bad" in plan.text:
                 raise DecodingError("NaN")
-            return align(plan)
+            return align(plan, *part)
 
         monkeypatch.setattr(translator, "align", refuse)
         async with service_of(translator) as service:
@@ -519,6 +519,23 @@ def test_a_known_error_of_an_alignment_fails_only_its_text(monkeypatch: pytest.M
             assert isinstance(outcome.results[0], DecodingError)
             assert texts_of(outcome)[1] == "GOOD"
             assert isinstance(outcome.results[2], DecodingError)
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("bad", "options"),
+    [
+        ("<p>", DecodingOptions(decoding="greedy", format="xml")),
+        ("x" * 10_001, DecodingOptions(decoding="greedy", protect=("x",))),
+    ],
+)
+def test_a_text_that_cannot_be_prepared_fails_alone(bad: str, options: DecodingOptions) -> None:
+    async def test() -> None:
+        async with service_of(FakeTranslator()) as service:
+            outcome = await ask(service, bad, "good", options=options)
+            assert isinstance(outcome.results[0], InputError)
+            assert texts_of(outcome)[1] == "GOOD"
 
     run(test)
 
