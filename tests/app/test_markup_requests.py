@@ -53,7 +53,7 @@ async def test_details_are_in_characters_of_the_document() -> None:
     ]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("format", "document", "expected"),
     [

@@ -101,7 +101,7 @@ def test_two_processes_have_the_losses_of_one_that_accumulates(tmp_path: Path) -
     assert "2 processes" in err
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_run_of_two_processes_is_resumed_by_one(tmp_path: Path) -> None:
     config = write_config(tmp_path, optimizer="muon")
     out, _ = finish(torchrun(tmp_path, config, "parts", "--stop-after", "5"))
@@ -111,7 +111,7 @@ def test_a_run_of_two_processes_is_resumed_by_one(tmp_path: Path) -> None:
     assert_same_run(tmp_path / "parts", tmp_path / "whole")
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_signal_stops_all_processes_with_a_checkpoint(tmp_path: Path) -> None:
     config = write_config(tmp_path, max_steps=1_000_000, save_every_s=100_000.0)
     process = torchrun(tmp_path, config, "run")

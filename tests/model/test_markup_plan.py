@@ -150,7 +150,7 @@ def test_what_a_model_writes_is_text_whatever_it_is(written: str, format: Markup
         )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("format", "document"),
     [
