@@ -17,7 +17,7 @@ from model.decoding.sentence import DecodingRequest
 from model.sentence_codec import SourceSentence
 from model.term_use import TermUse
 from model.text.symbols import Span
-from model.text_plan import Alternative, SpanUse, TextPlan, Translation, settle_all
+from model.text_plan import Alternative, SpanUse, TextPlan, Translation, mean_score, settle_all
 
 if TYPE_CHECKING:
     from model.text.markup import MarkedText, MarkedUp, OffsetMap, PlacedText
@@ -119,7 +119,7 @@ class MarkupPlan:
             source=self.source,
             target=self.target,
             finish_reason="length" if any(one.finish_reason == "length" for one in texts) else "stop",
-            score=_mean([(one.score, one.num_target_tokens) for one in with_sentences]),
+            score=mean_score([(one.score, one.num_target_tokens) for one in with_sentences]),
             alternatives=tuple(self._alternative(texts, rank) for rank in range(num_alternatives)),
             alignment=None,
             num_source_tokens=sum(one.num_source_tokens for one in texts),
@@ -149,7 +149,7 @@ class MarkupPlan:
         others = [other for other in chosen if other is not None]
         return Alternative(
             self._document.render(placed),
-            _mean([(other.score, len(other.text)) for other in others]),
+            mean_score([(other.score, len(other.text)) for other in others]),
             "length" if any(other.finish_reason == "length" for other in others) else "stop",
         )
 
@@ -234,11 +234,3 @@ def _span_links(marked: MarkedText, uses: Sequence[SpanUse]) -> Iterator[tuple[S
         inside = found[bisect_left(starts, start) : bisect_left(starts, end)]
         for first, last in inside or [use.source]:
             yield (first, min(last, end)), (first + by, min(last, end) + by)
-
-
-def _mean(weighted: Sequence[tuple[float | None, int]]) -> float | None:
-    """The mean of scores, weighted by lengths; the end token counts."""
-    scored = [(score, length + 1) for score, length in weighted if score is not None]
-    if not scored:
-        return None
-    return sum(score * weight for score, weight in scored) / sum(weight for _, weight in scored)

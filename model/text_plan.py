@@ -282,7 +282,8 @@ class TextPlan:
         """The text with each sentence replaced by its translation, which is one of its hypotheses."""
         cut = any(hypothesis.finish_reason == "length" for hypothesis in chosen)
         text = join_text(self.text, self.sentences, answers)
-        return Alternative(text, _mean_score(chosen), "length" if cut else "stop")
+        score = mean_score([(hypothesis.score, len(hypothesis.token_ids)) for hypothesis in chosen])
+        return Alternative(text, score, "length" if cut else "stop")
 
     def _confidence(self, written: Sequence[_WrittenSentence], evidence: Sequence[Evidence]) -> Confidence:
         calibration = self._codec.calibration
@@ -375,11 +376,16 @@ def settle_all(plans: Iterable[Settled], outcomes: Iterable[Outcome]) -> None:
         plan.settle(list(islice(remaining, len(plan.pending))))
 
 
-def _mean_score(hypotheses: Sequence[Hypothesis]) -> float | None:
-    """Mean score weighted by tokens. The end token is counted, so that empty output has a weight above 0."""
-    weighted = [
-        (hypothesis.score, len(hypothesis.token_ids) + 1) for hypothesis in hypotheses if hypothesis.score is not None
-    ]
+def mean_score(scored: Sequence[tuple[float | None, int]]) -> float | None:
+    """The mean of scores, each weighted by its length, which counts the end token: empty output weighs above 0.
+
+    Args:
+        scored: Scores and lengths without the end token; a part without a score does not count.
+
+    Returns:
+        None if no part has a score.
+    """
+    weighted = [(score, length + 1) for score, length in scored if score is not None]
     if not weighted:
         return None
     return sum(score * weight for score, weight in weighted) / sum(weight for _, weight in weighted)

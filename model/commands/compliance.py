@@ -14,6 +14,7 @@ import numpy as np
 from model.commands.models import (
     add_decoding_arguments,
     add_model_arguments,
+    add_test_argument,
     chosen_pairs,
     decoding_options,
     load_translator,
@@ -91,14 +92,7 @@ _NEEDS_SUPPORT = ("placed_by_model", "complies")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
     add_model_arguments(parser)
-    parser.add_argument(
-        "--test",
-        type=Path,
-        required=True,
-        action="append",
-        metavar="BASE",
-        help="test set without language ending; may be given several times",
-    )
+    add_test_argument(parser)
     parser.add_argument(
         "--lexicon",
         type=Path,

@@ -13,6 +13,7 @@ from model.commands.models import (
     add_decoding_arguments,
     add_model_arguments,
     add_shortlist_argument,
+    add_test_argument,
     chosen_pairs,
     decoding_options,
     load_translator,
@@ -41,14 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
     add_model_arguments(parser)
     add_shortlist_argument(parser)
-    parser.add_argument(
-        "--test",
-        type=Path,
-        required=True,
-        action="append",
-        metavar="BASE",
-        help="test set without language ending; may be given several times",
-    )
+    add_test_argument(parser)
     parser.add_argument("--pair", action="append", metavar="XX-YY", help="only this pair; may be given several times")
     parser.add_argument(
         "--lowercase",

@@ -51,6 +51,18 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=None, help="processor threads; default: all")
 
 
+def add_test_argument(parser: argparse.ArgumentParser) -> None:
+    """``--test``, a list of one test set or more."""
+    parser.add_argument(
+        "--test",
+        type=Path,
+        required=True,
+        action="append",
+        metavar="BASE",
+        help="test set without language ending; may be given several times",
+    )
+
+
 def add_shortlist_argument(parser: argparse.ArgumentParser) -> None:
     """``--shortlist``."""
     parser.add_argument(
