@@ -3,8 +3,8 @@
     python -m benchmarks.protection --text DATA/eval/tatoeba-dev.en
 
 The shipped translator in one process. Rounds of both settings are interleaved in random order after a warm-up; the
-ratio is the median of the rounds'. Answers are compared: those to texts without spans differ only where something else
-is restored, such as repeated punctuation, or characters that the model cannot write.
+ratio is the median of the rounds'. Answers are compared: those to texts without spans differ only where layout is
+restored, such as repeated punctuation. Words with characters that the model does not know are spans.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from benchmarks.processes import describe_machine, machine_line
 from benchmarks.tables import markdown, rounded
 from model.artifacts.pretrained import build_pretrained
 from model.decoding.options import DecodingOptions
-from model.text.protection import find_spans
 from model.training.corpus import read_lines
 from model.translator import Translator
 
@@ -64,9 +63,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2, help="processor threads; default 2")
     arguments = parser.parse_args()
     translator = Translator.load(build_pretrained("cpu"), num_threads=arguments.threads)
-    plain = [line for line in read_lines(arguments.text) if line.strip() and not find_spans(line)][
-        : arguments.sentences
-    ]
+    spans_of = translator.pipeline.codec.protected_spans
+    plain = [line for line in read_lines(arguments.text) if line.strip() and not spans_of(line, "auto")]
+    plain = plain[: arguments.sentences]
     rng = random.Random(1)
     kinds = {"without spans": plain, "with one to three spans": [with_spans(line, rng) for line in plain]}
     rows = []

@@ -29,29 +29,13 @@ class AlignmentLink:
     weight: float
 
 
-def answer_rows(cross: Tensor, num_forced: int, num_target_tokens: int, num_source_tokens: int) -> Tensor:
-    """The attention weights of one hypothesis in a padded batch.
-
-    Args:
-        cross: Cross-attention weights of all decoder layers and heads, (L, H, T, S).
-        num_forced: Number of forced tokens between the start token and the first token the model chose.
-        num_target_tokens: Number of tokens of the hypothesis, without the end token.
-        num_source_tokens: Number of tokens of the source, markers included.
-
-    Returns:
-        Weights of the last layer, averaged over its heads. Rows are target tokens, columns are source tokens.
-    """
-    last_layer = cross[-1].mean(dim=0)  # (T, S)
-    return last_layer[num_forced : num_forced + num_target_tokens, :num_source_tokens]
-
-
 def sentence_links(
     rows: Tensor, source_spans: Sequence[Span], target_spans: Sequence[Span], source_start: int, target_start: int
 ) -> Iterator[AlignmentLink]:
     """Link each target token that covers characters to the source token with the largest weight.
 
     Args:
-        rows: The result of :func:`answer_rows`.
+        rows: Attention weights, (target tokens, source tokens).
         source_spans: Characters of the sentence that each source token covers; markers cover none.
         target_spans: Characters of the sentence's translation that each target token covers.
         source_start: Index of the sentence's first character in the source text.
@@ -78,7 +62,7 @@ def counterpart(
     Of several stretches of words, the one with the largest weight is chosen. Punctuation is no word.
 
     Args:
-        rows: The result of :func:`answer_rows`.
+        rows: Attention weights, (target tokens, source tokens).
         source_spans: Characters of the sentence that each source token covers; markers cover none.
         target_spans: Characters of the translation that each target token covers.
         target: The translation.
@@ -136,7 +120,7 @@ def place_of(
     punctuation of the source instead. The place is at the beginning or end of a word.
 
     Args:
-        rows: The result of :func:`answer_rows`; None for a place in proportion to the position.
+        rows: Attention weights, (target tokens, source tokens); None for a place in proportion to the position.
         source: The sentence.
         source_spans: Characters of the sentence that each source token covers; markers cover none.
         target: The translation.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -17,7 +17,7 @@ from model.decoding.sentence import DecodingRequest
 from model.sentence_codec import SourceSentence
 from model.term_use import TermUse
 from model.text.symbols import Span
-from model.text_plan import Alternative, SpanUse, TextPlan, Translation, mean_score, settle_all
+from model.text_plan import Alternative, AttendedSentence, SpanUse, TextPlan, Translation, mean_score, settle_all
 
 if TYPE_CHECKING:
     from model.text.markup import MarkedText, MarkedUp, OffsetMap, PlacedText
@@ -83,32 +83,28 @@ class MarkupPlan:
         return [hypothesis for plan in self._plans for hypothesis in plan.hypotheses]
 
     @property
-    def attended(self) -> Sequence[bool]:
-        """For each sentence, whether :meth:`complete` needs its attention: for the places of marks, spans or terms."""
-        return [is_attended for plan in self._plans for is_attended in plan.attended]
+    def attended(self) -> list[AttendedSentence]:
+        """The sentences whose attention :meth:`complete` needs: for the places of marks, spans or terms."""
+        return [replace(one, index=first + one.index) for first, plan in self._numbered() for one in plan.attended]
 
     def complete(
-        self, attention: Sequence[Tensor | None] | None = None, evidence: Sequence[Evidence] | None = None
+        self, attention: Mapping[int, Tensor] = MappingProxyType({}), evidence: Sequence[Evidence] | None = None
     ) -> Translation:
         """Put the translated texts into the document.
 
         Args:
-            attention: The result of :func:`model.alignment.answer_rows` for each sentence that is :attr:`attended`.
+            attention: Attention weights of the sentences that are :attr:`attended`, by index.
             evidence: What the model says about each sentence's translation, if a confidence is requested.
 
         Raises:
             Exception: The error of the first sentence that failed.
             MarkupNotKept: The document would have other markup.
         """
-        rows = None if attention is None else iter(attention)
-        found = None if evidence is None else iter(evidence)
-        texts = [
-            plan.complete(
-                None if rows is None else list(islice(rows, len(plan.sentences))),
-                None if found is None else list(islice(found, len(plan.sentences))),
-            )
-            for plan in self._plans
-        ]
+        texts: list[Translation] = []
+        for first, plan in self._numbered():
+            end = first + len(plan.sentences)
+            rows = {index - first: attention[index] for index in range(first, end) if index in attention}
+            texts.append(plan.complete(rows, None if evidence is None else evidence[first:end]))
         with_sentences = [one for one, plan in zip(texts, self._plans, strict=True) if plan.sentences]
         num_alternatives = min((len(one.alternatives) for one in with_sentences), default=0)
         document, target_offsets = self._document.render_with_offsets(
@@ -136,6 +132,13 @@ class MarkupPlan:
             integrity=details.integrity() if has_spans else None,
             glossary=details.glossary() if self.options.glossary else None,
         )
+
+    def _numbered(self) -> Iterator[tuple[int, TextPlan]]:
+        """The plans, each with the number of sentences before it."""
+        first = 0
+        for plan in self._plans:
+            yield first, plan
+            first += len(plan.sentences)
 
     def _alternative(self, texts: Sequence[Translation], rank: int) -> Alternative:
         """The document with an alternative of each text; marks are placed without alignment."""

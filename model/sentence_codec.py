@@ -280,7 +280,7 @@ class SentenceCodec:
             part: The sentence.
             sentence: What :meth:`read` made of it.
             token_ids: The output of the model.
-            rows: The result of :func:`model.alignment.answer_rows`, if :meth:`needs_attention`.
+            rows: Attention weights, (target tokens, source tokens), if :meth:`needs_attention`.
             source_spans: The result of :meth:`source_offsets`, if there are rows.
         """
 

@@ -69,8 +69,7 @@ def put_terms(
     Args:
         terms: The terms of the sentence.
         translation: Its translation.
-        rows: Attention from the tokens of the translation to those of the source
-            (:func:`model.alignment.answer_rows`).
+        rows: Attention weights, (target tokens, source tokens).
         source_spans: Characters of the sentence that each source token covers.
 
     Returns:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from types import MappingProxyType
 from typing import Protocol
 
 from torch import Tensor
@@ -88,6 +89,23 @@ class Translation:
     glossary: tuple[TermUse, ...] | None = None
 
 
+@dataclass(frozen=True)
+class AttendedSentence:
+    """A sentence and its answer, whose attention weights are needed.
+
+    Args:
+        index: The index of the sentence in its text.
+        source_ids: Its token ids, markers included.
+        forced_ids: Tokens between the start token and the answer.
+        answer_ids: Token ids of the answer, without the end token.
+    """
+
+    index: int
+    source_ids: Sequence[int]
+    forced_ids: Sequence[int]
+    answer_ids: Sequence[int]
+
+
 class TextPlan:
     """The sentences of a text, the requests still to be decoded, and the outcomes so far. Not thread-safe.
 
@@ -145,12 +163,13 @@ class TextPlan:
         self._pending = [retry for retry in retries if retry is not None]
 
     @property
-    def attended(self) -> Sequence[bool]:
-        """For each sentence, whether :meth:`complete` needs its attention: for links, or places of spans and terms."""
+    def attended(self) -> list[AttendedSentence]:
+        """The sentences whose attention :meth:`complete` needs: for links, or places of spans and terms."""
         needs = self._codec.needs_attention
         return [
-            self.options.return_alignment or needs(sentence, hypothesis.token_ids)
-            for sentence, hypothesis in zip(self.sentences, self.hypotheses, strict=True)
+            AttendedSentence(index, sentence.token_ids, self.forced_ids, hypothesis.token_ids)
+            for index, (sentence, hypothesis) in enumerate(zip(self.sentences, self.hypotheses, strict=True))
+            if self.options.return_alignment or needs(sentence, hypothesis.token_ids)
         ]
 
     @property
@@ -175,12 +194,13 @@ class TextPlan:
         return found
 
     def complete(
-        self, attention: Sequence[Tensor | None] | None = None, evidence: Sequence[Evidence] | None = None
+        self, attention: Mapping[int, Tensor] = MappingProxyType({}), evidence: Sequence[Evidence] | None = None
     ) -> Translation:
         """Join the hypotheses of all sentences to the translation.
 
         Args:
-            attention: The result of :func:`model.alignment.answer_rows` for each sentence that is :attr:`attended`.
+            attention: Attention weights of the sentences that are :attr:`attended`, by index: a row for each token of
+                the translation, a column for each of the source.
             evidence: What the model says about each sentence's translation, if a confidence is requested.
 
         Raises:
@@ -188,9 +208,7 @@ class TextPlan:
         """
         hypotheses = self.hypotheses
         options = self.options
-        detailed = (
-            self._spans or options.glossary or options.return_alignment or attention is not None or evidence is not None
-        )
+        detailed = self._spans or options.glossary or options.return_alignment or attention or evidence is not None
         written = self._write_with_offsets(hypotheses, attention) if detailed else None
         answers = self._write(hypotheses) if written is None else [one.target.text for one in written]
         best = self._join(hypotheses, answers)
@@ -252,7 +270,7 @@ class TextPlan:
         ]
 
     def _write_with_offsets(
-        self, hypotheses: Sequence[Hypothesis], attention: Sequence[Tensor | None] | None
+        self, hypotheses: Sequence[Hypothesis], attention: Mapping[int, Tensor]
     ) -> list[_WrittenSentence]:
         """The translation of each sentence with its offsets, spans and terms in place."""
         codec = self._codec
@@ -260,7 +278,7 @@ class TextPlan:
         position = source_end = 0
         for index, (sentence, hypothesis) in enumerate(zip(self.sentences, hypotheses, strict=True)):
             position += sentence.start - source_end
-            rows = None if attention is None else attention[index]
+            rows = attention.get(index)
             source_spans = self._source_spans(sentence)
             part = self._part(sentence)
             target = codec.write_with_offsets(part, sentence, hypothesis.token_ids, rows, source_spans)

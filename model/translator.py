@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from model.alignment import answer_rows
 from model.artifacts.bundle import Bundle, Manifest, load_bundle
 from model.capabilities import Capabilities
 from model.confidence import Evidence
@@ -27,10 +26,7 @@ from model.process.threads import available_threads
 from model.sentence_codec import SentenceCodec
 from model.text.tokenizer import Tokenizer
 from model.text_pipeline import Plan, TextPipeline
-from model.text_plan import Translation, settle_all
-
-_ALIGN_BATCH = 16
-"""Sentences whose attention is computed at once for alignments."""
+from model.text_plan import AttendedSentence, Translation, settle_all
 
 
 def _policy(bundle: Bundle, capabilities: Capabilities) -> DecodingPolicy:
@@ -227,12 +223,13 @@ class Translator:
             ]
         plans = [self.prepare(text, *pair, one) for text, one in zip(texts, each, strict=True)]
         self.decode(plans, progress)
+        attended = [(number, one) for number, plan in enumerate(plans) for one in plan.attended]
+        attention: list[dict[int, Tensor]] = [{} for _ in plans]
+        for (number, one), rows in zip(attended, self.align([one for _, one in attended]), strict=True):
+            attention[number][one.index] = rows
         return [
-            plan.complete(
-                self.align(plan) if any(plan.attended) else None,
-                self.confidence(plan) if plan.options.return_confidence else None,
-            )
-            for plan in plans
+            plan.complete(attention[number], self.confidence(plan) if plan.options.return_confidence else None)
+            for number, plan in enumerate(plans)
         ]
 
     def translate_tokens(
@@ -302,31 +299,27 @@ class Translator:
         while retries := [request for plan in plans for request in plan.pending]:
             settle_all(plans, self._decode(retries))
 
-    def align(self, plan: Plan, begin: int = 0, end: int | None = None) -> list[Tensor | None]:
-        """Attention between sentences of a text and their answers.
+    def align(self, sentences: Sequence[AttendedSentence]) -> list[Tensor]:
+        """Attention between sentences and their answers, for :meth:`model.text_plan.TextPlan.complete`.
 
         Args:
-            plan: The text; all its sentences have answers.
-            begin: Index of the first sentence.
-            end: Index after the last sentence; None for all that follow.
+            sentences: What is ``attended`` in some texts.
 
         Returns:
-            For each of these sentences its rows of :func:`model.alignment.answer_rows`, or None if it does not need
-            them; those of all sentences are for :meth:`TextPlan.complete`.
+            For each sentence the weights of the last layer, averaged over its heads: a row for each token of the
+            answer, a column for each of the source.
         """
-        hypotheses, attended = plan.hypotheses, plan.attended
-        rows: list[Tensor | None] = [None] * len(hypotheses)
-        needed = [index for index in range(len(hypotheses))[begin:end] if attended[index]]
-        for first in range(0, len(needed), _ALIGN_BATCH):
-            some = needed[first : first + _ALIGN_BATCH]
-            sources = [plan.sentences[index].token_ids for index in some]
-            answers = [hypotheses[index].token_ids for index in some]
+        if not sentences:
+            return []
+        start_id = self._tokenizer.start_id
+        weights = self.backend.attention(
+            [one.source_ids for one in sentences],
             # Row t chooses token t from the tokens before it: the last one need not be read.
-            beginning = [self._tokenizer.start_id, *plan.forced_ids]
-            _, _, cross = self._attend(sources, [[*beginning, *ids[:-1]] for ids in answers])
-            for index, weights, source, answer in zip(some, cross, sources, answers, strict=True):
-                rows[index] = answer_rows(weights, len(plan.forced_ids), len(answer), len(source))
-        return rows[begin:end]
+            [[start_id, *one.forced_ids, *one.answer_ids[:-1]] for one in sentences],
+        )
+        return [
+            rows[len(one.forced_ids) :][: len(one.answer_ids)] for one, rows in zip(sentences, weights, strict=True)
+        ]
 
     def confidence(self, plan: Plan, begin: int = 0, end: int | None = None) -> list[Evidence]:
         """What the model says about the translation of sentences of a text.
@@ -383,9 +376,7 @@ class Translator:
         inputs = [self._tokenizer.start_id, *target_ids[:-1]]
         encoder, decoder, cross = self._attend([sentence.token_ids], [inputs])
         if target_text is None:
-            num_forced, num_source = len(plan.forced_ids), len(sentence.token_ids)
-            rows = answer_rows(cross[0], num_forced, len(hypothesis.token_ids), num_source)
-            target_text = plan.complete([rows]).text
+            target_text = plan.complete(dict(enumerate(self.align(plan.attended)))).text
         return Attention(
             source_tokens=self._tokenizer.pieces(sentence.token_ids),
             target_tokens=self._tokenizer.target_pieces(target_ids),

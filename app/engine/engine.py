@@ -31,6 +31,9 @@ logger = logging.getLogger("app.engine")
 
 _T = TypeVar("_T")
 
+_CALLS_S = 0.002
+"""Seconds after which no further call is made before the next step."""
+
 
 class Dropped(Exception):
     """The sentence or call was dropped, because its caller was cancelled or the engine stops."""
@@ -198,7 +201,7 @@ class Engine:
             self._abandon()
 
     def _turn(self) -> bool:
-        """One iteration: leave, join, one call, one step of each cohort. Returns False when the engine stops."""
+        """One iteration: leave, join, calls, one step of each cohort. Returns False when the engine stops."""
         with self._wake:
             while not (
                 self._stopping
@@ -220,7 +223,7 @@ class Engine:
             self._decoding.update((sentence.key, sentence) for sentence in joining)
         if joining:
             self._join(joining)
-        self._make_call()
+        self._make_calls()
         for running in list(self._running):
             self._step(running)
         with self._wake:
@@ -243,16 +246,21 @@ class Engine:
                 rows[sentence.owner] += sentence.width
         return rows
 
-    def _make_call(self) -> None:
-        with self._wake:
-            call = self._calls.begin()
-        if call is None:
-            return
-        deliver = call.perform()
-        with self._wake:
-            wanted = self._calls.end(call)
-        if wanted:
-            _safely(deliver)
+    def _make_calls(self) -> None:
+        """Make the next call, and more while they are short: sentences wait no longer than for a step."""
+        until = time.perf_counter() + _CALLS_S
+        while True:
+            with self._wake:
+                call = self._calls.begin()
+            if call is None:
+                return
+            deliver = call.perform()
+            with self._wake:
+                wanted = self._calls.end(call)
+            if wanted:
+                _safely(deliver)
+            if time.perf_counter() >= until:
+                return
 
     def _leave(self, keys: set[int]) -> None:
         for running in list(self._running):

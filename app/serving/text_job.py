@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.errors import InferenceFailed
@@ -113,14 +113,14 @@ class TextJob:
     Args:
         choice: The model and the language pair.
         plan: Its sentences and their outcomes.
-        attention: The result of :meth:`model.translator.Translator.align`, if it is needed.
+        attention: Attention weights of the sentences that are attended, by index.
         evidence: The result of :meth:`model.translator.Translator.confidence`, if a confidence is requested.
-        failure: The error of these methods, if one failed.
+        failure: Why one of them could not be computed.
     """
 
     choice: ModelChoice
     plan: Plan
-    attention: Sequence[Tensor | None] | None = None
+    attention: dict[int, Tensor] = field(default_factory=dict)
     evidence: Sequence[Evidence] | None = None
     failure: Exception | None = None
 

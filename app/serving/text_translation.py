@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from app.engine.bridge import EngineBridge
@@ -14,10 +15,10 @@ from app.serving.model_choice import ModelChoice, Unchanged
 from app.serving.text_job import TextJob, TextResult, answer_without_model
 from model.decoding.options import DecodingOptions
 from model.errors import InputError, ModelError
-from model.text_plan import settle_all
+from model.text_plan import AttendedSentence, settle_all
 
 if TYPE_CHECKING:
-    from model.text_pipeline import Plan
+    from model.confidence import Evidence
 
 _T = TypeVar("_T")
 
@@ -25,7 +26,7 @@ _SMALL_CHARACTERS = 500
 """Texts up to this length are split on the event loop, because handing them to a thread takes longer."""
 
 
-_SENTENCES_A_CALL = 8
+_SENTENCES_A_CALL = 16
 """Sentences whose attention or confidence is computed in one call of the engine, which takes up to some tenths of a
 second."""
 
@@ -116,26 +117,43 @@ class TextTranslation:
         return queue_s
 
     async def _examine(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> None:
-        """Compute what completing each text needs; if a model fails, its error is stored in the job."""
-        for job in jobs:
-            if job.plan.failure is not None:
-                continue
-            try:
-                if any(job.plan.attended):
-                    job.attention = await self._in_parts(job, job.translator.align, timeout)
-                if job.plan.options.return_confidence:
-                    job.evidence = await self._in_parts(job, job.translator.confidence, timeout)
-            except (InferenceFailed, ModelError) as failure:
-                job.failure = failure
+        """Compute what completing the texts needs; if a model fails, its error is stored in the job."""
+        decoded = [job for job in jobs if job.plan.failure is None]
+        attended = [(job, one) for job in decoded for one in job.plan.attended]
+        for _, of_model in groupby(attended, key=lambda pair: id(pair[0].translator)):
+            for some in _batches(of_model, _SENTENCES_A_CALL):
+                await self._attend(some, timeout)
+        for job in decoded:
+            if job.plan.options.return_confidence and job.failure is None:
+                await self._collect_evidence(job, timeout)
 
-    async def _in_parts(
-        self, job: TextJob, examine: Callable[[Plan, int, int], list[_T]], timeout: asyncio.Timeout
-    ) -> list[_T]:
-        """What is known of each sentence; other requests decode between the calls for a few sentences each."""
-        found: list[_T] = []
-        while (begin := len(found)) < len(job.plan.sentences):
-            found += await self._bridge.call(partial(examine, job.plan, begin, begin + _SENTENCES_A_CALL), timeout)
-        return found
+    async def _attend(self, some: Sequence[tuple[TextJob, AttendedSentence]], timeout: asyncio.Timeout) -> None:
+        """Compute the attention of sentences of one model; if that fails, of each alone: the others do not fail."""
+        align = partial(some[0][0].translator.align, [one for _, one in some])
+        try:
+            weights = await self._bridge.call(align, timeout)
+        except (InferenceFailed, ModelError) as failure:
+            if len(some) == 1:
+                some[0][0].failure = failure
+                return
+            for pair in some:
+                await self._attend([pair], timeout)
+            return
+        for (job, one), rows in zip(some, weights, strict=True):
+            job.attention[one.index] = rows
+
+    async def _collect_evidence(self, job: TextJob, timeout: asyncio.Timeout) -> None:
+        """Compute what a text's confidence is made of; other requests decode between the calls."""
+        found: list[Evidence] = []
+        confidence = job.translator.confidence
+        try:
+            while (begin := len(found)) < len(job.plan.sentences):
+                examine = partial(confidence, job.plan, begin, begin + _SENTENCES_A_CALL)
+                found += await self._bridge.call(examine, timeout)
+        except (InferenceFailed, ModelError) as failure:
+            job.failure = failure
+        else:
+            job.evidence = found
 
     async def _off_loop(self, num_characters: int, run: Callable[[], _T]) -> _T:
         if num_characters <= _SMALL_CHARACTERS:
@@ -153,3 +171,10 @@ def _prepared(
         return TextJob.of(text, choice, options)
     except InputError as error:
         return error
+
+
+def _batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    """Items in lists of at most ``size``."""
+    remaining = iter(items)
+    while some := list(islice(remaining, size)):
+        yield some

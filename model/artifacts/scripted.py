@@ -23,10 +23,6 @@ class ScriptedModel(StepModel, Protocol):
         """Logits of the token after each target position."""
         ...
 
-    def attend(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Attention weights of encoder, decoder and cross-attention."""
-        ...
-
     def modules(self) -> Iterator[nn.Module]:
         """The model and its parts."""
         ...

@@ -9,13 +9,15 @@ There are three, and all give the same answers but for rounding:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import torch
+from torch import Tensor
 
 from model.decoding.cohort import Cohort, Vocabulary
+from model.decoding.eager.attention import attention_by_torch
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.native.cohort import NativeCohort
@@ -78,6 +80,18 @@ class Backend(Protocol):
         """
         ...
 
+    def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
+        """The cross-attention weights of the last decoder layer, averaged over its heads.
+
+        Args:
+            sources: Token ids of each sentence, markers included.
+            targets: Token ids of each answer, the start token first.
+
+        Returns:
+            For each sentence (T, S), float32 on the CPU: row t belongs to the choice of the token after ``targets[t]``.
+        """
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class ModelToDecode:
@@ -103,6 +117,10 @@ class ModelToDecode:
     device: torch.device
     shortlist: Shortlist | None = None
 
+    def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
+        """See :meth:`Backend.attention`; computed by torch."""
+        return attention_by_torch(self.module, sources, targets, self.vocabulary.pad_id, self.device)
+
 
 @dataclass(frozen=True, eq=False)
 class NativeBackend:
@@ -124,11 +142,16 @@ class NativeBackend:
         model = self.model
         return NativeCohort(self.packed, model.vocabulary, width, model.longest_target, model.policy)
 
+    def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
+        """The cross-attention weights of the last layer."""
+        return self.packed.attention(sources, targets)
+
 
 @dataclass(frozen=True, eq=False)
 class SlotBackend:
     """Slots and CUDA graphs; see :class:`Backend`."""
 
+    model: ModelToDecode
     slots: SlotModel
     reason: str
     name: BackendName = "slots"
@@ -143,6 +166,10 @@ class SlotBackend:
     def cohort(self, width: int) -> Cohort:
         """An empty cohort."""
         return SlotCohort(self.slots, width)
+
+    def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
+        """The cross-attention weights of the last layer."""
+        return self.model.attention(sources, targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +193,10 @@ class EagerBackend:
         return TorchCohort(
             state, model.vocabulary, width, model.longest_target, model.device, model.policy, model.shortlist
         )
+
+    def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
+        """The cross-attention weights of the last layer."""
+        return self.model.attention(sources, targets)
 
 
 @dataclass(frozen=True)
@@ -231,7 +262,7 @@ def choose_backend(model: ModelToDecode, *, native: bool = True, slots: bool | N
             model.module, model.vocabulary, model.longest_target, model.device, model.policy, force=slots is True
         )
         assert slot_model is not None
-        return SlotBackend(slot_model, choice.reason)
+        return SlotBackend(model, slot_model, choice.reason)
     if choice.name == "native":
         config = ModelConfig.from_dict(dict(model.architecture))
         packed = make_native_model(model.module, config, model.shortlist)

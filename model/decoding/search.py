@@ -35,6 +35,10 @@ class StepModel(Protocol):
         """Logits of the next token."""
         ...
 
+    def attend(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Attention weights of encoder, decoder and cross-attention."""
+        ...
+
 
 def best_continuations(logits: Tensor, offsets: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:
     """The best continuations of each sentence. No shape depends on a value, so a CUDA graph can hold this.

@@ -21,6 +21,7 @@ class KnownCharacters:
         characters = {character for piece in pieces for character in piece} - {WORD_START} | {" "}
         self._characters = characters.union(*(normalize("NFD", character) for character in characters))
         self._normalised = normalised
+        self._knows_ascii = self._characters.issuperset(map(chr, range(ord(" "), ord("~") + 1)))
 
     def __contains__(self, character: str) -> bool:
         """Whether the vocabulary has a character, or what normalisation makes of it, in either case."""
@@ -29,4 +30,7 @@ class KnownCharacters:
 
     def includes(self, text: str) -> bool:
         """Whether the vocabulary has all characters of a text. A text of which it is not true may be known, too."""
+        # Most English texts are decided by the first test, ten times as fast.
+        if self._knows_ascii and text.isascii() and text.isprintable():
+            return True
         return self._characters.issuperset(text)

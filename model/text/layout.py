@@ -27,12 +27,14 @@ _UNUSUAL_SPACES = re.compile(rf"(?<=\S)(?! \S)[^\S{LINE_BREAKS}]+(?=\S)")
 
 def with_cells_as_lines(text: str) -> str:
     """A text of the same length with line breaks in place of tabs, wide gaps and bars between spaces."""
+    if not any(sign in text for sign in ("\t", "   ", "|")):
+        return text  # the expression takes longer to find nothing
     return _GAP.sub(lambda gap: "\n" * len(gap[0]), text)
 
 
 def is_numbered(text: str) -> bool:
     """Whether several lines of a text begin with a number and a full stop; a single one may be a date: "3. Oktober"."""
-    return len(list(islice(_NUMBER.finditer(text), 2))) > 1
+    return "\n" in text and len(list(islice(_NUMBER.finditer(text), 2))) > 1
 
 
 def single_bars(text: str) -> list[Span]:

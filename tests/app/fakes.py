@@ -26,6 +26,7 @@ from model.errors import DecodingError
 from model.text.known_characters import KnownCharacters
 from model.text.symbols import Span
 from model.text_pipeline import Plan
+from model.text_plan import AttendedSentence
 from model.translator import Attention, Translator
 
 GATE_S = 30.0
@@ -173,12 +174,9 @@ class FakeTranslator(Translator):
     def warm_up(self, widths: Sequence[int]) -> None:
         self.warmed_up = list(widths)
 
-    def align(self, plan: Plan, begin: int = 0, end: int | None = None) -> list[Tensor | None]:
+    def align(self, sentences: Sequence[AttendedSentence]) -> list[Tensor]:
         """Each character attends to the one it was made of, after the language marker."""
-        return [
-            torch.eye(len(sentence.token_ids))[1 : len(hypothesis.token_ids) + 1]
-            for sentence, hypothesis in zip(plan.sentences[begin:end], plan.hypotheses[begin:end], strict=True)
-        ]
+        return [torch.eye(len(one.source_ids))[1 : len(one.answer_ids) + 1] for one in sentences]
 
     def confidence(self, plan: Plan, begin: int = 0, end: int | None = None) -> list[Evidence]:
         """Each token has probability one half; the translation covers all source tokens but the letter z."""

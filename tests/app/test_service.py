@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -22,7 +22,7 @@ from model.confidence import NOTHING_TRANSLATED
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, InputError, SeveralSentences, UnsupportedPair
 from model.text_pipeline import Plan
-from model.text_plan import TextPlan
+from model.text_plan import AttendedSentence, TextPlan
 from model.translator import Attention
 from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, held_translator
 from tests.app.observed import ObservedService, is_stopping, num_waiting_calls, service_threads
@@ -354,20 +354,26 @@ def test_attention_runs_on_the_engine_and_its_errors_are_raised() -> None:
     run(test)
 
 
+def is_bad(sentence: AttendedSentence) -> bool:
+    return "bad" in "".join(map(chr, sentence.source_ids[1:-1]))
+
+
 def test_an_alignment_that_fails_fails_only_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
+        align = translator.align
 
-        def align(plan: TextPlan, *part: int) -> Any:
-            if "bad" in plan.text:
+        def fail(sentences: Sequence[AttendedSentence]) -> Any:
+            if any(is_bad(one) for one in sentences):
                 raise RuntimeError("secret")
-            return [None] * len(plan.sentences)
+            return align(sentences)
 
-        monkeypatch.setattr(translator, "align", align)
+        monkeypatch.setattr(translator, "align", fail)
         async with service_of(translator) as service:
             outcome = await ask(service, "bad", "good", return_alignment=True)
             assert isinstance(outcome.results[0], InferenceFailed)
-            assert texts_of(outcome)[1] == "GOOD"
+            good = outcome.results[1]
+            assert not isinstance(good, Exception) and good.text == "GOOD" and good.alignment
 
     run(test)
 
@@ -413,9 +419,9 @@ def test_alignments_are_computed_on_the_engine_thread_and_reach_the_result(monke
         threads: list[str] = []
         align = translator.align
 
-        def noting(plan: TextPlan, *part: int) -> Any:
+        def noting(sentences: Sequence[AttendedSentence]) -> Any:
             threads.append(threading.current_thread().name)
-            return align(plan, *part)
+            return align(sentences)
 
         monkeypatch.setattr(translator, "align", noting)
         async with service_of(translator) as service:
@@ -425,7 +431,7 @@ def test_alignments_are_computed_on_the_engine_thread_and_reach_the_result(monke
             assert [(link.source, link.target) for link in first.alignment] == [((0, 1), (0, 1)), ((1, 2), (1, 2))]
             assert not isinstance(blank, Exception) and blank.alignment == ()
             assert not isinstance(last, Exception) and last.alignment is not None and len(last.alignment) == 1
-            assert threads == ["verso-engine"] * 2
+            assert threads == ["verso-engine"], "the sentences of a request share a call"
 
     run(test)
 
@@ -475,7 +481,7 @@ def test_a_long_text_gets_its_confidence_a_few_sentences_at_a_time(monkeypatch: 
         monkeypatch.setattr(translator, "confidence", noting)
         async with service_of(translator) as service:
             (result,) = (await ask(service, "\n".join(["A word."] * 20), return_confidence=True)).results
-            assert calls == [8, 8, 4]
+            assert calls == [16, 4]
             assert not isinstance(result, Exception) and result.confidence is not None
             assert len(result.confidence.words) == 40
 
@@ -508,10 +514,10 @@ def test_a_known_error_of_an_alignment_fails_only_its_text(monkeypatch: pytest.M
         translator = FakeTranslator()
         align = translator.align
 
-        def refuse(plan: TextPlan, *part: int) -> Any:
-            if "bad" in plan.text:
+        def refuse(sentences: Sequence[AttendedSentence]) -> Any:
+            if any(is_bad(one) for one in sentences):
                 raise DecodingError("NaN")
-            return align(plan, *part)
+            return align(sentences)
 
         monkeypatch.setattr(translator, "align", refuse)
         async with service_of(translator) as service:

@@ -237,11 +237,11 @@ def test_uncovered_words_are_those_of_the_document() -> None:
         for text in (document_text.text for document_text in MarkedUp(document, "html").texts)
     ]
     assert sorted(texts) == sorted(marked.text for marked in MarkedUp(document, "html").texts)
-    found = plan.complete(None, evidence).confidence
+    found = plan.complete(evidence=evidence).confidence
     assert found is not None and found.uncovered is not None
     assert [document[slice(*span)] for span in found.uncovered] == ["two</b>.", "Four"]
     without = [dataclasses.replace(evidence[0], gains=None), *evidence[1:]]
-    again = plan.complete(None, without).confidence
+    again = plan.complete(evidence=without).confidence
     assert again is not None and again.uncovered is None
 
 

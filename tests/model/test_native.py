@@ -18,6 +18,7 @@ from torch import nn
 from model.artifacts.script import script
 from model.decoding.batch import decode_in_order
 from model.decoding.cohort import Cohort
+from model.decoding.eager.attention import attention_by_torch
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.native import cohort as native_cohort
@@ -95,6 +96,34 @@ def test_logits_are_those_of_the_eager_model(name: str) -> None:
     for source, target in zip(random_sources(9, vocab_size=20, seed=1, longest=35), targets, strict=True):
         expected = eager(torch.tensor([source]), target.unsqueeze(0))[0]
         torch.testing.assert_close(model.logits(source, target.tolist()), expected, atol=1e-4, rtol=1e-4)
+
+
+@needs_library
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@torch.inference_mode()
+def test_attention_is_that_of_the_eager_model_for_many_pairs_and_one_alone(name: str) -> None:
+    changes = ARCHITECTURES[name]
+    eager = transformer(**changes)
+    model = native(eager, **changes)
+    sources = random_sources(50, vocab_size=20, seed=1, longest=35)
+    targets = random_sources(50, vocab_size=20, seed=2, longest=35)
+    together = model.attention(sources, targets)
+    by_torch = attention_by_torch(eager, sources, targets, 0, torch.device("cpu"))
+    for source, target, found, alike in zip(sources, targets, together, by_torch, strict=True):
+        *_, cross = eager.attend(torch.tensor([source]), torch.tensor([target]))
+        expected = cross[0, -1].mean(dim=0)
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(alike, expected, atol=1e-5, rtol=1e-4)
+        (alone,) = model.attention([source], [target])
+        assert torch.equal(found, alone), "the other pairs change nothing"
+
+
+@needs_library
+def test_attention_of_a_token_or_a_length_that_the_model_does_not_have_is_refused() -> None:
+    model = native(transformer())
+    for source, target in (([3, 20], [1]), ([3], [1, -1]), ([], [1]), ([3], []), ([3] * 500, [1])):
+        with pytest.raises(IndexError, match="token id or a length"):
+            model.attention([[3, 4], source], [[1, 3], target])
 
 
 @needs_library

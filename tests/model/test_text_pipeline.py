@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from model.alignment import AlignmentLink, answer_rows, sentence_links
+from model.alignment import AlignmentLink, sentence_links
 from model.capabilities import Capabilities
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import guarded
@@ -46,7 +46,7 @@ def test_a_plan_has_a_request_for_each_sentence_with_a_letter() -> None:
 def test_a_blank_text_has_nothing_pending_and_is_complete() -> None:
     plan = prepare(" \n ")
     assert (list(plan.pending), plan.failure, plan.hypotheses) == ([], None, [])
-    assert plan.complete([]).text == " \n "
+    assert plan.complete().text == " \n "
 
 
 def test_outputs_replace_their_sentences() -> None:
@@ -129,8 +129,3 @@ def test_links_use_the_largest_weight_among_tokens_that_cover_characters() -> No
         AlignmentLink((13, 15), (20, 22), 0.2),
         AlignmentLink((13, 15), (22, 24), 0.8),
     ]
-
-
-def test_alignment_uses_the_last_layer_without_forced_tokens_and_padding() -> None:
-    cross = torch.rand(2, 4, 6, 5)
-    assert torch.equal(answer_rows(cross, 1, 3, 4), cross[1].mean(dim=0)[1:4, :4])

@@ -79,11 +79,19 @@ inline void weighted_means(const float* const* weights, int n, int width, Value 
   }
 }
 
+// Where the attention weights of each query are added, n numbers, multiplied by `factor`; no rows: nowhere.
+struct WeightSums {
+  float* const* rows = nullptr;
+  float factor = 0;
+  // Those of the queries from number `first` on.
+  WeightSums from(int first) const { return {rows ? rows + first : nullptr, factor}; }
+};
+
 // One head of R queries that attend to the same n positions. keys(b): block b, [width][16]; value(t): the numbers of position
 // t. `scratch` has room for R times n, rounded up to whole blocks.
 template <int R, typename Keys, typename Value>
 inline void attend_shared(const float* const* queries, int n, int width, Keys keys, Value value, float* const* out,
-                          float* scratch) {
+                          float* scratch, WeightSums added) {
   int stride = blocks_of(n) * kBlockPositions;
   __m512 scale = _mm512_set1_ps(1.f / std::sqrt((float)width));
   __m512 maxima[R];
@@ -117,6 +125,8 @@ inline void attend_shared(const float* const* queries, int n, int width, Keys ke
   for (int r = 0; r < R; r++) {
     weights[r] = scratch + r * stride;
     sums[r] = exponentiate(scratch + r * stride, n, _mm512_reduce_max_ps(maxima[r]));
+    if (added.rows)
+      for (int t = 0; t < n; t++) added.rows[r][t] += weights[r][t] * (added.factor / sums[r]);
   }
   weighted_means<R>(weights, n, width, value, sums, out);
 }
@@ -127,13 +137,14 @@ constexpr int kQueriesAtOnce = 4;
 // As above, for any number of queries.
 template <typename Keys, typename Value>
 inline void attend_shared(int num_queries, const float* const* queries, int n, int width, Keys keys, Value value,
-                          float* const* out, float* scratch) {
+                          float* const* out, float* scratch, WeightSums added = {}) {
   for (int r = 0; r < num_queries; r += kQueriesAtOnce) {
+    WeightSums sums = added.from(r);
     switch (std::min(kQueriesAtOnce, num_queries - r)) {
-      case 1: attend_shared<1>(queries + r, n, width, keys, value, out + r, scratch); break;
-      case 2: attend_shared<2>(queries + r, n, width, keys, value, out + r, scratch); break;
-      case 3: attend_shared<3>(queries + r, n, width, keys, value, out + r, scratch); break;
-      default: attend_shared<4>(queries + r, n, width, keys, value, out + r, scratch);
+      case 1: attend_shared<1>(queries + r, n, width, keys, value, out + r, scratch, sums); break;
+      case 2: attend_shared<2>(queries + r, n, width, keys, value, out + r, scratch, sums); break;
+      case 3: attend_shared<3>(queries + r, n, width, keys, value, out + r, scratch, sums); break;
+      default: attend_shared<4>(queries + r, n, width, keys, value, out + r, scratch, sums);
     }
   }
 }

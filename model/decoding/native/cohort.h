@@ -249,25 +249,3 @@ class Cohort {
   std::vector<int32_t> outcomes_;
   std::vector<double> scores_;
 };
-
-// Logits after each of n target tokens, [n][V]: the tests compare them with those of torch.
-inline void logits_of(const Model& m, const int32_t* source, int num_source, const int32_t* target, int n,
-                      float* logits) {
-  ChunkCache pages(m.pages), blocks(m.blocks);
-  Workspace scratch;
-  std::vector<MemoryBlock*> memory;
-  for (int i = 0; i < blocks_of(num_source); i++) memory.push_back(blocks.take());
-  Source read{source, num_source, memory.data()};
-  encode(m, &read, 1, scratch);
-  std::vector<Page*> row;
-  std::vector<Page*> const* rows[1] = {&row};
-  for (int t = 0; t < n; t++) {
-    Page* page = static_cast<Page*>(pages.take());
-    page->token = target[t];
-    row.push_back(page);
-    const float* x = advance(m, {{memory.data(), num_source, rows, 1}}, scratch);
-    multiply(m.out, {x, m.C, 1}, logits + (size_t)t * m.V, m.V, NONE, nullptr, scratch.products);
-  }
-  for (Page* page : row) pages.give(page);
-  for (MemoryBlock* block : memory) blocks.give(block);
-}

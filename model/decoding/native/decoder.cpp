@@ -17,7 +17,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "cohort.h"
+#include "forced.h"
 
 // What a product is packed from: float32 weights, or int8 weights (`rounded`) with a scale for each output. library.py has
 // the same fields.
@@ -170,10 +170,20 @@ int32_t verso_leave(void* cohort, const int64_t* keys, int32_t n) {
   return guarded([&] { static_cast<Cohort*>(cohort)->leave(keys, n); });
 }
 
-// Logits after each of n target tokens, [n][V].
-int32_t verso_logits(const void* model, const int32_t* source, int32_t num_source, const int32_t* target, int32_t n,
-                     float* logits) {
-  return guarded([&] { logits_of(*static_cast<const Model*>(model), source, num_source, target, n, logits); });
+// Given sources and targets; lengths, tokens: see checked_pairs() in forced.h. weights: see attention_of().
+int32_t verso_attention(const void* model, const int32_t* lengths, int32_t n, const int32_t* tokens, int32_t threads,
+                        float* weights) {
+  return guarded([&] {
+    const Model& m = *static_cast<const Model*>(model);
+    attention_of(m, checked_pairs(m, lengths, n, tokens), threads, weights);
+  });
+}
+// The same for one pair. logits: see logits_of().
+int32_t verso_logits(const void* model, const int32_t* lengths, const int32_t* tokens, float* logits) {
+  return guarded([&] {
+    const Model& m = *static_cast<const Model*>(model);
+    logits_of(m, checked_pairs(m, lengths, 1, tokens).front(), logits);
+  });
 }
 
 }  // extern "C"

@@ -291,9 +291,9 @@ inline void attend_pages(const Model& m, int layer, const std::vector<Beam>& bea
     }
 }
 
-// Cross-attention of all rows: from w.projected to w.context.
+// Cross-attention of all rows: from w.projected to w.context. added: of each row.
 template <typename Number>
-inline void attend_memory(const Model& m, int layer, const std::vector<Beam>& beams, Workspace& w) {
+inline void attend_memory(const Model& m, int layer, const std::vector<Beam>& beams, Workspace& w, WeightSums added) {
   int C = m.C, num_heads = m.architecture.decoder_heads, D = C / num_heads;
   size_t keys = layer * m.block_layer(), values = keys + (size_t)kBlockPositions * C;
   int first = 0;
@@ -312,15 +312,16 @@ inline void attend_memory(const Model& m, int layer, const std::vector<Beam>& be
             const Number* block = static_cast<const Number*>(beam.memory[t / kBlockPositions]) + values;
             return block + (size_t)(t % kBlockPositions) * C + h * D;
           },
-          w.mixed.data(), w.scores.data());
+          w.mixed.data(), w.scores.data(), added.from(first));
     }
     first += beam.num_rows;
   }
 }
 
-// One decoding step: fills the rows' last pages and returns their last hidden states, [rows][C].
+// One decoding step: fills the rows' last pages and returns their last hidden states, [rows][C]. weights: for each row, where
+// the cross-attention weights of the last layer are added, as the mean of its heads; null: nowhere.
 template <typename Number>
-inline const float* advance_as(const Model& m, const std::vector<Beam>& beams, Workspace& w) {
+inline const float* advance_as(const Model& m, const std::vector<Beam>& beams, Workspace& w, float* const* weights) {
   const Architecture& a = m.architecture;
   int C = m.C, R = 0;
   size_t longest = 0;
@@ -344,7 +345,8 @@ inline const float* advance_as(const Model& m, const std::vector<Beam>& beams, W
 
     const CrossAttention& cross = m.decoder[index].cross_attention;
     multiply(cross.query, sublayer_input(m, cross.norm, R, w), projected, C, NONE, nullptr, w.products);
-    attend_memory<Number>(m, (int)index, beams, w);
+    bool is_last = index + 1 == m.decoder.size();
+    attend_memory<Number>(m, (int)index, beams, w, {is_last ? weights : nullptr, 1.f / a.decoder_heads});
     add_sublayer(m, cross.output, {w.context.data(), C, R}, cross.norm, w);
 
     feed_forward(m, m.decoder[index].feed_forward, a.decoder_d_ff, R, w);
@@ -352,6 +354,7 @@ inline const float* advance_as(const Model& m, const std::vector<Beam>& beams, W
   if (a.pre_norm) layer_norm(m.decoder_norm, x, x, R, C, a.layer_norm_eps);
   return x;
 }
-inline const float* advance(const Model& m, const std::vector<Beam>& beams, Workspace& w) {
-  return m.halves() ? advance_as<Half>(m, beams, w) : advance_as<float>(m, beams, w);
+inline const float* advance(const Model& m, const std::vector<Beam>& beams, Workspace& w,
+                            float* const* weights = nullptr) {
+  return m.halves() ? advance_as<Half>(m, beams, w, weights) : advance_as<float>(m, beams, w, weights);
 }

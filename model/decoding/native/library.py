@@ -161,7 +161,8 @@ def _with_types(library: ctypes.CDLL) -> ctypes.CDLL:
         ("verso_join", number, [pointer, ctypes.POINTER(Request), number, pointer]),
         ("verso_run", number, [pointer, ctypes.c_double, number, address, ctypes.POINTER(number), address]),
         ("verso_leave", number, [pointer, pointer, number]),
-        ("verso_logits", number, [pointer, pointer, number, pointer, number, pointer]),
+        ("verso_attention", number, [pointer, pointer, number, pointer, number, pointer]),
+        ("verso_logits", number, [pointer, pointer, pointer, pointer]),
     ):
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

@@ -7,6 +7,7 @@ import functools
 import logging
 import weakref
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import torch
@@ -47,7 +48,6 @@ class NativeModel:
     ) -> None:
         self.library = library
         self.vocab_size = config.target_vocab_size
-        self._source_vocab_size = config.source_vocab_size
         weights = _Weights(module, config)
         self._tables = weights.tables  # the library reads them while it decodes
         handle = library.verso_model(
@@ -67,17 +67,31 @@ class NativeModel:
             output = ctypes.byref(weights.linears[-1])
             check(library.verso_shorten(handle, output, *addresses, len(shortlist.always)))
 
+    def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
+        """The weights that :meth:`model.decoding.backend.Backend.attention` describes.
+
+        Raises:
+            IndexError: A token or a length is one the model does not have.
+        """
+        lengths, tokens = _laid_out(sources, targets)
+        sizes = [len(source) * len(target) for source, target in zip(sources, targets, strict=True)]
+        weights = torch.empty(sum(sizes))
+        threads = torch.get_num_threads()
+        check(self.library.verso_attention(self.handle, lengths, len(sources), tokens, threads, weights.data_ptr()))
+        return [
+            part.view(len(target), len(source))
+            for part, source, target in zip(weights.split(sizes), sources, targets, strict=True)
+        ]
+
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
         """Logits after each token of a target, start token included: (T, V). The library itself never stores any.
 
         Raises:
-            IndexError: A token is one the model does not have.
+            IndexError: A token or a length is one the model does not have.
         """
-        if not (_all_below(source, self._source_vocab_size) and _all_below(target, self.vocab_size)):
-            raise IndexError("A token id is one the model does not have.")
+        lengths, tokens = _laid_out([source], [target])
         logits = torch.empty(len(target), self.vocab_size)
-        ids = [(ctypes.c_int32 * len(tokens))(*tokens) for tokens in (source, target)]
-        check(self.library.verso_logits(self.handle, ids[0], len(source), ids[1], len(target), logits.data_ptr()))
+        check(self.library.verso_logits(self.handle, lengths, tokens, logits.data_ptr()))
         return logits
 
 
@@ -251,5 +265,10 @@ def _class_name(module: nn.Module) -> str:
     return type(module).__name__
 
 
-def _all_below(tokens: Sequence[int], bound: int) -> bool:
-    return all(0 <= token < bound for token in tokens)
+def _laid_out(
+    sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+) -> tuple[ctypes.Array[ctypes.c_int32], ctypes.Array[ctypes.c_int32]]:
+    """The lengths of sources and targets in turn, and their tokens end to end, as forced.h takes them."""
+    parts = [part for pair in zip(sources, targets, strict=True) for part in pair]
+    tokens = list(chain.from_iterable(parts))
+    return (ctypes.c_int32 * len(parts))(*map(len, parts)), (ctypes.c_int32 * len(tokens))(*tokens)
