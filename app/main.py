@@ -82,6 +82,7 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
     app.state.settings = settings
     app.state.metrics = app_metrics
     app.state.service = service
+    app.state.error_shapes = {}
     for module in (translate, attention, models, health, metrics, docs):
         app.include_router(module.router)
     if settings.admin_token is not None:

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import NotReady, problem_for
-from app.http.problems import problem_response
+from app.http.problems import error_response
 from app.telemetry.logs import log_fields, request_id_var
 from app.telemetry.metrics import Metrics
 
@@ -107,13 +107,13 @@ class RequestRecorder:
             if status is not None or not self.is_draining():
                 raise
             # The time to drain is over and the server cancels this request; the client gets the reason.
-            await problem_response(NotReady(1.0, "draining"))(scope, receive, send_with_id)
+            await error_response(scope, NotReady(1.0, "draining"))(scope, receive, send_with_id)
         except Exception as error:
             logger.error("unexpected error", exc_info=error)
             log_fields(scope)["code"] = problem_for(error).code
             if status is not None:
                 raise  # too late for another answer: the server closes the connection
-            await problem_response(error)(scope, receive, send_with_id)
+            await error_response(scope, error)(scope, receive, send_with_id)
         finally:
             self._record(scope, status, time.perf_counter() - started)
             request_id_var.reset(token)

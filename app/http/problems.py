@@ -1,14 +1,16 @@
-"""Answers every error with an RFC 9457 problem."""
+"""Answers every error: with an RFC 9457 problem, or as the protocol of the path does (:mod:`app.http.compat`)."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from app.errors import MethodNotAllowed, NotFound, Problem, problem_for
 from app.telemetry.logs import log_fields
@@ -16,13 +18,23 @@ from app.telemetry.logs import log_fields
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 
 
-def problem_response(error: Exception) -> Response:
-    """The response to a request that failed.
+ErrorShape = Callable[[Problem], Response]
+"""How a protocol writes an error."""
+
+
+def error_response(scope: Scope, error: BaseException) -> Response:
+    """The response to a request that failed, in the shape of the protocol that its path belongs to.
 
     Args:
+        scope: The request's ASGI scope.
         error: The error; one that is not in the table becomes a 500 without detail.
     """
-    return response_to(problem_for(error))
+    problem = problem_for(error)
+    log_fields(scope)["code"] = problem.code
+    shapes: Mapping[str, ErrorShape] = scope["app"].state.error_shapes
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    shape = next((shape for prefix, shape in shapes.items() if f"{path}/".startswith(f"{prefix}/")), response_to)
+    return shape(problem)
 
 
 def response_to(problem: Problem) -> Response:
@@ -51,9 +63,7 @@ async def answer_known_error(request: Request, error: Exception) -> Response:
         request: The request that failed.
         error: A ModelError or ServiceError.
     """
-    problem = problem_for(error)
-    log_fields(request.scope)["code"] = problem.code
-    return response_to(problem)
+    return error_response(request.scope, error)
 
 
 async def answer_routing_error(request: Request, error: Exception) -> Response:

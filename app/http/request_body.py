@@ -36,7 +36,7 @@ async def read_json(request: Request, max_body_bytes: int) -> tuple[bytes, dict[
         MalformedBody: It is not JSON, or not a JSON object.
     """
     _require_json(request)
-    body = await _read_body(request, max_body_bytes)
+    body = await read_body(request, max_body_bytes)
     content = parse_json(body)
     if not isinstance(content, dict):
         raise MalformedBody(f"The body must be a JSON object with fields; it is {_json_type(content)}.")
@@ -54,7 +54,16 @@ def _require_json(request: Request) -> None:
         raise UnsupportedMediaType(f"content-encoding {encoding[:LONGEST_VALUE_REPEATED]}", ["application/json"])
 
 
-async def _read_body(request: Request, max_body_bytes: int) -> bytes:
+async def read_body(request: Request, max_body_bytes: int) -> bytes:
+    """Read the body of a request.
+
+    Args:
+        request: The request; its body has not been read yet.
+        max_body_bytes: The largest body accepted.
+
+    Raises:
+        BodyTooLarge: It has more bytes than accepted; no more than that many are kept in memory.
+    """
     # The server has checked that the header is a number; a wrong or absent one is caught by counting the bytes.
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:20]) > max_body_bytes:

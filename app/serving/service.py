@@ -152,6 +152,7 @@ class TranslationService:
         source: str | None,
         target: str | None,
         options: DecodingOptions,
+        waits: bool = False,
     ) -> TranslateResult:
         """Translate texts. When the awaiting task is cancelled, their sentences are withdrawn.
 
@@ -160,6 +161,8 @@ class TranslationService:
             source: Their language, or None.
             target: The target language, or None.
             options: How to decode.
+            waits: Whether to wait until the deadline for models that are still loading, and for room in the queue,
+                instead of refusing at once: for clients that stay away for long when they are refused.
 
         Raises:
             UnsupportedPair: No loaded pair fits.
@@ -169,13 +172,16 @@ class TranslationService:
             DeadlineExceeded: The request took too long and was cancelled.
         """
         began = self._clock()
+        if waits:
+            async with self._deadline():
+                await self._loaded.wait()
         with self._counted() as used:
             async with self._deadline() as timeout:
                 visible = texts if options.format == "text" else [without_tags(text) for text in texts]
                 choices = await self._chooser.choose(visible, source, target)
                 self._use(used, choices)
                 some_model = self._registry.names[0]
-                results, times = await self._texts.translate(texts, choices, options, timeout)
+                results, times = await self._texts.translate(texts, choices, options, timeout, waits=waits)
         return TranslateResult.of(
             results,
             some_model,

@@ -10,7 +10,7 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from app.engine.bridge import EngineBridge
-from app.errors import InferenceFailed, LimitExceeded
+from app.errors import InferenceFailed, LimitExceeded, QueueFull
 from app.serving.model_choice import ModelChoice, Unchanged
 from app.serving.text_job import TextJob, TextResult, answer_without_model
 from model.decoding.options import DecodingOptions
@@ -25,6 +25,9 @@ _T = TypeVar("_T")
 _SMALL_CHARACTERS = 500
 """Texts up to this length are split on the event loop, because handing them to a thread takes longer."""
 
+
+_PATIENCE_S = 0.05
+"""Interval at which a request that waits for room in the queue tries again."""
 
 _SENTENCES_A_CALL = 16
 """Sentences whose attention or confidence is computed in one call of the engine, which takes up to some tenths of a
@@ -67,6 +70,8 @@ class TextTranslation:
         choices: Sequence[ModelChoice | Unchanged | Exception],
         options: DecodingOptions,
         timeout: asyncio.Timeout,
+        *,
+        waits: bool = False,
     ) -> tuple[list[TextResult], Times]:
         """Translate texts; the failure of a text does not affect the others.
 
@@ -75,10 +80,11 @@ class TextTranslation:
             choices: The choice for each text.
             options: How to decode.
             timeout: The request's deadline.
+            waits: Whether to wait for room in the queue until the deadline.
 
         Raises:
             LimitExceeded: The texts have more sentences than the queue can hold.
-            QueueFull: Too many sentences wait.
+            QueueFull: Too many sentences wait, and ``waits`` is false.
             Dropped: The engine has stopped.
         """
         num_characters = sum(map(len, texts))
@@ -87,7 +93,7 @@ class TextTranslation:
         )
         jobs = [one for one in prepared if isinstance(one, TextJob)]
         submitted = self._clock()
-        queue_s = await self._decode(jobs, timeout)
+        queue_s = await self._decode(jobs, timeout, waits)
         decode_s = max(0.0, self._clock() - submitted - queue_s)
         await self._examine(jobs, timeout)
         completed = iter(await self._off_loop(num_characters, lambda: [job.complete() for job in jobs]))
@@ -97,7 +103,7 @@ class TextTranslation:
         ]
         return results, Times(queue_s, decode_s)
 
-    async def _decode(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> float:
+    async def _decode(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout, waits: bool) -> float:
         """Decode until no sentence is pending; returns the seconds until the first sentence joined a cohort."""
         num_sentences = sum(len(job.plan.pending) for job in jobs)
         if not num_sentences:
@@ -105,14 +111,21 @@ class TextTranslation:
         if num_sentences > self._max_sentences:
             # Retrying cannot help, so this is not a QueueFull error.
             raise LimitExceeded("text", num_sentences, self._max_sentences, "sentences in one request")
-        queue_s = await self._decode_once(jobs, timeout)
+        queue_s = await self._decode_once(jobs, timeout, waits)
         while any(job.plan.pending for job in jobs):
-            await self._decode_once(jobs, timeout)
+            await self._decode_once(jobs, timeout, waits)
         return queue_s
 
-    async def _decode_once(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> float:
+    async def _decode_once(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout, waits: bool) -> float:
         requests = [(job.translator, request) for job in jobs for request in job.plan.pending]
-        outcomes, queue_s = await self._bridge.decode(requests, timeout)
+        while True:
+            try:
+                outcomes, queue_s = await self._bridge.decode(requests, timeout)
+                break
+            except QueueFull:
+                if not waits:
+                    raise
+                await asyncio.sleep(_PATIENCE_S)
         settle_all([job.plan for job in jobs], outcomes)
         return queue_s
 

@@ -113,6 +113,7 @@ class RoteService:
     state: str = "ready"
     errors: dict[str, Exception] = field(default_factory=dict)
     calls: list[dict[str, Any]] = field(default_factory=list)
+    waits: list[bool] = field(default_factory=list)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     started: asyncio.Event = field(default_factory=asyncio.Event)
     request_error: Exception | None = None
@@ -132,7 +133,9 @@ class RoteService:
         source: str | None,
         target: str | None,
         options: DecodingOptions,
+        waits: bool = False,
     ) -> RoteResult:
+        self.waits.append(waits)
         self.calls.append({"texts": list(texts), "source": source, "target": target, "options": options})
         self.started.set()
         if self.request_error is not None:

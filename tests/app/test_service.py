@@ -646,6 +646,65 @@ def test_a_request_cancelled_before_decoding_never_reaches_the_model(monkeypatch
     run(test)
 
 
+def test_a_request_that_waits_is_translated_when_the_queue_has_room() -> None:
+    async def test() -> None:
+        translator = held_translator()
+        async with service_of(
+            translator, queue_sentences=3, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
+        ) as service:
+            first = asyncio.create_task(ask(service, "a1", "a2", "a3"))
+            await until(lambda: translator.log.joins)
+            patient = asyncio.create_task(ask(service, "b1", "b2", waits=True))
+            with pytest.raises(QueueFull):
+                await ask(service, "c1", "c2")
+            translator.step_gate.set()
+            assert texts_of(await first) == ["A1", "A2", "A3"]
+            assert texts_of(await patient) == ["B1", "B2"]
+
+    run(test)
+
+
+def test_a_request_that_waits_for_a_full_queue_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        translator = held_translator()
+        async with service_of(
+            translator, queue_sentences=3, max_batch_rows=1, max_beam_size=1, max_hypotheses=1, deadline_s=10.0
+        ) as service:
+            first = asyncio.create_task(ask(service, "a1", "a2", "a3"))
+            await until(lambda: translator.log.joins)
+            patient = asyncio.create_task(ask(service, "b1", "b2", waits=True))
+            await asyncio.sleep(0)  # until it has been refused once
+            advance_clock(monkeypatch, 11.0)
+            for asked in (first, patient):
+                with pytest.raises(DeadlineExceeded):
+                    await asked
+
+    run(test)
+
+
+def test_a_request_that_waits_is_translated_when_the_models_are_loaded() -> None:
+    async def test() -> None:
+        gate = Gate()
+
+        def load() -> FakeTranslator:
+            gate.pass_through()
+            return FakeTranslator()
+
+        service = ObservedService(Settings(**BUDGET), FakeBundles(load))
+        await service.start()
+        try:
+            patient = asyncio.create_task(ask(service, "b", waits=True))
+            await until(gate.reached.is_set)
+            with pytest.raises(NotReady):
+                await ask(service, "a")
+            gate.open.set()
+            assert texts_of(await patient) == ["B"]
+        finally:
+            await service.stop()
+
+    run(test)
+
+
 def test_a_cancelled_request_frees_its_part_of_the_queue() -> None:
     async def test() -> None:
         translator = held_translator()
