@@ -108,7 +108,7 @@ class MarkupPlan:
         with_sentences = [one for one, plan in zip(texts, self._plans, strict=True) if plan.sentences]
         num_alternatives = min((len(one.alternatives) for one in with_sentences), default=0)
         document, target_offsets = self._document.render_with_offsets(
-            [_placed(*both) for both in zip(self._document.texts, texts, strict=True)]
+            [_placed(*each) for each in zip(self._document.texts, texts, self._plans, strict=True)]
         )
         translation = Translation(
             text=document,
@@ -215,13 +215,14 @@ class _Details:
         return zip(self.texts, self.source, self.target, strict=True)
 
 
-def _placed(marked: MarkedText, translation: Translation) -> PlacedText:
+def _placed(marked: MarkedText, translation: Translation, plan: TextPlan) -> PlacedText:
     """A translated text with the places of its marks."""
     from model.text.markup import place_marks, unchanged
 
     if translation.text == marked.text:
         return unchanged(marked)
-    links = word_links(translation.alignment or (), marked.text, translation.text)
+    sentences = [(sentence.start, sentence.end) for sentence in plan.sentences]
+    links = word_links(translation.alignment or (), marked.text, translation.text, sentences)
     links += _span_links(marked, translation.integrity or ())
     return place_marks(marked, translation.text, links)
 

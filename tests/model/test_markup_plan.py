@@ -6,12 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
 
 from model.artifacts.bundle import load_bundle
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import InvalidMarkup
 from model.text.glossary import GlossaryTerm
 from model.text.markup import MarkedUp, MarkupFormat
+from model.text_plan import AttendedSentence
 from model.translator import Translator
 from tests.model.markup_documents import kept_sources
 from tests.model.test_protected_translation import told_model
@@ -95,6 +98,22 @@ def test_scores_and_alternatives_are_those_of_the_texts(translator: Translator) 
     assert len(found.alternatives) == 1
     assert found.alternatives[0].text.count("<b>") == found.alternatives[0].text.count("</b>") == 1
     assert (found.num_source_tokens, found.num_target_tokens) == (plain.num_source_tokens, plain.num_target_tokens)
+
+
+def letter_by_letter(one: AttendedSentence) -> Tensor:
+    """Attention of the pipeline's characters: each letter to the same one, whatever its case; signs to the first."""
+    source = bytes(one.source_ids).lower()
+    rows = torch.zeros(len(one.answer_ids), len(source))
+    for row, character in zip(rows, bytes(one.answer_ids).lower(), strict=True):
+        row[source.index(character) if chr(character).isalpha() else 1] = 1.0
+    return rows
+
+
+def test_a_comma_more_or_less_in_one_sentence_moves_no_mark_of_another() -> None:
+    plan = pipeline().prepare("Oh, but. Many<i>,</i> sick, rude.", "en", "de", DecodingOptions(format="html"))
+    plan.settle([answer("oh but."), answer("many, sick, rude.")])
+    found = plan.complete({one.index: letter_by_letter(one) for one in plan.attended})
+    assert found.text == "OH BUT. MANY<i>,</i> SICK, RUDE."
 
 
 def test_terms_are_used_in_documents(translator: Translator) -> None:
