@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from torch import Tensor
 
@@ -148,31 +150,38 @@ def place_of(
     return min(places, key=lambda place: crossing[place])
 
 
-def word_links(links: Iterable[AlignmentLink], source: str, target: str) -> list[tuple[Span, Span]]:
+def word_links(
+    links: Iterable[AlignmentLink], source: str, target: str, sentences: Sequence[Span]
+) -> list[tuple[Span, Span]]:
     """The links of words, and between equal punctuation, which may attend to anything.
 
+    Punctuation is linked by its order in a sentence, so a sentence with a comma more or less moves no link of others.
+
     Args:
-        links: Links of all tokens.
+        links: Links of all tokens, sentence by sentence.
         source: The source text.
         target: Its translation.
+        sentences: The sentences of the source, in order.
     """
-    signs = _EqualSigns(source)
+    starts = [start for start, _ in sentences]
     found: list[tuple[Span, Span]] = []
-    for link in links:
-        start, end = link.target
-        token = target[start:end].strip()
-        if _has_word(token):
-            found.append((link.source, link.target))
-        elif (same := signs.next(token)) >= 0:
-            found.append(((same, same + len(token)), link.target))
+    for number, of_sentence in groupby(links, key=lambda link: bisect_right(starts, link.source[0]) - 1):
+        first, last = sentences[number]
+        signs = _EqualSigns(source[first:last])
+        for link in of_sentence:
+            token = target[slice(*link.target)].strip()
+            if _has_word(token):
+                found.append((link.source, link.target))
+            elif (same := signs.next(token)) >= 0:
+                found.append(((first + same, first + same + len(token)), link.target))
     return found
 
 
 class _EqualSigns:
-    """Links punctuation of a translation with the same punctuation of its source, by order.
+    """Links punctuation of a sentence's translation with the same punctuation of the sentence, by order.
 
     Args:
-        source: The source.
+        source: The sentence.
     """
 
     def __init__(self, source: str) -> None:
@@ -180,7 +189,7 @@ class _EqualSigns:
         self._places: dict[str, Iterator[int]] = {}
 
     def next(self, sign: str) -> int:
-        """Index of the next occurrence of a sign in the source; -1 if there is no other."""
+        """Index of the next occurrence of a sign in the sentence; -1 if there is no other."""
         if not sign:
             return -1
         if sign not in self._places:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,16 @@ from model.decoding.sentence import DecodingRequest
 from model.sentence_codec import SourceSentence
 from model.term_use import TermUse
 from model.text.symbols import Span
-from model.text_plan import Alternative, AttendedSentence, SpanUse, TextPlan, Translation, mean_score, settle_all
+from model.text_plan import (
+    Alternative,
+    AnswerKey,
+    AttendedSentence,
+    SpanUse,
+    TextPlan,
+    Translation,
+    mean_score,
+    settle_all,
+)
 
 if TYPE_CHECKING:
     from model.text.markup import MarkedText, MarkedUp, OffsetMap, PlacedText
@@ -28,7 +38,7 @@ class MarkupPlan:
 
     Args:
         document: The document.
-        plans: A plan for each of its texts; those with marks compute their alignment.
+        plans: A plan for each of its texts.
         source: Its language.
         target: The target language.
         options: How to translate it.
@@ -84,16 +94,16 @@ class MarkupPlan:
 
     @property
     def attended(self) -> list[AttendedSentence]:
-        """The sentences whose attention :meth:`complete` needs: for the places of marks, spans or terms."""
+        """The answers whose attention :meth:`complete` needs: for links, or places of marks, spans and terms."""
         return [replace(one, index=first + one.index) for first, plan in self._numbered() for one in plan.attended]
 
     def complete(
-        self, attention: Mapping[int, Tensor] = MappingProxyType({}), evidence: Sequence[Evidence] | None = None
+        self, attention: Mapping[AnswerKey, Tensor] = MappingProxyType({}), evidence: Sequence[Evidence] | None = None
     ) -> Translation:
         """Put the translated texts into the document.
 
         Args:
-            attention: Attention weights of the sentences that are :attr:`attended`, by index.
+            attention: Attention weights of the answers that are :attr:`attended`.
             evidence: What the model says about each sentence's translation, if a confidence is requested.
 
         Raises:
@@ -103,13 +113,12 @@ class MarkupPlan:
         texts: list[Translation] = []
         for first, plan in self._numbered():
             end = first + len(plan.sentences)
-            rows = {index - first: attention[index] for index in range(first, end) if index in attention}
+            keys = product(range(first, end), range(self.options.num_hypotheses))
+            rows = {(index - first, rank): attention[index, rank] for index, rank in keys if (index, rank) in attention}
             texts.append(plan.complete(rows, None if evidence is None else evidence[first:end]))
         with_sentences = [one for one, plan in zip(texts, self._plans, strict=True) if plan.sentences]
         num_alternatives = min((len(one.alternatives) for one in with_sentences), default=0)
-        document, target_offsets = self._document.render_with_offsets(
-            [_placed(*both) for both in zip(self._document.texts, texts, strict=True)]
-        )
+        document, target_offsets = self._document.render_with_offsets(self._placed(texts))
         translation = Translation(
             text=document,
             source=self.source,
@@ -141,20 +150,19 @@ class MarkupPlan:
             first += len(plan.sentences)
 
     def _alternative(self, texts: Sequence[Translation], rank: int) -> Alternative:
-        """The document with an alternative of each text; marks are placed without alignment."""
-        from model.text.markup import place_marks, unchanged
-
+        """The document with an alternative of each text."""
         chosen = [one.alternatives[rank] if one.alternatives else None for one in texts]
-        placed = [
-            unchanged(marked) if other is None else place_marks(marked, other.text, [])
-            for marked, other in zip(self._document.texts, chosen, strict=True)
-        ]
         others = [other for other in chosen if other is not None]
         return Alternative(
-            self._document.render(placed),
+            self._document.render(self._placed([other or one for other, one in zip(chosen, texts, strict=True)])),
             mean_score([(other.score, len(other.text)) for other in others]),
             "length" if any(other.finish_reason == "length" for other in others) else "stop",
         )
+
+    def _placed(self, translations: Sequence[Translation | Alternative]) -> list[PlacedText]:
+        """The translated texts with the places of their marks."""
+        each = zip(self._document.texts, translations, self._plans, strict=True)
+        return [_placed(marked, translation, plan.sentences) for marked, translation, plan in each]
 
 
 @dataclass(frozen=True)
@@ -215,13 +223,16 @@ class _Details:
         return zip(self.texts, self.source, self.target, strict=True)
 
 
-def _placed(marked: MarkedText, translation: Translation) -> PlacedText:
+def _placed(
+    marked: MarkedText, translation: Translation | Alternative, sentences: Sequence[SourceSentence]
+) -> PlacedText:
     """A translated text with the places of its marks."""
     from model.text.markup import place_marks, unchanged
 
     if translation.text == marked.text:
         return unchanged(marked)
-    links = word_links(translation.alignment or (), marked.text, translation.text)
+    parts = [(sentence.start, sentence.end) for sentence in sentences]
+    links = word_links(translation.alignment or (), marked.text, translation.text, parts)
     links += _span_links(marked, translation.integrity or ())
     return place_marks(marked, translation.text, links)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
 from typing import Protocol
@@ -24,20 +25,8 @@ from model.text.symbols import Span
 MustRetry = Callable[[str, SourceSentence, Hypothesis, DecodingOptions], bool]
 """Whether a sentence has to be decoded again, by its text, its tokens, its hypothesis and its options."""
 
-
-@dataclass(frozen=True)
-class Alternative:
-    """An alternative translation of a text.
-
-    Args:
-        text: The translation.
-        score: Its score, if scores were requested.
-        finish_reason: As in :class:`Translation`.
-    """
-
-    text: str
-    score: float | None
-    finish_reason: FinishReason
+AnswerKey = tuple[int, int]
+"""The index of a sentence in its text, and the rank of an answer: 0 for the best, k for the k-th alternative."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +43,25 @@ class SpanUse:
     source: Span
     target: Span
     restored: bool
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """An alternative translation of a text.
+
+    Args:
+        text: The translation.
+        score: Its score, if scores were requested.
+        finish_reason: As in :class:`Translation`.
+        alignment: As in :class:`Translation`; None unless markup is placed by it.
+        integrity: As in :class:`Translation`; None unless markup is placed by it.
+    """
+
+    text: str
+    score: float | None
+    finish_reason: FinishReason
+    alignment: tuple[AlignmentLink, ...] | None = None
+    integrity: tuple[SpanUse, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -95,15 +103,22 @@ class AttendedSentence:
 
     Args:
         index: The index of the sentence in its text.
+        rank: 0 for the best answer, k for the k-th alternative.
         source_ids: Its token ids, markers included.
         forced_ids: Tokens between the start token and the answer.
         answer_ids: Token ids of the answer, without the end token.
     """
 
     index: int
+    rank: int
     source_ids: Sequence[int]
     forced_ids: Sequence[int]
     answer_ids: Sequence[int]
+
+    @property
+    def key(self) -> AnswerKey:
+        """What its attention weights are found by."""
+        return self.index, self.rank
 
 
 class TextPlan:
@@ -118,6 +133,7 @@ class TextPlan:
         sentences: Its sentences in order; empty for a blank text.
         options: How to translate them.
         spans: The protected spans of the text.
+        has_marks: Whether markup is placed in its translation, by alignment.
     """
 
     def __init__(
@@ -130,6 +146,8 @@ class TextPlan:
         sentences: Sequence[SourceSentence],
         options: DecodingOptions,
         spans: Sequence[Span] = (),
+        *,
+        has_marks: bool = False,
     ) -> None:
         self.text = text
         self.source = source
@@ -139,6 +157,7 @@ class TextPlan:
         self._codec = codec
         self._must_retry = must_retry
         self._spans = spans
+        self._has_marks = has_marks
         self.options = options
         self._outcomes: dict[int, Outcome] = {}  # by sentence
         self._pending = [
@@ -164,12 +183,13 @@ class TextPlan:
 
     @property
     def attended(self) -> list[AttendedSentence]:
-        """The sentences whose attention :meth:`complete` needs: for links, or places of spans and terms."""
+        """The answers whose attention :meth:`complete` needs: for links, or places of markup, spans and terms."""
         needs = self._codec.needs_attention
         return [
-            AttendedSentence(index, sentence.token_ids, self.forced_ids, hypothesis.token_ids)
-            for index, (sentence, hypothesis) in enumerate(zip(self.sentences, self.hypotheses, strict=True))
-            if self.options.return_alignment or needs(sentence, hypothesis.token_ids)
+            AttendedSentence(index, rank, sentence.token_ids, self.forced_ids, hypothesis.token_ids)
+            for rank, chosen in enumerate(self._ranked)
+            for index, (sentence, hypothesis) in enumerate(zip(self.sentences, chosen, strict=True))
+            if self._is_linked(rank) or needs(sentence, hypothesis.token_ids)
         ]
 
     @property
@@ -194,43 +214,43 @@ class TextPlan:
         return found
 
     def complete(
-        self, attention: Mapping[int, Tensor] = MappingProxyType({}), evidence: Sequence[Evidence] | None = None
+        self, attention: Mapping[AnswerKey, Tensor] = MappingProxyType({}), evidence: Sequence[Evidence] | None = None
     ) -> Translation:
         """Join the hypotheses of all sentences to the translation.
 
         Args:
-            attention: Attention weights of the sentences that are :attr:`attended`, by index: a row for each token of
-                the translation, a column for each of the source.
+            attention: Attention weights of the answers that are :attr:`attended`: a row for each token of the answer, a
+                column for each of the source.
             evidence: What the model says about each sentence's translation, if a confidence is requested.
 
         Raises:
             Exception: The error of the first sentence that failed.
         """
-        hypotheses = self.hypotheses
+        best, *others = self._ranked
         options = self.options
         detailed = self._spans or options.glossary or options.return_alignment or attention or evidence is not None
-        written = self._write_with_offsets(hypotheses, attention) if detailed else None
-        answers = self._write(hypotheses) if written is None else [one.target.text for one in written]
-        best = self._join(hypotheses, answers)
-        num_alternatives = min((len(hypothesis.alternatives) for hypothesis in hypotheses), default=0)
-        others = [[hypothesis.alternatives[rank] for hypothesis in hypotheses] for rank in range(num_alternatives)]
+        written = self._write_with_offsets(best, 0, attention) if detailed else None
+        answers = self._write(best) if written is None else [one.target.text for one in written]
+        joined = self._join(best, answers)
         num_markers = len(self._codec.tokenizer.encode("", self.target, self.source))
         translation = Translation(
-            text=best.text,
+            text=joined.text,
             source=self.source,
             target=self.target,
-            finish_reason=best.finish_reason,
-            score=best.score,
-            alternatives=tuple(self._join(chosen, self._write(chosen)) for chosen in others),
+            finish_reason=joined.finish_reason,
+            score=joined.score,
+            alternatives=tuple(
+                self._alternative(chosen, rank, attention) for rank, chosen in enumerate(others, start=1)
+            ),
             alignment=None,
             num_source_tokens=sum(len(sentence.token_ids) - num_markers for sentence in self.sentences),
-            num_target_tokens=sum(len(hypothesis.token_ids) for hypothesis in hypotheses),
+            num_target_tokens=sum(len(hypothesis.token_ids) for hypothesis in best),
         )
         if written is None:
             return translation
         return replace(
             translation,
-            alignment=tuple(link for one in written for link in one.links()) if options.return_alignment else None,
+            alignment=_links(written) if self._is_linked(0) else None,
             confidence=None if evidence is None else self._confidence(written, evidence),
             integrity=self._integrity(written) if self._spans else None,
             glossary=tuple(use for one in written for use in one.term_uses()) if options.glossary else None,
@@ -244,9 +264,21 @@ class TextPlan:
         """
         return [
             gain
-            for sentence, found in zip(self.sentences, evidence, strict=True)
-            for gain in word_gains(found, self._part(sentence), self._source_spans(sentence), sentence.start)
+            for sentence, source_spans, found in zip(self.sentences, self._source_spans, evidence, strict=True)
+            for gain in word_gains(found, self._part(sentence), source_spans, sentence.start)
         ]
+
+    @property
+    def _ranked(self) -> list[Sequence[Hypothesis]]:
+        """The hypotheses of the sentences by rank: the best of all sentences, then their k-th alternatives."""
+        best = self.hypotheses
+        num_alternatives = min((len(hypothesis.alternatives) for hypothesis in best), default=0)
+        others = ([hypothesis.alternatives[rank] for hypothesis in best] for rank in range(num_alternatives))
+        return [best, *others]
+
+    def _is_linked(self, rank: int) -> bool:
+        """Whether the alignment of all answers of a rank is needed."""
+        return self._has_marks or (self.options.return_alignment and rank == 0)
 
     def _retry(self, request: DecodingRequest, hypothesis: Hypothesis) -> DecodingRequest | None:
         """The request to decode a sentence again, or None."""
@@ -270,16 +302,16 @@ class TextPlan:
         ]
 
     def _write_with_offsets(
-        self, hypotheses: Sequence[Hypothesis], attention: Mapping[int, Tensor]
+        self, chosen: Sequence[Hypothesis], rank: int, attention: Mapping[AnswerKey, Tensor]
     ) -> list[_WrittenSentence]:
-        """The translation of each sentence with its offsets, spans and terms in place."""
+        """The translation of each sentence by one of its hypotheses with its offsets, spans and terms in place."""
         codec = self._codec
         found: list[_WrittenSentence] = []
         position = source_end = 0
-        for index, (sentence, hypothesis) in enumerate(zip(self.sentences, hypotheses, strict=True)):
+        each = zip(self.sentences, self._source_spans, chosen, strict=True)
+        for index, (sentence, source_spans, hypothesis) in enumerate(each):
             position += sentence.start - source_end
-            rows = attention.get(index)
-            source_spans = self._source_spans(sentence)
+            rows = attention.get((index, rank))
             part = self._part(sentence)
             target = codec.write_with_offsets(part, sentence, hypothesis.token_ids, rows, source_spans)
             if not sentence.terms:
@@ -293,8 +325,23 @@ class TextPlan:
             source_end = sentence.end
         return found
 
-    def _source_spans(self, sentence: SourceSentence) -> list[Span]:
-        return self._codec.source_offsets(self._part(sentence), sentence, (self.source, self.target))
+    def _alternative(
+        self, chosen: Sequence[Hypothesis], rank: int, attention: Mapping[AnswerKey, Tensor]
+    ) -> Alternative:
+        """The text with the hypotheses of one rank, written as the best ones are where they are attended."""
+        if not any((index, rank) in attention for index in range(len(chosen))):
+            return self._join(chosen, self._write(chosen))
+        written = self._write_with_offsets(chosen, rank, attention)
+        joined = self._join(chosen, [one.target.text for one in written])
+        if not self._has_marks:
+            return joined
+        return replace(joined, alignment=_links(written), integrity=self._integrity(written))
+
+    @cached_property
+    def _source_spans(self) -> list[list[Span]]:
+        """For each sentence, the characters that each of its tokens covers."""
+        pair = (self.source, self.target)
+        return [self._codec.source_offsets(self._part(sentence), sentence, pair) for sentence in self.sentences]
 
     def _join(self, chosen: Sequence[Hypothesis], answers: Sequence[str]) -> Alternative:
         """The text with each sentence replaced by its translation, which is one of its hypotheses."""
@@ -367,6 +414,10 @@ class _WrittenSentence:
                 (place[0] + self.target_start, place[1] + self.target_start),
                 restored,
             )
+
+
+def _links(written: Iterable[_WrittenSentence]) -> tuple[AlignmentLink, ...]:
+    return tuple(link for one in written for link in one.links())
 
 
 class Settled(Protocol):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from model.confidence import Evidence
     from model.text_pipeline import Plan
-    from model.text_plan import Translation
+    from model.text_plan import AnswerKey, Translation
     from model.translator import Attention, Translator
 
 logger = logging.getLogger("app.jobs")
@@ -113,14 +113,14 @@ class TextJob:
     Args:
         choice: The model and the language pair.
         plan: Its sentences and their outcomes.
-        attention: Attention weights of the sentences that are attended, by index.
+        attention: Attention weights of the answers that are attended.
         evidence: The result of :meth:`model.translator.Translator.confidence`, if a confidence is requested.
         failure: Why one of them could not be computed.
     """
 
     choice: ModelChoice
     plan: Plan
-    attention: dict[int, Tensor] = field(default_factory=dict)
+    attention: dict[AnswerKey, Tensor] = field(default_factory=dict)
     evidence: Sequence[Evidence] | None = None
     failure: Exception | None = None
 

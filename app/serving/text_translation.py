@@ -153,7 +153,7 @@ class TextTranslation:
                 await self._attend([pair], timeout)
             return
         for (job, one), rows in zip(some, weights, strict=True):
-            job.attention[one.index] = rows
+            job.attention[one.key] = rows
 
     async def _collect_evidence(self, job: TextJob, timeout: asyncio.Timeout) -> None:
         """Compute what a text's confidence is made of; other requests decode between the calls."""
