@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import cached_property
+from itertools import accumulate, product
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from model.text_plan import (
     AttendedSentence,
     SpanUse,
     TextPlan,
+    TranslatedSentence,
     Translation,
     mean_score,
     settle_all,
@@ -62,13 +64,15 @@ class MarkupPlan:
         self.forced_ids: tuple[int, ...] = plans[0].forced_ids if plans else ()
         self._document = document
         self._plans = plans
+        self._firsts = list(accumulate((len(plan.sentences) for plan in plans), initial=0))[: len(plans)]
         self._calibration = calibration
 
     @property
     def pending(self) -> Sequence[DecodingRequest]:
         """The requests to decode now; empty once all are settled."""
-        pending = [request for plan in self._plans for request in plan.pending]
-        return [replace(request, key=key) for key, request in enumerate(pending)]
+        return [
+            replace(request, key=first + request.key) for first, plan in self._numbered() for request in plan.pending
+        ]
 
     def settle(self, outcomes: Iterable[Outcome]) -> None:
         """Store the outcomes of the pending requests. Sentences that must be decoded again are pending afterwards.
@@ -77,6 +81,46 @@ class MarkupPlan:
             outcomes: One for each pending request, in order.
         """
         settle_all(self._plans, outcomes)
+
+    def settle_one(self, index: int, outcome: Outcome) -> None:
+        """Store the outcome of the pending request of one sentence, which is pending again if it must be retried.
+
+        Args:
+            index: The index of the sentence.
+            outcome: Its outcome.
+        """
+        number, inner = self._plan_of(index)
+        self._plans[number].settle_one(inner, outcome)
+
+    def outcome(self, index: int) -> Outcome | None:
+        """The outcome of a sentence; None while its request is pending.
+
+        Args:
+            index: The index of the sentence.
+        """
+        number, inner = self._plan_of(index)
+        return self._plans[number].outcome(inner)
+
+    def attended_by(self, index: int) -> list[AttendedSentence]:
+        """As :attr:`attended`, of the best answer to one sentence, for :meth:`sentence`.
+
+        Args:
+            index: The index of the sentence, which has a hypothesis.
+        """
+        number, inner = self._plan_of(index)
+        return [replace(one, index=index) for one in self._plans[number].attended_by(inner)]
+
+    def sentence(self, index: int, attention: Mapping[AnswerKey, Tensor]) -> TranslatedSentence:
+        """The translation of one sentence without its marks, in characters of the document.
+
+        Args:
+            index: The index of the sentence, which has a hypothesis.
+            attention: The weights of :meth:`attended_by`.
+        """
+        number, inner = self._plan_of(index)
+        weights = {(inner, 0): attention[index, 0]} if (index, 0) in attention else {}
+        found = self._plans[number].sentence(inner, weights)
+        return replace(found, source=self._source_offsets[number].span(found.source))
 
     @property
     def failure(self) -> Exception | None:
@@ -133,7 +177,7 @@ class MarkupPlan:
         has_spans = any(one.integrity is not None for one in texts)
         if not (self.options.return_alignment or self.options.glossary or evidence is not None or has_spans):
             return translation
-        details = _Details(texts, self._document.offsets(), target_offsets)
+        details = _Details(texts, self._source_offsets, target_offsets)
         return replace(
             translation,
             alignment=details.alignment() if self.options.return_alignment else None,
@@ -144,10 +188,17 @@ class MarkupPlan:
 
     def _numbered(self) -> Iterator[tuple[int, TextPlan]]:
         """The plans, each with the number of sentences before it."""
-        first = 0
-        for plan in self._plans:
-            yield first, plan
-            first += len(plan.sentences)
+        return zip(self._firsts, self._plans, strict=True)
+
+    def _plan_of(self, index: int) -> tuple[int, int]:
+        """The plan with a sentence, and the index of the sentence in it."""
+        number = bisect_right(self._firsts, index) - 1
+        return number, index - self._firsts[number]
+
+    @cached_property
+    def _source_offsets(self) -> list[OffsetMap]:
+        """Where the characters of each text stand in the document."""
+        return self._document.offsets()
 
     def _alternative(self, texts: Sequence[Translation], rank: int) -> Alternative:
         """The document with an alternative of each text."""

@@ -121,6 +121,21 @@ class AttendedSentence:
         return self.index, self.rank
 
 
+@dataclass(frozen=True)
+class TranslatedSentence:
+    """A sentence of a text and its translation.
+
+    Args:
+        source: Characters of the text.
+        text: The translation, without the markup of a document.
+        finish_reason: As in :class:`Translation`.
+    """
+
+    source: Span
+    text: str
+    finish_reason: FinishReason
+
+
 class TextPlan:
     """The sentences of a text, the requests still to be decoded, and the outcomes so far. Not thread-safe.
 
@@ -160,15 +175,15 @@ class TextPlan:
         self._has_marks = has_marks
         self.options = options
         self._outcomes: dict[int, Outcome] = {}  # by sentence
-        self._pending = [
-            DecodingRequest(index, sentence.token_ids, options.for_decoding, self.forced_ids, sentence.once_ids)
+        self._pending = {
+            index: DecodingRequest(index, sentence.token_ids, options.for_decoding, self.forced_ids, sentence.once_ids)
             for index, sentence in enumerate(sentences)
-        ]
+        }
 
     @property
     def pending(self) -> Sequence[DecodingRequest]:
         """The requests to decode now; empty once all are settled. The key of a request is its sentence's index."""
-        return self._pending
+        return list(self._pending.values())
 
     def settle(self, outcomes: Iterable[Outcome]) -> None:
         """Store the outcomes of the pending requests. Sentences that must be decoded again are pending afterwards.
@@ -176,10 +191,53 @@ class TextPlan:
         Args:
             outcomes: One for each pending request, in order.
         """
-        settled = list(zip(self._pending, outcomes, strict=True))
-        self._outcomes.update((request.key, outcome) for request, outcome in settled)
-        retries = [self._retry(request, outcome) for request, outcome in settled if isinstance(outcome, Hypothesis)]
-        self._pending = [retry for retry in retries if retry is not None]
+        for request, outcome in zip(self.pending, outcomes, strict=True):
+            self.settle_one(request.key, outcome)
+
+    def settle_one(self, index: int, outcome: Outcome) -> None:
+        """Store the outcome of the pending request of one sentence, which is pending again if it must be retried.
+
+        Args:
+            index: The index of the sentence.
+            outcome: Its outcome.
+        """
+        request = self._pending.pop(index)
+        self._outcomes[index] = outcome
+        retry = self._retry(request, outcome) if isinstance(outcome, Hypothesis) else None
+        if retry is not None:
+            self._pending[index] = retry
+
+    def outcome(self, index: int) -> Outcome | None:
+        """The outcome of a sentence; None while its request is pending.
+
+        Args:
+            index: The index of the sentence.
+        """
+        return None if index in self._pending else self._outcomes[index]
+
+    def attended_by(self, index: int) -> list[AttendedSentence]:
+        """As :attr:`attended`, of the best answer to one sentence, for :meth:`sentence`.
+
+        Args:
+            index: The index of the sentence, which has a hypothesis.
+        """
+        sentence, hypothesis = self.sentences[index], self._hypothesis(index)
+        if not (self._is_linked(0) or self._codec.needs_attention(sentence, hypothesis.token_ids)):
+            return []
+        return [AttendedSentence(index, 0, sentence.token_ids, self.forced_ids, hypothesis.token_ids)]
+
+    def sentence(self, index: int, attention: Mapping[AnswerKey, Tensor]) -> TranslatedSentence:
+        """The translation of one sentence, as it will stand in the translation of the text.
+
+        Args:
+            index: The index of the sentence, which has a hypothesis.
+            attention: The weights of :meth:`attended_by`.
+        """
+        sentence, hypothesis = self.sentences[index], self._hypothesis(index)
+        pair = (self.source, self.target)
+        source_spans = self._codec.source_offsets(self._part(sentence), sentence, pair) if attention else []
+        target, _ = self._written(sentence, source_spans, hypothesis, attention.get((index, 0)))
+        return TranslatedSentence((sentence.start, sentence.end), target.text, hypothesis.finish_reason)
 
     @property
     def attended(self) -> list[AttendedSentence]:
@@ -205,13 +263,7 @@ class TextPlan:
         Raises:
             Exception: The error of the first sentence that failed.
         """
-        found: list[Hypothesis] = []
-        for index in range(len(self.sentences)):
-            outcome = self._outcomes[index]
-            if isinstance(outcome, Exception):
-                raise outcome
-            found.append(outcome)
-        return found
+        return [self._hypothesis(index) for index in range(len(self.sentences))]
 
     def complete(
         self, attention: Mapping[AnswerKey, Tensor] = MappingProxyType({}), evidence: Sequence[Evidence] | None = None
@@ -276,6 +328,12 @@ class TextPlan:
         others = ([hypothesis.alternatives[rank] for hypothesis in best] for rank in range(num_alternatives))
         return [best, *others]
 
+    def _hypothesis(self, index: int) -> Hypothesis:
+        outcome = self._outcomes[index]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
     def _is_linked(self, rank: int) -> bool:
         """Whether the alignment of all answers of a rank is needed."""
         return self._has_marks or (self.options.return_alignment and rank == 0)
@@ -305,25 +363,29 @@ class TextPlan:
         self, chosen: Sequence[Hypothesis], rank: int, attention: Mapping[AnswerKey, Tensor]
     ) -> list[_WrittenSentence]:
         """The translation of each sentence by one of its hypotheses with its offsets, spans and terms in place."""
-        codec = self._codec
         found: list[_WrittenSentence] = []
         position = source_end = 0
         each = zip(self.sentences, self._source_spans, chosen, strict=True)
         for index, (sentence, source_spans, hypothesis) in enumerate(each):
             position += sentence.start - source_end
             rows = attention.get((index, rank))
-            part = self._part(sentence)
-            target = codec.write_with_offsets(part, sentence, hypothesis.token_ids, rows, source_spans)
-            if not sentence.terms:
-                uses: list[TermUse] = []
-            elif codec.capabilities.glossary or rows is None:
-                uses = find_uses(sentence.terms, target)
-            else:
-                target, uses = put_terms(codec.terms_as_written(sentence), target, rows, source_spans)
+            target, uses = self._written(sentence, source_spans, hypothesis, rows)
             found.append(_WrittenSentence(sentence, source_spans, target, position, rows, uses))
             position += len(target.text)
             source_end = sentence.end
         return found
+
+    def _written(
+        self, sentence: SourceSentence, source_spans: Sequence[Span], hypothesis: Hypothesis, rows: Tensor | None
+    ) -> tuple[TargetSentence, list[TermUse]]:
+        """A sentence's translation with its spans and terms in place, and what became of the terms."""
+        codec = self._codec
+        target = codec.write_with_offsets(self._part(sentence), sentence, hypothesis.token_ids, rows, source_spans)
+        if not sentence.terms:
+            return target, []
+        if codec.capabilities.glossary or rows is None:
+            return target, find_uses(sentence.terms, target)
+        return put_terms(codec.terms_as_written(sentence), target, rows, source_spans)
 
     def _alternative(
         self, chosen: Sequence[Hypothesis], rank: int, attention: Mapping[AnswerKey, Tensor]
