@@ -21,7 +21,7 @@ from app.models.bundles import BundleSource
 from app.models.in_flight import RunningRequests
 from app.models.registry import LoadedModel, Registry
 from app.models.store import ModelStore
-from app.serving.detection import LanguageDetector, without_tags
+from app.serving.detection import LanguageDetector
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
 from app.serving.text_job import AttentionResult, TranslateResult
 from app.serving.text_translation import TextTranslation
@@ -171,8 +171,7 @@ class TranslationService:
         began = self._clock()
         with self._counted() as used:
             async with self._deadline() as timeout:
-                visible = texts if options.format == "text" else [without_tags(text) for text in texts]
-                choices = await self._chooser.choose(visible, source, target)
+                choices = await self._chooser.choose(texts, source, target, options)
                 self._use(used, choices)
                 some_model = self._registry.names[0]
                 results, times = await self._texts.translate(texts, choices, options, timeout)
@@ -205,7 +204,7 @@ class TranslationService:
         """
         with self._counted() as used:
             async with self._deadline() as timeout:
-                choices = await self._chooser.choose([text], source, target)
+                choices = await self._chooser.choose([text], source, target, options)
                 self._use(used, choices)
                 choice = choices[0]
                 if not isinstance(choice, ModelChoice):
