@@ -18,7 +18,7 @@ from model.decoding.options import DecodingOptions, Hypothesis, Outcome
 from model.decoding.sentence import DecodingRequest
 from model.sentence_codec import SourceSentence
 from model.term_use import TermUse
-from model.text.symbols import Span
+from model.text.symbols import Span, shifted
 from model.text_plan import (
     Alternative,
     AnswerKey,
@@ -298,4 +298,5 @@ def _span_links(marked: MarkedText, uses: Sequence[SpanUse]) -> Iterator[tuple[S
         (start, end), by = use.source, use.target[0] - use.source[0]
         inside = found[bisect_left(starts, start) : bisect_left(starts, end)]
         for first, last in inside or [use.source]:
-            yield (first, min(last, end)), (first + by, min(last, end) + by)
+            word = (first, min(last, end))
+            yield word, shifted(word, by)

@@ -20,7 +20,7 @@ from model.sentence_codec import SentenceCodec, SourceSentence
 from model.term_use import TermUse, find_uses, put_terms
 from model.text.placeholders import TargetSentence
 from model.text.segmentation import join_text
-from model.text.symbols import Span
+from model.text.symbols import Span, shifted
 
 MustRetry = Callable[[str, SourceSentence, Hypothesis, DecodingOptions], bool]
 """Whether a sentence has to be decoded again, by its text, its tokens, its hypothesis and its options."""
@@ -431,7 +431,7 @@ class TextPlan:
             while index + 1 < len(ends) and ends[index + 1][0] <= start:
                 index += 1
             by = ends[index][1] - ends[index][0]
-            found.setdefault((start, end), SpanUse((start, end), (start + by, end + by), restored=False))
+            found.setdefault((start, end), SpanUse((start, end), shifted((start, end), by), restored=False))
         return tuple(found[span] for span in sorted(found))
 
 
@@ -471,11 +471,7 @@ class _WrittenSentence:
         """Its protected spans, in characters of the texts."""
         target = self.target
         for span, place, restored in zip(self.sentence.protected, target.spans, target.restored, strict=True):
-            yield SpanUse(
-                (span[0] + self.sentence.start, span[1] + self.sentence.start),
-                (place[0] + self.target_start, place[1] + self.target_start),
-                restored,
-            )
+            yield SpanUse(shifted(span, self.sentence.start), shifted(place, self.target_start), restored)
 
 
 def _links(written: Iterable[_WrittenSentence]) -> tuple[AlignmentLink, ...]:

@@ -22,7 +22,7 @@ from app.models.bundles import BundleSource
 from app.models.in_flight import RunningRequests
 from app.models.registry import LoadedModel, Registry
 from app.models.store import ModelStore
-from app.serving.detection import LanguageDetector, without_tags
+from app.serving.detection import LanguageDetector
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
 from app.serving.text_job import AttentionResult, TextResult, TranslateResult
 from app.serving.text_stream import StreamedSentence, StreamedText, TextStream
@@ -179,7 +179,7 @@ class TranslationService:
                 await self._loaded.wait()
         with self._counted() as used:
             async with self._deadline() as timeout:
-                choices = await self._choices(texts, source, target, options)
+                choices = await self._chooser.choose(texts, source, target, options)
                 self._use(used, choices)
                 some_model = self._registry.names[0]
                 results, times = await self._texts.translate(texts, choices, options, timeout, waits=waits)
@@ -217,7 +217,7 @@ class TranslationService:
         began = self._clock()
         with self._counted() as used:
             async with self._deadline() as timeout:
-                choices = await self._choices(texts, source, target, options)
+                choices = await self._chooser.choose(texts, source, target, options)
                 self._use(used, choices)
                 some_model = self._registry.names[0]
                 stream = TextStream(self._texts, self._bridge, self._clock)
@@ -256,7 +256,7 @@ class TranslationService:
         """
         with self._counted() as used:
             async with self._deadline() as timeout:
-                choices = await self._chooser.choose([text], source, target)
+                choices = await self._chooser.choose([text], source, target, options)
                 self._use(used, choices)
                 choice = choices[0]
                 if not isinstance(choice, ModelChoice):
@@ -267,13 +267,6 @@ class TranslationService:
                     lambda: translator.attention(text, options, *pair, target_text), timeout
                 )
                 return AttentionResult(attention, choice.model.name, choice.detected)
-
-    async def _choices(
-        self, texts: Sequence[str], source: str | None, target: str | None, options: DecodingOptions
-    ) -> list[ModelChoice | Unchanged | Exception]:
-        """The model for each text."""
-        visible = texts if options.format == "text" else [without_tags(text) for text in texts]
-        return await self._chooser.choose(visible, source, target)
 
     async def drain(self, timeout_s: float) -> bool:
         """Refuse new requests and let running requests finish.

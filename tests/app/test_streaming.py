@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from starlette.types import Message
 
 from app.main import create_app
 from app.settings import Settings
@@ -27,17 +28,17 @@ NDJSON = {"accept": "application/x-ndjson"}
 @asynccontextmanager
 async def serving(translator: FakeTranslator, **settings: Any) -> AsyncIterator[tuple[FastAPI, httpx.AsyncClient]]:
     app = create_app(Settings(**{**BUDGET, **settings}), FakeBundles(translator))
-    try:
-        async with asyncio.timeout(PATIENCE_S), app.router.lifespan_context(app), client_of(app) as client:
-            while (await client.get("/readyz")).status_code != 200:
-                await asyncio.sleep(0.01)
+    async with asyncio.timeout(PATIENCE_S), app.router.lifespan_context(app), client_of(app) as client:
+        while (await client.get("/readyz")).status_code != 200:
+            await asyncio.sleep(0.01)
+        try:
             yield app, client
-    finally:
-        translator.step_gate.set()
+        finally:
+            translator.step_gate.set()
 
 
 def body_of(*texts: str, **fields: Any) -> dict[str, Any]:
-    return {"text": list(texts), "source": "en", "target": "de", "decoding": "greedy", **fields}
+    return {"text": list(texts), "source": "en", "target": "de", "decoding": "greedy", "beam_size": 1, **fields}
 
 
 async def events_of(client: httpx.AsyncClient, *texts: str, **fields: Any) -> list[dict[str, Any]]:
@@ -121,52 +122,59 @@ async def test_a_request_that_is_refused_has_a_status_of_its_own(fields: dict[st
 
 async def test_a_full_queue_refuses_a_stream_before_it_begins() -> None:
     translator = held_translator()
-    async with serving(translator, queue_sentences=1, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as (
-        _,
-        client,
-    ):
-        running = asyncio.create_task(client.post("/translate", json=body_of("a")))
+    bounds = {"queue_sentences": 1, "max_batch_rows": 1, "max_beam_size": 1, "max_hypotheses": 1}
+    async with serving(translator, **bounds) as (app, client):
+        running = asyncio.create_task(client.post("/translate", json=body_of("first")))
         while not translator.log.joins:
             await asyncio.sleep(0.002)
-        waiting = asyncio.create_task(client.post("/translate", json=body_of("b")))
-        while (refused := await client.post("/translate", json=body_of("c"), headers=NDJSON)).status_code != 429:
+        waiting = asyncio.create_task(client.post("/translate", json=body_of("second")))
+        while not app.state.service._engine.num_waiting:
             await asyncio.sleep(0.002)
-        assert refused.json()["code"] == "queue_full"
+        refused = await client.post("/translate", json=body_of("third"), headers=NDJSON)
+        assert (refused.status_code, refused.json()["code"]) == (429, "queue_full")
         translator.step_gate.set()
         assert (await running).status_code == (await waiting).status_code == 200
+
+
+class _HoldingWire(Wire):
+    """Holds the model from the first sentence on."""
+
+    def __init__(self, translator: FakeTranslator, *messages: Message) -> None:
+        super().__init__(*messages)
+        self.translator = translator
+        self.has_sentence = asyncio.Event()
+
+    async def send(self, message: Message) -> None:
+        await super().send(message)
+        if b'"sentence"' in message.get("body", b""):
+            self.translator.step_gate.clear()
+            self.has_sentence.set()
 
 
 async def test_sentences_are_sent_while_others_are_decoded_and_a_client_that_leaves_stops_them() -> None:
     translator = FakeTranslator()
     async with serving(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as (app, _):
-        wire = Wire(
-            {
-                "type": "http.request",
-                "body": json.dumps(body_of("One. Two and more. Three.")).encode(),
-                "more_body": False,
-            }
-        )
+        text = "One. " + "More " * 2_000
+        wire = _HoldingWire(translator, {"type": "http.request", "body": json.dumps(body_of(text)).encode()})
         scope = post_scope(app, "/translate")
         scope["headers"] += [(b"accept", b"application/x-ndjson")]
         answering = asyncio.create_task(app(scope, wire.receive, wire.send))
-        while sum(b'"sentence"' in message.get("body", b"") for message in wire.sent) < 1:
-            await asyncio.sleep(0.001)
-        translator.step_gate.clear()
-        assert wire.sent[0]["status"] == 200
+        await wire.has_sentence.wait()
+        assert wire.sent[0]["status"] == 200 and not answering.done()
         wire.incoming.put_nowait({"type": "http.disconnect"})
         await answering
         translator.step_gate.set()
         while not app.state.service._engine.is_idle:
             await asyncio.sleep(0.002)
-        assert not any(
-            message["type"] == "http.response.body" and not message.get("more_body") for message in wire.sent
-        )
+        assert wire.sent[-1].get("more_body"), "the answer has no end"
+        labels = {"model": "fake", "outcome": "cancelled"}
+        assert app.state.metrics.registry.get_sample_value("verso_sentences_total", labels)
 
 
 async def test_an_error_in_the_midst_ends_the_stream_with_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = FakeTranslator()
     async with serving(translator, deadline_s=10.0, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as (
-        app,
+        _,
         client,
     ):
         translator.step_gate.clear()
