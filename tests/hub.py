@@ -57,6 +57,9 @@ class FakeHub:
         """Files whose content is not what their digest says."""
         self.status: int | None = None
         """Answer everything with this."""
+        self.open = threading.Event()
+        """Requests wait until it is set, as it is at first."""
+        self.open.set()
         self.address = ""
 
     def add(self, name: str, folder: Path, *, branch: str = "main", locked: str = "") -> str:
@@ -108,6 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
         start = re.match(r"bytes=(\d+)-", self.headers.get("Range") or "bytes=0-")
         assert start
         self.hub.asked.append(Asked(self.command, path, int(start[1])))
+        self.hub.open.wait()
         if self.hub.status is not None:
             self._error(self.hub.status)
         elif api := re.fullmatch(r"/api/models/(.+?)/revision/(.+)", path):
