@@ -1,7 +1,7 @@
 """A model hub on this machine: it speaks as much of the protocol of huggingface.co as huggingface_hub uses for models.
 
-Large files redirect to another path, as on the real one, with their SHA-256 and size in headers; others come directly,
-with the SHA-1 of their git object as ETag.
+Large files redirect to another path with their SHA-256 and size in headers; others come directly, with the SHA-1 of
+their git object as ETag.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._file(*file.groups())
         elif large := re.fullmatch(r"/large/(.+)/([0-9a-f]{40})/([^/]+)", path):
             name, commit, file_name = large.groups()
-            self._content(self.hub.repositories[name].commits[commit] / file_name, {}, int(start[1]))
+            path = self.hub.repositories[name].commits[commit] / file_name
+            self._content(path, _large_headers(commit, path), int(start[1]))
         else:
             self._error(404)
 
@@ -164,15 +165,11 @@ class _Handler(BaseHTTPRequestHandler):
         if not path.is_file():
             self._error(404, "EntryNotFound", "Entry not found")
             return
-        content = path.read_bytes()
-        headers = {"X-Repo-Commit": commit}
         if path.suffix in _LARGE:
-            headers["Location"] = f"{self.hub.address}/large/{name}/{commit}/{file}"
-            headers["X-Linked-Etag"] = f'"{hashlib.sha256(content).hexdigest()}"'
-            headers["X-Linked-Size"] = str(len(content))
-            self._send(302, headers, b"")
-            return
-        self._content(path, {**headers, "ETag": f'"{_git_id(content)}"'}, 0)
+            location = f"{self.hub.address}/large/{name}/{commit}/{file}"
+            self._send(302, {**_large_headers(commit, path), "Location": location}, b"")
+        else:
+            self._content(path, {"X-Repo-Commit": commit, "ETag": f'"{_git_id(path.read_bytes())}"'}, 0)
 
     def _content(self, path: Path, headers: dict[str, str], start: int) -> None:
         content = path.read_bytes()
@@ -196,6 +193,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "GET":
             self.wfile.write(body if sent is None else sent)
+
+
+def _large_headers(commit: str, path: Path) -> dict[str, str]:
+    content = path.read_bytes()
+    sha256 = hashlib.sha256(content).hexdigest()
+    return {"X-Repo-Commit": commit, "X-Linked-Etag": f'"{sha256}"', "X-Linked-Size": str(len(content))}
 
 
 def _git_id(content: bytes) -> str:

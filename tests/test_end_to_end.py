@@ -26,7 +26,7 @@ import pytest
 
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
-from tests.hub import running_hub
+from tests.hub import FakeHub, running_hub
 from tests.model.importing.checkpoints import make_marian
 
 pytestmark = pytest.mark.thorough
@@ -321,6 +321,13 @@ def log_of(server: Server) -> list[dict[str, Any]]:
     return [json.loads(line) for line in server.lines if line.startswith("{")]
 
 
+def wait_until_asked(hub: FakeHub, server: Server) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not hub.asked:
+        assert time.monotonic() < end, server.lines
+        time.sleep(0.02)
+
+
 def test_a_model_of_a_hub_is_pulled_at_the_start_and_served_without_the_hub_afterwards(
     toy_bundle: Path, tmp_path: Path
 ) -> None:
@@ -337,14 +344,13 @@ def test_a_model_of_a_hub_is_pulled_at_the_start_and_served_without_the_hub_afte
         hub.open.clear()
         running = Server(toy_bundle, **settings)
         try:
+            wait_until_asked(hub, running)
             ready = running.client.get("/readyz")
             assert (ready.status_code, ready.json()["code"]) == (503, "not_ready")
             hub.open.set()
             running.wait_until_ready()
-            assert [model["name"] for model in running.client.get("/models").json()["models"]] == [
-                "toy",
-                "opus-mt-en-de",
-            ]
+            models = running.client.get("/models").json()["models"]
+            assert [model["name"] for model in models] == ["toy", "opus-mt-en-de"]
             first = running.translate(text="Hello world.", target="fr")
             assert first["model"] == "opus-mt-en-de"
             assert any(commit in line["message"] for line in log_of(running))
@@ -355,7 +361,8 @@ def test_a_model_of_a_hub_is_pulled_at_the_start_and_served_without_the_hub_afte
     try:
         again.wait_until_ready()
         assert again.translate(text="Hello world.", target="fr")["translations"] == first["translations"]
-        (warning,) = [line["message"] for line in log_of(again) if line["level"] == "warning"]
+        lines = [line for line in log_of(again) if line["logger"] == "app.bundles"]
+        (warning,) = [line["message"] for line in lines if line["level"] == "warning"]
         assert "cannot be reached" in warning and commit[:12] in warning
     finally:
         assert again.stop() == 0
@@ -379,10 +386,7 @@ def test_a_pull_ends_with_the_service_that_started_it(tmp_path: Path) -> None:
         settings = {"VERSO_MODEL": f"hf:{name}", "VERSO_CACHE_DIR": str(tmp_path), "HF_ENDPOINT": hub.address}
         running = Server(Path(), **{"VERSO_MODELS": "", **settings})
         try:
-            end = time.monotonic() + PATIENCE_S
-            while not hub.asked:
-                assert time.monotonic() < end, running.lines
-                time.sleep(0.02)
+            wait_until_asked(hub, running)
             (pull,) = psutil.Process(running.process.pid).children()
         finally:
             running.process.kill()

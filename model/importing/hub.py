@@ -171,9 +171,7 @@ class Hub:
             return ArtifactError(f"The cache folder cannot be written: {error}.")
         if status is not None and 400 <= status < 500 and status not in (408, 429):
             return ArtifactError(f"{self.address} refuses {name}: {_first_line(error)}")
-        if status is not None or isinstance(error, OSError):  # as are all errors of the library requests
-            return HubUnreachable(f"{self.address} cannot be reached ({_first_line(error)})")
-        return ArtifactError(f"{name} cannot be pulled ({_first_line(error)})")
+        return HubUnreachable(f"{self.address} cannot be reached ({_first_line(error)})")
 
 
 def _first_line(error: Exception) -> str:

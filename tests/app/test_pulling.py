@@ -78,9 +78,8 @@ def test_a_branch_is_asked_for_by_another_process_whose_messages_are_logged(
     assert loaded == [bundle]
     messages = {record.levelname: record.getMessage() for record in caplog.records}
     assert messages["INFO"] == "one"
-    assert messages["WARNING"].startswith(
-        f"-m model pull {BRANCH} --precision {preferred_precision('cpu')} --cache-dir "
-    )
+    precision = preferred_precision("cpu")
+    assert messages["WARNING"].startswith(f"-m model pull {BRANCH} --precision {precision} --cache-dir ")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the program is a shell script")

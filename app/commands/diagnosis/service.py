@@ -112,11 +112,8 @@ def check_cache(settings: Settings) -> Check:
     kept = sorted([*folder.glob("*.pt"), *folder.glob("hub/*/*.pt")]) if folder.is_dir() else []
     there = next((one for one in (folder, *folder.parents) if one.exists()), folder)
     writable = there.is_dir() and os.access(there, os.W_OK)
-    details = {
-        "folder": str(folder),
-        "writable": writable,
-        "bundles": [path.relative_to(folder).as_posix() for path in kept],
-    }
+    names = [path.relative_to(folder).as_posix() for path in kept]
+    details = {"folder": str(folder), "writable": writable, "bundles": names}
     size = sum(path.stat().st_size for path in kept) / 1e6
     text = f"{folder}: {len(kept)} bundle(s) kept, {size:.0f} MB" if kept else f"{folder}: no bundle kept yet"
     if writable:

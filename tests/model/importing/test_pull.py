@@ -6,9 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import huggingface_hub.constants
@@ -300,7 +300,7 @@ def test_a_full_disk_is_found_before_the_weights_are_downloaded(
 ) -> None:
     hub.add(NAME, checkpoint)
     free = (checkpoint / "model.safetensors").stat().st_size * 3 // 2
-    monkeypatch.setattr("shutil.disk_usage", lambda path: namedtuple("Usage", "free")(free))
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
     with pytest.raises(ArtifactError, match=r"needs \d+ MB in .* and 0 MB are free"):
         pull()
     assert "model.safetensors" not in hub.downloads()
