@@ -120,8 +120,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._file(*file.groups())
         elif large := re.fullmatch(r"/large/(.+)/([0-9a-f]{40})/([^/]+)", path):
             name, commit, file_name = large.groups()
-            path = self.hub.repositories[name].commits[commit] / file_name
-            self._content(path, _large_headers(commit, path), int(start[1]))
+            content = self.hub.repositories[name].commits[commit] / file_name
+            self._content(content, _large_headers(commit, content), int(start[1]))
         else:
             self._error(404)
 

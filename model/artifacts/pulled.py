@@ -28,6 +28,11 @@ _REVISION = re.compile(r"[^\s@,?#]+")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
+def is_commit(revision: str) -> bool:
+    """Whether a revision is a whole commit."""
+    return _COMMIT.fullmatch(revision) is not None
+
+
 @dataclass(frozen=True)
 class PulledName:
     """A model on a hub.
@@ -58,14 +63,14 @@ class PulledName:
                 f"{text!r} is not the name of a model; write {PREFIX}OWNER/NAME or {PREFIX}OWNER/NAME@REVISION, where "
                 "REVISION is a commit, tag or branch."
             )
-        if _COMMIT.fullmatch(revision.lower()):
+        if is_commit(revision.lower()):
             revision = revision.lower()
         return cls(repository, revision or DEFAULT_REVISION)
 
     @property
     def pinned(self) -> bool:
         """Whether the revision is a whole commit, which never changes."""
-        return _COMMIT.fullmatch(self.revision) is not None
+        return is_commit(self.revision)
 
     def __str__(self) -> str:
         return self.repository if self.revision == DEFAULT_REVISION else f"{self.repository}@{self.revision}"
@@ -120,4 +125,4 @@ class PulledBundles:
             commit = self._record.read_text(encoding="ascii", errors="replace").strip()
         except OSError:
             return None
-        return commit if _COMMIT.fullmatch(commit) else None
+        return commit if is_commit(commit) else None

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from model.artifacts.pulled import PulledName
+from model.artifacts.pulled import PulledName, is_commit
 from model.errors import ArtifactError
 
 PUBLIC_HUB = "https://huggingface.co"
@@ -99,7 +99,7 @@ class Hub:
             )
         except Exception as error:  # of huggingface_hub, and of the HTTP library that its release uses
             raise self._translated(error, name) from error
-        if not info.sha:
+        if info.sha is None or not is_commit(info.sha):  # it becomes the name of a file
             raise ArtifactError(f"{self.address} does not say which commit {name} is; is it a model hub?")
         files = {}
         for file in info.siblings or ():
@@ -122,7 +122,7 @@ class Hub:
             HubUnreachable: The hub could not be reached, or the connection was lost.
             ArtifactError: A file may not be read, is not what the hub says, or cannot be written.
         """
-        with _progress(folder, sum(file.size for file in files), self._report):
+        with shown_progress(folder, sum(file.size for file in files), self._report):
             for file in files:
                 try:
                     self._api.hf_hub_download(name.repository, file.name, revision=commit, local_dir=folder)
@@ -203,8 +203,14 @@ def _check(path: Path, file: HubFile) -> None:
 
 
 @contextmanager
-def _progress(folder: Path, total: int, report: Callable[[str], None]) -> Iterator[None]:
-    """Show how much of a folder is there: a bar on a terminal, elsewhere a line every few seconds."""
+def shown_progress(folder: Path, total: int, report: Callable[[str], None]) -> Iterator[None]:
+    """Show how much of a folder is there: a bar on a terminal, elsewhere a line every few seconds.
+
+    Args:
+        folder: Where files are written.
+        total: Bytes there will be.
+        report: Called with each line.
+    """
     done = threading.Event()
     with tqdm(total=total, desc="downloading", unit="B", unit_scale=True, disable=None) as bar:
 

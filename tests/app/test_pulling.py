@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,6 @@ import pytest
 
 from app.commands.diagnosis import service
 from app.errors import BundleOutside
-from app.models import pulling
 from app.models.bundles import BundleFiles
 from app.models.pulling import pulled
 from app.settings import Settings
@@ -129,7 +129,25 @@ def test_the_doctor_says_what_is_in_the_cache_and_asks_nobody(tmp_path: Path) ->
     assert kept.relative_to(tmp_path).as_posix() in service.check_cache(settings).details["bundles"]
 
 
-def test_the_process_runs_this_package() -> None:
-    import model
+@pytest.mark.thorough
+def test_the_process_runs_this_package_and_no_other_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "__init__.py").write_text("raise SystemExit('another package')")
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as unused:  # bound, but nothing listens
+        unused.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{unused.getsockname()[1]}")
+        with pytest.raises(
+            ArtifactError, match=r"^hf:Helsinki.* cannot be reached .* holds nothing of it"
+        ):
+            pulled(BRANCH, "float32", tmp_path / "cache")
 
-    assert Path(model.__file__).is_relative_to(pulling._PACKAGES)
+
+def test_without_names_of_models_nothing_of_it_is_imported() -> None:
+    code = (
+        "import sys, app.main, app.models.bundles, model.translator\n"
+        "assert not {'huggingface_hub', 'requests', 'model.importing'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], timeout=120, check=True)

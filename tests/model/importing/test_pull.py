@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from queue import Queue
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +21,7 @@ from model.artifacts.bundle import read_manifest
 from model.artifacts.pulled import PulledName
 from model.errors import ArtifactError
 from model.importing.folder import needed_files
-from model.importing.hub import HubUnreachable
+from model.importing.hub import HubUnreachable, shown_progress
 from model.importing.pull import Puller
 from model.translator import Translator
 from tests.hub import FakeHub, running_hub
@@ -306,18 +308,42 @@ def test_a_full_disk_is_found_before_the_weights_are_downloaded(
     assert "model.safetensors" not in hub.downloads()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_cache_that_cannot_be_written_serves_what_it_holds(hub: FakeHub, checkpoint: Path, pull: Pulls) -> None:
-    hub.add(NAME, checkpoint)
+def test_a_cache_that_cannot_be_written_serves_what_it_holds(
+    hub: FakeHub, checkpoint: Path, pull: Pulls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = hub.add(NAME, checkpoint)
     bundle = pull()
-    bundle.parent.chmod(0o500)
-    try:
-        assert pull() == bundle
-        hub.add(NAME, checkpoint)
-        with pytest.raises(ArtifactError, match="cannot be written: mount it writable"):
-            pull()
-    finally:
-        bundle.parent.chmod(0o700)
+
+    def refuse(path: Path, *arguments: Any, **options: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    # Permissions would not do: root, as which tests may run, can write everywhere.
+    monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK)
+    monkeypatch.setattr(Path, "write_text", refuse)
+    assert pull() == bundle
+    hub.repositories[NAME].branches["v1"] = commit
+    assert pull(f"{NAME}@v1") == bundle
+    assert pull.said == [f"note: that {NAME}@v1 is {commit[:12]} cannot be kept: Read-only file system"]
+    hub.add(NAME, checkpoint)
+    with pytest.raises(ArtifactError, match="cannot be written: mount it writable"):
+        pull()
+
+
+def test_a_hub_that_names_no_commit_is_refused(hub: FakeHub, checkpoint: Path, pull: Pulls) -> None:
+    hub.add(NAME, checkpoint)
+    repository = hub.repositories[NAME]
+    repository.branches["main"] = "../../elsewhere"
+    repository.commits["../../elsewhere"] = checkpoint
+    with pytest.raises(ArtifactError, match="does not say which commit"):
+        pull()
+
+
+def test_progress_is_told_in_lines_where_there_is_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.importing.hub._LINES_EVERY_S", 0.001)
+    lines: Queue[str] = Queue()
+    (tmp_path / "part").write_bytes(bytes(3_000_000))
+    with shown_progress(tmp_path, 10_000_000, lines.put):
+        assert lines.get(timeout=60) == "downloading: 3 of 10 MB"
 
 
 def test_a_cache_folder_that_cannot_be_made_is_named(hub: FakeHub, checkpoint: Path, tmp_path: Path) -> None:
