@@ -51,8 +51,8 @@ class FakeHub:
         self.repositories: dict[str, Repository] = {}
         self.token = "hf_secret"
         self.asked: list[Asked] = []
-        self.cut_at: dict[str, int] = {}
-        """Bytes after which the connection is closed, once, by file."""
+        self.cuts: dict[str, list[int]] = {}
+        """Bytes after which the connection is closed, by file, one number for each download of it."""
         self.damaged: set[str] = set()
         """Files whose content is not what their digest says."""
         self.status: int | None = None
@@ -179,7 +179,8 @@ class _Handler(BaseHTTPRequestHandler):
         content = content[start:]
         if start:
             headers["Content-Range"] = f"bytes {start}-{total - 1}/{total}"
-        cut = self.hub.cut_at.pop(path.name, None) if self.command == "GET" else None
+        cuts = self.hub.cuts.get(path.name)
+        cut = cuts.pop(0) if cuts and self.command == "GET" else None
         self._send(206 if start else 200, headers, content, content[:cut])
 
     def _error(self, status: int, code: str = "", message: str = "") -> None:

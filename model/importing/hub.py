@@ -124,16 +124,30 @@ class Hub:
         """
         with shown_progress(folder, sum(file.size for file in files), self._report):
             for file in files:
-                try:
-                    self._api.hf_hub_download(name.repository, file.name, revision=commit, local_dir=folder)
-                except Exception as error:
-                    translated = self._translated(error, name)
-                    if isinstance(translated, HubUnreachable):
-                        translated = HubUnreachable(
-                            f"{translated}; what was downloaded of {name} is kept, so that another start continues"
-                        )
-                    raise translated from error
+                while not self._downloaded(name, commit, file, folder):
+                    self._report(f"the connection was lost; {file.name} continues where it ended")
                 _check(folder / file.name, file)
+
+    def _downloaded(self, name: PulledName, commit: str, file: HubFile, folder: Path) -> bool:
+        """Download a file, or the rest of it; False if the connection was lost after a part.
+
+        Raises:
+            HubUnreachable: The hub could not be reached, or the connection was lost before anything came.
+            ArtifactError: The file may not be read or cannot be written.
+        """
+        before = _size(folder)
+        try:
+            self._api.hf_hub_download(name.repository, file.name, revision=commit, local_dir=folder)
+        except Exception as error:  # as in resolve
+            translated = self._translated(error, name)
+            if not isinstance(translated, HubUnreachable):
+                raise translated from error
+            if _size(folder) > before:
+                return False
+            raise HubUnreachable(
+                f"{translated}; what was downloaded of {name} is kept, so that another start continues"
+            ) from error
+        return True
 
     def _translated(self, error: Exception, name: PulledName) -> ArtifactError:
         """An error of huggingface_hub, of its HTTP library or of the file system, as one line that says what to do."""
@@ -170,13 +184,16 @@ class Hub:
         if isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS:
             return ArtifactError(f"The cache folder cannot be written: {error}.")
         if status is not None and 400 <= status < 500 and status not in (408, 429):
-            return ArtifactError(f"{self.address} refuses {name}: {_first_line(error)}")
-        return HubUnreachable(f"{self.address} cannot be reached ({_first_line(error)})")
+            return ArtifactError(f"{self.address} refuses {name} with status {status}: {_reason(error)}")
+        reason = _reason(error) if status is None else f"it answered with status {status}"
+        return HubUnreachable(f"{self.address} cannot be reached ({reason})")
 
 
-def _first_line(error: Exception) -> str:
-    text = (str(error).strip().splitlines() or [""])[0]
-    return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
+def _reason(error: BaseException) -> str:
+    """The first line of the innermost error: HTTP libraries wrap "Connection refused" in four others."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def _check(path: Path, file: HubFile) -> None:

@@ -207,7 +207,7 @@ def test_a_branch_that_moved_is_served_as_it_was_if_the_new_commit_was_never_pul
     hub.add(NAME, checkpoint)
     first = pull()
     hub.add(NAME, checkpoint)
-    hub.cut_at["model.safetensors"] = 1000
+    hub.cuts["model.safetensors"] = [1000]
     with pytest.raises(HubUnreachable):
         pull()
     hub.status = 500
@@ -225,7 +225,7 @@ def test_an_interrupted_download_continues_where_it_ended(
 ) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", 1000)
     hub.add(NAME, checkpoint)
-    hub.cut_at["model.safetensors"] = 50_000
+    hub.cuts["model.safetensors"] = [50_000, 0]
     with pytest.raises(HubUnreachable, match=r"what was downloaded .* is kept, so that another start continues"):
         pull()
     hub.asked.clear()
@@ -233,6 +233,18 @@ def test_an_interrupted_download_continues_where_it_ended(
     (weights,) = [asked for asked in hub.asked if asked.path.startswith("/large/")]
     assert weights.path.endswith("model.safetensors")
     assert weights.start >= 49_000
+
+
+def test_a_lost_connection_does_not_end_a_pull(
+    hub: FakeHub, checkpoint: Path, pull: Pulls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", 1000)
+    hub.add(NAME, checkpoint)
+    hub.cuts["model.safetensors"] = [50_000, 50_000]
+    pull()
+    starts = [asked.start for asked in hub.asked if asked.method == "GET" and asked.path.endswith("model.safetensors")]
+    assert starts == [0, 50_000, 100_000]
+    assert pull.said.count("the connection was lost; model.safetensors continues where it ended") == 2
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "vocab.json"])
