@@ -118,17 +118,29 @@ class ModelChooser:
             return [ModelChoice(model, *pair)] * len(texts)
         if target is not None and closest(target, self._registry.pairs.targets) is None:
             raise UnsupportedPair(source, target, self._registry.pairs)
+        detected = await self.detect(texts)
+        # Models may have been loaded or unloaded during detection. There is no await from here on, so the chosen models
+        # are loaded.
+        return [
+            self._choose_detected(one, target) if has_letters(text) else self._without_language(target)
+            for text, one in zip(texts, detected, strict=True)
+        ]
+
+    async def detect(self, texts: Sequence[str]) -> list[Detection | None]:
+        """Detect the languages of texts among the loaded ones.
+
+        Args:
+            texts: The texts.
+
+        Returns:
+            For each text its language, or None if it has no letters or letters of no loaded language.
+        """
         languages = self._registry.pairs.languages
         with_letters = [text for text in texts if has_letters(text)]
         found = iter(
             await self._off_loop(lambda: self._detector.detect(with_letters, languages)) if with_letters else ()
         )
-        # Models may have been loaded or unloaded during detection. There is no await from here on, so the chosen models
-        # are loaded.
-        return [
-            self._choose_detected(next(found), target) if has_letters(text) else self._without_language(target)
-            for text in texts
-        ]
+        return [next(found) if has_letters(text) else None for text in texts]
 
     def _without_language(self, target: str | None) -> Unchanged:
         code = None if target is None else closest(target, self._registry.pairs.targets)
