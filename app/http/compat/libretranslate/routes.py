@@ -258,10 +258,10 @@ async def libretranslate_root(request: Request) -> Response:
     return RedirectResponse(f"{request.scope.get('root_path', '')}/docs")
 
 
-async def preflight() -> Response:
+async def _preflight(_: Request) -> Response:
     """Answers a browser that asks whether a page of another site may call the route."""
-    return Response()
+    return Response(headers=CORS_HEADERS)
 
 
-for _path in dict.fromkeys(route.path.removeprefix(PREFIX) for route in router.routes if isinstance(route, APIRoute)):
-    router.add_api_route(_path, preflight, methods=["OPTIONS"], include_in_schema=False)
+for _path in dict.fromkeys(route.path for route in router.routes if isinstance(route, APIRoute)):
+    router.add_route(_path, _preflight, methods=["OPTIONS"], include_in_schema=False)
