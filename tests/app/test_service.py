@@ -24,7 +24,7 @@ from model.errors import ArtifactError, DecodingError, InputError, SeveralSenten
 from model.text_pipeline import Plan
 from model.text_plan import AttendedSentence, TextPlan
 from model.translator import Attention
-from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, held_translator
+from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, WordDetector, held_translator
 from tests.app.observed import ObservedService, is_stopping, num_waiting_calls, service_threads
 
 PATIENCE_S = 30.0
@@ -701,6 +701,50 @@ def test_a_request_that_waits_is_translated_when_the_models_are_loaded() -> None
             assert texts_of(await patient) == ["B"]
         finally:
             await service.stop()
+
+    run(test)
+
+
+def test_pairs_and_detection_wait_for_the_models_until_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        gate = Gate()
+
+        def load() -> FakeTranslator:
+            gate.pass_through()
+            return FakeTranslator()
+
+        service = ObservedService(Settings(**BUDGET, deadline_s=10.0), FakeBundles(load), WordDetector())
+        await service.start()
+        try:
+            late = [asyncio.create_task(service.language_pairs()), asyncio.create_task(service.detect(["the cat"]))]
+            await until(gate.reached.is_set)
+            advance_clock(monkeypatch, 11.0)
+            for one in late:
+                with pytest.raises(DeadlineExceeded):
+                    await one
+            waiting = asyncio.create_task(service.language_pairs()), asyncio.create_task(service.detect(["the cat"]))
+            gate.open.set()
+            assert (await waiting[0]).pairs == MANIFEST.pairs
+            (found,) = await waiting[1]
+            assert found is not None
+            assert found.language == "en"
+        finally:
+            gate.open.set()
+            await service.stop()
+
+    run(test)
+
+
+def test_detection_leaves_out_texts_without_letters_and_is_refused_while_draining() -> None:
+    async def test() -> None:
+        async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
+            found = await service.detect(["der Hund", "42", "the cat", "le chat"])
+            assert [None if one is None else one.language for one in found] == ["de", None, "en", None]
+            await service.drain(PATIENCE_S)
+            with pytest.raises(NotReady):
+                await service.detect(["the cat"])
+            with pytest.raises(NotReady):
+                await service.language_pairs()
 
     run(test)
 
