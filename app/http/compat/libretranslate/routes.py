@@ -188,7 +188,7 @@ async def libretranslate_settings(request: Request) -> SettingsBody:
     """Limits, features, and languages to begin with."""
     languages = describe_languages(await service_of(request).language_pairs())
     reached = {code for one in languages for code in one.targets if code != one.code}
-    target = "en" if "en" in reached else min(reached)
+    target = "en" if "en" in reached else min(reached, default=languages[0].code)
     return SettingsBody(
         charLimit=settings_of(request).max_text_characters,
         frontendTimeout=500,
