@@ -21,6 +21,7 @@
     ├─ BundleRefused         a bundle to load is bad, or needs another device 422
     ├─ ModelAlreadyLoaded    a model of this name is loaded                  409
     ├─ UnknownModel          a model to unload is not loaded                 404
+    ├─ InvalidParameter      a value that a compatible protocol refuses      400
     ├─ NotFound              no such path                                    404
     └─ MethodNotAllowed      the path has other methods                      405
     SettingsError            a wrong setting; it ends the start and never reaches a client
@@ -215,6 +216,7 @@ class DetectedPairNotServed(ServiceError):
             f"The text seems to be {language!r} (confidence {confidence:.2f}) and {wanted}: no single loaded pair "
             f"fits. Name source and target; loaded: {pairs.describe()}."
         )
+        self.language = language
 
 
 class Unauthorized(ServiceError):
@@ -263,6 +265,10 @@ class UnknownModel(ServiceError):
         super().__init__(f"No model called {name[:200]!r} is loaded; loaded are: {', '.join(loaded) or 'none'}.")
 
 
+class InvalidParameter(ServiceError):
+    """A compatible protocol refuses the value of a parameter; the message is in the words of that protocol."""
+
+
 @dataclass(frozen=True)
 class ProblemRow:
     """How one kind of error is answered.
@@ -289,6 +295,7 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     Unauthorized: ProblemRow(
         "unauthorized", 401, "The admin token is missing or wrong", challenge='Bearer realm="verso"'
     ),
+    InvalidParameter: ProblemRow("invalid_parameter", 400, "A parameter has a value that is not supported"),
     NotFound: ProblemRow("not_found", 404, "There is no such path"),
     BundleNotFound: ProblemRow("bundle_not_found", 404, "There is no such bundle"),
     UnknownModel: ProblemRow("unknown_model", 404, "No such model is loaded"),

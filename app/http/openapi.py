@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.routing import iter_route_contexts
+from fastapi.routing import APIRoute, iter_route_contexts
 from pydantic import BaseModel
 
 from app.errors import (
@@ -134,24 +134,26 @@ def complete_openapi(app: FastAPI, settings: Settings) -> None:
 
 
 def _correct_errors(responses: dict[str, Any]) -> None:
-    """Give the bodies of errors their media type, and remove the error that is never sent.
+    """Give the bodies of problems their media type, and remove the error that is never sent.
 
     FastAPI declares each model under the media type of the route's answer, and adds a 422 of its own to every route
-    that has a parameter.
+    that has a parameter. Errors of compatible protocols are JSON and stay as they are.
     """
     for status, response in list(responses.items()):
         if int(status) < 400:
             continue
-        declared = response["content"].pop("application/json")
-        if PROBLEM_MEDIA_TYPE not in response["content"]:
+        content = response["content"]
+        if PROBLEM_MEDIA_TYPE in content:
+            content[PROBLEM_MEDIA_TYPE]["schema"] = content.pop("application/json")["schema"]
+        elif content["application/json"]["schema"].get("$ref", "").endswith("/HTTPValidationError"):
             del responses[status]
-        else:
-            response["content"][PROBLEM_MEDIA_TYPE]["schema"] = declared["schema"]
 
 
 def _restore_nulls(app: FastAPI, paths: dict[str, Any]) -> None:
     """Set the examples of answers again: FastAPI removes the fields that are null, which the answers do have."""
     for route in iter_route_contexts(app.routes):
+        if not isinstance(route.original_route, APIRoute):
+            continue
         operations = paths.get(route.path_format or "", {})
         for method in route.methods or ():
             documented = operations.get(method.lower(), {"responses": {}})["responses"]
