@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # A process for each processor, eight at most; the tests of one file share its fixtures.
 SIDE_BY_SIDE := -n logical --maxprocesses=8 --dist loadfile
 # The folders that are checked, as far as they exist.
-CODE := $(wildcard app model scripts benchmarks tests docs)
+CODE := $(wildcard app model client scripts benchmarks tests docs)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -42,10 +42,10 @@ $(BIN)/python:
 
 # A stamp records what was installed, so that a second run does nothing; a changed pyproject.toml, $(LOCK) or TORCH
 # installs again.
-$(VENV)/serve-$(TORCH).stamp: pyproject.toml $(LOCK) scripts/install_torch.py | $(BIN)/python
+$(VENV)/serve-$(TORCH).stamp: pyproject.toml client/pyproject.toml $(LOCK) scripts/install_torch.py | $(BIN)/python
 	@rm -f $(VENV)/*.stamp
 	@$(BIN)/python scripts/install_torch.py $(TORCH)
-	$(PIP) --editable .
+	$(PIP) --editable . --editable ./client
 	@$(BIN)/python -m model.decoding.native.compiler
 	@touch $@
 

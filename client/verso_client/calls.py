@@ -1,0 +1,256 @@
+"""The calls of the service: what each sends, what becomes of its answer, and whether it may be repeated.
+
+A :class:`Call` describes one without doing it. :mod:`verso_client.client` and :mod:`verso_client.async_client` differ
+only in how they send it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from verso_client.answers import Attention, Detected, Document, Model
+from verso_client.decoding import Unexpected, decode
+from verso_client.errors import REQUEST_ID, InvalidAnswer, request_id_of
+from verso_client.options import AttentionOptions, DocumentOptions, StreamOptions, TranslateOptions, body_of
+from verso_client.retries import Repeatable
+from verso_client.stream import NDJSON
+from verso_client.translations import TranslateAnswer
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+JSON = "application/json"
+NPZ = "application/x-npz"
+PNG = "image/png"
+
+DETECTED_CHARACTERS = 4_000
+"""Characters that are sent to detect a language; the service looks at fewer."""
+
+T = TypeVar("T")
+Kind = TypeVar("Kind")
+
+File = str | os.PathLike[str] | bytes
+"""A document: its path, or its content."""
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """One request to the service.
+
+    Args:
+        method: The HTTP method.
+        path: The path, below the address of the service.
+        parse: Turns the answer, if it is a success, into what the caller gets.
+        repeatable: After which failures it may be sent again.
+        accept: The media type wanted.
+        body: The body, if it is JSON.
+        form: Fields of a form, sent with ``file``.
+        file: Name and content of a file that is uploaded.
+        query: Fields of the query string.
+    """
+
+    method: str
+    path: str
+    parse: Callable[[httpx.Response], T]
+    repeatable: Repeatable
+    accept: str = JSON
+    body: Mapping[str, Any] | None = None
+    form: Mapping[str, Any] | None = None
+    file: tuple[str, bytes] | None = None
+    query: Mapping[str, str] | None = None
+
+    def request(
+        self,
+        http: httpx.Client | httpx.AsyncClient,
+        base_url: str,
+        headers: Mapping[str, str],
+        timeout: httpx.Timeout | None,
+    ) -> httpx.Request:
+        """The request to send.
+
+        Args:
+            http: Adds its own headers and timeouts.
+            base_url: The address of the service, without a slash at its end.
+            headers: Headers of every request of this client.
+            timeout: Timeouts, or None for those of ``http``.
+        """
+        return http.build_request(
+            self.method,
+            base_url + self.path,
+            headers={REQUEST_ID: uuid.uuid4().hex, "Accept": self.accept, **headers},
+            json=self.body,
+            data=self.form,
+            files=None if self.file is None else {"file": self.file},
+            params=self.query,
+            timeout=httpx.USE_CLIENT_DEFAULT if timeout is None else timeout,
+        )
+
+
+def translate(text: str | Sequence[str], options: TranslateOptions) -> Call[TranslateAnswer]:
+    """``POST /translate``."""
+    return Call("POST", "/translate", _translate_answer, Repeatable.UNLESS_TIMED_OUT, body=_texts(text, options))
+
+
+def stream(text: str | Sequence[str], options: StreamOptions) -> Call[None]:
+    """``POST /translate`` whose answer is a stream; the client reads it, nothing is parsed here."""
+    return Call("POST", "/translate", _nothing, Repeatable.UNLESS_TIMED_OUT, accept=NDJSON, body=_texts(text, options))
+
+
+def detect(text: str, target: str | None) -> Call[Detected | None]:
+    """``POST /translate`` that ends each sentence after one token, for its ``detected``.
+
+    The service has no route of its own for this.
+    """
+    options: TranslateOptions = {"source": "auto", "target": target, "decoding": "greedy", "max_new_tokens": 1}
+    body = _texts(text[:DETECTED_CHARACTERS], options)
+    return Call("POST", "/translate", _detected, Repeatable.UNLESS_TIMED_OUT, body=body)
+
+
+def attention(text: str, options: AttentionOptions) -> Call[Attention]:
+    """``POST /attention``, answered as JSON."""
+    return _attention(text, options, JSON, lambda response: _json(Attention, response))
+
+
+def attention_arrays(text: str, options: AttentionOptions) -> Call[dict[str, npt.NDArray[Any]]]:
+    """``POST /attention``, answered as arrays.
+
+    Raises:
+        ImportError: numpy is not installed.
+    """
+    import numpy  # noqa: F401 - before the service works for nothing
+
+    return _attention(text, options, NPZ, _arrays)
+
+
+def attention_png(text: str, options: AttentionOptions) -> Call[bytes]:
+    """``POST /attention``, answered as a picture."""
+    return _attention(text, options, PNG, _content)
+
+
+def models() -> Call[tuple[Model, ...]]:
+    """``GET /models``."""
+    return Call("GET", "/models", lambda response: _json(_Models, response).models, Repeatable.ALWAYS)
+
+
+def upload_document(file: File, filename: str | None, options: DocumentOptions) -> Call[Document]:
+    """``POST /documents``.
+
+    Raises:
+        ValueError: The file is given as bytes, without its name.
+        OSError: The file cannot be read.
+    """
+    if isinstance(file, bytes):
+        if filename is None:
+            raise ValueError("A document that is given as bytes needs a filename: its ending says what it is.")
+        named = (filename, file)
+    else:
+        named = (filename or Path(file).name, Path(file).read_bytes())
+    return Call(
+        "POST",
+        "/documents",
+        lambda response: _json(Document, response),
+        Repeatable.IF_REFUSED,
+        form=_form(options),
+        file=named,
+    )
+
+
+def document(document_id: str) -> Call[Document]:
+    """``GET /documents/{id}``."""
+    return Call("GET", _path_of(document_id), lambda response: _json(Document, response), Repeatable.ALWAYS)
+
+
+def document_result(document_id: str, partial: bool) -> Call[bytes]:
+    """``GET /documents/{id}/result``."""
+    return Call(
+        "GET",
+        f"{_path_of(document_id)}/result",
+        _content,
+        Repeatable.ALWAYS,
+        accept="*/*",
+        query={"partial": "true"} if partial else None,
+    )
+
+
+def cancel_document(document_id: str) -> Call[None]:
+    """``DELETE /documents/{id}``."""
+    return Call("DELETE", _path_of(document_id), _nothing, Repeatable.ALWAYS)
+
+
+@dataclass(frozen=True)
+class _Models:
+    models: tuple[Model, ...]
+
+
+def _texts(text: str | Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    return {"text": text if isinstance(text, str) else list(text), **body_of(options)}
+
+
+def _form(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as fields of a form: text as it is, everything else as JSON."""
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in body_of(options).items()
+    }
+
+
+def _attention(
+    text: str, options: AttentionOptions, accept: str, parse: Callable[[httpx.Response], Kind]
+) -> Call[Kind]:
+    body = {"text": text, **body_of(options)}
+    return Call("POST", "/attention", parse, Repeatable.UNLESS_TIMED_OUT, accept=accept, body=body)
+
+
+def _path_of(document_id: str) -> str:
+    return f"/documents/{quote(document_id, safe='')}"
+
+
+def _translate_answer(response: httpx.Response) -> TranslateAnswer:
+    return replace(_json(TranslateAnswer, response), request_id=request_id_of(response))
+
+
+def _detected(response: httpx.Response) -> Detected | None:
+    return _translate_answer(response).results[0].detected
+
+
+def _json(kind: type[Kind], response: httpx.Response) -> Kind:
+    try:
+        return decode(kind, response.json())
+    except (ValueError, Unexpected) as error:
+        raise InvalidAnswer(
+            f"The answer is none of a Verso service: {error}.",
+            status=response.status_code,
+            request_id=request_id_of(response),
+        ) from error
+
+
+def _arrays(response: httpx.Response) -> dict[str, npt.NDArray[Any]]:
+    import numpy as np
+
+    try:
+        with np.load(io.BytesIO(response.content), allow_pickle=False) as archive:
+            return dict(archive)
+    except (ValueError, OSError) as error:
+        raise InvalidAnswer(
+            f"The answer is no archive of arrays: {error}.",
+            status=response.status_code,
+            request_id=request_id_of(response),
+        ) from error
+
+
+def _content(response: httpx.Response) -> bytes:
+    return response.content
+
+
+def _nothing(_: httpx.Response) -> None:
+    return None

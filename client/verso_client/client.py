@@ -1,0 +1,263 @@
+"""The client for programs without asyncio."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+import httpx
+
+from verso_client import calls
+from verso_client.answers import Attention, Detected, Document, Model, StreamEvent
+from verso_client.calls import Call, File, T
+from verso_client.documents import Polling, Progress, reporting
+from verso_client.errors import VersoError, check_status, foreign_errors, request_id_of, stream_errors
+from verso_client.options import AttentionOptions, DocumentOptions, StreamOptions, TranslateOptions
+from verso_client.retries import RetryPolicy
+from verso_client.session import DEFAULT_TIMEOUT, DEFAULT_URL, Session
+from verso_client.stream import EventReader
+from verso_client.translations import TranslateAnswer
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+class Client:
+    """A client of a Verso service; several threads may share one.
+
+    Every method raises a :class:`~verso_client.errors.VersoError` if it fails.
+
+    Args:
+        base_url: The address of the service, with the path it is served under, if any.
+        timeout: Seconds that connecting, and each wait for bytes, may take; or httpx's timeouts. 60 s, and 5 s to
+            connect, unless given.
+        retries: Bounds of retries; ``NO_RETRIES`` for none.
+        headers: Headers of every request.
+        http: A configured httpx client (certificates, proxies); its timeouts hold unless ``timeout`` is given, and the
+            caller closes it.
+        sleep: Waits a number of seconds.
+        clock: Seconds, monotonic.
+        rng: Random numbers for the jitter of waits.
+
+    Raises:
+        ValueError: The address is no HTTP URL.
+    """
+
+    def __init__(
+        self,
+        base_url: str = DEFAULT_URL,
+        *,
+        timeout: float | httpx.Timeout | None = None,
+        retries: RetryPolicy = RetryPolicy(),  # noqa: B008 - it is frozen
+        headers: Mapping[str, str] | None = None,
+        http: httpx.Client | None = None,
+        sleep: Callable[[float], object] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._session = Session(base_url, timeout, retries, headers, clock, rng)
+        self._http = httpx.Client(timeout=DEFAULT_TIMEOUT) if http is None else http
+        self._owns_http = http is None
+        self._sleep = sleep
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._owns_http:
+            self._http.close()
+
+    def translate(self, text: str | Sequence[str], **options: Unpack[TranslateOptions]) -> TranslateAnswer:
+        """Translate one text or a list of texts.
+
+        Args:
+            text: The text or texts.
+            options: How; ``target="de"`` is enough for a service with one source language for it.
+        """
+        return self._call(calls.translate(text, options))
+
+    @contextmanager
+    def stream(self, text: str | Sequence[str], **options: Unpack[StreamOptions]) -> Iterator[Iterator[StreamEvent]]:
+        """Translate, and get each sentence as soon as it is finished.
+
+        The sentences of a text come in their order; the last event is :class:`~verso_client.answers.Done`. Leaving
+        the ``with`` block before that stops the work. A stream that breaks is not begun again.
+
+        Args:
+            text: The text or texts.
+            options: How.
+        """
+        response = self._response(calls.stream(text, options), stream=True)
+        try:
+            yield _events(response)
+        finally:
+            response.close()
+
+    def attention(self, text: str, **options: Unpack[AttentionOptions]) -> Attention:
+        """The attention weights of one sentence and its translation.
+
+        Args:
+            text: The sentence.
+            options: Which weights.
+        """
+        return self._call(calls.attention(text, options))
+
+    def attention_arrays(self, text: str, **options: Unpack[AttentionOptions]) -> dict[str, npt.NDArray[Any]]:
+        """The same as NumPy arrays: ``encoder``, ``decoder``, ``cross``, their layers and heads, and the tokens.
+
+        Args:
+            text: The sentence.
+            options: Which weights.
+
+        Raises:
+            ImportError: numpy is not installed.
+        """
+        return self._call(calls.attention_arrays(text, options))
+
+    def attention_png(self, text: str, **options: Unpack[AttentionOptions]) -> bytes:
+        """A labelled heat map of one kind and one layer.
+
+        Args:
+            text: The sentence.
+            options: Which weights.
+        """
+        return self._call(calls.attention_png(text, options))
+
+    def models(self) -> tuple[Model, ...]:
+        """The loaded models, and what may be asked of them."""
+        return self._call(calls.models())
+
+    def detect(self, text: str, target: str | None = None) -> Detected | None:
+        """The language of a text, among those that the service translates into ``target``.
+
+        The service has no route for this: the text's beginning is sent to ``/translate`` with ``source="auto"``, and
+        decoding ends after one token.
+
+        Args:
+            text: The text.
+            target: A target language; may be left out if the service has one pair for every source language.
+
+        Returns:
+            The language; None for a text without letters.
+        """
+        return self._call(calls.detect(text, target))
+
+    def upload_document(self, file: File, filename: str | None = None, **options: Unpack[DocumentOptions]) -> Document:
+        """Upload a document, which the service then translates.
+
+        It is not uploaded again if the answer is lost, as the service would translate it twice.
+
+        Args:
+            file: Its path, or its content.
+            filename: Its name; the ending says what it is. That of the path unless given.
+            options: How it is translated.
+        """
+        return self._call(calls.upload_document(file, filename, options))
+
+    def document(self, document_id: str) -> Document:
+        """The state of a document.
+
+        Args:
+            document_id: Its id.
+        """
+        return self._call(calls.document(document_id))
+
+    def wait_for_document(
+        self, document_id: str, *, progress: Progress = True, timeout_s: float | None = None
+    ) -> Document:
+        """Wait until a document is translated.
+
+        Args:
+            document_id: Its id.
+            progress: Whether to show a progress bar, for which tqdm must be installed; or a function that is called
+                with every state.
+            timeout_s: Seconds to wait; None for no bound.
+
+        Raises:
+            DocumentFailed: It failed, or was cancelled.
+            TimedOut: The time is over; the service goes on.
+        """
+        with reporting(progress) as report:
+            polling = Polling(report, timeout_s, self._session.clock)
+            document = self.document(document_id)
+            while (wait_s := polling.wait_after(document)) is not None:
+                self._sleep(wait_s)
+                document = self.document(document_id)
+            return document
+
+    def document_result(self, document_id: str, *, partial: bool = False) -> bytes:
+        """The translated document.
+
+        Args:
+            document_id: Its id.
+            partial: Whether a document that is not done is answered as far as it is.
+        """
+        return self._call(calls.document_result(document_id, partial))
+
+    def cancel_document(self, document_id: str) -> None:
+        """Stop the translation of a document and delete it.
+
+        Args:
+            document_id: Its id.
+        """
+        self._call(calls.cancel_document(document_id))
+
+    def translate_document(
+        self,
+        file: File,
+        filename: str | None = None,
+        *,
+        progress: Progress = True,
+        timeout_s: float | None = None,
+        **options: Unpack[DocumentOptions],
+    ) -> bytes:
+        """Upload a document, wait for it, and return the translated one.
+
+        Args:
+            file: Its path, or its content.
+            filename: Its name; that of the path unless given.
+            progress: As for :meth:`wait_for_document`.
+            timeout_s: As for :meth:`wait_for_document`.
+            options: How it is translated.
+        """
+        document = self.upload_document(file, filename, **options)
+        self.wait_for_document(document.id, progress=progress, timeout_s=timeout_s)
+        return self.document_result(document.id)
+
+    def _call(self, call: Call[T]) -> T:
+        return call.parse(self._response(call))
+
+    def _response(self, call: Call[T], stream: bool = False) -> httpx.Response:
+        """A successful answer, after as many attempts as are allowed."""
+        attempts = self._session.attempts(call)
+        while True:
+            try:
+                return self._send(self._session.request(call, self._http), stream)
+            except VersoError as error:
+                wait_s = attempts.wait_after(error)
+                if wait_s is None:
+                    raise
+            self._sleep(wait_s)
+
+    def _send(self, request: httpx.Request, stream: bool) -> httpx.Response:
+        with foreign_errors(request):
+            response = self._http.send(request, stream=stream)
+            if stream and not response.is_success:
+                response.read()
+        check_status(response)
+        return response
+
+
+def _events(response: httpx.Response) -> Iterator[StreamEvent]:
+    reader = EventReader(request_id_of(response))
+    with stream_errors(response.request):
+        for data in response.iter_bytes():
+            yield from reader.feed(data)
+    yield from reader.finish()

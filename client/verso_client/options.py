@@ -1,0 +1,87 @@
+"""The fields of requests, as keyword arguments.
+
+A field that is left out, or None, is not sent: the service's own default holds. docs/api.md of Verso explains them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+AttentionKind = Literal["encoder", "decoder", "cross"]
+
+
+class GlossaryTerm(TypedDict):
+    """A term and how to translate it."""
+
+    source: str
+    target: str
+
+
+class DecodingOptions(TypedDict, total=False):
+    """How sentences are decoded: the fields that ``/translate``, ``/attention`` and ``/documents`` share."""
+
+    source: str | None
+    """Language of the text; ``auto`` detects it."""
+    target: str | None
+    """Language of the translation."""
+    decoding: Literal["greedy", "beam"] | None
+    beam_size: int | None
+    length_penalty: float | None
+    min_new_tokens: int | None
+    max_new_tokens: int | None
+    early_stopping: bool | None
+    scoring: Literal["hf", "ct2", "marian", "wu"] | None
+    no_repeat_ngram_size: int | None
+    formality: Literal["formal", "informal"] | None
+    glossary: Sequence[GlossaryTerm] | None
+    """Terms and how to translate them."""
+    protect: Literal["auto", "none"] | Sequence[str] | None
+    """Spans that come back unchanged: a word, or patterns."""
+
+
+class DocumentOptions(DecodingOptions, total=False):
+    """How a document is translated."""
+
+    ignore_tags: Sequence[str] | None
+    """Names of further elements whose content is not translated."""
+
+
+class StreamOptions(DocumentOptions, total=False):
+    """How texts are translated whose sentences are streamed."""
+
+    format: Literal["text", "html", "xml"] | None
+    """What the texts are written in."""
+
+
+class TranslateOptions(StreamOptions, total=False):
+    """How texts are translated, and what is said about them."""
+
+    num_hypotheses: int | None
+    """Best hypotheses returned."""
+    return_scores: bool | None
+    return_alignment: bool | None
+    return_confidence: bool | None
+
+
+class AttentionOptions(DecodingOptions, total=False):
+    """Which attention weights are returned."""
+
+    target_text: str | None
+    """A translation to use instead of the model's own."""
+    kinds: Sequence[AttentionKind] | None
+    """``encoder``, ``decoder``, ``cross``."""
+    layers: Sequence[int] | None
+    """Layers, counted from 0; all of them unless given."""
+    heads: Sequence[int] | None
+    """Heads, counted from 0; all of them unless given."""
+    average_heads: bool | None
+
+
+def body_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are given, as JSON holds them."""
+    return {
+        name: list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+        for name, value in options.items()
+        if value is not None
+    }

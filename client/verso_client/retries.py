@@ -1,0 +1,124 @@
+"""When a request is sent again, and how long the client waits before.
+
+Nothing here sends or sleeps: the clients do, with the decisions of :class:`Attempts`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from verso_client.errors import ConnectionFailed, ProblemError, StreamBroken, TimedOut, VersoError
+
+RETRIED_STATUSES = frozenset({429, 503})
+"""Answers by which the service refuses a request before it does anything for it."""
+
+
+class Repeatable(Enum):
+    """After which failures a request may be sent again."""
+
+    ALWAYS = "always"
+    """It changes nothing, or the same however often it is sent: GET and DELETE."""
+
+    UNLESS_TIMED_OUT = "unless timed out"
+    """It changes nothing but is work: the service may still be busy with a request whose answer took too long, and a
+    second one would only add to its load."""
+
+    IF_REFUSED = "if refused"
+    """It must not be done twice: it is sent again only if it never left, or if the service says that it refused it."""
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """Bounds of retries.
+
+    Without a ``Retry-After`` header the wait doubles with each attempt and is jittered; with one it is at least what
+    the header asks for.
+
+    Args:
+        attempts: Times a request is sent at most; 1 for no retries.
+        total_s: No attempt begins later than this many seconds after the first. An answer that asks to wait longer
+            is not waited for.
+        first_wait_s: Longest wait before the second attempt.
+        max_wait_s: Longest wait that is not asked for.
+    """
+
+    attempts: int = 4
+    total_s: float = 60.0
+    first_wait_s: float = 0.5
+    max_wait_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ValueError(f"attempts is {self.attempts}; it must be 1 or more.")
+        for name in ("total_s", "first_wait_s", "max_wait_s"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or more.")
+
+
+NO_RETRIES = RetryPolicy(attempts=1)
+"""Every request is sent once."""
+
+
+class Attempts:
+    """The attempts of one call.
+
+    Args:
+        policy: How many, and for how long.
+        repeatable: After which failures.
+        clock: Seconds, monotonic.
+        rng: Random numbers for the jitter.
+    """
+
+    def __init__(
+        self, policy: RetryPolicy, repeatable: Repeatable, clock: Callable[[], float], rng: random.Random
+    ) -> None:
+        self._policy = policy
+        self._repeatable = repeatable
+        self._clock = clock
+        self._rng = rng
+        self._started_s = clock()
+        self._num_failed = 0
+
+    def wait_after(self, error: VersoError) -> float | None:
+        """Seconds to wait before the next attempt.
+
+        Args:
+            error: How the last attempt ended.
+
+        Returns:
+            The seconds, or None if there must be no further attempt.
+        """
+        self._num_failed += 1
+        if self._num_failed >= self._policy.attempts or not may_repeat(error, self._repeatable):
+            return None
+        longest_s = min(self._policy.max_wait_s, self._policy.first_wait_s * 2.0 ** (self._num_failed - 1))
+        asked_s = error.retry_after_s if isinstance(error, ProblemError) else None
+        # Jitter keeps clients that were refused together from coming back together.
+        if asked_s is None:
+            wait_s = self._rng.uniform(longest_s / 2, longest_s)
+        else:
+            wait_s = asked_s + self._rng.uniform(0.0, longest_s)
+        elapsed_s = self._clock() - self._started_s
+        return wait_s if elapsed_s + wait_s <= self._policy.total_s else None
+
+
+def may_repeat(error: VersoError, repeatable: Repeatable) -> bool:
+    """Whether a request that ended in an error may be sent again.
+
+    Args:
+        error: The error.
+        repeatable: What the request allows.
+    """
+    if isinstance(error, StreamBroken):
+        return False
+    if isinstance(error, ConnectionFailed):
+        if not error.sent or repeatable is Repeatable.ALWAYS:
+            return True
+        return repeatable is Repeatable.UNLESS_TIMED_OUT and not isinstance(error, TimedOut)
+    if isinstance(error, ProblemError) and error.status in RETRIED_STATUSES:
+        # A proxy answers 503 also when it lost a service that had begun to work.
+        return error.from_service or repeatable is not Repeatable.IF_REFUSED
+    return False
