@@ -13,10 +13,11 @@ ENV PATH=/opt/verso/bin:$PATH
 WORKDIR /src
 # Ordered by frequency of changes: torch, the other dependencies, the model and its bundle, the service.
 COPY pyproject.toml constraints.txt ./
+COPY client/pyproject.toml client/
 COPY scripts scripts
 RUN python scripts/install_torch.py ${TORCH}
-RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
-      > requirements.txt \
+RUN python -c "import tomllib; [print(*tomllib.load(open(folder + 'pyproject.toml', 'rb'))['project']['dependencies'], \
+      sep='\n') for folder in ('', 'client/')]" > requirements.txt \
  && pip install --constraint constraints.txt --requirement requirements.txt
 COPY model model
 RUN python -m model.decoding.native.compiler
@@ -24,8 +25,9 @@ RUN python -m model.decoding.native.compiler
 RUN python -m model export --pretrained --device cpu --out /opt/verso/bundle.pt \
       --precision "$([ "${TORCH}" = cuda ] && echo float16 || echo auto)"
 COPY app app
+COPY client client
 COPY LICENSE README.md ./
-RUN pip install --no-deps .
+RUN pip install --no-deps . ./client
 # Not needed for serving: headers, tests, the installer.
 RUN cd /opt/verso/lib/python*/site-packages \
  && rm -rf torch/include torch/share torch/test pip pip-*.dist-info setuptools setuptools-*.dist-info pkg_resources \

@@ -40,8 +40,8 @@ $(BIN)/python:
 		"Debian and Ubuntu), and none was found; name one with PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-# A stamp records what was installed, so that a second run does nothing; a changed pyproject.toml, $(LOCK) or TORCH
-# installs again.
+# A stamp records what was installed, so that a second run does nothing; a changed pyproject.toml (the client's too),
+# $(LOCK) or TORCH installs again.
 $(VENV)/serve-$(TORCH).stamp: pyproject.toml client/pyproject.toml $(LOCK) scripts/install_torch.py | $(BIN)/python
 	@rm -f $(VENV)/*.stamp
 	@$(BIN)/python scripts/install_torch.py $(TORCH)
@@ -89,9 +89,9 @@ format: $(VENV)/develop-$(TORCH).stamp  ## format the code
 	$(BIN)/python -m ruff check --fix .
 
 # Packages that the lock file already names keep their versions where pyproject.toml allows it.
-lock: $(VENV)/contribute-$(TORCH).stamp  ## resolve pyproject.toml into constraints.txt (UPGRADE=--upgrade: newest versions)
+lock: $(VENV)/contribute-$(TORCH).stamp  ## resolve pyproject.toml and the client's into constraints.txt (UPGRADE=--upgrade: newest versions)
 	$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --all-extras \
-		--no-annotate --custom-compile-command "make lock" $(UPGRADE) --output-file $(LOCK) pyproject.toml
+		--no-annotate --custom-compile-command "make lock" $(UPGRADE) --output-file $(LOCK) pyproject.toml client/pyproject.toml
 
 docs: $(VENV)/contribute-$(TORCH).stamp  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
@@ -127,4 +127,4 @@ docker:  ## build the image and serve with Docker
 	docker compose up --build
 
 clean:  ## remove .venv and what was built
-	rm -rf $(VENV) site *.egg-info model/decoding/native/*.so
+	rm -rf $(VENV) site *.egg-info client/*.egg-info client/build model/decoding/native/*.so

@@ -24,6 +24,7 @@ DOCUMENTS = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "benchmarks/README.md": "benchmarks.md",
+    "client/README.md": "client.md",
     "model/pretrained/CARD.md": "card.md",
 }
 """Pages of the site whose documents lie outside ``docs/``."""
@@ -31,7 +32,7 @@ DOCUMENTS = {
 PACKAGES = ("app", "model")
 """Packages with an API reference."""
 
-_FOLDERS = {"docs": "index.md", "docs/decisions": "decisions/README.md", "benchmarks": "benchmarks.md"}
+_FOLDERS = {"docs": "index.md", "docs/decisions": "decisions/README.md", "benchmarks": "benchmarks.md", "client": "client.md"}
 """Pages that stand for a folder."""
 
 _LINK = re.compile(r"(?P<text>!?\[[^\[\]]*\])\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")

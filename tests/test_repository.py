@@ -40,10 +40,22 @@ def test_the_transformer_is_implemented_here() -> None:
 def test_imported_packages_are_the_declared_ones() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {re.split(r"[=><\[]", name)[0].replace("-", "_") for name in project["dependencies"]}
-    used = set().union(*map(imported, SOURCES)) - set(sys.stdlib_module_names) - {"app", "model", "scripts"}
+    used = (
+        set().union(*map(imported, SOURCES))
+        - set(sys.stdlib_module_names)
+        - {"app", "model", "scripts", "verso_client"}
+    )
     # Some packages have another name than their module.
     packages = {"yaml": "pyyaml", "lingua": "lingua_language_detector", "re2": "google_re2"}
     assert {packages.get(name, name) for name in used} == declared
+
+
+def test_the_client_imports_the_packages_it_declares_and_the_optional_ones() -> None:
+    project = tomllib.loads((ROOT / "client" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert [Requirement(name).name for name in project["dependencies"]] == ["httpx"]
+    used = set().union(*map(imported, (ROOT / "client" / "verso_client").glob("*.py")))
+    assert used - set(sys.stdlib_module_names) == {"verso_client", "httpx", "numpy", "tqdm"}
+    assert (ROOT / "client" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
 def test_torch_is_pinned_exactly_and_in_one_place() -> None:
@@ -61,7 +73,10 @@ def test_the_lock_file_has_an_exact_version_of_every_dependency_that_pyproject_a
         assert re.fullmatch(r"==[^+*,]+", str(pinned.specifier)), line
         locked[canonicalize_name(pinned.name)] = str(pinned.specifier).removeprefix("==")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    for declared in itertools.chain(project["dependencies"], *project["optional-dependencies"].values()):
+    client = tomllib.loads((ROOT / "client" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for declared in itertools.chain(
+        project["dependencies"], *project["optional-dependencies"].values(), client["dependencies"]
+    ):
         required = Requirement(declared)
         assert required.specifier.contains(locked[canonicalize_name(required.name)]), declared
 
@@ -138,7 +153,8 @@ def test_the_documented_settings_are_those_of_the_code() -> None:
 
 
 def test_links_between_documents_resolve() -> None:
-    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "model").rglob("*.md")]:
+    folders = [ROOT / "docs", ROOT / "model", ROOT / "client"]
+    for path in [*ROOT.glob("*.md"), *(path for folder in folders for path in folder.rglob("*.md"))]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
             assert (path.parent / target).exists(), f"{path.name} -> {target}"
 

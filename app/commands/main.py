@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from app.version import installed_version
 from model.commands import table
@@ -21,7 +22,11 @@ COMMANDS = (
         "answer translation requests over HTTP",
         "VERSO_PORT=9000 verso serve",
     ),
-    *table.COMMANDS,
+    # Here "translate" can ask a service, too.
+    *(
+        replace(command, module="app.commands.translate") if command.name == "translate" else command
+        for command in table.COMMANDS
+    ),
     Command(
         "doctor",
         "app.commands.doctor",

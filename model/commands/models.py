@@ -6,18 +6,18 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-import torch
 from tqdm import tqdm
 
-from model.artifacts.bundle import Bundle, Manifest, is_checkpoint, resolve_device
 from model.decoding.options import DecodingOptions, Formality, Scoring
 from model.errors import ConfigError
 from model.languages import LanguagePairs, standard_code
 from model.text.glossary import Glossary, GlossaryTerm
 from model.text.protection import Protect
-from model.translator import Translator
+
+if TYPE_CHECKING:
+    from model.translator import Translator
 
 
 def say(line: str) -> None:
@@ -78,8 +78,13 @@ def load_translator(arguments: argparse.Namespace) -> Translator:
     Raises:
         ConfigError: A shortlist is asked for, and the model is a checkpoint; only bundles have one.
     """
+    # Imported here: a command line that needs no model, such as that of a client, need not wait for torch.
+    import torch
+
+    from model.artifacts.bundle import Bundle, Manifest, is_checkpoint, resolve_device
     from model.artifacts.checkpoint import load_checkpoint
     from model.artifacts.pretrained import build_pretrained
+    from model.translator import Translator
 
     device = resolve_device(arguments.device)
     shortlist = getattr(arguments, "shortlist", False)  # not every command offers it

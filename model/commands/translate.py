@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import get_args
 
 from tqdm import tqdm
@@ -32,6 +33,19 @@ one document with --format html and xml. Order and blank lines are kept; progres
 """
 
 _LINES_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class Translated:
+    """What is written for one text.
+
+    Args:
+        text: Its translation.
+        confidence: Its score; None unless ``--confidence``.
+    """
+
+    text: str
+    confidence: float | None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,19 +79,40 @@ def run(arguments: argparse.Namespace) -> int:
     options = decoding_options(arguments, format=arguments.format)
     translator = load_translator(arguments)
     translator.resolve_pair(arguments.source, arguments.target)
+
+    def translate(texts: Sequence[str]) -> Iterator[Translated]:
+        for translation in translator.translate(
+            texts, options, arguments.source, arguments.target, return_confidence=arguments.confidence
+        ):
+            confidence = translation.confidence
+            yield Translated(translation.text, None if confidence is None else confidence.score)
+
+    translate_input(arguments, translate, _LINES_AT_ONCE)
+    return 0
+
+
+def translate_input(
+    arguments: argparse.Namespace, translate: Callable[[Sequence[str]], Iterable[Translated]], lines_at_once: int
+) -> None:
+    """Translate standard input to standard output.
+
+    Args:
+        arguments: The command line.
+        translate: Translates texts.
+        lines_at_once: Number of lines it is given at once.
+
+    Raises:
+        DataError: The input is not UTF-8.
+    """
     is_document = (arguments.input or ("lines" if arguments.format == "text" else "document")) == "document"
     texts, end = (_document(), "") if is_document else (_lines(), "\n")
     with tqdm(unit=" texts" if is_document else " lines", disable=arguments.quiet or None, dynamic_ncols=True) as bar:
-        while chunk := list(itertools.islice(texts, _LINES_AT_ONCE)):
-            for translation in translator.translate(
-                chunk, options, arguments.source, arguments.target, return_confidence=arguments.confidence
-            ):
-                confidence = translation.confidence
-                before = "" if confidence is None else f"{confidence.score:.4f}\t"
+        while chunk := list(itertools.islice(texts, lines_at_once)):
+            for translation in translate(chunk):
+                before = "" if translation.confidence is None else f"{translation.confidence:.4f}\t"
                 sys.stdout.buffer.write(f"{before}{translation.text}{end}".encode())
             sys.stdout.buffer.flush()
             bar.update(len(chunk))
-    return 0
 
 
 def _lines() -> Iterator[str]:

@@ -52,7 +52,7 @@ def test_the_distribution_has_a_console_script() -> None:
 def test_verso_has_the_commands_of_the_service_and_all_of_the_model() -> None:
     names = [command.name for command in COMMANDS]
     assert len(set(names)) == len(names)
-    assert set(table.COMMANDS) < set(COMMANDS)
+    assert {command.name for command in table.COMMANDS} < set(names)
     assert "serve" in names
     for command in COMMANDS:
         assert command.module.rpartition(".")[2].rstrip("_") == command.name

@@ -1,0 +1,145 @@
+"""The command ``translate``: that of the model, or with ``--server`` of a running service, with the same options."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, cast
+
+from model.commands import translate as offline
+from model.commands.models import decoding_options
+from model.decoding.options import DecodingOptions
+from model.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from verso_client import Client, ProblemError, TranslateOptions
+
+EPILOG = f"""{offline.EPILOG}
+With --server a running service translates, which need not be on this machine (the package verso-client is needed):
+  echo 'Good morning.' | verso translate --server http://localhost:8000 --target de
+"""
+
+_LOCAL_OPTIONS = ("model", "device", "threads", "shortlist")
+"""Options that say how this machine translates."""
+
+_TEXTS_AT_ONCE = 64
+_CHARACTERS_AT_ONCE = 10_000
+"""Sizes of one request: large enough for full batches, and small enough for the deadline of a slow service."""
+
+_BYTES_OF_A_CHARACTER = 6
+"""The most that JSON needs for one."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    offline.add_arguments(parser)
+    parser.set_defaults(local_defaults={name: parser.get_default(name) for name in _LOCAL_OPTIONS})
+    parser.add_argument(
+        "--server", metavar="URL", help="address of a running service that translates; it has its own models"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Translate."""
+    if arguments.server is None:
+        return offline.run(arguments)
+    for name, default in arguments.local_defaults.items():
+        if getattr(arguments, name) != default:
+            raise ConfigError(f"--{name} is for translating on this machine; with --server the service decides it.")
+    try:
+        from verso_client import Client, VersoError
+    except ImportError:
+        return _failed("--server needs the package verso-client, which is in the folder client: pip install ./client")
+    try:
+        with Client(arguments.server) as client:
+            service = _Service(client, arguments)
+            offline.translate_input(arguments, service.translate, service.texts_at_once)
+    except (ValueError, VersoError) as error:  # the former if it is no URL
+        return _failed(str(error))
+    return 0
+
+
+class _Service:
+    """A running service in the place of a translator.
+
+    Args:
+        client: Asks it.
+        arguments: The command line.
+    """
+
+    def __init__(self, client: Client, arguments: argparse.Namespace) -> None:
+        limits = [model.limits for model in client.models()]
+        self.texts_at_once = min([_TEXTS_AT_ONCE, *(limit.max_texts for limit in limits)])
+        smallest_body = min((limit.max_body_bytes for limit in limits), default=_CHARACTERS_AT_ONCE)
+        self._characters_at_once = min(_CHARACTERS_AT_ONCE, smallest_body // _BYTES_OF_A_CHARACTER)
+        self._client = client
+        self._options = _request_options(arguments)
+        self._num_translated = 0
+
+    def translate(self, texts: Sequence[str]) -> Iterator[offline.Translated]:
+        """Translate texts in requests of bounded size.
+
+        Args:
+            texts: The next texts of the input, at most ``texts_at_once``.
+
+        Raises:
+            DataError: The service cannot translate one of them.
+            VersoError: It does not answer.
+        """
+        from verso_client import ProblemError
+
+        for part in self._parts(texts):
+            try:
+                translations = self._client.translate(part, **self._options).results
+            except ProblemError as error:
+                raise DataError(self._explained(error, len(part))) from error
+            for translation in translations:
+                confidence = translation.confidence
+                yield offline.Translated(translation.text, None if confidence is None else confidence.score)
+            self._num_translated += len(part)
+
+    def _parts(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        """The texts of one request after the other; a text that is longer than the bound is sent alone."""
+        part: list[str] = []
+        num_characters = 0
+        for text in texts:
+            if part and num_characters + len(text) > self._characters_at_once:
+                yield part
+                part, num_characters = [], 0
+            part.append(text)
+            num_characters += len(text)
+        if part:
+            yield part
+
+    def _explained(self, error: ProblemError, num_texts: int) -> str:
+        """What the service answered, and about which texts."""
+        from verso_client import TextFailed
+
+        first = self._num_translated + 1
+        if isinstance(error, TextFailed):
+            where = f"text {first + error.index}"
+        else:
+            where = f"text {first}" if num_texts == 1 else f"texts {first} to {first + num_texts - 1}"
+        return f"{where}: {error.detail} ({error.code}, request {error.request_id})"
+
+
+def _request_options(arguments: argparse.Namespace) -> TranslateOptions:
+    """The fields of a request that the command line asks for; what it leaves open the service decides."""
+    options, defaults = decoding_options(arguments, format=arguments.format), DecodingOptions()
+    chosen: dict[str, Any] = {
+        field.name: getattr(options, field.name)
+        for field in fields(options)
+        if getattr(options, field.name) != getattr(defaults, field.name)
+    }
+    if options.glossary:
+        chosen["glossary"] = [{"source": term.source, "target": term.target} for term in options.glossary]
+    if arguments.confidence:
+        chosen["return_confidence"] = True
+    return cast("TranslateOptions", chosen | {"source": arguments.source, "target": arguments.target})
+
+
+def _failed(reason: str) -> int:
+    print(f"error: {reason}", file=sys.stderr)
+    return 1

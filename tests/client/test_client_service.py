@@ -1,0 +1,152 @@
+"""The client and a real application over a socket: every route, and the fields that both know."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import BaseModel
+
+import verso_client
+from app.http.schemas import answers, problems, requests
+from app.serving.detection import Detection
+from app.settings import Settings
+from model.errors import SourceTooLong
+from tests.app.serving import RoteService, rote_app
+from tests.client.driving import Driver
+from tests.client.served import served
+from verso_client import FailedTranslation, ProblemError, TextFailed
+
+BODIES: dict[type, type[BaseModel]] = {
+    verso_client.Alternative: answers.AlternativeBody,
+    verso_client.AlignmentLink: answers.AlignmentLinkBody,
+    verso_client.Attention: answers.AttentionResponse,
+    verso_client.Capabilities: answers.CapabilitiesBody,
+    verso_client.Confidence: answers.ConfidenceBody,
+    verso_client.Detected: answers.DetectedBody,
+    verso_client.FailedTranslation: answers.FailedTranslationBody,
+    verso_client.FieldProblem: problems.FieldProblemBody,
+    verso_client.Integrity: answers.IntegrityBody,
+    verso_client.Limits: answers.LimitsBody,
+    verso_client.Matrices: answers.AttentionMatrices,
+    verso_client.Model: answers.ModelBody,
+    verso_client.Problem: problems.InvalidRequestBody,
+    verso_client.SpanUse: answers.SpanUseBody,
+    verso_client.TermUse: answers.TermUseBody,
+    verso_client.Timings: answers.TimingsBody,
+    verso_client.TranslateAnswer: answers.TranslateResponse,
+    verso_client.Translation: answers.TranslationBody,
+    verso_client.Usage: answers.UsageBody,
+    verso_client.WordConfidence: answers.WordConfidenceBody,
+}
+
+
+@pytest.fixture
+def service() -> RoteService:
+    return RoteService()
+
+
+@pytest.fixture
+def url(service: RoteService) -> Iterator[str]:
+    """The address of an application with predefined answers."""
+    with served(rote_app(service), lifespan="off") as address:
+        yield address
+
+
+@pytest.mark.parametrize("kind", BODIES, ids=lambda kind: kind.__name__)
+def test_every_field_of_an_answer_has_a_field_in_the_client(kind: Any) -> None:
+    ours = {field.name for field in dataclasses.fields(kind)}
+    assert ours - {"request_id"} == set(BODIES[kind].model_fields) - {"type"}
+
+
+def test_every_field_of_a_request_is_an_option_of_the_client() -> None:
+    translate = set(requests.TranslateRequest.model_fields) - {"text"}
+    assert set(verso_client.TranslateOptions.__annotations__) == translate
+    assert set(verso_client.AttentionOptions.__annotations__) == set(requests.AttentionRequest.model_fields) - {"text"}
+
+
+def test_what_is_asked_for_comes_back(driver: Driver, url: str, service: RoteService) -> None:
+    given = driver.run(
+        url,
+        lambda client: client.translate(
+            "good",
+            target="de",
+            num_hypotheses=2,
+            return_scores=True,
+            return_alignment=True,
+            return_confidence=True,
+            protect=["x+"],
+            glossary=[{"source": "a", "target": "b"}],
+        ),
+    )
+    (translation,) = given.results
+    assert given.text == "GOOD"
+    assert translation.alternatives[0].text == "good 1"
+    assert translation.score == -0.5
+    assert translation.alignment[0].source == (0, 1)
+    assert translation.confidence.words[0].target == (0, 4)
+    assert translation.integrity.spans[0].restored
+    assert translation.glossary[0].status == "used"
+    assert given.request_id
+    assert service.calls[0]["options"].glossary[0].target == "b"
+
+
+def test_a_text_fails_alone(driver: Driver, url: str, service: RoteService) -> None:
+    service.errors["long"] = SourceTooLong(99, 64)
+    given = driver.run(url, lambda client: client.translate(["a", "long"], target="de"))
+    assert isinstance(given.translations[1], FailedTranslation)
+    with pytest.raises(TextFailed) as caught:
+        given.texts  # noqa: B018 - it raises
+    assert caught.value.request_id == given.request_id
+    with pytest.raises(ProblemError) as refused:
+        driver.run(url, lambda client: client.translate("long", target="de"))
+    assert (refused.value.code, refused.value.status) == ("source_too_long", 422)
+
+
+def test_the_id_of_a_refused_request_and_its_fields_are_those_of_the_service(driver: Driver, url: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        driver.run(url, lambda client: client.translate("a", target="de", beam_size=0))
+    assert caught.value.errors[0].field == "beam_size"
+    assert re.fullmatch("[0-9a-f]{32}", caught.value.request_id or "")
+
+
+def test_a_loading_service_is_asked_again(driver: Driver, url: str, service: RoteService) -> None:
+    service.state = "loading"
+    with pytest.raises(ProblemError) as caught:
+        driver.run(url, lambda client: client.models())
+    assert caught.value.code == "not_ready"
+    assert len(driver.slept) == 3
+    assert min(driver.slept) >= 5.0
+
+
+def test_models_say_what_may_be_asked_of_them(driver: Driver, url: str) -> None:
+    (model,) = driver.run(url, lambda client: client.models())
+    assert (model.name, model.pairs) == ("rote", (("en", "de"), ("de", "en")))
+    assert model.limits.max_texts == Settings().max_texts
+    assert model.card["scores"] is not None
+
+
+def test_attention_is_the_same_as_json_and_as_arrays(driver: Driver, url: str) -> None:
+    asked = {"target": "de", "kinds": ["encoder", "cross"], "layers": [1]}
+    found = driver.run(url, lambda client: client.attention("two words", **asked))
+    arrays = driver.run(url, lambda client: client.attention_arrays("two words", **asked))
+    assert found.decoder is None
+    np.testing.assert_allclose(np.array(found.cross.weights), arrays["cross"], atol=1e-6)
+    assert arrays["cross"].shape == (1, 4, 2, 2)
+    assert list(arrays["source_tokens"]) == list(found.source_tokens) == ["two", "words"]
+
+
+def test_attention_as_a_picture(driver: Driver, url: str) -> None:
+    picture = driver.run(url, lambda client: client.attention_png("two words", target="de"))
+    assert picture.startswith(b"\x89PNG")
+
+
+def test_the_language_of_a_text_is_detected(driver: Driver, url: str, service: RoteService) -> None:
+    service.detected = Detection("en", 0.9, ("en",))
+    found = driver.run(url, lambda client: client.detect("good", target="de"))
+    assert (found.language, found.confidence) == ("en", 0.9)
+    assert service.calls[0]["source"] == "auto"

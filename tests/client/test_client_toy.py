@@ -1,0 +1,128 @@
+"""A service with a real model: the client, the examples of its README, and ``verso translate --server``."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.commands.main import main
+from app.main import create_app
+from app.settings import Settings
+from tests.client.driving import Driver
+from tests.client.served import served
+from tests.toy import WORDS
+
+pytestmark = pytest.mark.thorough
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 60.0
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", (ROOT / "client/README.md").read_text(encoding="utf-8"), re.M | re.S)
+LONG = "".join(f"{word} sees {other}.\n" for word in WORDS for other in WORDS) * 3
+
+
+class Bytes(io.BytesIO):
+    """Standard input with the given bytes."""
+
+    @property
+    def buffer(self) -> io.BytesIO:
+        return self
+
+
+@pytest.fixture(scope="module")
+def toy_url(toy_bundle: Path) -> Iterator[str]:
+    """The address of a service with the toy translator."""
+    settings = Settings(model=str(toy_bundle), device="cpu", threads=1, max_texts=50)
+    with served(create_app(settings)) as address:
+        end = time.monotonic() + PATIENCE_S
+        while httpx.get(f"{address}/readyz", trust_env=False).status_code != 200:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        yield address
+
+
+def test_a_toy_translates_and_detects(driver: Driver, toy_url: str) -> None:
+    given = driver.run(toy_url, lambda client: client.translate(["red cat.", "old dog.\n"], target="de"))
+    assert given.texts == ["rot Katze.", "alt Hund.\n"]
+    assert given.model == "toy"
+    found = driver.run(toy_url, lambda client: client.detect("The old dog sees the red house.", target="de"))
+    assert found.language == "en"
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.strip().splitlines()[-1])
+def test_the_examples_of_the_readme_run(
+    example: str, toy_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "letter.txt").write_text("red cat.\n\nold dog.\n", encoding="utf-8")
+    assert "http://localhost:8000" in example
+    exec(compile(example.replace("http://localhost:8000", toy_url), "README.md", "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        ([], b"red cat.\n\n  old dog.\r\ntree"),
+        ([], b""),
+        ([], LONG.encode()),
+        (["--confidence"], b"red cat.\n\nold dog sees tree. cat likes dog.\n"),
+        (["--decoding", "greedy", "--max-new-tokens", "3"], b"red cat sees old dog.\n"),
+        (
+            ["--beam-size", "2", "--length-penalty", "0", "--scoring", "ct2"],
+            b"red cat.\n",
+        ),
+        (["--format", "html"], b"<p\n>red <b>cat</b>.\r\n"),
+        (["--format", "xml", "--input", "lines"], b"red <x/>cat.\n\nold dog."),
+        (["--input", "document"], b"red cat.\n```\nold dog.\n```\n\nold dog.\n"),
+        (["--protect", "auto", "--protect", "AB-[0-9]+"], b"red cat {x} AB-12 sees old dog.\n"),
+        (["--glossary", "terms.tsv", "--min-new-tokens", "2"], b"red cat sees old dog.\n"),
+        (["--source", "en"], b"red cat.\n"),
+    ],
+)
+def test_a_server_gives_what_the_command_gives_without_it(
+    arguments: list[str],
+    given: bytes,
+    toy_url: str,
+    toy_bundle: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "terms.tsv").write_text("dog\tKöter\n\n", encoding="utf-8")
+    outputs = []
+    for where in (["--model", str(toy_bundle), "--device", "cpu"], ["--server", toy_url]):
+        monkeypatch.setattr(sys, "stdin", Bytes(given))
+        assert main(["translate", *where, "--target", "de", "--quiet", *arguments]) == 0
+        outputs.append(capfdbinary.readouterr().out)
+    assert outputs[0] == outputs[1]
+    assert bool(outputs[0]) == bool(given)
+
+
+def test_a_server_can_detect_the_language(
+    toy_url: str, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Bytes(b"red dog sees old house.\n"))
+    assert main(["translate", "--server", toy_url, "--source", "auto", "--target", "de", "--quiet"]) == 0
+    assert b"Hund" in capfdbinary.readouterr().out
+
+
+def test_what_a_server_refuses_names_the_text_and_keeps_what_was_translated(
+    toy_url: str, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Bytes(b"cat.\n" * 50 + b"dog.\n\0\n"))
+    assert main(["translate", "--server", toy_url, "--target", "de", "--quiet"]) == 1
+    said = capfdbinary.readouterr()
+    assert said.out.count(b"Katze.\n") == 50
+    assert b"error: texts 51 to 52: text[1]: holds the NUL character" in said.err
+    assert re.search(rb"\(invalid_request, request [0-9a-f]{32}\)", said.err)
+    monkeypatch.setattr(sys, "stdin", Bytes(b"cat.\n"))
+    assert main(["translate", "--server", toy_url, "--target", "fr", "--quiet"]) == 1
+    assert b"error: text 1: " in capfdbinary.readouterr().err
