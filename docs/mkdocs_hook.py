@@ -32,7 +32,12 @@ DOCUMENTS = {
 PACKAGES = ("app", "model")
 """Packages with an API reference."""
 
-_FOLDERS = {"docs": "index.md", "docs/decisions": "decisions/README.md", "benchmarks": "benchmarks.md", "client": "client.md"}
+_FOLDERS = {
+    "docs": "index.md",
+    "docs/decisions": "decisions/README.md",
+    "benchmarks": "benchmarks.md",
+    "client": "client.md",
+}
 """Pages that stand for a folder."""
 
 _LINK = re.compile(r"(?P<text>!?\[[^\[\]]*\])\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")

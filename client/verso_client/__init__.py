@@ -24,6 +24,7 @@ from verso_client.answers import (
     TermUse,
     TextError,
     Timings,
+    TranslatedText,
     Translation,
     Usage,
     WordConfidence,
@@ -43,9 +44,7 @@ from verso_client.errors import (
 from verso_client.options import (
     AttentionOptions,
     DecodingOptions,
-    DocumentOptions,
     GlossaryTerm,
-    StreamOptions,
     TranslateOptions,
 )
 from verso_client.retries import NO_RETRIES, RetryPolicy
@@ -66,7 +65,6 @@ __all__ = [
     "Detected",
     "Document",
     "DocumentFailed",
-    "DocumentOptions",
     "Done",
     "FailedTranslation",
     "FieldProblem",
@@ -85,7 +83,6 @@ __all__ = [
     "SpanUse",
     "StreamBroken",
     "StreamEvent",
-    "StreamOptions",
     "TermUse",
     "TextError",
     "TextFailed",
@@ -93,6 +90,7 @@ __all__ = [
     "Timings",
     "TranslateAnswer",
     "TranslateOptions",
+    "TranslatedText",
     "Translation",
     "Usage",
     "VersoError",

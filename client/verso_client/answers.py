@@ -379,8 +379,9 @@ class Document:
         filename: Its name, as it was uploaded.
         sentences: How much of it is translated.
         seconds_left: Estimated seconds until it is done; None if unknown.
-        expires_at: When the service deletes it.
-        error: Why it failed.
+        expires_at: When the service deletes it, as ISO 8601 writes it.
+        untranslated: Sentences that could not be translated and stay as in the source.
+        problem: Why it failed.
     """
 
     id: str
@@ -389,7 +390,8 @@ class Document:
     sentences: SentenceCounts
     seconds_left: float | None = None
     expires_at: str | None = None
-    error: Problem | None = None
+    untranslated: int = 0
+    problem: Problem | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -417,8 +419,21 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True)
+class TranslatedText:
+    """Event of a stream: a text is translated.
+
+    Args:
+        text: Index of the text.
+        translation: All of it, as in an answer that is not streamed.
+    """
+
+    text: int
+    translation: Translation
+
+
+@dataclass(frozen=True, slots=True)
 class TextError:
-    """Event of a stream: a text cannot be translated; no further sentences of it follow.
+    """Event of a stream: a text cannot be translated; no further events of it follow.
 
     Args:
         text: Index of the text.
@@ -440,11 +455,11 @@ class Done:
         request_id: The id of the request.
     """
 
-    model: str | None = None
-    usage: Usage | None = None
-    timings_ms: Timings | None = None
+    model: str
+    usage: Usage
+    timings_ms: Timings
     request_id: str | None = field(default=None, compare=False)
 
 
-StreamEvent = Sentence | TextError | Done
+StreamEvent = Sentence | TranslatedText | TextError | Done
 """An event of a stream."""

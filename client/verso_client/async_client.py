@@ -16,7 +16,7 @@ from verso_client.answers import Attention, Detected, Document, Model, StreamEve
 from verso_client.calls import Call, File, T
 from verso_client.documents import Polling, Progress, reporting
 from verso_client.errors import VersoError, check_status, foreign_errors, request_id_of, stream_errors
-from verso_client.options import AttentionOptions, DocumentOptions, StreamOptions, TranslateOptions
+from verso_client.options import AttentionOptions, DecodingOptions, TranslateOptions
 from verso_client.retries import RetryPolicy
 from verso_client.session import DEFAULT_TIMEOUT, DEFAULT_URL, Session
 from verso_client.stream import EventReader
@@ -77,7 +77,7 @@ class AsyncClient:
 
     @asynccontextmanager
     async def stream(
-        self, text: str | Sequence[str], **options: Unpack[StreamOptions]
+        self, text: str | Sequence[str], **options: Unpack[TranslateOptions]
     ) -> AsyncIterator[AsyncIterator[StreamEvent]]:
         """As :meth:`Client.stream <verso_client.client.Client.stream>`."""
         response = await self._response(calls.stream(text, options), stream=True)
@@ -107,7 +107,7 @@ class AsyncClient:
         return await self._call(calls.detect(text, target))
 
     async def upload_document(
-        self, file: File, filename: str | None = None, **options: Unpack[DocumentOptions]
+        self, file: File, filename: str | None = None, **options: Unpack[DecodingOptions]
     ) -> Document:
         """As :meth:`Client.upload_document <verso_client.client.Client.upload_document>`."""
         return await self._call(await asyncio.to_thread(calls.upload_document, file, filename, options))
@@ -132,9 +132,9 @@ class AsyncClient:
         """As :meth:`Client.document_result <verso_client.client.Client.document_result>`."""
         return await self._call(calls.document_result(document_id, partial))
 
-    async def cancel_document(self, document_id: str) -> None:
+    async def cancel_document(self, document_id: str) -> Document:
         """As :meth:`Client.cancel_document <verso_client.client.Client.cancel_document>`."""
-        await self._call(calls.cancel_document(document_id))
+        return await self._call(calls.cancel_document(document_id))
 
     async def translate_document(
         self,
@@ -143,7 +143,7 @@ class AsyncClient:
         *,
         progress: Progress = True,
         timeout_s: float | None = None,
-        **options: Unpack[DocumentOptions],
+        **options: Unpack[DecodingOptions],
     ) -> bytes:
         """As :meth:`Client.translate_document <verso_client.client.Client.translate_document>`."""
         document = await self.upload_document(file, filename, **options)

@@ -21,7 +21,7 @@ import httpx
 from verso_client.answers import Attention, Detected, Document, Model
 from verso_client.decoding import Unexpected, decode
 from verso_client.errors import REQUEST_ID, InvalidAnswer, request_id_of
-from verso_client.options import AttentionOptions, DocumentOptions, StreamOptions, TranslateOptions, body_of
+from verso_client.options import AttentionOptions, DecodingOptions, TranslateOptions, body_of
 from verso_client.retries import Repeatable
 from verso_client.stream import NDJSON
 from verso_client.translations import TranslateAnswer
@@ -101,7 +101,7 @@ def translate(text: str | Sequence[str], options: TranslateOptions) -> Call[Tran
     return Call("POST", "/translate", _translate_answer, Repeatable.UNLESS_TIMED_OUT, body=_texts(text, options))
 
 
-def stream(text: str | Sequence[str], options: StreamOptions) -> Call[None]:
+def stream(text: str | Sequence[str], options: TranslateOptions) -> Call[None]:
     """``POST /translate`` whose answer is a stream; the client reads it, nothing is parsed here."""
     return Call("POST", "/translate", _nothing, Repeatable.UNLESS_TIMED_OUT, accept=NDJSON, body=_texts(text, options))
 
@@ -142,7 +142,7 @@ def models() -> Call[tuple[Model, ...]]:
     return Call("GET", "/models", lambda response: _json(_Models, response).models, Repeatable.ALWAYS)
 
 
-def upload_document(file: File, filename: str | None, options: DocumentOptions) -> Call[Document]:
+def upload_document(file: File, filename: str | None, options: DecodingOptions) -> Call[Document]:
     """``POST /documents``.
 
     Raises:
@@ -182,9 +182,9 @@ def document_result(document_id: str, partial: bool) -> Call[bytes]:
     )
 
 
-def cancel_document(document_id: str) -> Call[None]:
-    """``DELETE /documents/{id}``."""
-    return Call("DELETE", _path_of(document_id), _nothing, Repeatable.ALWAYS)
+def cancel_document(document_id: str) -> Call[Document]:
+    """``DELETE /documents/{id}``: the second one deletes what the first one left, so it is not repeated blindly."""
+    return Call("DELETE", _path_of(document_id), lambda response: _json(Document, response), Repeatable.IF_REFUSED)
 
 
 @dataclass(frozen=True)

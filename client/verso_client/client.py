@@ -15,7 +15,7 @@ from verso_client.answers import Attention, Detected, Document, Model, StreamEve
 from verso_client.calls import Call, File, T
 from verso_client.documents import Polling, Progress, reporting
 from verso_client.errors import VersoError, check_status, foreign_errors, request_id_of, stream_errors
-from verso_client.options import AttentionOptions, DocumentOptions, StreamOptions, TranslateOptions
+from verso_client.options import AttentionOptions, DecodingOptions, TranslateOptions
 from verso_client.retries import RetryPolicy
 from verso_client.session import DEFAULT_TIMEOUT, DEFAULT_URL, Session
 from verso_client.stream import EventReader
@@ -84,11 +84,12 @@ class Client:
         return self._call(calls.translate(text, options))
 
     @contextmanager
-    def stream(self, text: str | Sequence[str], **options: Unpack[StreamOptions]) -> Iterator[Iterator[StreamEvent]]:
+    def stream(self, text: str | Sequence[str], **options: Unpack[TranslateOptions]) -> Iterator[Iterator[StreamEvent]]:
         """Translate, and get each sentence as soon as it is finished.
 
-        The sentences of a text come in their order; the last event is :class:`~verso_client.answers.Done`. Leaving
-        the ``with`` block before that stops the work. A stream that breaks is not begun again.
+        The sentences of a text come in their order, followed by the whole text or its error; the last event of all is
+        :class:`~verso_client.answers.Done`. Leaving the ``with`` block before that stops the work. A stream that
+        breaks is not begun again.
 
         Args:
             text: The text or texts.
@@ -149,7 +150,7 @@ class Client:
         """
         return self._call(calls.detect(text, target))
 
-    def upload_document(self, file: File, filename: str | None = None, **options: Unpack[DocumentOptions]) -> Document:
+    def upload_document(self, file: File, filename: str | None = None, **options: Unpack[DecodingOptions]) -> Document:
         """Upload a document, which the service then translates.
 
         It is not uploaded again if the answer is lost, as the service would translate it twice.
@@ -201,13 +202,18 @@ class Client:
         """
         return self._call(calls.document_result(document_id, partial))
 
-    def cancel_document(self, document_id: str) -> None:
-        """Stop the translation of a document and delete it.
+    def cancel_document(self, document_id: str) -> Document:
+        """Stop the translation of a document; one that is done, has failed or is cancelled is deleted.
+
+        What is translated of a cancelled document can be had with ``document_result(id, partial=True)``.
 
         Args:
             document_id: Its id.
+
+        Returns:
+            The cancelled document, or what the deleted one was.
         """
-        self._call(calls.cancel_document(document_id))
+        return self._call(calls.cancel_document(document_id))
 
     def translate_document(
         self,
@@ -216,7 +222,7 @@ class Client:
         *,
         progress: Progress = True,
         timeout_s: float | None = None,
-        **options: Unpack[DocumentOptions],
+        **options: Unpack[DecodingOptions],
     ) -> bytes:
         """Upload a document, wait for it, and return the translated one.
 

@@ -51,7 +51,7 @@ class Polling:
         if document.status == "done":
             return None
         if document.is_finished:
-            raise DocumentFailed(document.error or _unexplained(document), document.id)
+            raise DocumentFailed(document.problem or _unexplained(document), document.id)
         if self._timeout_s is not None and self._clock() - self._started_s >= self._timeout_s:
             raise TimedOut(
                 f"The document {document.id} is not done after {self._timeout_s:g} s; the service goes on with it.",

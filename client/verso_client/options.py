@@ -40,23 +40,13 @@ class DecodingOptions(TypedDict, total=False):
     """Spans that come back unchanged: a word, or patterns."""
 
 
-class DocumentOptions(DecodingOptions, total=False):
-    """How a document is translated."""
-
-    ignore_tags: Sequence[str] | None
-    """Names of further elements whose content is not translated."""
-
-
-class StreamOptions(DocumentOptions, total=False):
-    """How texts are translated whose sentences are streamed."""
+class TranslateOptions(DecodingOptions, total=False):
+    """How texts are translated, and what is said about them."""
 
     format: Literal["text", "html", "xml"] | None
     """What the texts are written in."""
-
-
-class TranslateOptions(StreamOptions, total=False):
-    """How texts are translated, and what is said about them."""
-
+    ignore_tags: Sequence[str] | None
+    """Names of further elements whose content is not translated."""
     num_hypotheses: int | None
     """Best hypotheses returned."""
     return_scores: bool | None

@@ -20,7 +20,7 @@ class Repeatable(Enum):
     """After which failures a request may be sent again."""
 
     ALWAYS = "always"
-    """It changes nothing, or the same however often it is sent: GET and DELETE."""
+    """It changes nothing, or the same however often it is sent: GET."""
 
     UNLESS_TIMED_OUT = "unless timed out"
     """It changes nothing but is work: the service may still be busy with a request whose answer took too long, and a

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from verso_client.answers import Done, Problem, Sentence, StreamEvent, TextError
+from verso_client.answers import Done, Problem, Sentence, StreamEvent, TextError, TranslatedText
 from verso_client.decoding import Unexpected, decode
 from verso_client.errors import InvalidAnswer, ProblemError, StreamBroken
 
@@ -80,6 +80,8 @@ class EventReader:
         match name:
             case "sentence":
                 yield decode(Sentence, value)
+            case "translation":
+                yield decode(TranslatedText, value)
             case "error":
                 problem = decode(Problem, value)
                 if "text" not in value:

@@ -12,3 +12,8 @@ def driver(request: pytest.FixtureRequest) -> Driver:
     """Each test runs with both clients."""
     flavour: Flavour = request.param
     return Driver(flavour)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"

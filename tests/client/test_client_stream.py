@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.client.driving import Chunks, Driver, Script, problem
+from tests.client.driving import TRANSLATION, Chunks, Driver, Script, problem
 from verso_client import (
     Done,
     InvalidAnswer,
@@ -19,6 +19,7 @@ from verso_client import (
     TextError,
     TimedOut,
     Timings,
+    TranslatedText,
     Usage,
 )
 
@@ -38,7 +39,9 @@ DONE = line(
     usage={"source_tokens": 3, "target_tokens": 4},
     timings_ms={"queue": 0.1, "decode": 2.0, "total": 3.0},
 )
-WHOLE = sentence(0, "Eins.") + sentence(1, "Zwei.") + FAILURE + DONE
+WHOLE = (
+    sentence(0, "Eins.") + sentence(1, "Zwei.") + line("translation", text=0, translation=TRANSLATION) + FAILURE + DONE
+)
 
 
 def streamed(*pieces: bytes | Exception) -> httpx.Response:
@@ -48,10 +51,12 @@ def streamed(*pieces: bytes | Exception) -> httpx.Response:
 @pytest.mark.parametrize("size", [1, 7, 1000], ids=lambda size: f"{size} bytes at once")
 def test_events_are_the_same_however_the_bytes_arrive(size: int, driver: Driver) -> None:
     server = Script([streamed(*(WHOLE[start : start + size] for start in range(0, len(WHOLE), size)))])
-    first, second, failed, done = driver.events(server, ["One. Two.", "xxx"], target="de")
+    first, second, whole, failed, done = driver.events(server, ["One. Two.", "xxx"], target="de")
     assert first == Sentence(0, 0, (0, 3), "Eins.", "stop")
     assert isinstance(second, Sentence)
     assert second.translation == "Zwei."
+    assert isinstance(whole, TranslatedText)
+    assert (whole.text, whole.translation.text) == (0, "Hallo.")
     assert isinstance(failed, TextError)
     assert (failed.text, failed.error.code) == (1, "source_too_long")
     assert isinstance(done, Done)
