@@ -34,9 +34,11 @@ async def form_of(request: httpx.Request) -> dict[str, Any]:
     headers = [(name.lower().encode(), value.encode()) for name, value in request.headers.items()]
     parsed = Request({"type": "http", "method": "POST", "headers": headers}, receive)
     form = await MultiPartParser(parsed.headers, parsed.stream()).parse()
-    fields = {name: value if isinstance(value, str) else value for name, value in form.items()}
-    file: Any = fields["file"]
-    return {**fields, "file": (file.filename, await file.read())}
+    try:
+        file: Any = form["file"]
+        return {**form, "file": (file.filename, await file.read())}
+    finally:
+        await form.close()
 
 
 @pytest.mark.anyio

@@ -18,6 +18,7 @@ from app.settings import Settings
 from tests.client.driving import Driver
 from tests.client.served import served
 from tests.toy import WORDS
+from verso_client import Done, ProblemError, Sentence, StreamEvent, TranslatedText
 
 pytestmark = pytest.mark.thorough
 
@@ -47,6 +48,10 @@ def toy_url(toy_bundle: Path) -> Iterator[str]:
         yield address
 
 
+def has_documents(url: str) -> bool:
+    return "/documents" in httpx.get(f"{url}/openapi.json", trust_env=False).json()["paths"]
+
+
 def test_a_toy_translates_and_detects(driver: Driver, toy_url: str) -> None:
     given = driver.run(toy_url, lambda client: client.translate(["red cat.", "old dog.\n"], target="de"))
     assert given.texts == ["rot Katze.", "alt Hund.\n"]
@@ -55,10 +60,35 @@ def test_a_toy_translates_and_detects(driver: Driver, toy_url: str) -> None:
     assert found.language == "en"
 
 
+def test_a_toy_streams_what_it_translates(driver: Driver, toy_url: str) -> None:
+    texts = ["red cat. old dog.\n\n tree sees house.", "", "dog likes cat."]
+    whole = driver.run(toy_url, lambda client: client.translate(texts, target="de", return_scores=True))
+    events = driver.events(toy_url, texts, target="de", return_scores=True)
+    finished = {event.text: event.translation for event in events if isinstance(event, TranslatedText)}
+    assert [finished[index] for index in range(3)] == whole.results
+    sentences = [event for event in events if isinstance(event, Sentence) and event.text == 0]
+    assert [texts[0][slice(*event.source)] for event in sentences] == ["red cat.", "old dog.", "tree sees house."]
+    done = events[-1]
+    assert isinstance(done, Done)
+    assert (done.usage, done.model) == (whole.usage, whole.model)
+
+
+def test_a_stream_that_is_refused_or_left_early_leaves_the_client_usable(driver: Driver, toy_url: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        driver.events(toy_url, "red cat.", target="fr")
+    assert caught.value.code == "unsupported_pair"
+    found: list[StreamEvent] = []
+    driver.read_stream(toy_url, found, "red cat. " * 500, stop_after=1, target="de", decoding="greedy")
+    assert len(found) == 1
+    assert driver.run(toy_url, lambda client: client.translate("red cat.", target="de")).text == "rot Katze."
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.strip().splitlines()[-1])
 def test_the_examples_of_the_readme_run(
     example: str, toy_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if "document" in example and not has_documents(toy_url):
+        pytest.skip("this service has no /documents yet")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "letter.txt").write_text("red cat.\n\nold dog.\n", encoding="utf-8")
     assert "http://localhost:8000" in example
