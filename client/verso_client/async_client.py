@@ -102,9 +102,9 @@ class AsyncClient:
         """As :meth:`Client.models <verso_client.client.Client.models>`."""
         return await self._call(calls.models())
 
-    async def detect(self, text: str, target: str | None = None) -> Detected | None:
+    async def detect(self, text: str) -> Detected | None:
         """As :meth:`Client.detect <verso_client.client.Client.detect>`."""
-        return await self._call(calls.detect(text, target))
+        return await self._call(calls.detect(text))
 
     async def upload_document(
         self, file: File, filename: str | None = None, **options: Unpack[DecodingOptions]

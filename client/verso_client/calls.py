@@ -106,14 +106,10 @@ def stream(text: str | Sequence[str], options: TranslateOptions) -> Call[None]:
     return Call("POST", "/translate", _nothing, Repeatable.UNLESS_TIMED_OUT, accept=NDJSON, body=_texts(text, options))
 
 
-def detect(text: str, target: str | None) -> Call[Detected | None]:
-    """``POST /translate`` that ends each sentence after one token, for its ``detected``.
-
-    The service has no route of its own for this.
-    """
-    options: TranslateOptions = {"source": "auto", "target": target, "decoding": "greedy", "max_new_tokens": 1}
-    body = _texts(text[:DETECTED_CHARACTERS], options)
-    return Call("POST", "/translate", _detected, Repeatable.UNLESS_TIMED_OUT, body=body)
+def detect(text: str) -> Call[Detected | None]:
+    """``POST /libretranslate/detect``: the service has no route of its own that detects without translating."""
+    body = {"q": text[:DETECTED_CHARACTERS]}
+    return Call("POST", "/libretranslate/detect", _detected, Repeatable.UNLESS_TIMED_OUT, body=body)
 
 
 def attention(text: str, options: AttentionOptions) -> Call[Attention]:
@@ -192,6 +188,11 @@ class _Models:
     models: tuple[Model, ...]
 
 
+@dataclass(frozen=True)
+class _Detections:
+    detections: tuple[Detected, ...]
+
+
 def _texts(text: str | Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     return {"text": text if isinstance(text, str) else list(text), **body_of(options)}
 
@@ -220,12 +221,18 @@ def _translate_answer(response: httpx.Response) -> TranslateAnswer:
 
 
 def _detected(response: httpx.Response) -> Detected | None:
-    return _translate_answer(response).results[0].detected
+    """The most probable language; LibreTranslate writes percent, and 0 if there is none."""
+    found = _json(_Detections, response, wrapped_in="detections").detections
+    if not found or found[0].confidence == 0.0:
+        return None
+    return Detected(found[0].language, found[0].confidence / 100)
 
 
-def _json(kind: type[Kind], response: httpx.Response) -> Kind:
+def _json(kind: type[Kind], response: httpx.Response, wrapped_in: str | None = None) -> Kind:
+    """The JSON of an answer as a dataclass; one that is no object as its field ``wrapped_in``."""
     try:
-        return decode(kind, response.json())
+        value = response.json()
+        return decode(kind, value if wrapped_in is None else {wrapped_in: value})
     except (ValueError, Unexpected) as error:
         raise InvalidAnswer(
             f"The answer is none of a Verso service: {error}.",

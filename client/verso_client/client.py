@@ -135,20 +135,16 @@ class Client:
         """The loaded models, and what may be asked of them."""
         return self._call(calls.models())
 
-    def detect(self, text: str, target: str | None = None) -> Detected | None:
-        """The language of a text, among those that the service translates into ``target``.
-
-        The service has no route for this: the text's beginning is sent to ``/translate`` with ``source="auto"``, and
-        decoding ends after one token.
+    def detect(self, text: str) -> Detected | None:
+        """The language of a text, among those that the service has loaded.
 
         Args:
-            text: The text.
-            target: A target language; may be left out if the service has one pair for every source language.
+            text: The text, not empty; its beginning is looked at.
 
         Returns:
-            The language; None for a text without letters.
+            The language; None if it is none of them, or if the text has no letters.
         """
-        return self._call(calls.detect(text, target))
+        return self._call(calls.detect(text))
 
     def upload_document(self, file: File, filename: str | None = None, **options: Unpack[DecodingOptions]) -> Document:
         """Upload a document, which the service then translates.

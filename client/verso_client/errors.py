@@ -265,11 +265,20 @@ def _foreign_problem(response: httpx.Response) -> Problem:
     if response.is_redirect:
         detail = f"The service is at another address: {response.headers['Location']}"
     else:
-        text = " ".join(response.text.split())[:_SHOWN_CHARACTERS]
+        text = _message_of(response)[:_SHOWN_CHARACTERS]
         detail = f"The answer has status {response.status_code} and is no problem of Verso: {text or 'it is empty'}"
     return Problem(
         title=response.reason_phrase, status=response.status_code, code=f"http_{response.status_code}", detail=detail
     )
+
+
+def _message_of(response: httpx.Response) -> str:
+    """What a foreign error answer says: its field ``error``, as LibreTranslate has it, or all of it in one line."""
+    try:
+        message = response.json()["error"]
+    except (ValueError, LookupError, TypeError):
+        message = response.text
+    return " ".join(str(message).split())
 
 
 def _retry_after_s(header: str | None) -> float | None:

@@ -218,15 +218,23 @@ def test_arrays_that_are_none_are_an_invalid_answer(driver: Driver) -> None:
         driver.run(Script([httpx.Response(200, content=b"PK")]), lambda client: client.attention_arrays("a"))
 
 
-def test_detection_asks_for_one_token_of_the_beginning(driver: Driver) -> None:
-    detected = {"language": "en", "confidence": 0.75}
-    server = Script([answer(translations=[TRANSLATION | {"detected": detected}]), answer()])
-    found = driver.run(server, lambda client: client.detect("Hello. " * 10_000, target="de"))
-    assert (found.language, found.confidence) == ("en", 0.75)
-    body = server.body()
-    assert len(body.pop("text")) == 4_000
-    assert body == {"source": "auto", "target": "de", "decoding": "greedy", "max_new_tokens": 1}
+def test_detection_sends_the_beginning_and_reads_percent(driver: Driver) -> None:
+    found = [{"language": "en", "confidence": 75.5}]
+    nothing = [{"language": "en", "confidence": 0.0}]
+    server = Script([httpx.Response(200, json=value) for value in (found, nothing, [])])
+    detected = driver.run(server, lambda client: client.detect("Hello. " * 10_000))
+    assert (detected.language, detected.confidence) == ("en", 0.755)
+    assert server.requests[0].url.path == "/libretranslate/detect"
+    assert server.body() == {"q": ("Hello. " * 10_000)[:4_000]}
     assert driver.run(server, lambda client: client.detect("!?")) is None
+    assert driver.run(server, lambda client: client.detect("!?")) is None
+
+
+def test_an_error_in_the_shape_of_libretranslate_says_what_it_says(driver: Driver) -> None:
+    server = Script([httpx.Response(400, json={"error": "Invalid request: missing q parameter"})])
+    with pytest.raises(ProblemError, match=r"is no problem of Verso: Invalid request: missing q parameter$") as caught:
+        driver.run(server, lambda client: client.detect(""))
+    assert caught.value.code == "http_400"
 
 
 @pytest.mark.parametrize(

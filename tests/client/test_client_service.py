@@ -150,6 +150,8 @@ def test_attention_as_a_picture(driver: Driver, url: str) -> None:
 
 def test_the_language_of_a_text_is_detected(driver: Driver, url: str, service: RoteService) -> None:
     service.detected = Detection("en", 0.9, ("en",))
-    found = driver.run(url, lambda client: client.detect("good", target="de"))
+    found = driver.run(url, lambda client: client.detect("good"))
     assert (found.language, found.confidence) == ("en", 0.9)
-    assert service.calls[0]["source"] == "auto"
+    assert service.calls[0]["texts"] == ["good"]
+    service.detected = None
+    assert driver.run(url, lambda client: client.detect("!")) is None

@@ -56,7 +56,7 @@ def test_a_toy_translates_and_detects(driver: Driver, toy_url: str) -> None:
     given = driver.run(toy_url, lambda client: client.translate(["red cat.", "old dog.\n"], target="de"))
     assert given.texts == ["rot Katze.", "alt Hund.\n"]
     assert given.model == "toy"
-    found = driver.run(toy_url, lambda client: client.detect("The old dog sees the red house.", target="de"))
+    found = driver.run(toy_url, lambda client: client.detect("The old dog sees the red house."))
     assert found.language == "en"
 
 
