@@ -10,6 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from app.errors import ServiceError
+from app.glossaries.store import GlossaryStore
+from app.http.compat import deepl
 from app.http.middleware import DisconnectWatcher, RequestRecorder, RootPath
 from app.http.openapi import complete_openapi
 from app.http.problems import answer_known_error, answer_routing_error
@@ -31,6 +33,7 @@ one; it identifies the request in the logs. Neither texts nor translations are e
 _TAGS = [
     {"name": "translation", "description": "Texts in, translations out."},
     {"name": "attention", "description": "The weights behind a translation."},
+    {"name": "DeepL", "description": "The protocol of DeepL, for its clients; errors are its own."},
     {"name": "operation", "description": "For load balancers and monitoring."},
 ]
 
@@ -51,6 +54,7 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
     """
     app_metrics = Metrics()
     service = TranslationService(settings, app_metrics, bundles or BundleFiles(settings))
+    glossaries = GlossaryStore(settings.data_dir)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -59,6 +63,7 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
             yield
         finally:
             await service.stop()
+            glossaries.close()
 
     app = FastAPI(
         title="Verso",
@@ -82,9 +87,12 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
     app.state.settings = settings
     app.state.metrics = app_metrics
     app.state.service = service
-    app.state.error_shapes = {}
+    app.state.glossaries = glossaries
+    app.state.error_shapes = dict.fromkeys(deepl.PREFIXES, deepl.error_answer)
     for module in (translate, attention, models, health, metrics, docs):
         app.include_router(module.router)
+    app.include_router(deepl.router)
+    app.state.deepl = deepl.DeepLState()
     if settings.admin_token is not None:
         app.include_router(admin.router)
     app.mount("/static", StaticFiles(directory=docs.STATIC), name="static")

@@ -100,6 +100,9 @@ class Settings(BaseSettings):
     cache_dir: Path | None = None
     """Folder for bundles built at start; ~/.cache/verso unless set."""
 
+    data_dir: Path | None = None
+    """Folder for what outlives the process, such as glossaries; memory or a temporary folder unless set."""
+
     max_body_bytes: int = Field(default=2_000_000, ge=1_000, le=1_000_000_000)
     """Largest request body, in bytes (413)."""
 

@@ -35,6 +35,13 @@ def plain_code(code: str) -> str:
         return standard_code(code)
 
 
+@functools.lru_cache(maxsize=4096)
+def english_name(code: str) -> str:
+    """The English name of a language: ``German``, ``Chinese (Simplified)``; a string that is no code as it is."""
+    standard = standard_code(code)
+    return langcodes.Language.get(standard).display_name() if langcodes.tag_is_valid(standard) else code
+
+
 @dataclass(frozen=True)
 class LanguagePairs:
     """Directions that can be translated.

@@ -18,7 +18,10 @@ from app.errors import (
     BodyTooLarge,
     DeadlineExceeded,
     DetectedPairNotServed,
+    GlossaryNotFound,
+    GlossaryPairMissing,
     InferenceFailed,
+    InvalidGlossary,
     InvalidRequest,
     LanguageNotDetected,
     MalformedBody,
@@ -40,6 +43,9 @@ BODY_ERRORS: tuple[type[Exception], ...] = (MalformedBody, BodyTooLarge, Unsuppo
 """Errors of every route with a JSON body."""
 
 TRANSLATION_ERRORS: tuple[type[Exception], ...] = (
+    GlossaryNotFound,
+    GlossaryPairMissing,
+    InvalidGlossary,
     UnsupportedPair,
     UnsupportedFormality,
     InvalidPattern,
@@ -129,19 +135,19 @@ def complete_openapi(app: FastAPI, settings: Settings) -> None:
 
 
 def _correct_errors(responses: dict[str, Any]) -> None:
-    """Give the bodies of errors their media type, and remove the error that is never sent.
+    """Give the bodies of problems their media type, and remove the error that is never sent.
 
     FastAPI declares each model under the media type of the route's answer, and adds a 422 of its own to every route
-    that has a parameter.
+    that has a parameter. Errors of compatible protocols are JSON and stay as they are.
     """
     for status, response in list(responses.items()):
         if int(status) < 400:
             continue
-        declared = response["content"].pop("application/json")
-        if PROBLEM_MEDIA_TYPE not in response["content"]:
+        content = response["content"]
+        if PROBLEM_MEDIA_TYPE in content:
+            content[PROBLEM_MEDIA_TYPE]["schema"] = content.pop("application/json")["schema"]
+        elif content["application/json"]["schema"].get("$ref", "").endswith("/HTTPValidationError"):
             del responses[status]
-        else:
-            response["content"][PROBLEM_MEDIA_TYPE]["schema"] = declared["schema"]
 
 
 def _restore_nulls(app: FastAPI, paths: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
 from model.errors import EmptySource
+from model.languages import LanguagePairs
 from model.process.memory import give_back_freed_memory
 from model.process.threads import usable_threads
 
@@ -173,8 +174,7 @@ class TranslationService:
         """
         began = self._clock()
         if waits:
-            async with self._deadline():
-                await self._loaded.wait()
+            await self._wait_for_models()
         with self._counted() as used:
             async with self._deadline() as timeout:
                 visible = texts if options.format == "text" else [without_tags(text) for text in texts]
@@ -189,6 +189,17 @@ class TranslationService:
             decode_ms=times.decode_s * 1000,
             total_ms=(self._clock() - began) * 1000,
         )
+
+    async def language_pairs(self) -> LanguagePairs:
+        """The pairs of the loaded models; waits until the deadline for models that are still loading.
+
+        Raises:
+            NotReady: No models are loaded, or the service is draining.
+            DeadlineExceeded: The models take too long to load.
+        """
+        await self._wait_for_models()
+        self._require("ready")
+        return self._registry.pairs
 
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None
@@ -299,6 +310,10 @@ class TranslationService:
     def _require(self, *states: State) -> None:
         if self._state not in states:
             raise self.not_ready()
+
+    async def _wait_for_models(self) -> None:
+        async with self._deadline():
+            await self._loaded.wait()
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[contextlib.ExitStack]:

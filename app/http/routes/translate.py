@@ -30,6 +30,7 @@ from app.http.schemas.answers import (
 from app.http.schemas.problems import ProblemBody
 from app.http.schemas.requests import TranslateRequest
 from app.http.state import service_of, settings_of
+from app.http.stored_terms import stored_terms
 from app.serving.text_job import TextResult
 from app.telemetry.logs import log_fields
 from model.errors import InvalidMarkup, MarkupNotKept
@@ -71,7 +72,7 @@ async def translate(
         texts,
         source=asked.source,
         target=asked.target,
-        options=asked.options(),
+        options=asked.options(await stored_terms(request, asked, texts)),
     )
 
     failures = [result for result in outcome.results if isinstance(result, Exception)]
