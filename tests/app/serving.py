@@ -21,6 +21,7 @@ from app.settings import Settings
 from model.artifacts.bundle import Manifest
 from model.confidence import Confidence, WordConfidence
 from model.decoding.options import DecodingOptions
+from model.languages import LanguagePairs
 from model.term_use import TermUse
 from model.text_plan import SpanUse
 from model.translator import Attention
@@ -168,6 +169,11 @@ class RoteService:
             integrity=(SpanUse((0, 1), (0, 1), restored=True),) if options.protect != "auto" else None,
             glossary=tuple(TermUse((0, 1), (0, 1), "used") for _ in options.glossary) if options.glossary else None,
         )
+
+    async def language_pairs(self) -> LanguagePairs:
+        if self.request_error is not None:
+            raise self.request_error
+        return LanguagePairs(MANIFEST.pairs)
 
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from app.errors import problem_for
 from app.http.compat.deepl.answers import DeepLError
 from app.http.compat.deepl.examples import ERRORS
 from app.http.compat.deepl.protocol import error_answer
@@ -57,7 +58,8 @@ def errors(*statuses: int) -> Responses:
         statuses: Their statuses.
     """
     responses: Responses = {}
-    for name, problem in ERRORS.items():
+    for name, error in ERRORS.items():
+        problem = problem_for(error)
         made = error_answer(problem)
         if made.status_code in statuses:
             response = responses.setdefault(

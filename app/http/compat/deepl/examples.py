@@ -13,8 +13,6 @@ from app.errors import (
     InvalidGlossary,
     InvalidParameter,
     KeyMissing,
-    Problem,
-    problem_for,
 )
 from app.http.compat.deepl.answers import (
     DeepLDictionaries,
@@ -141,17 +139,14 @@ DICTIONARIES = DeepLDictionaries(
     dictionaries=[DeepLEntries(source_lang="en", target_lang="de", entries=TSV, entries_format="tsv")]
 )
 
-ERRORS: dict[str, Problem] = {
-    name: problem_for(error)
-    for name, error in {
-        "unsupported value": InvalidParameter("Value for 'target_lang' not supported."),
-        "wrong terms": InvalidGlossary("Line 2 of the entries must have a source and a target."),
-        "no key": KeyMissing(),
-        "no glossary": GlossaryNotFound(_ID),
-        "too large": BodyTooLarge(2_000_000),
-        "full": GlossaryStoreFull("there may be 1000 glossaries"),
-        "failed": InferenceFailed(),
-        "too slow": DeadlineExceeded(30.0),
-    }.items()
+ERRORS: dict[str, Exception] = {
+    "unsupported value": InvalidParameter("Value for 'target_lang' not supported."),
+    "wrong terms": InvalidGlossary("Line 2 of the entries must have a source and a target."),
+    "no key": KeyMissing(),
+    "no glossary": GlossaryNotFound(_ID),
+    "too large": BodyTooLarge(2_000_000),
+    "full": GlossaryStoreFull("there may be 1000 glossaries"),
+    "failed": InferenceFailed(),
+    "too slow": DeadlineExceeded(30.0),
 }
 """An error of each kind that a route documents."""

@@ -70,6 +70,7 @@ async def get(request: Request) -> Response:
 @router.get(
     "/v2/glossaries/{glossary_id}/entries",
     name="deepl_glossary_entries",
+    response_class=Response,
     summary="The terms of a glossary",
     responses={**text(_TSV, examples.TSV), **errors(400, 403, 404)},
     openapi_extra=id_parameter(),

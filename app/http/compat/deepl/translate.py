@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -25,6 +25,9 @@ from model.decoding.options import DecodingOptions, Formality
 from model.errors import InvalidMarkup, UnsupportedFormality, UnsupportedPair
 from model.languages import plain_code
 from model.text.glossary import Glossary
+
+if TYPE_CHECKING:
+    from model.text_plan import Translation
 
 router = APIRouter()
 
@@ -66,8 +69,7 @@ async def translate(request: Request) -> Response:
     if asked.source_lang is not None and plain_code(asked.source_lang) == plain_code(target):
         found = [(text, asked.source_lang) for text in asked.text]
     else:
-        found = _translations(await _translated(request, key, asked, terms), asked)
-
+        found = await _translations(request, key, asked, terms)
     state_of(request).num_characters += characters
     return answer(
         DeepLTranslations(
@@ -101,26 +103,61 @@ async def _terms(request: Request, asked: TranslateParameters) -> Glossary:
     return await asyncio.to_thread(find)
 
 
-async def _translated(request: Request, key: str, asked: TranslateParameters, terms: Glossary) -> TranslateResult:
+async def _translations(
+    request: Request, key: str, asked: TranslateParameters, terms: Glossary
+) -> list[tuple[str, str]]:
+    """Each translation with the language of its text. A text that is a term needs no model."""
+    exact = {term.source: term.target for term in terms}
+    others = [text for text in asked.text if text.strip() not in exact]
+    outcome = await _translated(request, key, asked, others, terms) if others else None
+    results = iter([] if outcome is None else outcome.results)
+    found: list[tuple[str, str]] = []
+    for index, text in enumerate(asked.text):
+        if (term := text.strip()) in exact:
+            found.append((text.replace(term, exact[term]), asked.source_lang or ""))
+        else:
+            result = _checked(next(results), index, asked)
+            found.append((result.text, asked.source_lang or result.source))
+    return found
+
+
+def _checked(result: Translation | Exception, index: int, asked: TranslateParameters) -> Translation:
+    """A translation.
+
+    Raises:
+        Exception: It failed, and with it the request: the protocol has no errors of single texts.
+    """
+    if isinstance(result, UnsupportedFormality):
+        raise InvalidParameter(f"Target language '{asked.target_lang.upper()}' doesn't support formality.")
+    if isinstance(result, InvalidMarkup):
+        raise InvalidParameter(f"Tag handling parsing failed, please check text {index + 1}: {result}")
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+async def _translated(
+    request: Request, key: str, asked: TranslateParameters, texts: list[str], terms: Glossary
+) -> TranslateResult:
     """The translations; a form of address that is only preferred is left out where the model knows none."""
-    formality = _FORMALITY[asked.formality]
-    outcome = await _run(request, key, asked, _options(asked, terms, formality))
+    outcome = await _run(request, key, asked, texts, _options(asked, terms, _FORMALITY[asked.formality]))
     refused = any(isinstance(result, UnsupportedFormality) for result in outcome.results)
     if refused and asked.formality.startswith("prefer_"):
-        return await _run(request, key, asked, _options(asked, terms, None))
+        return await _run(request, key, asked, texts, _options(asked, terms, None))
     return outcome
 
 
-async def _run(request: Request, key: str, asked: TranslateParameters, options: DecodingOptions) -> TranslateResult:
+async def _run(
+    request: Request, key: str, asked: TranslateParameters, texts: list[str], options: DecodingOptions
+) -> TranslateResult:
     service = service_of(request)
+    source, target = asked.source_lang or DETECT, asked.target_lang
 
     def start() -> Coroutine[Any, Any, TranslateResult]:
-        source = asked.source_lang or DETECT
-        return service.translate(asked.text, source=source, target=asked.target_lang, options=options, waits=True)
+        return service.translate(texts, source=source, target=target, options=options, waits=True)
 
-    identity = (key, tuple(asked.text), asked.source_lang, asked.target_lang, options)
     try:
-        return await state_of(request).work.run(identity, start)
+        return await state_of(request).work.run((key, tuple(texts), source, target, options), start)
     except UnsupportedPair:
         raise not_supported("target_lang") from None
 
@@ -132,21 +169,3 @@ def _options(asked: TranslateParameters, terms: Glossary, formality: Formality |
         format=asked.tag_handling or "text",
         ignore_tags=tuple(asked.ignore_tags) if asked.tag_handling else (),
     )
-
-
-def _translations(outcome: TranslateResult, asked: TranslateParameters) -> list[tuple[str, str]]:
-    """Each translation with the language of its text.
-
-    Raises:
-        Exception: The first failure: the protocol has none for a single text.
-    """
-    found: list[tuple[str, str]] = []
-    for index, result in enumerate(outcome.results):
-        if isinstance(result, UnsupportedFormality):
-            raise InvalidParameter(f"Target language '{asked.target_lang.upper()}' doesn't support formality.")
-        if isinstance(result, InvalidMarkup):
-            raise InvalidParameter(f"Tag handling parsing failed, please check text {index + 1}: {result}")
-        if isinstance(result, Exception):
-            raise result
-        found.append((result.text, asked.source_lang or result.source))
-    return found
