@@ -1,4 +1,5 @@
-# Verso in a container: docker compose up. The bundle is built into the image, so that the container writes no files.
+# Verso in a container: docker compose up. The bundle is built into the image, so that the container writes no files
+# unless it pulls models of a hub.
 #   TORCH=cpu (default) or TORCH=cuda selects the build of torch and the bundle's precision.
 ARG PYTHON=3.11
 
@@ -35,10 +36,12 @@ FROM python:${PYTHON}-slim
 LABEL org.opencontainers.image.title="Verso" \
       org.opencontainers.image.description="A self-hosted translation service" \
       org.opencontainers.image.licenses="Apache-2.0"
-RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin verso
+# A volume that is mounted at the cache folder gets its owner.
+RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin verso \
+ && install --directory --owner verso /var/cache/verso
 COPY --from=build /opt/verso /opt/verso
 WORKDIR /opt/verso
-# Only /tmp is writable.
+# Only /tmp is writable, and a volume at the cache folder.
 ENV PATH=/opt/verso/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -46,6 +49,7 @@ ENV PATH=/opt/verso/bin:$PATH \
     MPLCONFIGDIR=/tmp/matplotlib \
     VERSO_HOST=0.0.0.0 \
     VERSO_PORT=8000 \
+    VERSO_CACHE_DIR=/var/cache/verso \
     VERSO_AUTO_BUNDLE=/opt/verso/bundle.pt
 USER verso
 EXPOSE 8000

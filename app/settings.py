@@ -74,10 +74,10 @@ class Settings(BaseSettings):
     """Path under which a proxy publishes the service, such as /verso."""
 
     model: str = Field(default=AUTO, min_length=1)
-    """A bundle to serve, or auto: the translator that ships, its bundle built for the device on first use."""
+    """A bundle to serve; auto: the translator that ships, built on first use; or hf:OWNER/NAME: a model of a hub."""
 
     models: str | None = None
-    """Several bundles: a folder (every .pt file in it), or files separated by commas, auto possibly among them."""
+    """Several bundles: a folder (every .pt file in it), or files, auto and hf:OWNER/NAME, separated by commas."""
 
     auto_bundle: Path | None = None
     """A bundle made beforehand that auto stands for, as in the container; built on first use unless set."""
@@ -98,7 +98,7 @@ class Settings(BaseSettings):
     """Whether a sentence's answer is made of likely translations of its own tokens only: faster on processors."""
 
     cache_dir: Path | None = None
-    """Folder for bundles built at start; ~/.cache/verso unless set."""
+    """Folder for bundles built or pulled at start; ~/.cache/verso unless set."""
 
     data_dir: Path | None = None
     """Folder for what outlives the process, such as glossaries; memory or a temporary folder unless set."""

@@ -41,7 +41,6 @@ def rows() -> list[tuple[str, list[Box]]]:
         ],
         hold(marked.text, spans),
         len(spans),
-        lambda run: run,
     )
     links = [(_found(marked.text, SOURCE_PIECES[a]), _found(placed.text, TARGET_PIECES[b])) for a, b in ALIGNED]
     rendered = document.render([place_marks(marked, placed.text, [*links, *zip(spans, placed.spans, strict=True)])])

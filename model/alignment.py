@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from torch import Tensor
 
-from model.text.symbols import Span
+from model.text.symbols import Span, shifted
 
 _PUNCTUATION_WEIGHT = 0.2
 """Weight of a link between equal punctuation, less than that of most words."""
@@ -46,12 +48,8 @@ def sentence_links(
         if end == start or not visible:
             continue
         weight, index = row[visible].max(dim=0)
-        span = source_spans[visible[int(index)]]
-        yield AlignmentLink(
-            (source_start + span[0], source_start + span[1]),
-            (target_start + start, target_start + end),
-            round(float(weight), 4),
-        )
+        source = shifted(source_spans[visible[int(index)]], source_start)
+        yield AlignmentLink(source, shifted((start, end), target_start), round(float(weight), 4))
 
 
 def counterpart(
@@ -90,16 +88,16 @@ def _has_word(text: str) -> bool:
     return any(map(str.isalnum, text))
 
 
-def _is_in_word(text: str, index: int) -> bool:
-    """Whether a letter or digit stands on both sides of an index."""
-    return 0 < index < len(text) and text[index - 1].isalnum() and text[index].isalnum()
+def _is_in_word(text: str, start: int, end: int) -> bool:
+    """Whether a letter or digit stands on both sides of some characters, or of none: inside "3,5" is no punctuation."""
+    return start > 0 and end < len(text) and text[start - 1].isalnum() and text[end].isalnum()
 
 
 def _whole_words(text: str, start: int, end: int) -> Span:
     """A span extended to the ends of the words it touches."""
-    while _is_in_word(text, start):
+    while _is_in_word(text, start, start):
         start -= 1
-    while _is_in_word(text, end):
+    while _is_in_word(text, end, end):
         end += 1
     return start, end
 
@@ -128,7 +126,7 @@ def place_of(
         position: Index of a character of the sentence.
         known: Target tokens that are known to belong to a character of the sentence.
     """
-    places = [index for index, (start, _) in enumerate(target_spans) if not _is_in_word(target, start)]
+    places = [index for index, (start, _) in enumerate(target_spans) if not _is_in_word(target, start, start)]
     places.append(len(target_spans))
     visible = [column for column, (start, end) in enumerate(source_spans) if end > start]
     if rows is None or not visible or not target_spans:
@@ -148,31 +146,38 @@ def place_of(
     return min(places, key=lambda place: crossing[place])
 
 
-def word_links(links: Iterable[AlignmentLink], source: str, target: str) -> list[tuple[Span, Span]]:
+def word_links(
+    links: Iterable[AlignmentLink], source: str, target: str, sentences: Sequence[Span]
+) -> list[tuple[Span, Span]]:
     """The links of words, and between equal punctuation, which may attend to anything.
 
+    Punctuation is linked by its order in a sentence, so a sentence with a comma more or less moves no link of others.
+
     Args:
-        links: Links of all tokens.
+        links: Links of all tokens, sentence by sentence.
         source: The source text.
         target: Its translation.
+        sentences: The sentences of the source, in order.
     """
-    signs = _EqualSigns(source)
+    starts = [start for start, _ in sentences]
     found: list[tuple[Span, Span]] = []
-    for link in links:
-        start, end = link.target
-        token = target[start:end].strip()
-        if _has_word(token):
-            found.append((link.source, link.target))
-        elif (same := signs.next(token)) >= 0:
-            found.append(((same, same + len(token)), link.target))
+    for number, of_sentence in groupby(links, key=lambda link: bisect_right(starts, link.source[0]) - 1):
+        first, last = sentences[number]
+        signs = _EqualSigns(source[first:last])
+        for link in of_sentence:
+            token = target[slice(*link.target)].strip()
+            if _has_word(token):
+                found.append((link.source, link.target))
+            elif (same := signs.next(token)) >= 0:
+                found.append((shifted((same, same + len(token)), first), link.target))
     return found
 
 
 class _EqualSigns:
-    """Links punctuation of a translation with the same punctuation of its source, by order.
+    """Links punctuation of a sentence's translation with the same punctuation of the sentence, by order.
 
     Args:
-        source: The source.
+        source: The sentence.
     """
 
     def __init__(self, source: str) -> None:
@@ -180,16 +185,10 @@ class _EqualSigns:
         self._places: dict[str, Iterator[int]] = {}
 
     def next(self, sign: str) -> int:
-        """Index of the next occurrence of a sign in the source; -1 if there is no other."""
+        """Index of the next occurrence of a sign in the sentence; -1 if there is no other."""
         if not sign:
             return -1
         if sign not in self._places:
-            found = (match.start() for match in re.finditer(re.escape(sign), self._source))
-            self._places[sign] = (place for place in found if not _is_between_words(self._source, place, len(sign)))
+            found = (match.span() for match in re.finditer(re.escape(sign), self._source))
+            self._places[sign] = (start for start, end in found if not _is_in_word(self._source, start, end))
         return next(self._places[sign], -1)
-
-
-def _is_between_words(text: str, start: int, length: int) -> bool:
-    """Whether a letter or digit stands on both sides of some characters: they are no punctuation, as in "3,5"."""
-    end = start + length
-    return start > 0 and end < len(text) and text[start - 1].isalnum() and text[end].isalnum()

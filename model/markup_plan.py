@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate, product
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -16,8 +18,18 @@ from model.decoding.options import DecodingOptions, Hypothesis, Outcome
 from model.decoding.sentence import DecodingRequest
 from model.sentence_codec import SourceSentence
 from model.term_use import TermUse
-from model.text.symbols import Span
-from model.text_plan import Alternative, AttendedSentence, SpanUse, TextPlan, Translation, mean_score, settle_all
+from model.text.symbols import Span, shifted
+from model.text_plan import (
+    Alternative,
+    AnswerKey,
+    AttendedSentence,
+    SpanUse,
+    TextPlan,
+    TranslatedSentence,
+    Translation,
+    mean_score,
+    settle_all,
+)
 
 if TYPE_CHECKING:
     from model.text.markup import MarkedText, MarkedUp, OffsetMap, PlacedText
@@ -28,7 +40,7 @@ class MarkupPlan:
 
     Args:
         document: The document.
-        plans: A plan for each of its texts; those with marks compute their alignment.
+        plans: A plan for each of its texts.
         source: Its language.
         target: The target language.
         options: How to translate it.
@@ -52,13 +64,15 @@ class MarkupPlan:
         self.forced_ids: tuple[int, ...] = plans[0].forced_ids if plans else ()
         self._document = document
         self._plans = plans
+        self._firsts = list(accumulate((len(plan.sentences) for plan in plans), initial=0))[: len(plans)]
         self._calibration = calibration
 
     @property
     def pending(self) -> Sequence[DecodingRequest]:
         """The requests to decode now; empty once all are settled."""
-        pending = [request for plan in self._plans for request in plan.pending]
-        return [replace(request, key=key) for key, request in enumerate(pending)]
+        return [
+            replace(request, key=first + request.key) for first, plan in self._numbered() for request in plan.pending
+        ]
 
     def settle(self, outcomes: Iterable[Outcome]) -> None:
         """Store the outcomes of the pending requests. Sentences that must be decoded again are pending afterwards.
@@ -67,6 +81,46 @@ class MarkupPlan:
             outcomes: One for each pending request, in order.
         """
         settle_all(self._plans, outcomes)
+
+    def settle_one(self, index: int, outcome: Outcome) -> None:
+        """Store the outcome of the pending request of one sentence, which is pending again if it must be retried.
+
+        Args:
+            index: The index of the sentence.
+            outcome: Its outcome.
+        """
+        number, inner = self._plan_of(index)
+        self._plans[number].settle_one(inner, outcome)
+
+    def outcome(self, index: int) -> Outcome | None:
+        """The outcome of a sentence; None while its request is pending.
+
+        Args:
+            index: The index of the sentence.
+        """
+        number, inner = self._plan_of(index)
+        return self._plans[number].outcome(inner)
+
+    def attended_by(self, index: int) -> list[AttendedSentence]:
+        """As :attr:`attended`, of the best answer to one sentence, for :meth:`sentence`.
+
+        Args:
+            index: The index of the sentence, which has a hypothesis.
+        """
+        number, inner = self._plan_of(index)
+        return [replace(one, index=index) for one in self._plans[number].attended_by(inner)]
+
+    def sentence(self, index: int, attention: Mapping[AnswerKey, Tensor]) -> TranslatedSentence:
+        """The translation of one sentence without its marks, in characters of the document.
+
+        Args:
+            index: The index of the sentence, which has a hypothesis.
+            attention: The weights of :meth:`attended_by`.
+        """
+        number, inner = self._plan_of(index)
+        weights = {(inner, 0): attention[index, 0]} if (index, 0) in attention else {}
+        found = self._plans[number].sentence(inner, weights)
+        return replace(found, source=self._source_offsets[number].span(found.source))
 
     @property
     def failure(self) -> Exception | None:
@@ -84,16 +138,16 @@ class MarkupPlan:
 
     @property
     def attended(self) -> list[AttendedSentence]:
-        """The sentences whose attention :meth:`complete` needs: for the places of marks, spans or terms."""
+        """The answers whose attention :meth:`complete` needs: for links, or places of marks, spans and terms."""
         return [replace(one, index=first + one.index) for first, plan in self._numbered() for one in plan.attended]
 
     def complete(
-        self, attention: Mapping[int, Tensor] = MappingProxyType({}), evidence: Sequence[Evidence] | None = None
+        self, attention: Mapping[AnswerKey, Tensor] = MappingProxyType({}), evidence: Sequence[Evidence] | None = None
     ) -> Translation:
         """Put the translated texts into the document.
 
         Args:
-            attention: Attention weights of the sentences that are :attr:`attended`, by index.
+            attention: Attention weights of the answers that are :attr:`attended`.
             evidence: What the model says about each sentence's translation, if a confidence is requested.
 
         Raises:
@@ -103,13 +157,12 @@ class MarkupPlan:
         texts: list[Translation] = []
         for first, plan in self._numbered():
             end = first + len(plan.sentences)
-            rows = {index - first: attention[index] for index in range(first, end) if index in attention}
+            keys = product(range(first, end), range(self.options.num_hypotheses))
+            rows = {(index - first, rank): attention[index, rank] for index, rank in keys if (index, rank) in attention}
             texts.append(plan.complete(rows, None if evidence is None else evidence[first:end]))
         with_sentences = [one for one, plan in zip(texts, self._plans, strict=True) if plan.sentences]
         num_alternatives = min((len(one.alternatives) for one in with_sentences), default=0)
-        document, target_offsets = self._document.render_with_offsets(
-            [_placed(*both) for both in zip(self._document.texts, texts, strict=True)]
-        )
+        document, target_offsets = self._document.render_with_offsets(self._placed(texts))
         translation = Translation(
             text=document,
             source=self.source,
@@ -124,7 +177,7 @@ class MarkupPlan:
         has_spans = any(one.integrity is not None for one in texts)
         if not (self.options.return_alignment or self.options.glossary or evidence is not None or has_spans):
             return translation
-        details = _Details(texts, self._document.offsets(), target_offsets)
+        details = _Details(texts, self._source_offsets, target_offsets)
         return replace(
             translation,
             alignment=details.alignment() if self.options.return_alignment else None,
@@ -135,26 +188,32 @@ class MarkupPlan:
 
     def _numbered(self) -> Iterator[tuple[int, TextPlan]]:
         """The plans, each with the number of sentences before it."""
-        first = 0
-        for plan in self._plans:
-            yield first, plan
-            first += len(plan.sentences)
+        return zip(self._firsts, self._plans, strict=True)
+
+    def _plan_of(self, index: int) -> tuple[int, int]:
+        """The plan with a sentence, and the index of the sentence in it."""
+        number = bisect_right(self._firsts, index) - 1
+        return number, index - self._firsts[number]
+
+    @cached_property
+    def _source_offsets(self) -> list[OffsetMap]:
+        """Where the characters of each text stand in the document."""
+        return self._document.offsets()
 
     def _alternative(self, texts: Sequence[Translation], rank: int) -> Alternative:
-        """The document with an alternative of each text; marks are placed without alignment."""
-        from model.text.markup import place_marks, unchanged
-
+        """The document with an alternative of each text."""
         chosen = [one.alternatives[rank] if one.alternatives else None for one in texts]
-        placed = [
-            unchanged(marked) if other is None else place_marks(marked, other.text, [])
-            for marked, other in zip(self._document.texts, chosen, strict=True)
-        ]
         others = [other for other in chosen if other is not None]
         return Alternative(
-            self._document.render(placed),
+            self._document.render(self._placed([other or one for other, one in zip(chosen, texts, strict=True)])),
             mean_score([(other.score, len(other.text)) for other in others]),
             "length" if any(other.finish_reason == "length" for other in others) else "stop",
         )
+
+    def _placed(self, translations: Sequence[Translation | Alternative]) -> list[PlacedText]:
+        """The translated texts with the places of their marks."""
+        each = zip(self._document.texts, translations, self._plans, strict=True)
+        return [_placed(marked, translation, plan.sentences) for marked, translation, plan in each]
 
 
 @dataclass(frozen=True)
@@ -215,13 +274,16 @@ class _Details:
         return zip(self.texts, self.source, self.target, strict=True)
 
 
-def _placed(marked: MarkedText, translation: Translation) -> PlacedText:
+def _placed(
+    marked: MarkedText, translation: Translation | Alternative, sentences: Sequence[SourceSentence]
+) -> PlacedText:
     """A translated text with the places of its marks."""
     from model.text.markup import place_marks, unchanged
 
     if translation.text == marked.text:
         return unchanged(marked)
-    links = word_links(translation.alignment or (), marked.text, translation.text)
+    parts = [(sentence.start, sentence.end) for sentence in sentences]
+    links = word_links(translation.alignment or (), marked.text, translation.text, parts)
     links += _span_links(marked, translation.integrity or ())
     return place_marks(marked, translation.text, links)
 
@@ -236,4 +298,5 @@ def _span_links(marked: MarkedText, uses: Sequence[SpanUse]) -> Iterator[tuple[S
         (start, end), by = use.source, use.target[0] - use.source[0]
         inside = found[bisect_left(starts, start) : bisect_left(starts, end)]
         for first, last in inside or [use.source]:
-            yield (first, min(last, end)), (first + by, min(last, end) + by)
+            word = (first, min(last, end))
+            yield word, shifted(word, by)

@@ -283,31 +283,37 @@ class SentenceCodec:
             rows: Attention weights, (target tokens, source tokens), if :meth:`needs_attention`.
             source_spans: The result of :meth:`source_offsets`, if there are rows.
         """
-
-        def convert(run: TargetText) -> TargetText:
-            if not sentence.in_capitals:
-                return run
-            return replace(run, text=in_capitals(run.text), tokens=tuple(spans_in_capitals(run.text, run.tokens)))
-
         parts = self._written_parts(sentence, token_ids)
+        parts = self._with_missing(parts, part, sentence, token_ids, rows, source_spans)
+        if sentence.in_capitals:
+            parts = [_in_capitals(one) if isinstance(one, TargetText) else one for one in parts]
         held = [*hold(part, sentence.protected), *(HeldSpan(part[slice(*space)]) for space in sentence.spaces)]
-        written = {one.number for one in parts if isinstance(one, Place)}
-        missing = [number for number in range(len(sentence.protected)) if number not in written]
-        if missing or sentence.spaces:
-            answer, target_spans = self.tokenizer.decode_with_offsets(token_ids)
-            known = {token: sentence.protected[number][0] for token, number in written_at(parts)}
+        return _with_ending(put_back(parts, held, len(sentence.protected)), sentence.ending)
 
-            def place(span: Span) -> int:
-                return place_of(rows, part, source_spans, answer, target_spans, span[0], known)
-
-            places = [(place(sentence.protected[number]), number) for number in missing]
-            for number, space in enumerate(sentence.spaces, start=len(sentence.protected)):
-                # White space at the ends of a translation would be no white space inside it.
-                if 0 < (between := place(space)) < len(target_spans):
-                    places.append((between, number))
-            parts = with_inserted(parts, sorted(places))
-        found = put_back(parts, held, len(sentence.protected), convert)
-        return _with_ending(found, sentence.ending)
+    def _with_missing(
+        self,
+        parts: list[Place | TargetText],
+        part: str,
+        sentence: SourceSentence,
+        token_ids: Sequence[int],
+        rows: Tensor | None,
+        source_spans: Sequence[Span],
+    ) -> list[Place | TargetText]:
+        """What the model wrote, with the other protected spans and the unusual white space placed by alignment."""
+        spans = [*sentence.protected, *sentence.spaces]
+        written = dict(written_at(parts))
+        missing = set(range(len(spans))).difference(written.values())
+        if not missing:
+            return parts
+        answer, target_spans = self.tokenizer.decode_with_offsets(token_ids)
+        known = {token: spans[number][0] for token, number in written.items()}
+        places: list[tuple[int, int]] = []
+        for number in missing:
+            token = place_of(rows, part, source_spans, answer, target_spans, spans[number][0], known)
+            # White space at the ends of a translation would be no white space inside it.
+            if number < len(sentence.protected) or 0 < token < len(target_spans):
+                places.append((token, number))
+        return with_inserted(parts, sorted(places))
 
     def _written_parts(self, sentence: SourceSentence, token_ids: Sequence[int]) -> list[Place | TargetText]:
         """The texts and placeholders that a model wrote."""
@@ -351,6 +357,10 @@ class SentenceCodec:
             for span in (_moved(term.span, origins),)
         ]
         return _Reading(text, origins, spans + terms)
+
+
+def _in_capitals(run: TargetText) -> TargetText:
+    return replace(run, text=in_capitals(run.text), tokens=tuple(spans_in_capitals(run.text, run.tokens)))
 
 
 def _with_ending(translation: TargetSentence, ending: str) -> TargetSentence:

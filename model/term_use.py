@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +13,7 @@ from model.alignment import counterpart
 from model.sentence_codec import SourceTerm
 from model.text.glossary import term_in
 from model.text.placeholders import TargetSentence
-from model.text.symbols import Span
+from model.text.symbols import Span, overlaps, shifted
 
 TermStatus = Literal["used", "replaced", "missing"]
 
@@ -39,9 +40,8 @@ class TermUse:
             source_by: What is added to the characters of the source.
             target_by: What is added to those of the translation.
         """
-        source = self.source[0] + source_by, self.source[1] + source_by
-        target = None if self.target is None else (self.target[0] + target_by, self.target[1] + target_by)
-        return TermUse(source, target, self.status)
+        target = None if self.target is None else shifted(self.target, target_by)
+        return TermUse(shifted(self.source, source_by), target, self.status)
 
 
 def find_uses(terms: Sequence[SourceTerm], translation: TargetSentence) -> list[TermUse]:
@@ -51,12 +51,12 @@ def find_uses(terms: Sequence[SourceTerm], translation: TargetSentence) -> list[
         terms: The terms.
         translation: The sentence's translation.
     """
-    taken = list(translation.spans)
+    taken = sorted(translation.spans)
     uses: list[TermUse] = []
     for term in terms:
         place = term_in(translation.text, term.target, taken)
         if place is not None:
-            taken.append(place)
+            insort(taken, place)
         uses.append(TermUse(term.span, place, "missing" if place is None else "used"))
     return uses
 
@@ -76,14 +76,14 @@ def put_terms(
         The new translation and the use of each term.
     """
     uses = find_uses(terms, translation)
-    taken = [use.target for use in uses if use.target is not None] + list(translation.spans)
+    taken = sorted([*translation.spans, *(use.target for use in uses if use.target is not None)])
     places: dict[int, Span] = {}
     for index, use in enumerate(uses):
         if use.target is None:
             place = counterpart(rows, source_spans, translation.tokens, translation.text, use.source)
-            if place is not None and not any(place[0] < end and start < place[1] for start, end in taken):
+            if place is not None and not overlaps(place, taken):
                 places[index] = place
-                taken.append(place)
+                insort(taken, place)
     # From right to left, so that a replacement does not move the places of the others.
     for index in sorted(places, key=lambda number: places[number], reverse=True):
         start, end = places[index]

@@ -76,12 +76,10 @@ class TextPipeline:
 
         document = MarkedUp(text, options.format, options.ignore_tags)
         plain = replace(options, format="text", ignore_tags=())
-        # Marks are placed by alignment.
-        with_marks = replace(plain, return_alignment=True)
         return MarkupPlan(
             document,
             [
-                self.prepare_text(one.text, source, target, with_marks if one.marks else plain, one.protected)
+                self.prepare_text(one.text, source, target, plain, one.protected, has_marks=bool(one.marks))
                 for one in document.texts
             ],
             source,
@@ -91,7 +89,14 @@ class TextPipeline:
         )
 
     def prepare_text(
-        self, text: str, source: str, target: str, options: DecodingOptions, kept: Sequence[Span] = ()
+        self,
+        text: str,
+        source: str,
+        target: str,
+        options: DecodingOptions,
+        kept: Sequence[Span] = (),
+        *,
+        has_marks: bool = False,
     ) -> TextPlan:
         """As :meth:`prepare`, of a plain text.
 
@@ -101,6 +106,7 @@ class TextPipeline:
             target: The target language, in the model's spelling.
             options: How to translate it.
             kept: Spans that come back unchanged, whatever the options protect.
+            has_marks: Whether markup is placed in its translation, by alignment.
         """
         self.codec.check(options, target)
         spans = joined_spans(self.codec.protected_spans(text, options.protect), kept)
@@ -130,7 +136,7 @@ class TextPipeline:
             # Segments without letters, such as numbers and emoji, are not translated.
             if any(map(str.isalpha, outside(text[slice(*place)], sentence.protected))):
                 sentences.append(sentence)
-        return TextPlan(self.codec, self.to_retry, text, source, target, sentences, options, spans)
+        return TextPlan(self.codec, self.to_retry, text, source, target, sentences, options, spans, has_marks=has_marks)
 
     def prepare_sentence(self, text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
         """Prepare one sentence without splitting it; surrounding white space is removed.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
 from typing import Protocol
@@ -19,25 +20,13 @@ from model.sentence_codec import SentenceCodec, SourceSentence
 from model.term_use import TermUse, find_uses, put_terms
 from model.text.placeholders import TargetSentence
 from model.text.segmentation import join_text
-from model.text.symbols import Span
+from model.text.symbols import Span, shifted
 
 MustRetry = Callable[[str, SourceSentence, Hypothesis, DecodingOptions], bool]
 """Whether a sentence has to be decoded again, by its text, its tokens, its hypothesis and its options."""
 
-
-@dataclass(frozen=True)
-class Alternative:
-    """An alternative translation of a text.
-
-    Args:
-        text: The translation.
-        score: Its score, if scores were requested.
-        finish_reason: As in :class:`Translation`.
-    """
-
-    text: str
-    score: float | None
-    finish_reason: FinishReason
+AnswerKey = tuple[int, int]
+"""The index of a sentence in its text, and the rank of an answer: 0 for the best, k for the k-th alternative."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +43,25 @@ class SpanUse:
     source: Span
     target: Span
     restored: bool
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """An alternative translation of a text.
+
+    Args:
+        text: The translation.
+        score: Its score, if scores were requested.
+        finish_reason: As in :class:`Translation`.
+        alignment: As in :class:`Translation`; None unless markup is placed by it.
+        integrity: As in :class:`Translation`; None unless markup is placed by it.
+    """
+
+    text: str
+    score: float | None
+    finish_reason: FinishReason
+    alignment: tuple[AlignmentLink, ...] | None = None
+    integrity: tuple[SpanUse, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -95,15 +103,37 @@ class AttendedSentence:
 
     Args:
         index: The index of the sentence in its text.
+        rank: 0 for the best answer, k for the k-th alternative.
         source_ids: Its token ids, markers included.
         forced_ids: Tokens between the start token and the answer.
         answer_ids: Token ids of the answer, without the end token.
     """
 
     index: int
+    rank: int
     source_ids: Sequence[int]
     forced_ids: Sequence[int]
     answer_ids: Sequence[int]
+
+    @property
+    def key(self) -> AnswerKey:
+        """What its attention weights are found by."""
+        return self.index, self.rank
+
+
+@dataclass(frozen=True)
+class TranslatedSentence:
+    """A sentence of a text and its translation.
+
+    Args:
+        source: Characters of the text.
+        text: The translation, without the markup of a document.
+        finish_reason: As in :class:`Translation`.
+    """
+
+    source: Span
+    text: str
+    finish_reason: FinishReason
 
 
 class TextPlan:
@@ -118,6 +148,7 @@ class TextPlan:
         sentences: Its sentences in order; empty for a blank text.
         options: How to translate them.
         spans: The protected spans of the text.
+        has_marks: Whether markup is placed in its translation, by alignment.
     """
 
     def __init__(
@@ -130,6 +161,8 @@ class TextPlan:
         sentences: Sequence[SourceSentence],
         options: DecodingOptions,
         spans: Sequence[Span] = (),
+        *,
+        has_marks: bool = False,
     ) -> None:
         self.text = text
         self.source = source
@@ -139,17 +172,18 @@ class TextPlan:
         self._codec = codec
         self._must_retry = must_retry
         self._spans = spans
+        self._has_marks = has_marks
         self.options = options
         self._outcomes: dict[int, Outcome] = {}  # by sentence
-        self._pending = [
-            DecodingRequest(index, sentence.token_ids, options.for_decoding, self.forced_ids, sentence.once_ids)
+        self._pending = {
+            index: DecodingRequest(index, sentence.token_ids, options.for_decoding, self.forced_ids, sentence.once_ids)
             for index, sentence in enumerate(sentences)
-        ]
+        }
 
     @property
     def pending(self) -> Sequence[DecodingRequest]:
         """The requests to decode now; empty once all are settled. The key of a request is its sentence's index."""
-        return self._pending
+        return list(self._pending.values())
 
     def settle(self, outcomes: Iterable[Outcome]) -> None:
         """Store the outcomes of the pending requests. Sentences that must be decoded again are pending afterwards.
@@ -157,19 +191,63 @@ class TextPlan:
         Args:
             outcomes: One for each pending request, in order.
         """
-        settled = list(zip(self._pending, outcomes, strict=True))
-        self._outcomes.update((request.key, outcome) for request, outcome in settled)
-        retries = [self._retry(request, outcome) for request, outcome in settled if isinstance(outcome, Hypothesis)]
-        self._pending = [retry for retry in retries if retry is not None]
+        for request, outcome in zip(self.pending, outcomes, strict=True):
+            self.settle_one(request.key, outcome)
+
+    def settle_one(self, index: int, outcome: Outcome) -> None:
+        """Store the outcome of the pending request of one sentence, which is pending again if it must be retried.
+
+        Args:
+            index: The index of the sentence.
+            outcome: Its outcome.
+        """
+        request = self._pending.pop(index)
+        self._outcomes[index] = outcome
+        retry = self._retry(request, outcome) if isinstance(outcome, Hypothesis) else None
+        if retry is not None:
+            self._pending[index] = retry
+
+    def outcome(self, index: int) -> Outcome | None:
+        """The outcome of a sentence; None while its request is pending.
+
+        Args:
+            index: The index of the sentence.
+        """
+        return None if index in self._pending else self._outcomes[index]
+
+    def attended_by(self, index: int) -> list[AttendedSentence]:
+        """As :attr:`attended`, of the best answer to one sentence, for :meth:`sentence`.
+
+        Args:
+            index: The index of the sentence, which has a hypothesis.
+        """
+        sentence, hypothesis = self.sentences[index], self._hypothesis(index)
+        if not (self._is_linked(0) or self._codec.needs_attention(sentence, hypothesis.token_ids)):
+            return []
+        return [AttendedSentence(index, 0, sentence.token_ids, self.forced_ids, hypothesis.token_ids)]
+
+    def sentence(self, index: int, attention: Mapping[AnswerKey, Tensor]) -> TranslatedSentence:
+        """The translation of one sentence, as it will stand in the translation of the text.
+
+        Args:
+            index: The index of the sentence, which has a hypothesis.
+            attention: The weights of :meth:`attended_by`.
+        """
+        sentence, hypothesis = self.sentences[index], self._hypothesis(index)
+        pair = (self.source, self.target)
+        source_spans = self._codec.source_offsets(self._part(sentence), sentence, pair) if attention else []
+        target, _ = self._written(sentence, source_spans, hypothesis, attention.get((index, 0)))
+        return TranslatedSentence((sentence.start, sentence.end), target.text, hypothesis.finish_reason)
 
     @property
     def attended(self) -> list[AttendedSentence]:
-        """The sentences whose attention :meth:`complete` needs: for links, or places of spans and terms."""
+        """The answers whose attention :meth:`complete` needs: for links, or places of markup, spans and terms."""
         needs = self._codec.needs_attention
         return [
-            AttendedSentence(index, sentence.token_ids, self.forced_ids, hypothesis.token_ids)
-            for index, (sentence, hypothesis) in enumerate(zip(self.sentences, self.hypotheses, strict=True))
-            if self.options.return_alignment or needs(sentence, hypothesis.token_ids)
+            AttendedSentence(index, rank, sentence.token_ids, self.forced_ids, hypothesis.token_ids)
+            for rank, chosen in enumerate(self._ranked)
+            for index, (sentence, hypothesis) in enumerate(zip(self.sentences, chosen, strict=True))
+            if self._is_linked(rank) or needs(sentence, hypothesis.token_ids)
         ]
 
     @property
@@ -185,52 +263,46 @@ class TextPlan:
         Raises:
             Exception: The error of the first sentence that failed.
         """
-        found: list[Hypothesis] = []
-        for index in range(len(self.sentences)):
-            outcome = self._outcomes[index]
-            if isinstance(outcome, Exception):
-                raise outcome
-            found.append(outcome)
-        return found
+        return [self._hypothesis(index) for index in range(len(self.sentences))]
 
     def complete(
-        self, attention: Mapping[int, Tensor] = MappingProxyType({}), evidence: Sequence[Evidence] | None = None
+        self, attention: Mapping[AnswerKey, Tensor] = MappingProxyType({}), evidence: Sequence[Evidence] | None = None
     ) -> Translation:
         """Join the hypotheses of all sentences to the translation.
 
         Args:
-            attention: Attention weights of the sentences that are :attr:`attended`, by index: a row for each token of
-                the translation, a column for each of the source.
+            attention: Attention weights of the answers that are :attr:`attended`: a row for each token of the answer, a
+                column for each of the source.
             evidence: What the model says about each sentence's translation, if a confidence is requested.
 
         Raises:
             Exception: The error of the first sentence that failed.
         """
-        hypotheses = self.hypotheses
+        best, *others = self._ranked
         options = self.options
         detailed = self._spans or options.glossary or options.return_alignment or attention or evidence is not None
-        written = self._write_with_offsets(hypotheses, attention) if detailed else None
-        answers = self._write(hypotheses) if written is None else [one.target.text for one in written]
-        best = self._join(hypotheses, answers)
-        num_alternatives = min((len(hypothesis.alternatives) for hypothesis in hypotheses), default=0)
-        others = [[hypothesis.alternatives[rank] for hypothesis in hypotheses] for rank in range(num_alternatives)]
+        written = self._write_with_offsets(best, 0, attention) if detailed else None
+        answers = self._write(best) if written is None else [one.target.text for one in written]
+        joined = self._join(best, answers)
         num_markers = len(self._codec.tokenizer.encode("", self.target, self.source))
         translation = Translation(
-            text=best.text,
+            text=joined.text,
             source=self.source,
             target=self.target,
-            finish_reason=best.finish_reason,
-            score=best.score,
-            alternatives=tuple(self._join(chosen, self._write(chosen)) for chosen in others),
+            finish_reason=joined.finish_reason,
+            score=joined.score,
+            alternatives=tuple(
+                self._alternative(chosen, rank, attention) for rank, chosen in enumerate(others, start=1)
+            ),
             alignment=None,
             num_source_tokens=sum(len(sentence.token_ids) - num_markers for sentence in self.sentences),
-            num_target_tokens=sum(len(hypothesis.token_ids) for hypothesis in hypotheses),
+            num_target_tokens=sum(len(hypothesis.token_ids) for hypothesis in best),
         )
         if written is None:
             return translation
         return replace(
             translation,
-            alignment=tuple(link for one in written for link in one.links()) if options.return_alignment else None,
+            alignment=_links(written) if self._is_linked(0) else None,
             confidence=None if evidence is None else self._confidence(written, evidence),
             integrity=self._integrity(written) if self._spans else None,
             glossary=tuple(use for one in written for use in one.term_uses()) if options.glossary else None,
@@ -244,9 +316,27 @@ class TextPlan:
         """
         return [
             gain
-            for sentence, found in zip(self.sentences, evidence, strict=True)
-            for gain in word_gains(found, self._part(sentence), self._source_spans(sentence), sentence.start)
+            for sentence, source_spans, found in zip(self.sentences, self._source_spans, evidence, strict=True)
+            for gain in word_gains(found, self._part(sentence), source_spans, sentence.start)
         ]
+
+    @property
+    def _ranked(self) -> list[Sequence[Hypothesis]]:
+        """The hypotheses of the sentences by rank: the best of all sentences, then their k-th alternatives."""
+        best = self.hypotheses
+        num_alternatives = min((len(hypothesis.alternatives) for hypothesis in best), default=0)
+        others = ([hypothesis.alternatives[rank] for hypothesis in best] for rank in range(num_alternatives))
+        return [best, *others]
+
+    def _hypothesis(self, index: int) -> Hypothesis:
+        outcome = self._outcomes[index]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def _is_linked(self, rank: int) -> bool:
+        """Whether the alignment of all answers of a rank is needed."""
+        return self._has_marks or (self.options.return_alignment and rank == 0)
 
     def _retry(self, request: DecodingRequest, hypothesis: Hypothesis) -> DecodingRequest | None:
         """The request to decode a sentence again, or None."""
@@ -270,31 +360,50 @@ class TextPlan:
         ]
 
     def _write_with_offsets(
-        self, hypotheses: Sequence[Hypothesis], attention: Mapping[int, Tensor]
+        self, chosen: Sequence[Hypothesis], rank: int, attention: Mapping[AnswerKey, Tensor]
     ) -> list[_WrittenSentence]:
-        """The translation of each sentence with its offsets, spans and terms in place."""
-        codec = self._codec
+        """The translation of each sentence by one of its hypotheses with its offsets, spans and terms in place."""
         found: list[_WrittenSentence] = []
         position = source_end = 0
-        for index, (sentence, hypothesis) in enumerate(zip(self.sentences, hypotheses, strict=True)):
+        each = zip(self.sentences, self._source_spans, chosen, strict=True)
+        for index, (sentence, source_spans, hypothesis) in enumerate(each):
             position += sentence.start - source_end
-            rows = attention.get(index)
-            source_spans = self._source_spans(sentence)
-            part = self._part(sentence)
-            target = codec.write_with_offsets(part, sentence, hypothesis.token_ids, rows, source_spans)
-            if not sentence.terms:
-                uses: list[TermUse] = []
-            elif codec.capabilities.glossary or rows is None:
-                uses = find_uses(sentence.terms, target)
-            else:
-                target, uses = put_terms(codec.terms_as_written(sentence), target, rows, source_spans)
+            rows = attention.get((index, rank))
+            target, uses = self._written(sentence, source_spans, hypothesis, rows)
             found.append(_WrittenSentence(sentence, source_spans, target, position, rows, uses))
             position += len(target.text)
             source_end = sentence.end
         return found
 
-    def _source_spans(self, sentence: SourceSentence) -> list[Span]:
-        return self._codec.source_offsets(self._part(sentence), sentence, (self.source, self.target))
+    def _written(
+        self, sentence: SourceSentence, source_spans: Sequence[Span], hypothesis: Hypothesis, rows: Tensor | None
+    ) -> tuple[TargetSentence, list[TermUse]]:
+        """A sentence's translation with its spans and terms in place, and what became of the terms."""
+        codec = self._codec
+        target = codec.write_with_offsets(self._part(sentence), sentence, hypothesis.token_ids, rows, source_spans)
+        if not sentence.terms:
+            return target, []
+        if codec.capabilities.glossary or rows is None:
+            return target, find_uses(sentence.terms, target)
+        return put_terms(codec.terms_as_written(sentence), target, rows, source_spans)
+
+    def _alternative(
+        self, chosen: Sequence[Hypothesis], rank: int, attention: Mapping[AnswerKey, Tensor]
+    ) -> Alternative:
+        """The text with the hypotheses of one rank, written as the best ones are where they are attended."""
+        if not any((index, rank) in attention for index in range(len(chosen))):
+            return self._join(chosen, self._write(chosen))
+        written = self._write_with_offsets(chosen, rank, attention)
+        joined = self._join(chosen, [one.target.text for one in written])
+        if not self._has_marks:
+            return joined
+        return replace(joined, alignment=_links(written), integrity=self._integrity(written))
+
+    @cached_property
+    def _source_spans(self) -> list[list[Span]]:
+        """For each sentence, the characters that each of its tokens covers."""
+        pair = (self.source, self.target)
+        return [self._codec.source_offsets(self._part(sentence), sentence, pair) for sentence in self.sentences]
 
     def _join(self, chosen: Sequence[Hypothesis], answers: Sequence[str]) -> Alternative:
         """The text with each sentence replaced by its translation, which is one of its hypotheses."""
@@ -322,7 +431,7 @@ class TextPlan:
             while index + 1 < len(ends) and ends[index + 1][0] <= start:
                 index += 1
             by = ends[index][1] - ends[index][0]
-            found.setdefault((start, end), SpanUse((start, end), (start + by, end + by), restored=False))
+            found.setdefault((start, end), SpanUse((start, end), shifted((start, end), by), restored=False))
         return tuple(found[span] for span in sorted(found))
 
 
@@ -362,11 +471,11 @@ class _WrittenSentence:
         """Its protected spans, in characters of the texts."""
         target = self.target
         for span, place, restored in zip(self.sentence.protected, target.spans, target.restored, strict=True):
-            yield SpanUse(
-                (span[0] + self.sentence.start, span[1] + self.sentence.start),
-                (place[0] + self.target_start, place[1] + self.target_start),
-                restored,
-            )
+            yield SpanUse(shifted(span, self.sentence.start), shifted(place, self.target_start), restored)
+
+
+def _links(written: Iterable[_WrittenSentence]) -> tuple[AlignmentLink, ...]:
+    return tuple(link for one in written for link in one.links())
 
 
 class Settled(Protocol):

@@ -26,7 +26,7 @@ from model.process.threads import available_threads
 from model.sentence_codec import SentenceCodec
 from model.text.tokenizer import Tokenizer
 from model.text_pipeline import Plan, TextPipeline
-from model.text_plan import AttendedSentence, Translation, settle_all
+from model.text_plan import AnswerKey, AttendedSentence, Translation, settle_all
 
 
 def _policy(bundle: Bundle, capabilities: Capabilities) -> DecodingPolicy:
@@ -224,9 +224,9 @@ class Translator:
         plans = [self.prepare(text, *pair, one) for text, one in zip(texts, each, strict=True)]
         self.decode(plans, progress)
         attended = [(number, one) for number, plan in enumerate(plans) for one in plan.attended]
-        attention: list[dict[int, Tensor]] = [{} for _ in plans]
+        attention: list[dict[AnswerKey, Tensor]] = [{} for _ in plans]
         for (number, one), rows in zip(attended, self.align([one for _, one in attended]), strict=True):
-            attention[number][one.index] = rows
+            attention[number][one.key] = rows
         return [
             plan.complete(attention[number], self.confidence(plan) if plan.options.return_confidence else None)
             for number, plan in enumerate(plans)
@@ -376,7 +376,8 @@ class Translator:
         inputs = [self._tokenizer.start_id, *target_ids[:-1]]
         encoder, decoder, cross = self._attend([sentence.token_ids], [inputs])
         if target_text is None:
-            target_text = plan.complete(dict(enumerate(self.align(plan.attended)))).text
+            weights = zip(plan.attended, self.align(plan.attended), strict=True)
+            target_text = plan.complete({one.key: rows for one, rows in weights}).text
         return Attention(
             source_tokens=self._tokenizer.pieces(sentence.token_ids),
             target_tokens=self._tokenizer.target_pieces(target_ids),

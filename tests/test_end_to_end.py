@@ -21,10 +21,13 @@ from typing import Any
 
 import httpx
 import numpy as np
+import psutil
 import pytest
 
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
+from tests.hub import FakeHub, running_hub
+from tests.model.importing.checkpoints import make_marian
 
 pytestmark = pytest.mark.thorough
 
@@ -312,3 +315,82 @@ def test_training_on_the_command_line_can_be_stopped_and_resumed(toy_checkpoint:
         assert done.stdout.strip() == str(tmp_path / "run" / "last.pt")
     assert "going on after update 3" in done.stderr
     assert "tok/s, loss" in done.stderr
+
+
+def log_of(server: Server) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in server.lines if line.startswith("{")]
+
+
+def wait_until_asked(hub: FakeHub, server: Server) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not hub.asked:
+        assert time.monotonic() < end, server.lines
+        time.sleep(0.02)
+
+
+def test_a_model_of_a_hub_is_pulled_at_the_start_and_served_without_the_hub_afterwards(
+    toy_bundle: Path, tmp_path: Path
+) -> None:
+    name = "Helsinki-NLP/opus-mt-en-de"
+    make_marian(tmp_path / "marian", multilingual=True)
+    settings = {
+        "VERSO_MODEL": "",
+        "VERSO_MODELS": f"{toy_bundle},hf:{name}",
+        "VERSO_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    with running_hub() as hub:
+        settings["HF_ENDPOINT"] = hub.address
+        commit = hub.add(name, tmp_path / "marian")
+        hub.open.clear()
+        running = Server(toy_bundle, **settings)
+        try:
+            wait_until_asked(hub, running)
+            ready = running.client.get("/readyz")
+            assert (ready.status_code, ready.json()["code"]) == (503, "not_ready")
+            hub.open.set()
+            running.wait_until_ready()
+            models = running.client.get("/models").json()["models"]
+            assert [model["name"] for model in models] == ["toy", "opus-mt-en-de"]
+            first = running.translate(text="Hello world.", target="fr")
+            assert first["model"] == "opus-mt-en-de"
+            assert any(commit in line["message"] for line in log_of(running))
+        finally:
+            hub.open.set()
+            assert running.stop() == 0
+    again = Server(toy_bundle, **settings)
+    try:
+        again.wait_until_ready()
+        assert again.translate(text="Hello world.", target="fr")["translations"] == first["translations"]
+        lines = [line for line in log_of(again) if line["logger"] == "app.bundles"]
+        (warning,) = [line["message"] for line in lines if line["level"] == "warning"]
+        assert "cannot be reached" in warning and commit[:12] in warning
+    finally:
+        assert again.stop() == 0
+
+
+def test_a_model_that_the_hub_does_not_have_ends_the_start_with_the_reason(tmp_path: Path) -> None:
+    with running_hub() as hub:
+        settings = {"VERSO_MODEL": "hf:nobody/nothing", "VERSO_CACHE_DIR": str(tmp_path), "HF_ENDPOINT": hub.address}
+        running = Server(Path(), **{"VERSO_MODELS": "", **settings})
+        assert running.finish() == 1
+    assert running.lines[-1].startswith("verso: cannot start: hf:nobody/nothing: ")
+    assert "has no model nobody/nothing, or it is private" in running.lines[-1]
+
+
+def test_a_pull_ends_with_the_service_that_started_it(tmp_path: Path) -> None:
+    name = "a/b"
+    make_marian(tmp_path / "marian")
+    with running_hub() as hub:
+        hub.add(name, tmp_path / "marian")
+        hub.open.clear()
+        settings = {"VERSO_MODEL": f"hf:{name}", "VERSO_CACHE_DIR": str(tmp_path), "HF_ENDPOINT": hub.address}
+        running = Server(Path(), **{"VERSO_MODELS": "", **settings})
+        try:
+            wait_until_asked(hub, running)
+            (pull,) = psutil.Process(running.process.pid).children()
+        finally:
+            running.process.kill()
+            running.finish()
+            hub.open.set()
+        pull.wait(PATIENCE_S)
+    assert not list(tmp_path.rglob("*.pt"))

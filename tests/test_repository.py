@@ -103,7 +103,17 @@ def test_every_setting_reaches_the_container() -> None:
     # Address, cache and built-in bundle of a container are fixed in the image.
     settable = set(Settings.model_fields) - {"host", "port", "cache_dir", "auto_bundle"}
     for service in services.values():
-        assert set(service["environment"]) == {f"{ENV_PREFIX}{name.upper()}" for name in settable}
+        ours = {name for name in service["environment"] if name.startswith(ENV_PREFIX)}
+        assert ours == {f"{ENV_PREFIX}{name.upper()}" for name in settable}
+        assert {"HF_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE"} <= set(service["environment"])
+
+
+def test_the_container_keeps_the_models_it_pulls() -> None:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    (folder,) = re.findall(r"VERSO_CACHE_DIR=(\S+)", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    assert "cache" in compose["volumes"]
+    for service in compose["services"].values():
+        assert f"cache:{folder}" in service["volumes"]
 
 
 def test_the_image_runs_unprivileged_and_has_a_health_check() -> None:

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import textwrap
+import threading
 from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -132,6 +133,10 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
     if service.failure is not None:
         return _cannot_start(service.failure)
     logger.info("stopped")
+    if any(thread.daemon for thread in threading.enumerate()):
+        # A model is still being loaded. The interpreter would end the thread in the midst of C++ code, which aborts.
+        logging.shutdown()
+        os._exit(0)
     return 0
 
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
 
 from app.engine.coalescing import SharedDecoding
@@ -59,6 +59,18 @@ class EngineBridge:
                 raise outcome
         return outcomes, pending.waited_s
 
+    def decode_each(self, requests: Sequence[ModelRequest]) -> Arriving:
+        """As :meth:`decode`, each outcome as soon as there is one.
+
+        Args:
+            requests: The sentences and their models.
+
+        Raises:
+            Dropped: The engine has stopped.
+            QueueFull: The sentences do not fit into the queue.
+        """
+        return Arriving(self._shared, requests)
+
     async def call(self, run: Callable[[], _T], timeout: asyncio.Timeout | None = None) -> _T:
         """Call a function on the engine's thread, between two steps.
 
@@ -107,6 +119,52 @@ class EngineBridge:
     @budget.setter
     def budget(self, budget: Budget) -> None:
         self._engine.budget = budget
+
+
+class Arriving:
+    """The outcomes of sentences in the order in which they arrive: iterate once, and close it in any case.
+
+    Args:
+        shared: What decodes the sentences.
+        requests: The sentences and their models.
+    """
+
+    def __init__(self, shared: SharedDecoding, requests: Sequence[ModelRequest]) -> None:
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Queue[tuple[int, Outcome]] = asyncio.Queue()
+
+        def deliver(index: int, outcome: Outcome) -> None:  # on any thread
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(arrived.put_nowait, (index, outcome))
+
+        self._shared = shared
+        self._arrived = arrived
+        self._pending = shared.submit(requests, lambda: None, deliver)
+
+    async def __aiter__(self) -> AsyncIterator[tuple[int, Outcome]]:
+        """The index of each sentence and its outcome.
+
+        Raises:
+            Dropped: The engine has stopped.
+        """
+        for _ in range(self._pending.num_sentences):
+            index, outcome = await self._arrived.get()
+            if isinstance(outcome, Dropped):
+                raise outcome
+            yield index, outcome
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds until the first sentence joined its model, once there is an outcome."""
+        return self._pending.waited_s
+
+    def close(self, *, expired: bool) -> None:
+        """Withdraw the sentences that have no outcome.
+
+        Args:
+            expired: Whether the deadline has passed; False if the caller was cancelled.
+        """
+        self._shared.leave(self._pending, expired=expired)
 
 
 async def on_own_thread(run: Callable[[], _T], name: str) -> _T:

@@ -27,6 +27,7 @@ class PendingRequest:
         num_sentences: Number of sentences.
         asked_at: Clock time of the submission.
         all_done: Called when every sentence has an outcome, on any thread.
+        one_done: Called with a sentence's index and its outcome, on any thread.
         settled: Outcomes by index of the sentence.
         sentences: Its sentences in the engine, shared ones included.
     """
@@ -34,6 +35,7 @@ class PendingRequest:
     num_sentences: int
     asked_at: float
     all_done: Callable[[], None]
+    one_done: Callable[[int, Outcome], None] | None = None
     settled: dict[int, Outcome] = field(default_factory=dict)
     sentences: list[QueuedSentence] = field(default_factory=list)
 
@@ -92,12 +94,18 @@ class SharedDecoding:
         self._in_engine: dict[Hashable, _Shared] = {}
         self._of_request: dict[PendingRequest, list[Hashable]] = {}
 
-    def submit(self, requests: Sequence[ModelRequest], all_done: Callable[[], None]) -> PendingRequest:
+    def submit(
+        self,
+        requests: Sequence[ModelRequest],
+        all_done: Callable[[], None],
+        one_done: Callable[[int, Outcome], None] | None = None,
+    ) -> PendingRequest:
         """Submit sentences for a caller.
 
         Args:
             requests: The sentences and their models.
             all_done: Called when every sentence has an outcome, on the engine's thread or on the current thread.
+            one_done: Called before with each sentence's index and outcome, likewise.
 
         Returns:
             The object that collects the outcomes.
@@ -106,16 +114,18 @@ class SharedDecoding:
             Dropped: The engine has stopped.
             QueueFull: The sentences that must be decoded do not fit into the queue.
         """
-        pending = PendingRequest(len(requests), self._clock(), all_done)
+        pending = PendingRequest(len(requests), self._clock(), all_done, one_done)
         with self._lock:
             new: list[tuple[Hashable, _Shared, ModelRequest]] = []
             mine: dict[Hashable, _Shared] = {}
             joined: list[tuple[_Shared, int]] = []
+            cached: list[int] = []
             for index, (model, request) in enumerate(requests):
                 key = SentenceKey.of(model, request) if self._cache.is_on or self._coalesce else None
                 known = self._cache.get(key) if key is not None else None
                 if known is not None:
                     pending.settled[index] = known
+                    cached.append(index)
                     continue
                 name: Hashable = key if self._coalesce else object()
                 shared = mine.get(name) or self._in_engine.get(name)
@@ -137,6 +147,9 @@ class SharedDecoding:
             if self._cache.is_on:
                 self._metrics.cache_asked(len(requests) - len(joined), len(joined))
             self._metrics.coalesced(len(joined) - len(new))
+        if one_done is not None:
+            for index in cached:
+                one_done(index, pending.settled[index])
         if not joined:
             all_done()
         return pending
@@ -191,10 +204,14 @@ class SharedDecoding:
             if isinstance(outcome, Hypothesis) and shared.key is not None and self._cache.is_on:
                 self._cache.put(shared.key, outcome)
                 self._metrics.cache_changed(len(self._cache), self._cache.num_bytes)
-            for pending, index in shared.waiting:
+            waiting = shared.waiting
+            for pending, index in waiting:
                 pending.settled[index] = outcome
                 if pending.is_done:
                     self._of_request.pop(pending, None)
                     done.append(pending)
+        for pending, index in waiting:
+            if pending.one_done is not None:
+                pending.one_done(index, outcome)
         for pending in done:
             pending.all_done()

@@ -40,13 +40,16 @@ from app.http.schemas.answers import (
     AttentionResponse,
     CapabilitiesBody,
     ConfidenceBody,
+    DoneEvent,
     HealthResponse,
     LimitsBody,
     ModelBody,
     ModelsResponse,
+    SentenceEvent,
     TimingsBody,
     TranslateResponse,
     TranslationBody,
+    TranslationEvent,
     UnloadResponse,
     UsageBody,
     WordConfidenceBody,
@@ -117,32 +120,39 @@ TRANSLATE_REQUESTS = _requests(
     }
 )
 
+_TRANSLATION = TranslationBody(
+    text="Guten Morgen.",
+    source="en",
+    target="de",
+    finish_reason="stop",
+    score=None,
+    alternatives=[],
+    alignment=None,
+    model="verso-en-de",
+    detected=None,
+    confidence=ConfidenceBody(
+        score=0.97,
+        words=[
+            WordConfidenceBody(target=(0, 5), probability=0.9412),
+            WordConfidenceBody(target=(6, 13), probability=0.8807),
+        ],
+        uncovered=[],
+    ),
+)
+
 TRANSLATE_ANSWER = TranslateResponse(
-    translations=[
-        TranslationBody(
-            text="Guten Morgen.",
-            source="en",
-            target="de",
-            finish_reason="stop",
-            score=None,
-            alternatives=[],
-            alignment=None,
-            model="verso-en-de",
-            detected=None,
-            confidence=ConfidenceBody(
-                score=0.97,
-                words=[
-                    WordConfidenceBody(target=(0, 5), probability=0.9412),
-                    WordConfidenceBody(target=(6, 13), probability=0.8807),
-                ],
-                uncovered=[],
-            ),
-        )
-    ],
+    translations=[_TRANSLATION],
     model="verso-en-de",
     usage=UsageBody(source_tokens=5, target_tokens=4),
     timings_ms=TimingsBody(queue=0.2, decode=9.8, total=11.1),
 )
+
+TRANSLATE_EVENTS = [
+    ("sentence", SentenceEvent(text=0, sentence=0, source=(0, 13), translation="Guten Morgen.", finish_reason="stop")),
+    ("translation", TranslationEvent(text=0, translation=_TRANSLATION)),
+    ("done", DoneEvent(**{name: getattr(TRANSLATE_ANSWER, name) for name in ("model", "usage", "timings_ms")})),
+]
+"""What a streamed answer holds."""
 
 ATTENTION_REQUESTS = _requests(
     {

@@ -74,6 +74,7 @@ def answers(
     *errors: type[Exception],
     media_type: str = "application/json",
     also: Mapping[str, str] | None = None,
+    streams: Mapping[str, str] | None = None,
     status: int = 200,
 ) -> Responses:
     """The ``responses`` of a route: its answer with an example, and each error it may end in.
@@ -83,6 +84,7 @@ def answers(
         errors: Errors the route may end in; each needs an example in :data:`app.http.examples.ERRORS`.
         media_type: Form of the answer.
         also: Other forms of the answer, media type to description; they are binary.
+        streams: Forms in which it is sent piece by piece, media type to example.
         status: Of the answer.
     """
     value = example.model_dump(mode="json", exclude_unset=True) if isinstance(example, BaseModel) else example
@@ -91,6 +93,9 @@ def answers(
     for other, meaning in (also or {}).items():
         content[other] = _BINARY
         description += f" As `{other}`: {meaning}"
+    for other, pieces in (streams or {}).items():
+        content[other] = {"schema": {"type": "string"}, "example": pieces}
+        description += f" As `{other}`: events, one by one."
     responses: Responses = {status: {"description": description, "content": content}}
     for error in examples.ERRORS:
         if isinstance(error, errors):

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from app.errors import BundleNotFound, BundleOutside, SettingsError
+from app.models.pulling import pulled
 from app.settings import AUTO, ENV_PREFIX, Settings
+from model.artifacts.pulled import PREFIX, PulledName
 from model.process.threads import usable_threads
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ class BundleFiles:
         return [self._load(path, usable_threads(self._settings.threads), self._settings.model_sha256) for path in paths]
 
     def configured(self) -> list[str]:
-        """The bundles the settings name: paths, and ``auto`` for the shipped translator.
+        """The bundles the settings name: paths, ``auto`` for the shipped translator, and ``hf:`` names of models.
 
         Raises:
             SettingsError: The folder is empty, or the list names no bundle.
@@ -121,7 +123,8 @@ class BundleFiles:
         """Load another bundle.
 
         Args:
-            file: Its path, relative to a folder of the configured bundles, or ``auto``.
+            file: Its path, relative to a folder of the configured bundles, or ``auto``, or an ``hf:`` name that the
+                settings have.
             sha256: The digest it must have, or None.
 
         Raises:
@@ -133,7 +136,9 @@ class BundleFiles:
         return self._load(self._allowed(file), 1, sha256)
 
     def _path(self, name: str) -> Path:
-        """The file of a bundle named by the settings; builds the bundle of the shipped translator if needed."""
+        """The file of a bundle named by the settings; builds that of the shipped translator, pulls models of a hub."""
+        if name.startswith(PREFIX):
+            return self._pulled(PulledName.parse(name))
         if name != AUTO:
             return Path(name)
         if self._settings.auto_bundle is not None:
@@ -142,6 +147,12 @@ class BundleFiles:
         from model.artifacts.pretrained import build_pretrained
 
         return build_pretrained(resolve_device(self._settings.device), self._settings.cache_dir, report=logger.info)
+
+    def _pulled(self, name: PulledName) -> Path:
+        from model.artifacts.bundle import resolve_device
+        from model.artifacts.pretrained import preferred_precision
+
+        return pulled(name, preferred_precision(resolve_device(self._settings.device)), self._settings.cache_dir)
 
     def _expect_shortlists(self, paths: Sequence[Path]) -> None:
         """Check that at least one bundle has a shortlist.
@@ -163,13 +174,13 @@ class BundleFiles:
         models = self._settings.models
         if models is not None and Path(models).is_dir():
             return [Path(models).resolve()]
-        parents = [Path(name).parent.resolve() for name in self.configured() if name != AUTO]
+        parents = [Path(name).parent.resolve() for name in self.configured() if not _is_made(name)]
         return list(dict.fromkeys(parents))
 
     def _allowed(self, file: str) -> Path:
         """The file an operator names, if it is in an allowed folder after links are resolved."""
-        if file == AUTO:
-            return self._path(AUTO)
+        if file == AUTO or (_is_made(file) and file in self.configured()):
+            return self._path(file)
         folders = self._folders()
         inside = False
         for folder in folders:
@@ -206,3 +217,8 @@ class BundleFiles:
         return Translator.load(
             path, device=device, num_threads=num_threads, sha256=sha256, native=native, shortlist=shortlist
         )
+
+
+def _is_made(name: str) -> bool:
+    """Whether a name stands for a bundle that Verso makes and keeps in the cache folder."""
+    return name == AUTO or name.startswith(PREFIX)

@@ -7,21 +7,20 @@ language should name it.
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from model.decoding.options import DecodingOptions
 from model.languages import closest, plain_code
+from model.text.placeholders import outside
 
 if TYPE_CHECKING:
     import lingua
 
 logger = logging.getLogger("app.detection")
-
-_TAG = re.compile(r"<[^<>]*>")
 
 MAX_CHARACTERS = 3_000
 """Number of characters used, from the first letter on; more do not change the result and take milliseconds."""
@@ -55,9 +54,23 @@ def has_letters(text: str) -> bool:
     return any(character.isalpha() for character in text)
 
 
-def without_tags(text: str) -> str:
-    """A document without its tags: enough to detect its language."""
-    return _TAG.sub(" ", text)
+def words_of(text: str, options: DecodingOptions) -> str:
+    """What the language of a text is detected by: all of it, but of a document only what is translated.
+
+    Args:
+        text: The text or document.
+        options: The options of the request, which say what it is.
+
+    Raises:
+        InvalidMarkup: The text is no document of the format.
+    """
+    if options.format == "text":
+        return text
+    # Imported here: plain text needs no parsers.
+    from model.text.markup import MarkedUp
+
+    texts = MarkedUp(text, options.format, options.ignore_tags).texts
+    return "\n".join(outside(one.text, one.protected) for one in texts)
 
 
 class LanguageDetector:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from app.errors import DetectedPairNotServed, LanguageNotDetected
 from app.models.registry import LoadedModel, Registry
-from app.serving.detection import Detection, LanguageDetector, has_letters
+from app.serving.detection import Detection, LanguageDetector, has_letters, words_of
 from model.decoding.options import DecodingOptions
-from model.errors import UnsupportedPair
+from model.errors import InputError, UnsupportedPair
 from model.languages import closest
 
 if TYPE_CHECKING:
@@ -21,6 +21,16 @@ DETECT = "auto"
 
 NO_LANGUAGE = "zxx"
 """The ISO 639 code of texts without letters ("no linguistic content")."""
+
+_T = TypeVar("_T")
+
+
+class OffLoop(Protocol):
+    """Runs a slow function on another thread."""
+
+    def __call__(self, run: Callable[[], _T]) -> Awaitable[_T]:
+        """The function's result."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -87,20 +97,21 @@ class ModelChooser:
         self,
         registry: Registry,
         detector: LanguageDetector,
-        off_loop: Callable[[Callable[[], list[Detection | None]]], Awaitable[list[Detection | None]]],
+        off_loop: OffLoop,
     ) -> None:
         self._registry = registry
         self._detector = detector
         self._off_loop = off_loop
 
     async def choose(
-        self, texts: Sequence[str], source: str | None, target: str | None
+        self, texts: Sequence[str], source: str | None, target: str | None, options: DecodingOptions
     ) -> list[ModelChoice | Unchanged | Exception]:
         """The choice for each text; for a text that cannot be translated, the exception.
 
         If ``source`` is ``auto``, the language of each text is detected separately, among the loaded languages:
 
-        - a text without letters, for example a blank text, is returned unchanged;
+        - a text without letters, for example a blank text, is returned unchanged, and so is a document in which nothing
+          with letters is translated;
         - a text that is already in the target language is returned unchanged;
         - a text is refused if its language cannot be detected or has no pair with the target; other texts are not;
         - ``target`` may be omitted if the detected language is the source of a single pair.
@@ -109,6 +120,7 @@ class ModelChooser:
             texts: The texts.
             source: Their language, ``auto`` (upper or lower case), or None.
             target: The target language, or None.
+            options: The options of the request, which say whether the texts are documents.
 
         Raises:
             UnsupportedPair: No loaded pair fits the request.
@@ -118,17 +130,25 @@ class ModelChooser:
             return [ModelChoice(model, *pair)] * len(texts)
         if target is not None and closest(target, self._registry.pairs.targets) is None:
             raise UnsupportedPair(source, target, self._registry.pairs)
+        words: list[str | InputError] = list(texts)
+        if options.format != "text":
+            words = await self._off_loop(lambda: [_words_or_error(text, options) for text in texts])
         languages = self._registry.pairs.languages
-        with_letters = [text for text in texts if has_letters(text)]
+        with_letters = [one for one in words if isinstance(one, str) and has_letters(one)]
         found = iter(
             await self._off_loop(lambda: self._detector.detect(with_letters, languages)) if with_letters else ()
         )
         # Models may have been loaded or unloaded during detection. There is no await from here on, so the chosen models
         # are loaded.
-        return [
-            self._choose_detected(next(found), target) if has_letters(text) else self._without_language(target)
-            for text in texts
-        ]
+        choices: list[ModelChoice | Unchanged | Exception] = []
+        for one in words:
+            if isinstance(one, InputError):
+                choices.append(one)
+            elif has_letters(one):
+                choices.append(self._choose_detected(next(found), target))
+            else:
+                choices.append(self._without_language(target))
+        return choices
 
     def _without_language(self, target: str | None) -> Unchanged:
         code = None if target is None else closest(target, self._registry.pairs.targets)
@@ -148,3 +168,11 @@ class ModelChooser:
                 continue
             return ModelChoice(model, *pair, replace(detected, language=pair[0]))
         return DetectedPairNotServed(detected.language, detected.confidence, target, pairs)
+
+
+def _words_or_error(text: str, options: DecodingOptions) -> str | InputError:
+    """The words of a document, or why it cannot be read."""
+    try:
+        return words_of(text, options)
+    except InputError as error:
+        return error

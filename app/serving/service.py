@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from typing import Literal, TypeVar
 
 from app.engine.bridge import EngineBridge
@@ -21,9 +22,10 @@ from app.models.bundles import BundleSource
 from app.models.in_flight import RunningRequests
 from app.models.registry import LoadedModel, Registry
 from app.models.store import ModelStore
-from app.serving.detection import LanguageDetector, without_tags
+from app.serving.detection import LanguageDetector
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
-from app.serving.text_job import AttentionResult, TranslateResult
+from app.serving.text_job import AttentionResult, TextResult, TranslateResult
+from app.serving.text_stream import StreamedSentence, StreamedText, TextStream
 from app.serving.text_translation import TextTranslation
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
@@ -177,8 +179,7 @@ class TranslationService:
             await self._wait_for_models()
         with self._counted() as used:
             async with self._deadline() as timeout:
-                visible = texts if options.format == "text" else [without_tags(text) for text in texts]
-                choices = await self._chooser.choose(visible, source, target)
+                choices = await self._chooser.choose(texts, source, target, options)
                 self._use(used, choices)
                 some_model = self._registry.names[0]
                 results, times = await self._texts.translate(texts, choices, options, timeout, waits=waits)
@@ -201,6 +202,50 @@ class TranslationService:
         self._require("ready")
         return self._registry.pairs
 
+    async def stream(
+        self,
+        texts: Sequence[str],
+        *,
+        source: str | None,
+        target: str | None,
+        options: DecodingOptions,
+    ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
+        """As :meth:`translate`, sentence by sentence: the result of the request is the last element.
+
+        Iterate in one task, and close the generator in any case. A request that is refused is refused before the first
+        element.
+
+        Args:
+            texts: The texts; they may be blank.
+            source: Their language, or None.
+            target: The target language, or None.
+            options: How to decode.
+
+        Raises:
+            ServiceError: See :meth:`translate`.
+            UnsupportedPair: No loaded pair fits.
+        """
+        began = self._clock()
+        with self._counted() as used:
+            async with self._deadline() as timeout:
+                choices = await self._chooser.choose(texts, source, target, options)
+                self._use(used, choices)
+                some_model = self._registry.names[0]
+                stream = TextStream(self._texts, self._bridge, self._clock)
+                results: dict[int, TextResult] = {}
+                async with aclosing(stream.translate(texts, choices, options, timeout)) as finished:
+                    async for one in finished:
+                        if isinstance(one, StreamedText):
+                            results[one.text] = one.result
+                        yield one
+        yield TranslateResult.of(
+            [results[number] for number in range(len(texts))],
+            some_model,
+            queue_ms=stream.times.queue_s * 1000,
+            decode_ms=stream.times.decode_s * 1000,
+            total_ms=(self._clock() - began) * 1000,
+        )
+
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None
     ) -> AttentionResult:
@@ -222,7 +267,7 @@ class TranslationService:
         """
         with self._counted() as used:
             async with self._deadline() as timeout:
-                choices = await self._chooser.choose([text], source, target)
+                choices = await self._chooser.choose([text], source, target, options)
                 self._use(used, choices)
                 choice = choices[0]
                 if not isinstance(choice, ModelChoice):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from app.errors import InferenceFailed
 from app.serving.detection import Detection
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
     from model.confidence import Evidence
     from model.text_pipeline import Plan
-    from model.text_plan import Translation
+    from model.text_plan import AnswerKey, TranslatedSentence, Translation
     from model.translator import Attention, Translator
 
 logger = logging.getLogger("app.jobs")
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -113,14 +115,14 @@ class TextJob:
     Args:
         choice: The model and the language pair.
         plan: Its sentences and their outcomes.
-        attention: Attention weights of the sentences that are attended, by index.
+        attention: Attention weights of the answers that are attended.
         evidence: The result of :meth:`model.translator.Translator.confidence`, if a confidence is requested.
         failure: Why one of them could not be computed.
     """
 
     choice: ModelChoice
     plan: Plan
-    attention: dict[int, Tensor] = field(default_factory=dict)
+    attention: dict[AnswerKey, Tensor] = field(default_factory=dict)
     evidence: Sequence[Evidence] | None = None
     failure: Exception | None = None
 
@@ -140,6 +142,10 @@ class TextJob:
         """The model."""
         return self.choice.model.translator
 
+    def sentence(self, index: int) -> TranslatedSentence | None:
+        """The translation of a sentence that has a hypothesis; None if it fails, and with it the text."""
+        return self._guarded(lambda: self.plan.sentence(index, self.attention))
+
     def complete(self) -> TextResult:
         """The text's translation, or the first failure among its sentences. Runs no model."""
         return TextResult(self._translation(), self.choice.model.name, self.choice.detected)
@@ -148,15 +154,17 @@ class TextJob:
         failure = self.plan.failure or self.failure
         if failure is not None:
             return failure
+        found = self._guarded(lambda: self.plan.complete(self.attention, self.evidence))
+        return found if found is not None else self.failure or InferenceFailed()
+
+    def _guarded(self, write: Callable[[], _T]) -> _T | None:
+        """The result of a function; None if it fails, which must not affect the other texts of the request."""
         try:
-            return self.plan.complete(self.attention, self.evidence)
-        except ModelError as error:
+            return write()
+        except Exception as error:
             logger.exception("a text could not be put together")
-            return error
-        except Exception:
-            # The failure of one text must not affect the other texts of its request.
-            logger.exception("a text could not be put together")
-            return InferenceFailed()
+            self.failure = error if isinstance(error, ModelError) else InferenceFailed()
+            return None
 
 
 def answer_without_model(text: str, choice: Unchanged | Exception, options: DecodingOptions) -> TextResult:

@@ -88,9 +88,7 @@ class TextTranslation:
             Dropped: The engine has stopped.
         """
         num_characters = sum(map(len, texts))
-        prepared = await self._off_loop(
-            num_characters, lambda: [_prepared(text, one, options) for text, one in zip(texts, choices, strict=True)]
-        )
+        prepared = await self.prepare(texts, choices, options)
         jobs = [one for one in prepared if isinstance(one, TextJob)]
         submitted = self._clock()
         queue_s = await self._decode(jobs, timeout, waits)
@@ -103,14 +101,46 @@ class TextTranslation:
         ]
         return results, Times(queue_s, decode_s)
 
+    async def prepare(
+        self, texts: Sequence[str], choices: Sequence[ModelChoice | Unchanged | Exception], options: DecodingOptions
+    ) -> list[TextJob | Unchanged | Exception]:
+        """Split texts into sentences; a text that is not translated, or cannot be prepared, is its reason.
+
+        Args:
+            texts: The texts.
+            choices: The choice for each text.
+            options: How to decode.
+        """
+        return await self._off_loop(
+            sum(map(len, texts)),
+            lambda: [_prepared(text, one, options) for text, one in zip(texts, choices, strict=True)],
+        )
+
+    def check_number(self, jobs: Iterable[TextJob]) -> int:
+        """The number of sentences of some texts.
+
+        Raises:
+            LimitExceeded: They are more than the queue can hold: retrying cannot help, so this is not a QueueFull.
+        """
+        num_sentences = sum(len(job.plan.sentences) for job in jobs)
+        if num_sentences > self._max_sentences:
+            raise LimitExceeded("text", num_sentences, self._max_sentences, "sentences in one request")
+        return num_sentences
+
+    async def complete_one(self, job: TextJob, timeout: asyncio.Timeout) -> TextResult:
+        """The result of a text whose sentences all have outcomes.
+
+        Args:
+            job: The text.
+            timeout: The request's deadline.
+        """
+        await self._examine([job], timeout)
+        return await self._off_loop(len(job.plan.text), job.complete)
+
     async def _decode(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout, waits: bool) -> float:
         """Decode until no sentence is pending; returns the seconds until the first sentence joined a cohort."""
-        num_sentences = sum(len(job.plan.pending) for job in jobs)
-        if not num_sentences:
+        if not self.check_number(jobs):
             return 0.0
-        if num_sentences > self._max_sentences:
-            # Retrying cannot help, so this is not a QueueFull error.
-            raise LimitExceeded("text", num_sentences, self._max_sentences, "sentences in one request")
         queue_s = await self._decode_once(jobs, timeout, waits)
         while any(job.plan.pending for job in jobs):
             await self._decode_once(jobs, timeout, waits)
@@ -132,13 +162,22 @@ class TextTranslation:
     async def _examine(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> None:
         """Compute what completing the texts needs; if a model fails, its error is stored in the job."""
         decoded = [job for job in jobs if job.plan.failure is None]
-        attended = [(job, one) for job in decoded for one in job.plan.attended]
-        for _, of_model in groupby(attended, key=lambda pair: id(pair[0].translator)):
-            for some in _batches(of_model, _SENTENCES_A_CALL):
-                await self._attend(some, timeout)
+        await self.attend([(job, one) for job in decoded for one in job.plan.attended], timeout)
         for job in decoded:
             if job.plan.options.return_confidence and job.failure is None:
                 await self._collect_evidence(job, timeout)
+
+    async def attend(self, answers: Iterable[tuple[TextJob, AttendedSentence]], timeout: asyncio.Timeout) -> None:
+        """Compute attention that is not known yet; if a model fails, its error is stored in the job.
+
+        Args:
+            answers: Answers that are attended, with their texts.
+            timeout: The request's deadline.
+        """
+        unknown = ((job, one) for job, one in answers if one.key not in job.attention)
+        for _, of_model in groupby(unknown, key=lambda pair: id(pair[0].translator)):
+            for some in _batches(of_model, _SENTENCES_A_CALL):
+                await self._attend(some, timeout)
 
     async def _attend(self, some: Sequence[tuple[TextJob, AttendedSentence]], timeout: asyncio.Timeout) -> None:
         """Compute the attention of sentences of one model; if that fails, of each alone: the others do not fail."""
@@ -153,7 +192,7 @@ class TextTranslation:
                 await self._attend([pair], timeout)
             return
         for (job, one), rows in zip(some, weights, strict=True):
-            job.attention[one.index] = rows
+            job.attention[one.key] = rows
 
     async def _collect_evidence(self, job: TextJob, timeout: asyncio.Timeout) -> None:
         """Compute what a text's confidence is made of; other requests decode between the calls."""

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import torch
 
+from model.artifacts.format import FORMAT, FORMAT_VERSION, READABLE_VERSIONS
 from model.artifacts.scripted import ScriptedModel, as_scripted_model, int8_layers
 from model.capabilities import Capabilities
 from model.confidence import Calibration
@@ -31,11 +32,6 @@ from model.text.tokenizer import TextTokenizer
 
 Precision = Literal["float32", "float16", "bfloat16", "int8"]
 
-FORMAT = "verso-bundle"
-FORMAT_VERSION = 2
-"""Version 2 added the tokenizers and decoding rules of other model families."""
-
-READABLE_VERSIONS = (1, 2)
 MANIFEST = "manifest.json"
 
 

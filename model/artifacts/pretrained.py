@@ -8,10 +8,11 @@ from pathlib import Path
 
 import torch
 
-from model.artifacts.bundle import FORMAT_VERSION, Precision, check_device
+from model.artifacts.bundle import Precision, check_device
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.compare import Progress
 from model.artifacts.export import export_bundle
+from model.artifacts.format import FORMAT_VERSION
 from model.artifacts.script import EXPORTED
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError

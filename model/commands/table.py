@@ -118,6 +118,13 @@ COMMANDS = (
         "verso export --checkpoint runs/mine/averaged.pt --out mine.pt",
     ),
     Command(
+        "pull",
+        "model.commands.pull",
+        BUNDLES,
+        "fetch a model of a hub by its name and make a bundle of it (OPUS-MT, M2M100, NLLB-200)",
+        "verso pull Helsinki-NLP/opus-mt-en-fr",
+    ),
+    Command(
         "import",
         "model.commands.import_",
         BUNDLES,

@@ -11,7 +11,7 @@ import pickle
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,44 @@ from model.errors import ArtifactError
 _SAFETENSORS = "model.safetensors"
 _PICKLE = "pytorch_model.bin"
 
+_DESCRIPTIONS = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer_config.json",
+    "tokenizer.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "target_vocab.json",
+    "source.spm",
+    "target.spm",
+    "sentencepiece.bpe.model",
+    "README.md",
+)
+
 Read = Callable[[str], Tensor]
 """Returns a tensor by its name in the checkpoint."""
+
+
+def needed_files(names: Collection[str]) -> tuple[list[str], list[str]]:
+    """Of all the files of a checkpoint, those that an import reads.
+
+    Args:
+        names: All files.
+
+    Returns:
+        The small files that describe the checkpoint, and the files of its weights: safetensors if there are any, else
+        pickles; none if there are neither.
+    """
+    descriptions = [name for name in _DESCRIPTIONS if name in names]
+    for whole in (_SAFETENSORS, _PICKLE):
+        if whole in names:
+            return descriptions, [whole]
+        if f"{whole}.index.json" in names:
+            stem, suffix = whole.split(".")
+            parts = [name for name in sorted(names) if re.fullmatch(rf"{stem}-[\w-]+\.{suffix}", name)]
+            return [*descriptions, f"{whole}.index.json"], parts
+    return descriptions, []
 
 
 class CheckpointFolder:

@@ -64,22 +64,18 @@ def term_in(text: str, term: str, taken: Sequence[Span] = ()) -> Span | None:
     Args:
         text: The translation.
         term: The term in the target language.
-        taken: Spans that hold something else.
+        taken: Spans that hold something else, in order.
     """
-
-    def is_free(span: Span) -> bool:
-        return not any(start < span[1] and span[0] < end for start, end in taken)
-
     words = [match.span() for match in _WORD.finditer(text)]
     stems = [_stem(word) for word in _WORD.findall(term)]
     if not stems:
         places = (match.span() for match in re.finditer(re.escape(term), text))
-        return next(filter(is_free, places), None)
+        return next((place for place in places if not overlaps(place, taken)), None)
     for first in range(len(words) - len(stems) + 1):
         candidates = words[first : first + len(stems)]
         if all(_is_inflection(text[slice(*span)], stem) for span, stem in zip(candidates, stems, strict=True)):
             whole = candidates[0][0], candidates[-1][1]
-            if is_free(whole):
+            if not overlaps(whole, taken):
                 return whole
     return None
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from model.text.symbols import Span
+from model.text.symbols import Span, shifted
 from model.text.tokenizer import TargetText
 
 _OPENING = "([{«„‚<¿¡"
@@ -79,16 +79,27 @@ class TargetSentence:
             new: What stands there instead.
         """
         by = len(new) - (end - start)
+        return replace(
+            self,
+            text=self.text[:start] + new + self.text[end:],
+            tokens=tuple(_after_change(span, (start, end), by) for span in self.tokens),
+            spans=tuple(_after_change(span, (start, end), by) for span in self.spans),
+        )
 
-        def moved(span: Span) -> Span:
-            if span[1] <= start:
-                return span
-            if span[0] >= end:
-                return span[0] + by, span[1] + by
-            return min(span[0], start), max(span[1] + by, start + len(new))
 
-        text = self.text[:start] + new + self.text[end:]
-        return replace(self, text=text, tokens=tuple(map(moved, self.tokens)), spans=tuple(map(moved, self.spans)))
+def _after_change(span: Span, changed: Span, by: int) -> Span:
+    """A span after other characters were replaced by some more; it gets all of the new ones if it has some of the old.
+
+    Args:
+        span: Characters of the text before.
+        changed: Those that were replaced.
+        by: How many more there are.
+    """
+    if span[1] <= changed[0]:
+        return span
+    if span[0] >= changed[1]:
+        return shifted(span, by)
+    return min(span[0], changed[0]), max(span[1], changed[1]) + by
 
 
 def outside(text: str, spans: Sequence[Span]) -> str:
@@ -216,19 +227,13 @@ def written_at(parts: Sequence[Place | TargetText]) -> Iterator[tuple[int, int]]
         token += _num_tokens(part)
 
 
-def put_back(
-    parts: Sequence[Place | TargetText],
-    held: Sequence[HeldSpan],
-    num_protected: int,
-    convert: Callable[[TargetText], TargetText],
-) -> TargetSentence:
+def put_back(parts: Sequence[Place | TargetText], held: Sequence[HeldSpan], num_protected: int) -> TargetSentence:
     """A translation with its protected spans at their places.
 
     Args:
         parts: Texts, and the place of each protected span exactly once.
         held: The protected spans, and then white space, by number.
         num_protected: Number of protected spans.
-        convert: Applied to the text between them.
     """
     text = ""
     tokens: list[Span] = []
@@ -236,14 +241,13 @@ def put_back(
     before: HeldSpan | None = None
     for part in parts:
         if isinstance(part, TargetText):
-            run = convert(part)
-            joins = before is not None and _is_joined(before, run.text)
+            joins = before is not None and _is_joined(before, part.text)
             # Punctuation joins a span before all text.
-            joins = joins or (not tokens and run.text[:1] in _CLOSING)
-            if text and run.text and run.begins_word and not joins:
+            joins = joins or (not tokens and part.text[:1] in _CLOSING)
+            if text and part.text and part.begins_word and not joins:
                 text += " "
-            tokens += [(len(text) + start, len(text) + end) for start, end in run.tokens]
-            text, before = text + run.text, None if run.text else before
+            tokens += [shifted(span, len(text)) for span in part.tokens]
+            text, before = text + part.text, None if part.text else before
         else:
             span = held[part.number]
             if text and not _joins(text, before, span):

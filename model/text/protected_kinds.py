@@ -232,7 +232,7 @@ _KINDS = (
             rf"|\d{{1,2}}\${_FORMAT_FLAGS}[A-Za-z@]"
             rf"|\([^\s()]{{1,100}}\){_FORMAT_FLAGS}[A-Za-z]"
             r"|(?<!\d%)(?<!\d\s%)(?:[A-Za-z_][\w.-]{0,60}%(?!\w)|L?\d{1,2}(?!\d))"
-            r"|(?<!\d\s%)(?:[sd@](?![A-Za-z])|%))"
+            r"|[sd@](?![A-Za-z])|(?<!\d\s%)%)"
         ),
     ),
     # <x id="1"/>, </b>, <br>, <!-- -->; attributes have values, so "a <b and c> d" has no tag

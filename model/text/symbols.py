@@ -14,6 +14,16 @@ Span = tuple[int, int]
 """Characters ``text[start:end]``; (n, n) for a token that covers no character."""
 
 
+def shifted(span: Span, by: int) -> Span:
+    """A span in a text that has more characters before it.
+
+    Args:
+        span: A span.
+        by: Number of these characters; negative if there are fewer.
+    """
+    return span[0] + by, span[1] + by
+
+
 def overlaps(span: Span, others: Sequence[Span]) -> bool:
     """Whether a span shares characters with one of several.
 

@@ -16,7 +16,7 @@ from app.engine.scheduler import Budget, Scheduler
 from app.engine.translation_cache import TranslationCache
 from app.errors import InferenceFailed, QueueFull
 from app.telemetry.metrics import Metrics
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import DecodingOptions, Hypothesis, Outcome
 from model.decoding.sentence import DecodingRequest
 from model.errors import DecodingError
 from tests.app.fakes import FakeTranslator, held_translator, manifest_of
@@ -130,6 +130,29 @@ def test_equal_sentences_of_several_requests_are_translated_once() -> None:
         assert sum(translator.log.joins) == 2
         assert second.waited_s == 0.0, "it was decoding already"
         until(lambda: desk.holds_nothing)
+
+
+def test_each_outcome_is_reported_once_when_it_is_there() -> None:
+    translator = held_translator()
+    with desk_of(translator) as desk:
+        reported: list[tuple[int, str]] = []
+        done = threading.Event()
+        translator.step_gate.set()
+        desk.texts("known")
+        translator.step_gate.clear()
+        requests = [
+            (translator, DecodingRequest(0, [2, *map(ord, text), 3], GREEDY, (9,))) for text in ("a", "known", "a")
+        ]
+
+        def note(index: int, outcome: Outcome) -> None:
+            assert isinstance(outcome, Hypothesis)
+            reported.append((index, "".join(map(chr, outcome.token_ids))))
+
+        desk.submit(requests, done.set, note)
+        assert reported == [(1, "known")], "what is cached is there at once"
+        translator.step_gate.set()
+        assert done.wait(PATIENCE_S)
+        assert sorted(reported) == [(0, "a"), (1, "known"), (2, "a")]
 
 
 def test_without_coalescing_every_request_decodes_its_own_sentences() -> None:

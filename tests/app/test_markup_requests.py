@@ -53,6 +53,13 @@ async def test_details_are_in_characters_of_the_document() -> None:
     ]
 
 
+async def test_alternatives_are_aligned_as_the_best_translation_is() -> None:
+    async with serving() as client:
+        response = await post(client, "<p>one <b>two</b> {x} three</p>", decoding="beam", num_hypotheses=2)
+    (found,) = response.json()["translations"]
+    assert [other["text"] for other in found["alternatives"]] == [found["text"]] == ["<p>ONE <b>TWO</b> {x} THREE</p>"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("format", "document", "expected"),

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NoReturn, TypeVar
 
 import pytest
 
 from app.errors import DetectedPairNotServed, LanguageNotDetected
 from app.models.registry import LoadedModel, Registry
-from app.serving.detection import Detection, LanguageDetector
+from app.serving.detection import LanguageDetector
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
 from model.confidence import NOTHING_TRANSLATED
 from model.decoding.options import DecodingOptions
-from model.errors import UnsupportedPair
+from model.errors import InvalidMarkup, UnsupportedPair
 from model.text.glossary import GlossaryTerm
 from tests.app.fakes import FakeTranslator, WordDetector, manifest_of
 
 pytestmark = pytest.mark.anyio
+
+
+PLAIN = DecodingOptions()
 
 
 def registry(**models: str) -> Registry:
@@ -26,12 +30,15 @@ def registry(**models: str) -> Registry:
     return found
 
 
-async def at_once(run: Callable[[], list[Detection | None]]) -> list[Detection | None]:
+_T = TypeVar("_T")
+
+
+async def at_once(run: Callable[[], _T]) -> _T:
     return run()
 
 
-async def never(run: Callable[[], list[Detection | None]]) -> list[Detection | None]:
-    raise AssertionError("no language may be detected")
+async def never(run: Callable[[], object]) -> NoReturn:
+    raise AssertionError("nothing may run off the loop")
 
 
 async def route(
@@ -40,16 +47,17 @@ async def route(
     source: str | None = "auto",
     target: str | None = "en",
     detector: LanguageDetector | None = None,
+    options: DecodingOptions = PLAIN,
 ) -> Sequence[ModelChoice | Unchanged | Exception]:
-    return await ModelChooser(found, detector or WordDetector(), at_once).choose(texts, source, target)
+    return await ModelChooser(found, detector or WordDetector(), at_once).choose(texts, source, target, options)
 
 
 async def test_an_explicit_pair_needs_no_detection() -> None:
     found = registry(a="de-en", b="fr-en")
-    choices = await ModelChooser(found, WordDetector(), never).choose(["der", "le"], "fr", None)
+    choices = await ModelChooser(found, WordDetector(), never).choose(["der", "le"], "fr", None, PLAIN)
     assert all(isinstance(one, ModelChoice) and one.model.name == "b" and one.detected is None for one in choices)
     with pytest.raises(UnsupportedPair):
-        await ModelChooser(found, WordDetector(), never).choose(["der"], "it", None)
+        await ModelChooser(found, WordDetector(), never).choose(["der"], "it", None, PLAIN)
 
 
 @pytest.mark.parametrize("auto", ["auto", "AUTO", "Auto"])
@@ -63,10 +71,49 @@ async def test_each_text_goes_to_the_model_of_its_language(auto: str) -> None:
 
 
 async def test_texts_without_letters_are_returned_unchanged_without_detection() -> None:
-    choices = await ModelChooser(registry(a="de-en"), WordDetector(), never).choose(["", " \n", "12 — 7"], "auto", "EN")
-    assert choices == [Unchanged("zxx", "en", None)] * 3
-    (alone,) = await ModelChooser(registry(a="de-en"), WordDetector(), never).choose([""], "auto", None)
-    assert alone == Unchanged("zxx", "zxx", None)
+    chooser = ModelChooser(registry(a="de-en"), WordDetector(), never)
+    assert await chooser.choose(["", " \n", "12 — 7"], "auto", "EN", PLAIN) == [Unchanged("zxx", "en", None)] * 3
+    assert await chooser.choose([""], "auto", None, PLAIN) == [Unchanged("zxx", "zxx", None)]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "<style>le {}</style><script>le()</script><!-- le --><p>der</p>",
+        '<img src="le" alt="der">',
+        "<p><code>le</code> der",
+        "<i>le</i><p>der</p>",
+        "&#100;er",
+    ],
+)
+async def test_the_language_of_a_document_is_that_of_what_is_translated_in_it(document: str) -> None:
+    options = DecodingOptions(format="html", ignore_tags=("i",))
+    (choice,) = await route(registry(a="de-en", b="fr-en"), document, options=options)
+    assert isinstance(choice, ModelChoice)
+    assert choice.source == "de"
+
+
+async def test_a_document_in_which_nothing_is_translated_is_returned_unchanged() -> None:
+    options = DecodingOptions(format="html")
+    documents = ["<script>der</script>", '<p class="der">12 <code>der</code></p>', "<pre>der</pre>", ""]
+    choices = await route(registry(a="de-en"), *documents, options=options)
+    assert choices == [Unchanged("zxx", "en", None)] * 4
+
+
+async def test_a_document_that_cannot_be_read_fails_alone() -> None:
+    options = DecodingOptions(format="xml")
+    failed, choice = await route(registry(a="de-en"), "<a>der", "<a>der</a>", options=options)
+    assert isinstance(failed, InvalidMarkup)
+    assert isinstance(choice, ModelChoice)
+
+
+async def test_documents_are_read_off_the_event_loop_and_only_to_detect_their_language() -> None:
+    chooser = ModelChooser(registry(a="de-en"), WordDetector(), never)
+    options = DecodingOptions(format="html")
+    (choice,) = await chooser.choose(["<p>1</p>"], "de", "en", options)
+    assert isinstance(choice, ModelChoice)
+    with pytest.raises(AssertionError, match="off the loop"):
+        await chooser.choose(["<p>1</p>"], "auto", "en", options)
 
 
 async def test_a_text_in_the_target_language_is_returned_unchanged() -> None:
@@ -100,7 +147,7 @@ async def test_the_target_may_be_omitted_if_the_source_has_one_pair() -> None:
 
 async def test_an_unknown_target_is_refused_before_detection() -> None:
     with pytest.raises(UnsupportedPair, match="target 'it'"):
-        await ModelChooser(registry(a="de-en"), WordDetector(), never).choose(["der"], "auto", "it")
+        await ModelChooser(registry(a="de-en"), WordDetector(), never).choose(["der"], "auto", "it", PLAIN)
 
 
 async def test_of_varieties_detected_as_one_language_the_one_with_a_pair_is_chosen() -> None:

@@ -20,11 +20,11 @@ from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from model.confidence import NOTHING_TRANSLATED
 from model.decoding.options import DecodingOptions
-from model.errors import ArtifactError, DecodingError, InputError, SeveralSentences, UnsupportedPair
+from model.errors import ArtifactError, DecodingError, InputError, InvalidMarkup, SeveralSentences, UnsupportedPair
 from model.text_pipeline import Plan
 from model.text_plan import AttendedSentence, TextPlan
 from model.translator import Attention
-from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, held_translator
+from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, WordDetector, held_translator
 from tests.app.observed import ObservedService, is_stopping, num_waiting_calls, service_threads
 
 PATIENCE_S = 30.0
@@ -389,6 +389,20 @@ def test_input_errors_of_attention_keep_their_kind(monkeypatch: pytest.MonkeyPat
         async with service_of(translator) as service:
             with pytest.raises(SeveralSentences):
                 await service.attention("a", source=None, target="de", options=GREEDY, target_text=None)
+
+    run(test)
+
+
+def test_languages_of_documents_are_detected_and_their_errors_are_their_own() -> None:
+    async def test() -> None:
+        async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
+            xml, html = replace(GREEDY, format="xml"), replace(GREEDY, format="html")
+            outcome = await ask(service, "<a>the", "<a>the cat</a>", source="auto", options=xml)
+            assert isinstance(outcome.results[0], InvalidMarkup)
+            assert texts_of(outcome)[1:] == ["<a>THE CAT</a>"]
+            outcome = await ask(service, '<!-- der --><img alt="the cat">', source="auto", options=html)
+            assert texts_of(outcome) == ['<!-- der --><img alt="THE CAT">']
+            assert outcome.texts[0].detected is not None
 
     run(test)
 

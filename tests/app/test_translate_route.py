@@ -422,7 +422,7 @@ async def test_json_with_charset_utf_8_is_accepted(client: httpx.AsyncClient) ->
     assert response.json()["translations"][0]["text"] == "Ä"
 
 
-@pytest.mark.parametrize("accept", ["text/html", "image/png", "application/json;q=0", "application/xml, text/*"])
+@pytest.mark.parametrize("accept", ["text/html", "image/png", "application/json;q=0", "application/xml, text/html"])
 async def test_a_client_that_does_not_accept_json_is_refused(client: httpx.AsyncClient, accept: str) -> None:
     response = await client.post("/translate", json={"text": "a"}, headers={"accept": accept})
     assert "application/json" in problem_of(response, 406, "not_acceptable")["detail"]

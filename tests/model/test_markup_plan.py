@@ -15,7 +15,7 @@ from model.text.markup import MarkedUp, MarkupFormat
 from model.translator import Translator
 from tests.model.markup_documents import kept_sources
 from tests.model.test_protected_translation import told_model
-from tests.model.test_text_pipeline import answer, pipeline
+from tests.model.test_text_pipeline import answer, letter_by_letter, pipeline
 
 GREEDY = DecodingOptions(decoding="greedy")
 HTML = DecodingOptions(decoding="greedy", format="html")
@@ -95,6 +95,36 @@ def test_scores_and_alternatives_are_those_of_the_texts(translator: Translator) 
     assert len(found.alternatives) == 1
     assert found.alternatives[0].text.count("<b>") == found.alternatives[0].text.count("</b>") == 1
     assert (found.num_source_tokens, found.num_target_tokens) == (plain.num_source_tokens, plain.num_target_tokens)
+
+
+def test_a_comma_more_or_less_in_one_sentence_moves_no_mark_of_another() -> None:
+    plan = pipeline().prepare("Oh, but. Many<i>,</i> sick, rude.", "en", "de", DecodingOptions(format="html"))
+    plan.settle([answer("oh but."), answer("many, sick, rude.")])
+    found = plan.complete({one.key: letter_by_letter(one) for one in plan.attended})
+    assert found.text == "OH BUT. MANY<i>,</i> SICK, RUDE."
+
+
+def test_marks_of_alternatives_are_placed_by_the_alignment_of_each() -> None:
+    options = DecodingOptions(format="html", num_hypotheses=3)
+    plan = pipeline().prepare("<p>plain.</p>so. <b>many</b> sick rude.", "en", "de", options)
+    spoken = [Hypothesis.ranked([answer(text)] * 3) for text in ("plain.", "so.")]
+    orders = ("many sick rude.", "sick rude many.", "sick many rude.")
+    plan.settle([*spoken, Hypothesis.ranked([answer(text) for text in orders])])
+    assert sorted(one.key for one in plan.attended) == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
+    found = plan.complete({one.key: letter_by_letter(one) for one in plan.attended})
+    assert [found.text, *(other.text for other in found.alternatives)] == [
+        f"<p>PLAIN.</p>SO. {text}"
+        for text in ("<b>MANY</b> SICK RUDE.", "SICK RUDE <b>MANY</b>.", "SICK <b>MANY</b> RUDE.")
+    ]
+
+
+def test_alternatives_of_documents_have_their_marks_around_aligned_words(translator: Translator) -> None:
+    options = DecodingOptions(beam_size=3, num_hypotheses=3, format="html")
+    for marked, place in (("<b>red</b> cat sees dog.", 0), ("red cat <b>sees</b> dog.", 2)):
+        (found,) = translator.translate([f"<p>{marked}</p>"], options, "en", "de")
+        assert len(found.alternatives) == 2
+        for other in found.alternatives:
+            assert other.text.removeprefix("<p>").split(" ")[place].startswith("<b>"), other.text
 
 
 def test_terms_are_used_in_documents(translator: Translator) -> None:

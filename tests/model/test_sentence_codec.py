@@ -132,13 +132,14 @@ def _is_told(piece: str, text: str, span: Span) -> bool:
     return text[slice(*span)] in ("red cat", "dog") and piece != text[slice(*span)]
 
 
-def test_capitals_are_judged_and_folded_outside_of_protected_spans() -> None:
-    text = "SEE 猫 THE OLD DOG"
+@pytest.mark.parametrize("span", ["猫", "{x}"])
+def test_capitals_are_judged_and_folded_outside_of_protected_spans(span: str) -> None:
+    text = f"SEE {span} THE OLD DOG"
     sentence = read(text, fold_capitals=True)
     assert sentence.in_capitals
     assert pieces(sentence).replace(" ", "") == "<2de>See<ph0>theolddog</s>"
     answer = TOKENIZER.encode_target("Hund")[:-1]
-    assert codec().write(text, sentence, [*answer, sentence.once_ids[0]]) == "HUND 猫"
+    assert codec().write(text, sentence, [*answer, sentence.once_ids[0]]) == f"HUND {span}"
 
 
 def test_a_translation_has_its_protected_spans_where_the_model_put_them() -> None:

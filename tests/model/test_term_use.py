@@ -74,3 +74,5 @@ def test_each_occurrence_counts_for_one_term_and_spans_for_none() -> None:
     translation = TargetSentence("Haus und Garten {Haus}", ((0, 4), (5, 8), (9, 15), (16, 22)), ((16, 22),))
     terms = [SourceTerm((0, 5), "Haus"), SourceTerm((10, 15), "Haus")]
     assert [use.status for use in find_uses(terms, translation)] == ["used", "missing"]
+    in_other_order = [SourceTerm((0, 6), "Garten"), SourceTerm((7, 12), "Haus"), SourceTerm((13, 19), "Garten")]
+    assert [use.status for use in find_uses(in_other_order, translation)] == ["used", "used", "missing"]

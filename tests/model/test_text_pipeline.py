@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from model.alignment import AlignmentLink, sentence_links
 from model.capabilities import Capabilities
@@ -13,8 +15,9 @@ from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import guarded
 from model.errors import DecodingError, EmptySource, SeveralSentences, SourceTooLong
 from model.sentence_codec import SentenceCodec
+from model.text.glossary import GlossaryTerm
 from model.text_pipeline import TextPipeline
-from model.text_plan import TextPlan, settle_all
+from model.text_plan import AttendedSentence, TextPlan, settle_all
 from tests.app.fakes import FakeTokenizer
 
 OPTIONS = DecodingOptions(decoding="greedy")
@@ -34,6 +37,15 @@ def prepare(text: str, **settings: Any) -> TextPlan:
 
 def answer(text: str, score: float | None = None) -> Hypothesis:
     return Hypothesis(list(map(ord, text)), score, "stop")
+
+
+def letter_by_letter(one: AttendedSentence) -> Tensor:
+    """Attention of the pipeline's characters: each letter to the same one, whatever its case; signs to the first."""
+    source = bytes(one.source_ids).lower()
+    rows = torch.zeros(len(one.answer_ids), len(source))
+    for row, character in zip(rows, bytes(one.answer_ids).lower(), strict=True):
+        row[source.index(character) if chr(character).isalpha() else 1] = 1.0
+    return rows
 
 
 def test_a_plan_has_a_request_for_each_sentence_with_a_letter() -> None:
@@ -56,6 +68,26 @@ def test_outputs_replace_their_sentences() -> None:
     assert found.text == "EINS.\n\n  ZWEI!"
     assert found.score == pytest.approx(-0.75)
     assert (found.num_source_tokens, found.num_target_tokens) == (8, 10)
+
+
+def test_alternatives_are_attended_only_where_something_is_placed_in_them() -> None:
+    ranked = Hypothesis.ranked([answer("eins zwei."), answer("zwei eins.")])
+    for text, options, expected in (
+        ("One two.", replace(OPTIONS, return_alignment=True), [(0, 0)]),
+        ("One two.", OPTIONS, []),
+        ("One {x} two.", OPTIONS, [(0, 0), (0, 1)]),
+    ):
+        plan = pipeline().prepare(text, "en", "de", options)
+        plan.settle([ranked])
+        assert [one.key for one in plan.attended] == expected
+
+
+def test_spans_and_terms_of_alternatives_are_placed_by_the_alignment_of_each() -> None:
+    options = replace(OPTIONS, glossary=(GlossaryTerm("two", "2"),))
+    plan = pipeline().prepare("One {x} two.", "en", "de", options)
+    plan.settle([Hypothesis.ranked([answer("one two."), answer("two one.")])])
+    found = plan.complete({one.key: letter_by_letter(one) for one in plan.attended})
+    assert (found.text, found.alternatives[0].text) == ("ONE {x} 2.", "2 ONE {x}.")
 
 
 def test_a_repetition_loop_is_pending_once_more_with_a_guard() -> None:

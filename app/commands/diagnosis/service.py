@@ -16,6 +16,7 @@ from app.commands.diagnosis.report import Check
 from app.errors import ServiceError, SettingsError
 from app.models.bundles import BundleFiles
 from app.settings import AUTO, ENV_PREFIX, Settings, load_settings
+from model.artifacts.pulled import PREFIX, PulledBundles, PulledName
 from model.errors import DeviceError, ModelError
 
 _HIDDEN = "(hidden)"
@@ -33,7 +34,8 @@ class ConfiguredBundle:
     Args:
         name: Of its model.
         path: The file.
-        built: Whether the file is there; that of the translator that ships is built on first use.
+        built: Whether the file is there; that of the translator that ships is built on first use, and that of a model
+            of a hub is pulled.
         precision: What its weights are kept in.
         architecture: From its manifest; None where it is still to be built.
         directions: What it translates, in words.
@@ -107,10 +109,11 @@ def check_cache(settings: Settings) -> Check:
         folder = settings.cache_dir or cache_folder()
     except RuntimeError as error:  # a user without a home folder
         return Check("cache", "warning", str(error), _OTHER_FOLDER)
-    kept = sorted(folder.glob("*.pt")) if folder.is_dir() else []
+    kept = sorted([*folder.glob("*.pt"), *folder.glob("hub/*/*.pt")]) if folder.is_dir() else []
     there = next((one for one in (folder, *folder.parents) if one.exists()), folder)
     writable = there.is_dir() and os.access(there, os.W_OK)
-    details = {"folder": str(folder), "writable": writable, "bundles": [path.name for path in kept]}
+    names = [path.relative_to(folder).as_posix() for path in kept]
+    details = {"folder": str(folder), "writable": writable, "bundles": names}
     size = sum(path.stat().st_size for path in kept) / 1e6
     text = f"{folder}: {len(kept)} bundle(s) kept, {size:.0f} MB" if kept else f"{folder}: no bundle kept yet"
     if writable:
@@ -158,6 +161,8 @@ def _configured(settings: Settings, name: str) -> ConfiguredBundle:
     from model.artifacts.pretrained import PRETRAINED, preferred_precision, pretrained_path
 
     device = resolve_device(settings.device)
+    if name.startswith(PREFIX):
+        return _pulled(settings, PulledName.parse(name), device)
     if name != AUTO:
         path = Path(name)
     elif settings.auto_bundle is not None:
@@ -168,8 +173,26 @@ def _configured(settings: Settings, name: str) -> ConfiguredBundle:
             precision = preferred_precision(device)
             check_device(device, precision)
             return ConfiguredBundle(PRETRAINED.stem, path, False, precision, None, "the translator that ships")
+    check_device(device, read_manifest(path).precision)
+    return _there(path)
+
+
+def _pulled(settings: Settings, name: PulledName, device: str) -> ConfiguredBundle:
+    """What is known of a model of a hub; the hub is not asked."""
+    from model.artifacts.pretrained import preferred_precision
+
+    precision = preferred_precision(device)
+    bundles = PulledBundles(name, precision, settings.cache_dir)
+    last = bundles.last()
+    if last is not None:
+        return _there(last)
+    return ConfiguredBundle(str(name), bundles.folder, False, precision, None, "a model of a hub, still to be pulled")
+
+
+def _there(path: Path) -> ConfiguredBundle:
+    from model.artifacts.bundle import read_manifest
+
     manifest = read_manifest(path)
-    check_device(device, manifest.precision)
     return ConfiguredBundle(
         manifest.name, path, True, manifest.precision, manifest.architecture, manifest.directions.describe()
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Body, Request
 
 from app.errors import LimitExceeded, NotAcceptable, problem_for
-from app.http.examples import TRANSLATE_ANSWER, TRANSLATE_REQUESTS
+from app.http.event_stream import EVENT_STREAM, NDJSON, Event, EventStream, as_stream, begin
+from app.http.examples import TRANSLATE_ANSWER, TRANSLATE_EVENTS, TRANSLATE_REQUESTS
 from app.http.json_route import accepting, json_route
 from app.http.limits import check_translate_limits
 from app.http.openapi import BODY_ERRORS, TRANSLATION_ERRORS, answers
@@ -16,13 +18,17 @@ from app.http.schemas.answers import (
     AlignmentLinkBody,
     AlternativeBody,
     ConfidenceBody,
+    DoneEvent,
+    ErrorEvent,
     FailedTranslationBody,
     IntegrityBody,
+    SentenceEvent,
     SpanUseBody,
     TermUseBody,
     TimingsBody,
     TranslateResponse,
     TranslationBody,
+    TranslationEvent,
     UsageBody,
     WordConfidenceBody,
     detected_body,
@@ -31,7 +37,8 @@ from app.http.schemas.problems import ProblemBody
 from app.http.schemas.requests import TranslateRequest
 from app.http.state import service_of, settings_of
 from app.http.stored_terms import stored_terms
-from app.serving.text_job import TextResult
+from app.serving.text_job import TextResult, TranslateResult
+from app.serving.text_stream import StreamedSentence, StreamedText
 from app.telemetry.logs import log_fields
 from model.errors import InvalidMarkup, MarkupNotKept
 
@@ -39,19 +46,27 @@ if TYPE_CHECKING:
     from model.confidence import Confidence
     from model.text_plan import SpanUse
 
-router = APIRouter(tags=["translation"], route_class=json_route(accepting("application/json")))
+router = APIRouter(tags=["translation"], route_class=json_route(accepting("application/json", NDJSON, EVENT_STREAM)))
 
 
 @router.post(
     "/translate",
     summary="Translate texts",
+    response_model=TranslateResponse,
     responses=answers(
-        TRANSLATE_ANSWER, NotAcceptable, *BODY_ERRORS, LimitExceeded, InvalidMarkup, MarkupNotKept, *TRANSLATION_ERRORS
+        TRANSLATE_ANSWER,
+        NotAcceptable,
+        *BODY_ERRORS,
+        LimitExceeded,
+        InvalidMarkup,
+        MarkupNotKept,
+        *TRANSLATION_ERRORS,
+        streams={media_type: as_stream(TRANSLATE_EVENTS, media_type) for media_type in (NDJSON, EVENT_STREAM)},
     ),
 )
 async def translate(
     request: Request, asked: Annotated[TranslateRequest, Body(openapi_examples=TRANSLATE_REQUESTS)]
-) -> TranslateResponse:
+) -> TranslateResponse | EventStream:
     """Translate one text or a list of texts.
 
     Texts may have many sentences: they are split, and everything between the sentences (line breaks, indentation,
@@ -63,37 +78,77 @@ async def translate(
     few thousand characters; `detected` names it. A text without letters, and one that is in the target language
     already, comes back unchanged. A text whose language cannot be detected, or is not translated into the target,
     fails alone. `target` is optional if the language leaves a single pair.
+
+    `Accept: application/x-ndjson` or `text/event-stream` streams the answer: an event `sentence` when a sentence is
+    finished (in order within a text), `translation` with the whole entry when a text is, `error` instead if it failed,
+    and `done` at the end. A client that leaves stops the work.
     """
     texts = asked.texts
     log_fields(request.scope).update(texts=len(texts), characters=sum(map(len, texts)), decoding=asked.decoding)
     check_translate_limits(asked, settings_of(request))
 
-    outcome = await service_of(request).translate(
-        texts,
-        source=asked.source,
-        target=asked.target,
-        options=asked.options(await stored_terms(request, asked, texts)),
-    )
+    options = asked.options(await stored_terms(request, asked, texts))
+    asked_for: dict[str, Any] = {"source": asked.source, "target": asked.target, "options": options}
+    media_type: str = request.state.media_type
+    if media_type != "application/json":
+        found = service_of(request).stream(texts, **asked_for)
+        return await begin(_events(request, found), media_type)
 
-    failures = [result for result in outcome.results if isinstance(result, Exception)]
-    timings = TimingsBody(
-        queue=round(outcome.queue_ms, 3), decode=round(outcome.decode_ms, 3), total=round(outcome.total_ms, 3)
-    )
-    usage = UsageBody(source_tokens=outcome.num_source_tokens, target_tokens=outcome.num_target_tokens)
-    log_fields(request.scope).update(
-        failed_texts=len(failures),
-        source_tokens=usage.source_tokens,
-        target_tokens=usage.target_tokens,
-        queue_ms=timings.queue,
-        decode_ms=timings.decode,
-    )
-    if failures and len(texts) == 1:
-        raise failures[0]
+    outcome = await service_of(request).translate(texts, **asked_for)
+    usage, timings = _summary(request, outcome)
+    if len(texts) == 1 and isinstance(outcome.results[0], Exception):
+        raise outcome.results[0]
     return TranslateResponse(
         translations=[_entry(text) for text in outcome.texts],
         model=outcome.model,
         usage=usage,
         timings_ms=timings,
+    )
+
+
+def _summary(request: Request, outcome: TranslateResult) -> tuple[UsageBody, TimingsBody]:
+    """What a request took, which is logged, too."""
+    timings = TimingsBody(
+        queue=round(outcome.queue_ms, 3), decode=round(outcome.decode_ms, 3), total=round(outcome.total_ms, 3)
+    )
+    usage = UsageBody(source_tokens=outcome.num_source_tokens, target_tokens=outcome.num_target_tokens)
+    log_fields(request.scope).update(
+        failed_texts=sum(isinstance(result, Exception) for result in outcome.results),
+        source_tokens=usage.source_tokens,
+        target_tokens=usage.target_tokens,
+        queue_ms=timings.queue,
+        decode_ms=timings.decode,
+    )
+    return usage, timings
+
+
+async def _events(
+    request: Request, found: AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]
+) -> AsyncGenerator[Event, None]:
+    """The events of a streamed answer."""
+    async with aclosing(found):
+        async for one in found:
+            if isinstance(one, StreamedSentence):
+                yield "sentence", _sentence_event(one)
+            elif isinstance(one, TranslateResult):
+                usage, timings = _summary(request, one)
+                yield "done", DoneEvent(model=one.model, usage=usage, timings_ms=timings)
+            else:
+                entry = _entry(one.result)
+                if isinstance(entry, FailedTranslationBody):
+                    yield "error", ErrorEvent(**entry.error.model_dump(), text=one.text)
+                else:
+                    yield "translation", TranslationEvent(text=one.text, translation=entry)
+
+
+def _sentence_event(one: StreamedSentence) -> SentenceEvent:
+    translated = one.translated
+    return SentenceEvent(
+        text=one.text,
+        sentence=one.index,
+        source=translated.source,
+        translation=translated.text,
+        finish_reason=translated.finish_reason,
     )
 
 

@@ -209,6 +209,55 @@ class TranslateResponse(_AnswerBody):
     """Where the time was spent."""
 
 
+class SentenceEvent(_AnswerBody):
+    """A finished sentence of a streamed answer; those of a text come in its order."""
+
+    text: int
+    """The index of its text."""
+
+    sentence: int
+    """Its index among the sentences of the text."""
+
+    source: tuple[int, int]
+    """First character of the sentence and the one after its last, in the text that was sent."""
+
+    translation: str
+    """Its translation. What stands between sentences comes back as it was; of a document only the text is here."""
+
+    finish_reason: Literal["stop", "length"]
+    """`length` if it was cut at `max_new_tokens`."""
+
+
+class TranslationEvent(_AnswerBody):
+    """A finished text of a streamed answer."""
+
+    text: int
+    """Its index."""
+
+    translation: TranslationBody
+    """Its entry, as in an answer that is not streamed."""
+
+
+class ErrorEvent(ProblemBody):
+    """A text of a streamed answer that failed; without `text`, the request, and no event follows."""
+
+    text: int | None = Field(None, exclude_if=_is_none)
+    """The index of the text."""
+
+
+class DoneEvent(_AnswerBody):
+    """The end of a streamed answer."""
+
+    model: str
+    """The model of the first text that was translated."""
+
+    usage: UsageBody
+    """Tokens of the texts and translations."""
+
+    timings_ms: TimingsBody
+    """Where the time was spent."""
+
+
 class AttentionMatrices(_AnswerBody):
     """The weights of one kind of attention; each row sums to 1."""
 

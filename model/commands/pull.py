@@ -1,0 +1,125 @@
+"""The command ``pull``: a model on a hub to a bundle, by its name."""
+
+from __future__ import annotations
+
+import _thread
+import argparse
+import os
+import sys
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+EPILOG = """\
+examples:
+  verso pull Helsinki-NLP/opus-mt-en-fr
+  verso pull Helsinki-NLP/opus-mt-en-fr@main
+  verso pull facebook/nllb-200-distilled-600M --precision float32
+  verso pull Helsinki-NLP/opus-mt-ROMANCE-en --pair fr-en --pair es-en --out romance-en.pt
+then:
+  VERSO_MODEL=hf:Helsinki-NLP/opus-mt-en-fr verso serve
+  VERSO_MODELS=auto,hf:Helsinki-NLP/opus-mt-en-fr,hf:Helsinki-NLP/opus-mt-en-es verso serve
+  verso translate --model "$(verso pull Helsinki-NLP/opus-mt-en-fr)" --target fr < english.txt
+
+'verso serve' pulls a model that its settings name by itself; pull beforehand where a start must not wait or has no
+connection. Only the files that are needed are downloaded and each is compared with the digest the hub states; a
+download that was interrupted continues. Then the model is imported (OPUS-MT, M2M100, NLLB-200), its bundle is kept
+in the cache folder, and the path of the bundle is printed.
+
+A name may end in @REVISION. A commit of 40 digits is pinned: once it is in the cache, nobody is asked for it. A branch
+or tag is asked for each time; without a connection the commit that it last was is used, with a warning.
+
+Read from the environment: HF_ENDPOINT (another hub), HF_TOKEN (private and gated models), HF_HUB_OFFLINE=1 (ask
+nobody), HTTPS_PROXY. Licences differ from model to model; the command prints them, and the bundle keeps them.
+"""
+
+_PATIENCE_S = 10.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    parser.add_argument("name", metavar="OWNER/NAME[@REVISION]", help="the model; REVISION is a commit, tag or branch")
+    parser.add_argument(
+        "--precision",
+        choices=("auto", "float32", "float16", "bfloat16", "int8"),
+        default="auto",
+        help="auto is int8 on an x86 processor, float32 on others",
+    )
+    parser.add_argument(
+        "--cache-dir",
+        type=Path,
+        default=os.environ.get("VERSO_CACHE_DIR") or None,
+        metavar="DIR",
+        help="where bundles are kept; default: VERSO_CACHE_DIR, or ~/.cache/verso",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the bundle here, instead of into the cache")
+    parser.add_argument(
+        "--pair",
+        action="append",
+        default=[],
+        metavar="XX-YY",
+        help="with --out: a direction to serve; may be given several times; default: all the model names",
+    )
+    parser.add_argument(
+        "--languages",
+        default="",
+        metavar="XX,YY,...",
+        help="with --out, of a model that translates each language into each: those to serve; default: all",
+    )
+    parser.add_argument(
+        "--end-with-input",
+        action="store_true",
+        help="end when standard input ends, so that a program that starts this one does not leave it behind",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Pull."""
+    from model.artifacts.pulled import PulledName
+    from model.errors import ConfigError
+    from model.importing.pull import Puller
+
+    if arguments.end_with_input:
+        threading.Thread(target=_end_with_input, daemon=True).start()
+    if (arguments.pair or arguments.languages) and arguments.out is None:
+        raise ConfigError("--pair and --languages make another bundle than the one the cache keeps; add --out FILE.")
+    name = PulledName.parse(arguments.name)
+    if arguments.precision == "auto":
+        from model.artifacts.pretrained import preferred_precision
+
+        arguments.precision = preferred_precision("cpu")
+    puller = Puller(name, arguments.precision, arguments.cache_dir, report=_say, progress=_bar)
+    if arguments.out is None:
+        print(puller.to_cache())
+        return 0
+    from model.commands.models import parse_pair
+    from model.importing.family import Overrides
+    from model.languages import standard_code
+
+    overrides = Overrides(
+        tuple(parse_pair(pair) for pair in arguments.pair),
+        tuple(standard_code(code) for code in arguments.languages.split(",") if code.strip()),
+    )
+    print(puller.to_file(arguments.out, overrides))
+    return 0
+
+
+def _say(line: str) -> None:
+    # Not that of model.commands.models, which imports torch: a model that is in the cache needs none.
+    print(line, file=sys.stderr, flush=True)
+
+
+def _bar(items: Iterable[Any], label: str, total: int) -> Iterable[Any]:
+    from model.commands.models import with_progress
+
+    return with_progress(items, label, total, "parts")
+
+
+def _end_with_input() -> None:
+    # Not sys.stdin.read(), whose lock the interpreter could not take at its end.
+    while os.read(0, 4096):
+        pass
+    _thread.interrupt_main()  # removes unfinished files
+    threading.Event().wait(_PATIENCE_S)
+    os._exit(1)

@@ -1,0 +1,260 @@
+"""What Verso asks of a model hub: which files a revision has, and the files themselves, checked against their digests.
+
+The library huggingface_hub speaks the protocol. It reads ``HF_ENDPOINT`` (another hub), ``HF_TOKEN`` (private models),
+``HF_HUB_OFFLINE`` and the usual variables for proxies; files that are in its own cache are copied from there.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from model.artifacts.pulled import PulledName, is_commit
+from model.errors import ArtifactError
+
+PUBLIC_HUB = "https://huggingface.co"
+
+_TIMEOUT_S = 10.0
+"""How long the hub may take to answer a question; downloads have no bound while bytes arrive."""
+
+_LINES_EVERY_S = 5.0
+_BAR_EVERY_S = 0.5
+
+
+class HubUnreachable(ArtifactError):
+    """The hub gives no answer: there is no network, or it is down, or it was not to be asked."""
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """A file on the hub.
+
+    Args:
+        name: Its path in the repository.
+        size: In bytes.
+        sha256: SHA-256 of its content, which the hub states for large files.
+        git_id: SHA-1 of its content as a git object, which the hub states for the others.
+    """
+
+    name: str
+    size: int
+    sha256: str | None
+    git_id: str | None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A revision as it is now.
+
+    Args:
+        commit: The commit it stands for.
+        files: All its files, by name.
+    """
+
+    commit: str
+    files: dict[str, HubFile]
+
+
+class Hub:
+    """The model hub.
+
+    Args:
+        report: Called with each line of progress.
+    """
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        # Plain HTTP resumes a download where it ended and writes nothing outside the folder it is given.
+        os.environ.setdefault("HF_HUB_DISABLE_XET", "1")
+        # Imported here, because it takes a third of a second and most uses of Verso need no hub.
+        from huggingface_hub import HfApi
+        from huggingface_hub.utils import disable_progress_bars
+
+        disable_progress_bars()  # each file would have its own
+        self.address = os.environ.get("HF_ENDPOINT", "").rstrip("/") or PUBLIC_HUB
+        self._api = HfApi(endpoint=self.address, library_name="verso-translate")
+        self._report = report
+
+    def page(self, name: PulledName) -> str:
+        """Address of the model's page."""
+        return f"{self.address}/{name.repository}"
+
+    def resolve(self, name: PulledName) -> Snapshot:
+        """Ask which commit a revision is, and which files it has.
+
+        Raises:
+            HubUnreachable: The hub cannot be asked.
+            ArtifactError: There is no such model or revision, or it may not be read.
+        """
+        try:
+            info = self._api.model_info(
+                name.repository, revision=name.revision, files_metadata=True, timeout=_TIMEOUT_S
+            )
+        except Exception as error:  # of huggingface_hub, and of the HTTP library that its release uses
+            raise self._translated(error, name) from error
+        if info.sha is None or not is_commit(info.sha):  # it becomes the name of a file
+            raise ArtifactError(f"{self.address} does not say which commit {name} is; is it a model hub?")
+        files = {}
+        for file in info.siblings or ():
+            sha256 = None if file.lfs is None else file.lfs.sha256
+            # Of a large file the git object is only a pointer.
+            git_id = file.blob_id if file.lfs is None else None
+            files[file.rfilename] = HubFile(file.rfilename, file.size or 0, sha256, git_id)
+        return Snapshot(info.sha, files)
+
+    def download(self, name: PulledName, commit: str, files: Sequence[HubFile], folder: Path) -> None:
+        """Download files, or what is missing of them, and check them.
+
+        Args:
+            name: The model.
+            commit: The commit.
+            files: Its files.
+            folder: Where they go. A download that was interrupted continues.
+
+        Raises:
+            HubUnreachable: The hub could not be reached, or the connection was lost.
+            ArtifactError: A file may not be read, is not what the hub says, or cannot be written.
+        """
+        with shown_progress(folder, sum(file.size for file in files), self._report):
+            for file in files:
+                while not self._downloaded(name, commit, file, folder):
+                    self._report(f"the connection was lost; {file.name} continues where it ended")
+                _check(folder / file.name, file)
+
+    def _downloaded(self, name: PulledName, commit: str, file: HubFile, folder: Path) -> bool:
+        """Download a file, or the rest of it; False if the connection was lost after a part.
+
+        Raises:
+            HubUnreachable: The hub could not be reached, or the connection was lost before anything came.
+            ArtifactError: The file may not be read or cannot be written.
+        """
+        before = _size(folder)
+        try:
+            self._api.hf_hub_download(name.repository, file.name, revision=commit, local_dir=folder)
+        except Exception as error:  # as in resolve
+            translated = self._translated(error, name)
+            if not isinstance(translated, HubUnreachable):
+                raise translated from error
+            if _size(folder) > before:
+                return False
+            raise HubUnreachable(
+                f"{translated}; what was downloaded of {name} is kept, so that another start continues"
+            ) from error
+        return True
+
+    def _translated(self, error: Exception, name: PulledName) -> ArtifactError:
+        """An error of huggingface_hub, of its HTTP library or of the file system, as one line that says what to do."""
+        from huggingface_hub.errors import (
+            GatedRepoError,
+            LocalEntryNotFoundError,
+            RepositoryNotFoundError,
+            RevisionNotFoundError,
+        )
+
+        while isinstance(error, LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
+            error = error.__cause__
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        if isinstance(error, GatedRepoError):
+            return ArtifactError(
+                f"{name.repository} is gated: accept its terms at {self.page(name)}, and set HF_TOKEN to a token of "
+                "the same account."
+            )
+        if isinstance(error, RevisionNotFoundError):
+            return ArtifactError(
+                f"{name.repository} has no commit, tag or branch {name.revision!r}; {self.page(name)} lists them."
+            )
+        if isinstance(error, RepositoryNotFoundError) or status in (401, 404):
+            return ArtifactError(
+                f"{self.address} has no model {name.repository}, or it is private: check the name, and for a private "
+                "model set HF_TOKEN to a token that may read it."
+            )
+        if status == 403:
+            return ArtifactError(
+                f"{self.address} does not let you read {name.repository}: set HF_TOKEN to a token that may read it."
+            )
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return ArtifactError(f"The disk is full while {name.repository} is downloaded; make space and start again.")
+        if isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS:
+            return ArtifactError(f"The cache folder cannot be written: {error}.")
+        if status is not None and 400 <= status < 500 and status not in (408, 429):
+            return ArtifactError(f"{self.address} refuses {name} with status {status}: {_reason(error)}")
+        reason = _reason(error) if status is None else f"it answered with status {status}"
+        return HubUnreachable(f"{self.address} cannot be reached ({reason})")
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of the innermost error: HTTP libraries wrap "Connection refused" in four others."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+def _check(path: Path, file: HubFile) -> None:
+    """Compare a downloaded file with the digest that the hub states.
+
+    Raises:
+        ArtifactError: It differs; the file is deleted.
+    """
+    expected = file.sha256 or file.git_id
+    if expected is None:
+        return
+    digest = hashlib.sha256() if file.sha256 else hashlib.sha1(usedforsecurity=False)
+    if not file.sha256:
+        digest.update(b"blob %d\0" % path.stat().st_size)
+    with path.open("rb") as content:
+        while piece := content.read(2**20):
+            digest.update(piece)
+    if digest.hexdigest() != expected:
+        path.unlink()
+        raise ArtifactError(
+            f"{file.name} was damaged on the way: its {digest.name.upper()} is {digest.hexdigest()[:12]}..., and the "
+            f"hub states {expected[:12]}.... It was deleted; start again."
+        )
+
+
+@contextmanager
+def shown_progress(folder: Path, total: int, report: Callable[[str], None]) -> Iterator[None]:
+    """Show how much of a folder is there: a bar on a terminal, elsewhere a line every few seconds.
+
+    Args:
+        folder: Where files are written.
+        total: Bytes there will be.
+        report: Called with each line.
+    """
+    done = threading.Event()
+    with tqdm(total=total, desc="downloading", unit="B", unit_scale=True, disable=None) as bar:
+
+        def show() -> None:
+            while not done.wait(_LINES_EVERY_S if bar.disable else _BAR_EVERY_S):
+                there = min(_size(folder), total)
+                if bar.disable:
+                    report(f"downloading: {there / 1e6:.0f} of {total / 1e6:.0f} MB")
+                else:
+                    bar.update(there - bar.n)
+
+        watcher = threading.Thread(target=show, name="verso-download-progress", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
+            bar.update(min(_size(folder), total) - bar.n)
+
+
+def _size(folder: Path) -> int:
+    """Bytes in a folder, those of unfinished files included."""
+    sizes = 0
+    for path in folder.rglob("*"):
+        try:
+            sizes += path.stat().st_size if path.is_file() else 0
+        except FileNotFoundError:  # renamed in between, because it is complete
+            continue
+    return sizes

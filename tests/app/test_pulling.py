@@ -1,0 +1,151 @@
+"""Models of a hub among the configured bundles, and the process that pulls them."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.commands.diagnosis import service
+from app.errors import BundleOutside
+from app.models.bundles import BundleFiles
+from app.models.pulling import pulled
+from app.settings import Settings
+from model.artifacts.pretrained import preferred_precision
+from model.artifacts.pulled import PulledBundles, PulledName
+from model.errors import ArtifactError
+from model.translator import Translator
+from tests.app.test_bundles import write
+
+COMMIT = "0123456789" * 4
+NAME = PulledName("Helsinki-NLP/opus-mt-en-fr", COMMIT)
+BRANCH = PulledName("Helsinki-NLP/opus-mt-en-fr")
+
+
+def keep(cache: Path, name: PulledName = NAME) -> Path:
+    """Write a bundle where a pull would have put it."""
+    bundles = PulledBundles(name, preferred_precision("cpu"), cache)
+    bundle = write(bundles.path(COMMIT), "opus-mt-en-fr")
+    bundles.record(COMMIT)
+    return bundle
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    paths: list[Path] = []
+    monkeypatch.setattr(Translator, "load", lambda path, **options: paths.append(path))
+    return paths
+
+
+@pytest.fixture
+def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise AssertionError(arguments)
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+
+
+def program(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
+    """Run this shell script instead of Python."""
+    path = folder / "program.sh"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(path))
+
+
+@pytest.mark.usefixtures("no_processes")
+def test_a_pinned_commit_that_is_in_the_cache_starts_no_process(tmp_path: Path, loaded: list[Path]) -> None:
+    bundle = keep(tmp_path)
+    other = write(tmp_path / "other" / "a.pt", "a")
+    settings = Settings(device="cpu", models=f"{other}, hf:{NAME}", cache_dir=tmp_path)
+    BundleFiles(settings).load_configured()
+    assert loaded == [other, bundle]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the program is a shell script")
+def test_a_branch_is_asked_for_by_another_process_whose_messages_are_logged(
+    tmp_path: Path, loaded: list[Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bundle = keep(tmp_path / "cache")
+    program(monkeypatch, tmp_path, f'echo "one" >&2; echo "warning: $*" >&2; echo "{bundle}"')
+    with caplog.at_level(logging.INFO):
+        BundleFiles(Settings(device="cpu", model=f"hf:{BRANCH}", cache_dir=tmp_path / "cache")).load_configured()
+    assert loaded == [bundle]
+    messages = {record.levelname: record.getMessage() for record in caplog.records}
+    assert messages["INFO"] == "one"
+    precision = preferred_precision("cpu")
+    assert messages["WARNING"].startswith(f"-m model pull {BRANCH} --precision {precision} --cache-dir ")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the program is a shell script")
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("echo 'error: no such model' >&2; exit 1", r"^hf:Helsinki-NLP/opus-mt-en-fr: no such model$"),
+        ("echo 'Traceback' >&2; exit 3", r"exit code 3, 'Traceback'\); 'verso pull .*' does the same by hand"),
+        ("kill -9 $$", r"it was killed, most likely for want of memory"),
+    ],
+)
+def test_the_reason_of_a_failure_is_the_process_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, reason: str
+) -> None:
+    program(monkeypatch, tmp_path, script)
+    with pytest.raises(ArtifactError, match=reason):
+        pulled(BRANCH, "float32", tmp_path)
+
+
+def test_a_name_that_is_none_is_refused() -> None:
+    with pytest.raises(ArtifactError, match="'hf:' is not the name of a model"):
+        BundleFiles(Settings(device="cpu", model="hf:")).load_configured()
+
+
+@pytest.mark.usefixtures("no_processes")
+def test_only_models_that_the_settings_name_may_be_loaded_again(tmp_path: Path, loaded: list[Path]) -> None:
+    bundle = keep(tmp_path)
+    source = BundleFiles(Settings(device="cpu", model=f"hf:{NAME}", cache_dir=tmp_path))
+    assert source.name_of(f"hf:{NAME}") == "opus-mt-en-fr"
+    source.load(f"hf:{NAME}", None)
+    assert loaded == [bundle]
+    for other in ("hf:a/b", bundle.name):
+        with pytest.raises(BundleOutside):
+            source.load(other, None)
+
+
+@pytest.mark.usefixtures("no_processes")
+def test_the_doctor_says_what_is_in_the_cache_and_asks_nobody(tmp_path: Path) -> None:
+    settings = Settings(device="cpu", model=f"hf:{BRANCH}", cache_dir=tmp_path)
+    (bundle,), check = service.check_bundles(settings, True)
+    assert not bundle.built
+    assert "a model of a hub, still to be pulled" in check.text
+    assert service.check_bundles(settings, False)[1].state == "problem"
+    kept = keep(tmp_path, BRANCH)
+    (bundle,), check = service.check_bundles(settings, False)
+    assert (bundle.name, bundle.path, check.state) == ("opus-mt-en-fr", kept, "ok")
+    assert kept.relative_to(tmp_path).as_posix() in service.check_cache(settings).details["bundles"]
+
+
+@pytest.mark.thorough
+def test_the_process_runs_this_package_and_no_other_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "__init__.py").write_text("raise SystemExit('another package')")
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as unused:  # bound, but nothing listens
+        unused.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{unused.getsockname()[1]}")
+        with pytest.raises(ArtifactError, match=r"^hf:Helsinki.* cannot be reached .* holds nothing of it"):
+            pulled(BRANCH, "float32", tmp_path / "cache")
+
+
+def test_without_names_of_models_nothing_of_it_is_imported() -> None:
+    code = (
+        "import sys, app.main, app.models.bundles, model.translator\n"
+        "assert not {'huggingface_hub', 'requests', 'model.importing'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], timeout=120, check=True)

@@ -1,0 +1,198 @@
+"""``POST /translate`` as a stream: sentences one by one, whole texts, errors in their midst, clients that leave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.types import Message
+
+from app.main import create_app
+from app.settings import Settings
+from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, held_translator
+from tests.app.serving import client_of
+from tests.app.test_middleware import Wire, post_scope
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE_S = 30.0
+NDJSON = {"accept": "application/x-ndjson"}
+
+
+@asynccontextmanager
+async def serving(translator: FakeTranslator, **settings: Any) -> AsyncIterator[tuple[FastAPI, httpx.AsyncClient]]:
+    app = create_app(Settings(**{**BUDGET, **settings}), FakeBundles(translator))
+    async with asyncio.timeout(PATIENCE_S), app.router.lifespan_context(app), client_of(app) as client:
+        while (await client.get("/readyz")).status_code != 200:
+            await asyncio.sleep(0.01)
+        try:
+            yield app, client
+        finally:
+            translator.step_gate.set()
+
+
+def body_of(*texts: str, **fields: Any) -> dict[str, Any]:
+    return {"text": list(texts), "source": "en", "target": "de", "decoding": "greedy", "beam_size": 1, **fields}
+
+
+async def events_of(client: httpx.AsyncClient, *texts: str, **fields: Any) -> list[dict[str, Any]]:
+    response = await client.post("/translate", json=body_of(*texts, **fields), headers=NDJSON)
+    assert (response.status_code, response.headers["content-type"]) == (200, "application/x-ndjson")
+    return [json.loads(line) for line in response.text.splitlines()]
+
+
+async def test_each_sentence_comes_with_its_place_then_its_text_and_the_end() -> None:
+    text = "One two. Three!\n\n  Four?"
+    async with serving(FakeTranslator()) as (_, client):
+        events = await events_of(client, text, "", "five", return_alignment=True)
+        whole = (await client.post("/translate", json=body_of(text, "", "five", return_alignment=True))).json()
+    sentences = [event for event in events if event["event"] == "sentence"]
+    assert [
+        (one["sentence"], text[slice(*one["source"])], one["translation"]) for one in sentences if one["text"] == 0
+    ] == [
+        (0, "One two.", "ONE TWO."),
+        (1, "Three!", "THREE!"),
+        (2, "Four?", "FOUR?"),
+    ]
+    translations = {event["text"]: event["translation"] for event in events if event["event"] == "translation"}
+    assert [translations[number] for number in range(3)] == whole["translations"]
+    assert events[-1]["event"] == "done"
+    assert (events[-1]["usage"], events[-1]["model"]) == (whole["usage"], whole["model"])
+    places = [(event["event"], event.get("text")) for event in events]
+    assert places.index(("translation", 0)) > places.index(("sentence", 0)), "a text is finished after its sentences"
+
+
+async def test_sentences_joined_with_what_stands_between_them_are_the_translation() -> None:
+    text = "One {x} two.\n- Three %s!  Four?\n"
+    async with serving(FakeTranslator()) as (_, client):
+        events = await events_of(client, text)
+    joined, done = "", 0
+    for event in events:
+        if event["event"] == "sentence":
+            joined += text[done : event["source"][0]] + event["translation"]
+            done = event["source"][1]
+    (translation,) = [event["translation"] for event in events if event["event"] == "translation"]
+    assert joined + text[done:] == translation["text"] and "{x}" in joined
+
+
+async def test_server_sent_events_have_names_and_data() -> None:
+    async with serving(FakeTranslator()) as (_, client):
+        response = await client.post("/translate", json=body_of("a"), headers={"accept": "text/event-stream"})
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert response.headers["x-accel-buffering"] == "no"
+    parts = [dict(line.split(": ", 1) for line in part.splitlines()) for part in response.text.strip().split("\n\n")]
+    assert [part["event"] for part in parts] == ["sentence", "translation", "done"]
+    assert json.loads(parts[0]["data"])["translation"] == "A"
+
+
+async def test_a_text_that_fails_has_an_error_and_the_others_are_translated() -> None:
+    async with serving(FakeTranslator()) as (_, client):
+        events = await events_of(client, "good. nan. late.", "fine")
+    assert [(event["event"], event.get("text")) for event in events if event["event"] != "sentence"].count(
+        ("error", 0)
+    ) == 1
+    (error,) = [event for event in events if event["event"] == "error"]
+    assert (error["code"], error["status"]) == ("decoding_failed", 500)
+    assert [event["translation"] for event in events if event["event"] == "sentence" and event["text"] == 0] == [
+        "GOOD."
+    ]
+    assert [event["translation"]["text"] for event in events if event["event"] == "translation"] == ["FINE"]
+    assert events[-1]["event"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"target": "fr"}, "unsupported_pair"),
+        ({"beam_size": 0}, "invalid_request"),
+        ({"text": ["a"] * 200}, "limit_exceeded"),
+    ],
+)
+async def test_a_request_that_is_refused_has_a_status_of_its_own(fields: dict[str, Any], code: str) -> None:
+    async with serving(FakeTranslator()) as (_, client):
+        response = await client.post("/translate", json={**body_of("a"), **fields}, headers=NDJSON)
+    assert response.status_code == 422 and response.json()["code"] == code
+
+
+async def test_a_full_queue_refuses_a_stream_before_it_begins() -> None:
+    translator = held_translator()
+    bounds = {"queue_sentences": 1, "max_batch_rows": 1, "max_beam_size": 1, "max_hypotheses": 1}
+    async with serving(translator, **bounds) as (app, client):
+        running = asyncio.create_task(client.post("/translate", json=body_of("first")))
+        while not translator.log.joins:
+            await asyncio.sleep(0.002)
+        waiting = asyncio.create_task(client.post("/translate", json=body_of("second")))
+        while not app.state.service._engine.num_waiting:
+            await asyncio.sleep(0.002)
+        refused = await client.post("/translate", json=body_of("third"), headers=NDJSON)
+        assert (refused.status_code, refused.json()["code"]) == (429, "queue_full")
+        translator.step_gate.set()
+        assert (await running).status_code == (await waiting).status_code == 200
+
+
+class _HoldingWire(Wire):
+    """Holds the model from the first sentence on."""
+
+    def __init__(self, translator: FakeTranslator, *messages: Message) -> None:
+        super().__init__(*messages)
+        self.translator = translator
+        self.has_sentence = asyncio.Event()
+
+    async def send(self, message: Message) -> None:
+        await super().send(message)
+        if b'"sentence"' in message.get("body", b""):
+            self.translator.step_gate.clear()
+            self.has_sentence.set()
+
+
+async def test_sentences_are_sent_while_others_are_decoded_and_a_client_that_leaves_stops_them() -> None:
+    translator = FakeTranslator()
+    async with serving(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as (app, _):
+        text = "One. " + "More " * 2_000
+        wire = _HoldingWire(translator, {"type": "http.request", "body": json.dumps(body_of(text)).encode()})
+        scope = post_scope(app, "/translate")
+        scope["headers"] += [(b"accept", b"application/x-ndjson")]
+        answering = asyncio.create_task(app(scope, wire.receive, wire.send))
+        await wire.has_sentence.wait()
+        assert wire.sent[0]["status"] == 200 and not answering.done()
+        wire.incoming.put_nowait({"type": "http.disconnect"})
+        await answering
+        translator.step_gate.set()
+        while not app.state.service._engine.is_idle:
+            await asyncio.sleep(0.002)
+        assert wire.sent[-1].get("more_body"), "the answer has no end"
+        labels = {"model": "fake", "outcome": "cancelled"}
+        assert app.state.metrics.registry.get_sample_value("verso_sentences_total", labels)
+
+
+async def test_an_error_in_the_midst_ends_the_stream_with_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = FakeTranslator()
+    async with serving(translator, deadline_s=10.0, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as (
+        _,
+        client,
+    ):
+        translator.step_gate.clear()
+        asked = asyncio.create_task(events_of(client, "", "One."))
+        while not translator.log.joins:
+            await asyncio.sleep(0.002)
+        loop = asyncio.get_running_loop()
+        now = loop.time
+        monkeypatch.setattr(loop, "time", lambda: now() + 11.0)
+        with pytest.raises(AssertionError, match="504"):
+            await asked
+
+
+async def test_a_document_is_streamed_by_sentence_and_comes_as_a_whole() -> None:
+    document = "<p>One <b>two</b>. Three &amp; four.</p><p>Five.</p>"
+    async with serving(FakeTranslator()) as (_, client):
+        events = await events_of(client, document, format="html")
+    sentences = [(document[slice(*one["source"])], one["translation"]) for one in events if one["event"] == "sentence"]
+    assert sentences == [("One <b>two</b>.", "ONE TWO."), ("Three &amp; four.", "THREE & FOUR."), ("Five.", "FIVE.")]
+    (whole,) = [event["translation"]["text"] for event in events if event["event"] == "translation"]
+    assert whole == "<p>ONE <b>TWO</b>. THREE &amp; FOUR.</p><p>FIVE.</p>"
