@@ -100,9 +100,6 @@ class Settings(BaseSettings):
     cache_dir: Path | None = None
     """Folder for bundles built or pulled at start; ~/.cache/verso unless set."""
 
-    data_dir: Path | None = None
-    """Folder for what outlives the process, such as glossaries; memory or a temporary folder unless set."""
-
     max_body_bytes: int = Field(default=2_000_000, ge=1_000, le=1_000_000_000)
     """Largest request body, in bytes (413)."""
 
@@ -140,6 +137,9 @@ class Settings(BaseSettings):
 
     coalesce: Literal["on", "off"] = "on"
     """Whether equal sentences that are asked for at the same time are translated once."""
+
+    data_dir: Path | None = None
+    """Folder for what is kept: documents, translations, glossaries; unless set, a private one, deleted at exit."""
 
     drain_timeout_s: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds running requests get to finish after SIGTERM."""

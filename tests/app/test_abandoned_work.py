@@ -80,7 +80,7 @@ async def begun(app: FastAPI, translator: FakeTranslator, **arguments: Any) -> R
     return request
 
 
-NOTHING_SHARED = {"coalesce": "off", "cache_bytes": 0}
+NOTHING_SHARED: dict[str, Any] = {"coalesce": "off", "cache_bytes": 0}
 
 
 @pytest.mark.parametrize("settings", [{}, NOTHING_SHARED], ids=["shared", "coalesce off, no cache"])

@@ -37,12 +37,12 @@ def requests() -> Iterator[Any]:
 
 def models() -> dict[tuple[str, str], Any]:
     """The model of the answer of each route that has one."""
-    found = {}
+    found: dict[tuple[str, str], Any] = {}
     for route in iter_route_contexts(APP.routes):
         for method in route.methods or ():
             for status, response in getattr(route, "responses", {}).items():
                 if int(status) < 400 and "model" in response:
-                    found[route.path_format, method.lower()] = response["model"]
+                    found[str(route.path_format), method.lower()] = response["model"]
     return found
 
 

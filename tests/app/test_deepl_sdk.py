@@ -8,9 +8,11 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import deepl
 import pytest
+from deepl.api_data import MultilingualGlossaryDictionaryEntries
 
 from tests.app.test_process import Process, running, until
 
@@ -26,7 +28,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def client(address: str) -> Iterator[deepl.DeepLClient]:
-    client = deepl.DeepLClient("any key", server_url=address)
+    client: Any = deepl.DeepLClient("any key", server_url=address)
     client._client._session.trust_env = False
     yield client
     client.close()
@@ -97,16 +99,16 @@ def test_glossaries_of_both_versions_are_stored_and_used(client: deepl.DeepLClie
         client.get_glossary(glossary.glossary_id)
 
     both = [
-        deepl.MultilingualGlossaryDictionaryEntries("EN", "DE", entries),
-        deepl.MultilingualGlossaryDictionaryEntries("DE", "EN", {"Maler": "artist"}),
+        MultilingualGlossaryDictionaryEntries("EN", "DE", entries),
+        MultilingualGlossaryDictionaryEntries("DE", "EN", {"Maler": "artist"}),
     ]
     made = client.create_multilingual_glossary("Both", both)
-    more = deepl.MultilingualGlossaryDictionaryEntries("EN", "DE", {"fox": "Fuchs"})
+    more = MultilingualGlossaryDictionaryEntries("EN", "DE", {"fox": "Fuchs"})
     assert client.update_multilingual_glossary_dictionary(made, more).dictionaries[0].entry_count == 3
     assert client.update_multilingual_glossary_name(made, "New").name == "New"
     assert client.replace_multilingual_glossary_dictionary(made, more).entry_count == 1
-    stored = client.get_multilingual_glossary_entries(made, "EN", "DE")
-    assert stored.dictionaries[0].entries == "fox\tFuchs"
+    (stored,) = client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries
+    assert str(stored.entries) == "fox\tFuchs"
     client.delete_multilingual_glossary_dictionary(made, source_lang="EN", target_lang="DE")
     assert len(client.get_multilingual_glossary(made.glossary_id).dictionaries) == 1
     client.delete_multilingual_glossary(made)
@@ -134,11 +136,11 @@ def test_a_client_that_gives_up_and_repeats_gets_its_answer(tmp_path: Path, monk
         ThreadPoolExecutor(1) as pool,
     ):
         process.wait_until_ready()
-        client = deepl.DeepLClient("any key", server_url=process.address)
+        client: Any = deepl.DeepLClient("any key", server_url=process.address)
         client._client._session.trust_env = False
         send = client._client._internal_request
 
-        def note(*arguments: object, **named: object) -> object:
+        def note(*arguments: Any, **named: Any) -> Any:
             if (tmp_path / "reached").exists():
                 repeated.set()
             return send(*arguments, **named)

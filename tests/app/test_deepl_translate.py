@@ -20,7 +20,7 @@ from app.errors import (
 from app.serving.model_choice import NO_LANGUAGE
 from model.errors import InvalidMarkup, UnsupportedFormality, UnsupportedPair
 from model.languages import LanguagePairs
-from tests.app.deepl_requests import AUTH, ask, message, texts, translate
+from tests.app.deepl_requests import ask, message, texts, translate
 from tests.app.serving import MANIFEST, RoteModel, RoteService, RoteTranslation, client_of, rote_app
 
 pytestmark = pytest.mark.anyio
@@ -288,6 +288,6 @@ async def test_usage_counts_the_characters_of_this_protocol(client: httpx.AsyncC
 
 
 async def test_documents_are_refused_without_inviting_a_repetition(client: httpx.AsyncClient) -> None:
-    form = {"data": {"target_lang": "DE"}, "files": {"file": ("a.txt", b"one")}, "headers": AUTH}
-    assert "documents" in message(await client.post("/v2/document", **form), 400)
+    form: dict[str, Any] = {"data": {"target_lang": "DE"}, "files": {"file": ("a.txt", b"one")}}
+    assert "documents" in message(await ask(client, "POST", "/v2/document", **form), 400)
     assert message(await ask(client, "POST", "/v2/document/12/result", json={"document_key": "1"}), 400)
