@@ -39,7 +39,7 @@ def test_the_transformer_is_implemented_here() -> None:
 
 def test_imported_packages_are_the_declared_ones() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = {re.split(r"[=><]", name)[0].replace("-", "_") for name in project["dependencies"]}
+    declared = {re.split(r"[=><\[]", name)[0].replace("-", "_") for name in project["dependencies"]}
     used = set().union(*map(imported, SOURCES)) - set(sys.stdlib_module_names) - {"app", "model", "scripts"}
     # Some packages have another name than their module.
     packages = {"yaml": "pyyaml", "lingua": "lingua_language_detector", "re2": "google_re2"}

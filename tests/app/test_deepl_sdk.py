@@ -12,7 +12,7 @@ from typing import Any
 
 import deepl
 import pytest
-from deepl.api_data import MultilingualGlossaryDictionaryEntries
+from deepl.api_data import ModelType, MultilingualGlossaryDictionaryEntries
 
 from tests.app.test_process import Process, running, until
 
@@ -57,7 +57,7 @@ def test_all_options_are_taken(client: deepl.DeepLClient) -> None:
         non_splitting_tags="span",
         splitting_tags=["p"],
         ignore_tags=["raw", "x"],
-        model_type=deepl.ModelType.QUALITY_OPTIMIZED,
+        model_type=ModelType.QUALITY_OPTIMIZED,
         extra_body_parameters={"debug": "1"},
     )
     assert isinstance(found, deepl.TextResult)
@@ -92,7 +92,8 @@ def test_glossaries_of_both_versions_are_stored_and_used(client: deepl.DeepLClie
     assert client.get_glossary(glossary.glossary_id).entry_count == 2
     assert client.get_glossary_entries(glossary) == entries
     assert [one.name for one in client.list_glossaries()] == ["Art"]
-    (found,) = client.translate_text_with_glossary(["The artist"], glossary)
+    found = client.translate_text_with_glossary("The artist", glossary)
+    assert isinstance(found, deepl.TextResult)
     assert found.text == "THE Maler"
     client.delete_glossary(glossary)
     with pytest.raises(deepl.GlossaryNotFoundException):
