@@ -221,6 +221,7 @@ class DetectedPairNotServed(ServiceError):
             f"The text seems to be {language!r} (confidence {confidence:.2f}) and {wanted}: no single loaded pair "
             f"fits. Name source and target; loaded: {pairs.describe()}."
         )
+        self.language = language
 
 
 class Unauthorized(ServiceError):

@@ -11,7 +11,7 @@ from starlette.staticfiles import StaticFiles
 
 from app.errors import ServiceError
 from app.glossaries.store import GlossaryStore
-from app.http.compat import deepl
+from app.http.compat import deepl, libretranslate
 from app.http.middleware import DisconnectWatcher, RequestRecorder, RootPath
 from app.http.openapi import complete_openapi
 from app.http.problems import answer_known_error, answer_routing_error
@@ -33,6 +33,7 @@ one; it identifies the request in the logs. Neither texts nor translations are e
 _TAGS = [
     {"name": "translation", "description": "Texts in, translations out."},
     {"name": "attention", "description": "The weights behind a translation."},
+    {"name": "LibreTranslate", "description": "The protocol of LibreTranslate, for its clients; errors are its own."},
     {"name": "DeepL", "description": "The protocol of DeepL, for its clients; errors are its own."},
     {"name": "operation", "description": "For load balancers and monitoring."},
 ]
@@ -88,17 +89,23 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
     app.state.metrics = app_metrics
     app.state.service = service
     app.state.glossaries = glossaries
-    app.state.error_shapes = dict.fromkeys(deepl.PREFIXES, deepl.error_answer)
+    app.state.deepl = deepl.DeepLState()
+    app.state.error_shapes = {
+        libretranslate.PREFIX: libretranslate.error_shape,
+        **dict.fromkeys(deepl.PREFIXES, deepl.error_answer),
+    }
     for module in (translate, attention, models, health, metrics, docs):
         app.include_router(module.router)
+    app.include_router(libretranslate.router)
     app.include_router(deepl.router)
-    app.state.deepl = deepl.DeepLState()
     if settings.admin_token is not None:
         app.include_router(admin.router)
     app.mount("/static", StaticFiles(directory=docs.STATIC), name="static")
     complete_openapi(app, settings)
     # The middleware added last is the outermost.
     app.add_middleware(DisconnectWatcher)
+    if settings.compat == "libretranslate":
+        app.add_middleware(libretranslate.LibreTranslateAtRoot, max_body_bytes=settings.max_body_bytes)
     app.add_middleware(RootPath, root_path=settings.root_path)
     app.add_middleware(RequestRecorder, metrics=app_metrics, is_draining=lambda: app.state.service.state == "draining")
     return app

@@ -100,6 +100,9 @@ class Settings(BaseSettings):
     cache_dir: Path | None = None
     """Folder for bundles built or pulled at start; ~/.cache/verso unless set."""
 
+    compat: Literal["libretranslate"] | None = None
+    """Protocol that the paths at the root speak beside Verso's own: libretranslate; none unless set."""
+
     max_body_bytes: int = Field(default=2_000_000, ge=1_000, le=1_000_000_000)
     """Largest request body, in bytes (413)."""
 

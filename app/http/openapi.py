@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.routing import iter_route_contexts
+from fastapi.routing import APIRoute, iter_route_contexts
 from pydantic import BaseModel
 
 from app.errors import (
@@ -158,6 +158,8 @@ def _correct_errors(responses: dict[str, Any]) -> None:
 def _restore_nulls(app: FastAPI, paths: dict[str, Any]) -> None:
     """Set the examples of answers again: FastAPI removes the fields that are null, which the answers do have."""
     for route in iter_route_contexts(app.routes):
+        if not isinstance(route.original_route, APIRoute):
+            continue
         operations = paths.get(route.path_format or "", {})
         for method in route.methods or ():
             documented = operations.get(method.lower(), {"responses": {}})["responses"]

@@ -133,22 +133,34 @@ class ModelChooser:
         words: list[str | InputError] = list(texts)
         if options.format != "text":
             words = await self._off_loop(lambda: [_words_or_error(text, options) for text in texts])
-        languages = self._registry.pairs.languages
-        with_letters = [one for one in words if isinstance(one, str) and has_letters(one)]
-        found = iter(
-            await self._off_loop(lambda: self._detector.detect(with_letters, languages)) if with_letters else ()
-        )
+        detected = await self.detect(["" if isinstance(one, InputError) else one for one in words])
         # Models may have been loaded or unloaded during detection. There is no await from here on, so the chosen models
         # are loaded.
         choices: list[ModelChoice | Unchanged | Exception] = []
-        for one in words:
+        for one, language in zip(words, detected, strict=True):
             if isinstance(one, InputError):
                 choices.append(one)
             elif has_letters(one):
-                choices.append(self._choose_detected(next(found), target))
+                choices.append(self._choose_detected(language, target))
             else:
                 choices.append(self._without_language(target))
         return choices
+
+    async def detect(self, texts: Sequence[str]) -> list[Detection | None]:
+        """Detect the languages of texts among the loaded ones.
+
+        Args:
+            texts: The texts.
+
+        Returns:
+            For each text its language, or None if it has no letters or letters of no loaded language.
+        """
+        languages = self._registry.pairs.languages
+        with_letters = [text for text in texts if has_letters(text)]
+        found = iter(
+            await self._off_loop(lambda: self._detector.detect(with_letters, languages)) if with_letters else ()
+        )
+        return [next(found) if has_letters(text) else None for text in texts]
 
     def _without_language(self, target: str | None) -> Unchanged:
         code = None if target is None else closest(target, self._registry.pairs.targets)

@@ -22,7 +22,7 @@ from app.models.bundles import BundleSource
 from app.models.in_flight import RunningRequests
 from app.models.registry import LoadedModel, Registry
 from app.models.store import ModelStore
-from app.serving.detection import LanguageDetector
+from app.serving.detection import Detection, LanguageDetector
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
 from app.serving.text_job import AttentionResult, TextResult, TranslateResult
 from app.serving.text_stream import StreamedSentence, StreamedText, TextStream
@@ -191,17 +191,6 @@ class TranslationService:
             total_ms=(self._clock() - began) * 1000,
         )
 
-    async def language_pairs(self) -> LanguagePairs:
-        """The pairs of the loaded models; waits until the deadline for models that are still loading.
-
-        Raises:
-            NotReady: No models are loaded, or the service is draining.
-            DeadlineExceeded: The models take too long to load.
-        """
-        await self._wait_for_models()
-        self._require("ready")
-        return self._registry.pairs
-
     async def stream(
         self,
         texts: Sequence[str],
@@ -245,6 +234,35 @@ class TranslationService:
             decode_ms=stream.times.decode_s * 1000,
             total_ms=(self._clock() - began) * 1000,
         )
+
+    async def language_pairs(self) -> LanguagePairs:
+        """The pairs of the loaded models; waits until the deadline for models that are still loading.
+
+        Raises:
+            NotReady: No models are loaded, or the service is draining.
+            DeadlineExceeded: The models take too long to load.
+        """
+        await self._wait_for_models()
+        self._require("ready")
+        return self._registry.pairs
+
+    async def detect(self, texts: Sequence[str]) -> list[Detection | None]:
+        """Detect the languages of texts among the loaded ones; waits until the deadline for models that are loading.
+
+        Args:
+            texts: The texts.
+
+        Returns:
+            For each text its language, or None if it has no letters or letters of no loaded language.
+
+        Raises:
+            NotReady: No models are loaded, or the service is draining.
+            DeadlineExceeded: The request took too long.
+        """
+        await self._wait_for_models()
+        with self._counted():
+            async with self._deadline():
+                return await self._chooser.detect(texts)
 
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None

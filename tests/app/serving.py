@@ -175,6 +175,12 @@ class RoteService:
             raise self.request_error
         return LanguagePairs(MANIFEST.pairs)
 
+    async def detect(self, texts: Sequence[str]) -> list[Detection | None]:
+        self.calls.append({"texts": list(texts)})
+        if self.request_error is not None:
+            raise self.request_error
+        return [self.detected for _ in texts]
+
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None
     ) -> AttentionResult:

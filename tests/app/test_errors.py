@@ -103,6 +103,7 @@ ERRORS: list[Exception] = [
     model_errors.EmptySource(),
     model_errors.SourceTooLong(99, 50),
     model_errors.TargetTooLong(99, 50),
+    errors.InvalidParameter("zz is not supported"),
     model_errors.SeveralSentences(3),
     model_errors.UnsupportedPair("en", "fr", PAIRS),
     model_errors.UnsupportedFormality("formal", "en", ["de"]),

@@ -184,7 +184,7 @@ async def test_an_error_response_equals_its_example(
     assert response.json() == example["value"]
 
 
-def test_every_error_except_routing_errors_has_an_example() -> None:
+def test_every_error_of_a_native_route_has_an_example() -> None:
     exampled = {problem_for(error).code for error in examples.ERRORS}
     exampled |= {problem_for(error).code for error in deepl_examples.ERRORS.values()}
     assert {row.code for row in PROBLEMS.values()} - exampled == {"not_found", "method_not_allowed"}

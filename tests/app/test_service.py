@@ -719,6 +719,50 @@ def test_a_request_that_waits_is_translated_when_the_models_are_loaded() -> None
     run(test)
 
 
+def test_pairs_and_detection_wait_for_the_models_until_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        gate = Gate()
+
+        def load() -> FakeTranslator:
+            gate.pass_through()
+            return FakeTranslator()
+
+        service = ObservedService(Settings(**BUDGET, deadline_s=10.0), FakeBundles(load), WordDetector())
+        await service.start()
+        try:
+            late = [asyncio.create_task(service.language_pairs()), asyncio.create_task(service.detect(["the cat"]))]
+            await until(gate.reached.is_set)
+            advance_clock(monkeypatch, 11.0)
+            for one in late:
+                with pytest.raises(DeadlineExceeded):
+                    await one
+            waiting = asyncio.create_task(service.language_pairs()), asyncio.create_task(service.detect(["the cat"]))
+            gate.open.set()
+            assert (await waiting[0]).pairs == MANIFEST.pairs
+            (found,) = await waiting[1]
+            assert found is not None
+            assert found.language == "en"
+        finally:
+            gate.open.set()
+            await service.stop()
+
+    run(test)
+
+
+def test_detection_leaves_out_texts_without_letters_and_is_refused_while_draining() -> None:
+    async def test() -> None:
+        async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
+            found = await service.detect(["der Hund", "42", "the cat", "le chat"])
+            assert [None if one is None else one.language for one in found] == ["de", None, "en", None]
+            await service.drain(PATIENCE_S)
+            with pytest.raises(NotReady):
+                await service.detect(["the cat"])
+            with pytest.raises(NotReady):
+                await service.language_pairs()
+
+    run(test)
+
+
 def test_a_cancelled_request_frees_its_part_of_the_queue() -> None:
     async def test() -> None:
         translator = held_translator()

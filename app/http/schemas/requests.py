@@ -73,7 +73,11 @@ def _id_or_terms(value: Any) -> str | None:
 Text = Annotated[str, AfterValidator(_without_nul)]
 """A text to translate: any Unicode except the NUL character."""
 
-Language = Annotated[str, Field(min_length=2, max_length=35, pattern=r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*$")]
+MAX_LANGUAGE_CHARACTERS = 35
+
+LANGUAGE_PATTERN = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*$"
+
+Language = Annotated[str, Field(min_length=2, max_length=MAX_LANGUAGE_CHARACTERS, pattern=LANGUAGE_PATTERN)]
 """A language code such as ``en``, ``EN`` or ``en-US``; the loaded models decide which ones are served."""
 
 

@@ -1,0 +1,13 @@
+"""LibreTranslate's protocol at ``/libretranslate``, and at the root if the operator asks for it.
+
+It does what LibreTranslate does where clients can tell, also where a native route would do otherwise: codes are its
+own, a text whose language cannot be detected and one in the target language come back unchanged, and every error is
+``{"error": "..."}``. ``api_key`` is accepted and ignored: nothing needs a key.
+"""
+
+from app.http.compat.libretranslate.at_root import LibreTranslateAtRoot
+from app.http.compat.libretranslate.errors import error_shape
+from app.http.compat.libretranslate.paths import PREFIX
+from app.http.compat.libretranslate.routes import router
+
+__all__ = ["PREFIX", "LibreTranslateAtRoot", "error_shape", "router"]

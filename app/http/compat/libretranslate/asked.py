@@ -1,0 +1,171 @@
+"""Reads what a request asks for, and refuses what is wrong with LibreTranslate's messages."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote, unquote_plus
+
+from app.errors import InvalidParameter
+from app.http.compat.parameters import Parameters
+from app.http.request_body import LONGEST_VALUE_REPEATED
+from app.settings import Settings
+
+Form = Literal["text", "list", "encoded list"]
+"""How the texts were sent; ``encoded list`` is JSON that is percent-encoded once more."""
+
+
+@dataclass(frozen=True)
+class TranslateAsked:
+    """What ``/translate`` is asked for.
+
+    Args:
+        texts: The texts.
+        form: How they were sent, and their translations are sent back.
+        source: The source as sent.
+        target: The target as sent.
+        format: What the texts are written in.
+        num_alternatives: Most other translations of each text.
+    """
+
+    texts: list[str]
+    form: Form
+    source: str
+    target: str
+    format: Literal["text", "html"]
+    num_alternatives: int
+
+    @property
+    def num_characters(self) -> int:
+        """Characters of all texts."""
+        return sum(map(len, self.texts))
+
+    def in_their_form(self, translations: list[str]) -> str | list[str]:
+        """The translations in the form the texts were sent in."""
+        match self.form:
+            case "text":
+                return translations[0]
+            case "list":
+                return translations
+            case "encoded list":
+                return quote(json.dumps(translations, ensure_ascii=False))
+
+
+def read_translate(parameters: Parameters, settings: Settings) -> TranslateAsked:
+    """What ``/translate`` is asked for.
+
+    Args:
+        parameters: The fields sent.
+        settings: The bounds of a request.
+
+    Raises:
+        InvalidParameter: A field is missing, wrong or out of bounds.
+    """
+    texts, form = read_texts(parameters)
+    source, target = read_string(parameters, "source"), read_string(parameters, "target")
+    num_alternatives = _num_alternatives(parameters.values.get("alternatives"), settings.max_hypotheses - 1)
+    check_lengths(texts, settings)
+    text_format = _format(parameters.values.get("format"))
+    return TranslateAsked(texts, form, source, target, text_format, num_alternatives)
+
+
+def read_texts(parameters: Parameters) -> tuple[list[str], Form]:
+    """The texts in ``q``, and how they were sent.
+
+    Raises:
+        InvalidParameter: There are none, or they cannot be translated.
+    """
+    q = parameters.values.get("q")
+    if not q:
+        raise InvalidParameter(_missing("q"))
+    texts = q if isinstance(q, list) else [q]
+    if not all(isinstance(text, str) for text in texts):
+        raise InvalidParameter("Invalid request: q parameter is not a string or a list of strings")
+    form: Form = "list" if isinstance(q, list) else "text"
+    if not parameters.is_json:
+        decoded = _decoded_list(q) if isinstance(q, str) else None
+        if decoded is not None:
+            texts, form = decoded, "encoded list"
+        # Forms write line breaks as CR LF.
+        texts = [text.replace("\r\n", "\n").replace("\r", "\n") for text in texts]
+    if any("\0" in text for text in texts):
+        raise InvalidParameter("Invalid request: q parameter holds the NUL character")
+    return texts, form
+
+
+def read_string(parameters: Parameters, name: str) -> str:
+    """A field that is required.
+
+    Raises:
+        InvalidParameter: It is missing or no string.
+    """
+    value = parameters.values.get(name)
+    if not value:
+        raise InvalidParameter(_missing(name))
+    if not isinstance(value, str):
+        raise InvalidParameter(f"Invalid request: {name} parameter is not a string")
+    return value
+
+
+def check_lengths(texts: list[str], settings: Settings) -> None:
+    """Refuse too many texts, or one that is too long.
+
+    Raises:
+        InvalidParameter: The message holds the number and the bound.
+    """
+    for size, limit in [(len(texts), settings.max_texts), *((len(t), settings.max_text_characters) for t in texts)]:
+        if size > limit:
+            raise InvalidParameter(f"Invalid request: request ({size}) exceeds text limit ({limit})")
+
+
+def not_supported(code: str) -> InvalidParameter:
+    """The error for a language that is not loaded.
+
+    Args:
+        code: The language as sent.
+    """
+    return InvalidParameter(f"{_repeated(code)} is not supported")
+
+
+def _decoded_list(q: str) -> list[str] | None:
+    """The texts of a list that a client of Nextcloud encodes as JSON and percent-encodes; None for any other text."""
+    if q[:3].upper() != "%5B" or q[-3:].upper() != "%5D":
+        return None
+    try:
+        texts = json.loads(unquote_plus(q, errors="strict"))
+        texts = [text.encode().decode() for text in texts]  # refuses lone surrogates
+    except (ValueError, AttributeError, RecursionError):
+        return None
+    return texts or None
+
+
+def _format(value: Any) -> Literal["text", "html"]:
+    match value or "text":
+        case "text":
+            return "text"
+        case "html":
+            return "html"
+    raise InvalidParameter(f"{_repeated(value)} format is not supported")
+
+
+def _num_alternatives(value: Any, at_most: int) -> int:
+    if value is None or value == "":
+        return 0
+    if isinstance(value, str) and re.fullmatch("-?[0-9]{1,9}", value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidParameter("Invalid request: alternatives parameter is not a number")
+    if value > at_most:
+        raise InvalidParameter(f"Invalid request: alternatives parameter must be <= {at_most}")
+    return max(0, value)
+
+
+def _missing(name: str) -> str:
+    return f"Invalid request: missing {name} parameter"
+
+
+def _repeated(value: object) -> str:
+    """A refused value as a message repeats it."""
+    return str(value)[:LONGEST_VALUE_REPEATED]

@@ -1,0 +1,104 @@
+"""What the OpenAPI document says about the routes: FastAPI sees neither the bodies they read nor their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from app.http.compat.libretranslate.schemas import ErrorBody
+from app.http.openapi import Responses
+
+_ERRORS = {
+    400: "Invalid request: missing q parameter",
+    413: "The body is larger than 2000000 bytes; send fewer or shorter texts in one request.",
+    500: "Cannot translate text: The operator finds the reason in the log, under the request id.",
+    504: (
+        "The request was not finished within 30 s and was stopped; send less text at once, use greedy decoding or a "
+        "smaller beam, or try again when there is less load."
+    ),
+}
+"""An example of the error of each status."""
+
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+
+
+def accepting(schema: type[BaseModel], examples: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``openapi_extra`` of a route that reads its parameters from JSON, forms and the query.
+
+    Args:
+        schema: The parameters.
+        examples: Bodies in JSON, by what they show; without any, only ``multipart/form-data`` is documented.
+    """
+    described = schema.model_json_schema()
+    if not examples:
+        return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": described}}}}
+    named = {name: {"summary": name, "value": body} for name, body in examples.items()}
+    content: dict[str, Any] = {"application/json": {"schema": described, "examples": named}}
+    content |= {form: {"schema": described} for form in _FORMS}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def answers(example: BaseModel | list[Any] | dict[str, Any], also: Mapping[int, str] | None = None) -> Responses:
+    """The ``responses`` of a route: its answer with an example, and its errors.
+
+    Args:
+        example: An answer.
+        also: Further errors: an example of the message, by status.
+    """
+    value = to_jsonable_python(example, exclude_none=True)
+    success: Responses = {200: {"description": "The answer.", "content": {"application/json": {"example": value}}}}
+    return success | refusals({**_ERRORS, **(also or {})})
+
+
+def refusals(messages: Mapping[int, str]) -> Responses:
+    """The ``responses`` of errors.
+
+    Args:
+        messages: An example of the message, by status.
+    """
+    return {
+        status: {
+            "model": ErrorBody,
+            "description": "The error.",
+            "content": {"application/json": {"example": {"error": message}}},
+        }
+        for status, message in messages.items()
+    }
+
+
+def spec_of(document: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The part of an OpenAPI document that describes the paths below a prefix, which they lose.
+
+    Args:
+        document: The document of the application; its server is its own address.
+        prefix: The prefix.
+    """
+    paths = {path.removeprefix(prefix): item for path, item in document["paths"].items() if path.startswith(prefix)}
+    schemas = document["components"]["schemas"]
+    used: dict[str, Any] = {}
+    found = list(_references(paths))
+    while found:
+        name = found.pop()
+        if name not in used:
+            used[name] = schemas[name]
+            found += _references(schemas[name])
+    return {
+        **{name: part for name, part in document.items() if name not in ("paths", "components", "tags")},
+        "paths": paths,
+        "components": {"schemas": used},
+    }
+
+
+def _references(node: Any) -> Iterator[str]:
+    """Names of the schemas that a part of the document refers to."""
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"].rpartition("/")[2]
+        for value in node.values():
+            yield from _references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _references(value)

@@ -1,0 +1,267 @@
+"""The routes of the protocol. They read parameters in any form, and wait for room in the queue and for models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse, RedirectResponse
+from fastapi.routing import APIRoute
+
+from app.errors import DetectedPairNotServed, InvalidParameter, LanguageNotDetected
+from app.http.compat.libretranslate import schemas
+from app.http.compat.libretranslate.asked import (
+    TranslateAsked,
+    check_lengths,
+    not_supported,
+    read_texts,
+    read_translate,
+)
+from app.http.compat.libretranslate.errors import error_response
+from app.http.compat.libretranslate.languages import (
+    AUTO,
+    NOTHING_DETECTED,
+    describe_languages,
+    find_language,
+    wire_code,
+)
+from app.http.compat.libretranslate.openapi import accepting, answers, refusals, spec_of
+from app.http.compat.libretranslate.paths import CORS_HEADERS, PREFIX
+from app.http.compat.libretranslate.schemas import DetectionBody, LanguageBody, SettingsBody, TranslateAnswer
+from app.http.compat.parameters import Parameters, read_parameters
+from app.http.state import service_of, settings_of
+from app.serving.detection import Detection
+from app.serving.text_job import TextResult
+from app.telemetry.logs import log_fields
+from model.decoding.options import DecodingOptions
+from model.errors import UnsupportedPair
+from model.languages import LanguagePairs, english_name
+
+FILES_DISABLED = "Files translation are disabled on this server."
+
+SUGGESTIONS_DISABLED = "Suggestions are disabled on this server."
+
+NOT_READY = "The model is still loading; try again in 5 s."
+
+
+class _Route(APIRoute):
+    """A route whose answers may be read by pages of any site."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The function that answers a request, around FastAPI's own."""
+        handle = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            response = await handle(request)
+            response.headers.update(CORS_HEADERS)
+            return response
+
+        return answer
+
+
+router = APIRouter(prefix=PREFIX, tags=["LibreTranslate"], route_class=_Route)
+
+
+async def _parameters(request: Request) -> Parameters:
+    return await read_parameters(request, settings_of(request).max_body_bytes)
+
+
+@router.post(
+    "/translate",
+    summary="Translate texts",
+    openapi_extra=accepting(schemas.TranslateParameters, schemas.TRANSLATE_REQUESTS),
+    response_model_exclude_unset=True,
+    responses=answers(schemas.TRANSLATED),
+)
+async def libretranslate_translate(request: Request) -> TranslateAnswer:
+    """Translate a text or a list of texts.
+
+    A text without letters, one in the target language, and with `source: auto` one whose language cannot be detected
+    come back unchanged. If a text of a list cannot be translated, none is.
+    """
+    settings = settings_of(request)
+    asked = read_translate(await _parameters(request), settings)
+    log_fields(request.scope).update(texts=len(asked.texts), characters=asked.num_characters)
+    pairs = await service_of(request).language_pairs()
+    source = AUTO if asked.source.lower() == AUTO else find_language(asked.source, pairs.languages)
+    target = find_language(asked.target, pairs.languages)
+    if source is None or target is None:
+        raise not_supported(asked.source if source is None else asked.target)
+    if source == target:
+        return _answer(asked, [(text, []) for text in asked.texts])
+
+    num_hypotheses = asked.num_alternatives + 1
+    options = DecodingOptions(
+        format=asked.format,
+        num_hypotheses=num_hypotheses,
+        beam_size=min(max(DecodingOptions().beam_size, num_hypotheses), settings.max_beam_size),
+    )
+    try:
+        outcome = await service_of(request).translate(
+            asked.texts, source=source, target=target, options=options, waits=True
+        )
+    except UnsupportedPair:
+        outcome = None
+    if outcome is None:
+        raise _unavailable(source, target, pairs)
+    log_fields(request.scope).update(
+        source_tokens=outcome.num_source_tokens,
+        target_tokens=outcome.num_target_tokens,
+        queue_ms=round(outcome.queue_ms, 3),
+        decode_ms=round(outcome.decode_ms, 3),
+    )
+    translated = [_translated(text, one, target, pairs) for text, one in zip(asked.texts, outcome.texts, strict=True)]
+    if source != AUTO:
+        return _answer(asked, translated)
+    detected = [_detection(one.detected, pairs) for one in outcome.texts]
+    return _answer(asked, translated, detected)
+
+
+def _translated(text: str, found: TextResult, target: str, pairs: LanguagePairs) -> tuple[str, list[str]]:
+    """The translation of a text and its alternatives, or its error."""
+    match found.result:
+        case LanguageNotDetected():
+            return text, []
+        case DetectedPairNotServed(language=language):
+            raise _unavailable(language, target, pairs)
+        case Exception() as error:
+            raise error
+        case best:
+            others = dict.fromkeys(other.text for other in best.alternatives)
+            return best.text, [other for other in others if other != best.text]
+
+
+def _answer(
+    asked: TranslateAsked, translated: list[tuple[str, list[str]]], detected: list[DetectionBody] | None = None
+) -> TranslateAnswer:
+    """Translations in the form of the texts; a field that was not asked for is left out."""
+    fields: dict[str, Any] = {"translatedText": asked.in_their_form([text for text, _ in translated])}
+    if detected is not None:
+        fields["detectedLanguage"] = detected[0] if asked.form == "text" else detected
+    if asked.num_alternatives:
+        others = [others for _, others in translated]
+        fields["alternatives"] = others[0] if asked.form == "text" else others
+    return TranslateAnswer(**fields)
+
+
+def _detection(detected: Detection | None, pairs: LanguagePairs) -> DetectionBody:
+    if detected is None:
+        return DetectionBody(confidence=0.0, language=NOTHING_DETECTED)
+    language = wire_code(detected.language, pairs.languages)
+    return DetectionBody(confidence=round(detected.confidence * 100, 2), language=language)
+
+
+def _unavailable(source: str, target: str, pairs: LanguagePairs) -> InvalidParameter:
+    wanted, given = (_named(language, pairs) for language in (target, source))
+    return InvalidParameter(f"{wanted} is not available as a target language from {given}")
+
+
+def _named(language: str, pairs: LanguagePairs) -> str:
+    code = wire_code(language, pairs.languages)
+    return f"{'Auto Detect' if language == AUTO else english_name(code)} ({code})"
+
+
+@router.post(
+    "/detect",
+    summary="Detect the language of a text",
+    openapi_extra=accepting(schemas.DetectParameters, {"a text": schemas.DETECT_REQUEST}),
+    responses=answers(schemas.DETECTED),
+)
+async def libretranslate_detect(request: Request) -> list[DetectionBody]:
+    """The language of a text among the loaded ones; with confidence 0 if it cannot be detected."""
+    texts, _ = read_texts(await _parameters(request))
+    check_lengths(texts, settings_of(request))
+    log_fields(request.scope).update(texts=len(texts), characters=sum(map(len, texts)))
+    (detected,) = await service_of(request).detect(["\n".join(texts)])
+    return [_detection(detected, await service_of(request).language_pairs())]
+
+
+@router.get("/languages", summary="The loaded languages", responses=answers(schemas.LANGUAGES))
+async def libretranslate_languages(request: Request) -> list[LanguageBody]:
+    """The languages of the loaded models, and what each can be translated to."""
+    return describe_languages(await service_of(request).language_pairs())
+
+
+@router.get("/frontend/settings", summary="What interfaces want to know", responses=answers(schemas.FRONTEND_SETTINGS))
+async def libretranslate_settings(request: Request) -> SettingsBody:
+    """Limits, features, and languages to begin with."""
+    languages = describe_languages(await service_of(request).language_pairs())
+    reached = {code for one in languages for code in one.targets if code != one.code}
+    target = "en" if "en" in reached else min(reached, default=languages[0].code)
+    return SettingsBody(
+        charLimit=settings_of(request).max_text_characters,
+        frontendTimeout=500,
+        apiKeys=False,
+        keyRequired=False,
+        suggestions=False,
+        filesTranslation=False,
+        supportedFilesFormat=[],
+        language=schemas.LanguageChoice(
+            source=schemas.NamedLanguage(code=AUTO, name="Auto Detect"),
+            target=schemas.NamedLanguage(code=target, name=english_name(target)),
+        ),
+    )
+
+
+@router.get(
+    "/health",
+    summary="Whether the service translates",
+    response_model=schemas.HealthBody,
+    responses=answers(schemas.HEALTHY, also={503: NOT_READY}),
+)
+async def libretranslate_health(request: Request) -> Response:
+    """For load balancers; 503 unless texts are translated now. It does not wait."""
+    service = service_of(request)
+    if service.state != "ready":
+        return error_response(503, str(service.not_ready()))
+    return JSONResponse(schemas.HEALTHY.model_dump())
+
+
+@router.get("/spec", summary="The description of these routes", responses=answers(schemas.SPEC))
+async def libretranslate_spec(request: Request) -> dict[str, Any]:
+    """The OpenAPI document of the protocol's routes; paths are relative to the address of this document."""
+    return spec_of(request.app.openapi(), PREFIX)
+
+
+@router.post(
+    "/suggest",
+    summary="Suggest a better translation",
+    openapi_extra=accepting(schemas.SuggestParameters, {"a suggestion": schemas.SUGGEST_REQUEST}),
+    status_code=403,
+    response_model=schemas.ErrorBody,
+    responses=refusals({403: SUGGESTIONS_DISABLED}),
+)
+async def libretranslate_suggest(request: Request) -> Response:
+    """Suggestions are disabled: nothing is stored."""
+    await _parameters(request)
+    return error_response(403, SUGGESTIONS_DISABLED)
+
+
+@router.post(
+    "/translate_file",
+    summary="Translate a document",
+    openapi_extra=accepting(schemas.FileParameters, {}),
+    status_code=403,
+    response_model=schemas.ErrorBody,
+    responses=refusals({403: FILES_DISABLED}),
+)
+async def libretranslate_translate_file(request: Request) -> Response:
+    """Documents are disabled, as `GET /frontend/settings` says."""
+    await _parameters(request)
+    return error_response(403, FILES_DISABLED)
+
+
+@router.get("/", include_in_schema=False)
+async def libretranslate_root(request: Request) -> Response:
+    """Redirects to the documentation, under the path that a proxy serves this process at."""
+    return RedirectResponse(f"{request.scope.get('root_path', '')}/docs")
+
+
+async def _preflight(_: Request) -> Response:
+    """Answers a browser that asks whether a page of another site may call the route."""
+    return Response(headers=CORS_HEADERS)
+
+
+for _path in dict.fromkeys(route.path for route in router.routes if isinstance(route, APIRoute)):
+    router.add_route(_path, _preflight, methods=["OPTIONS"], include_in_schema=False)
