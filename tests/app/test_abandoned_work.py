@@ -176,6 +176,28 @@ async def test_work_that_failed_is_not_joined() -> None:
     assert len(shared) == 0
 
 
+async def test_joined_work_is_no_longer_stopped() -> None:
+    shared: AbandonedWork[str] = AbandonedWork(1000.0)
+    ready = asyncio.Event()
+
+    async def work() -> str:
+        await ready.wait()
+        return "done"
+
+    first = asyncio.create_task(shared.run("key", work))
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    expiry = shared._works["key"].expiry
+    assert expiry is not None and not expiry.cancelled()
+    second = asyncio.create_task(shared.run("key", work))
+    await asyncio.sleep(0)
+    assert expiry.cancelled()
+    ready.set()
+    assert await second == "done"
+
+
 async def test_an_error_reaches_all_that_wait() -> None:
     shared: AbandonedWork[str] = AbandonedWork()
 
