@@ -21,7 +21,12 @@
     ├─ BundleRefused         a bundle to load is bad, or needs another device 422
     ├─ ModelAlreadyLoaded    a model of this name is loaded                  409
     ├─ UnknownModel          a model to unload is not loaded                 404
+    ├─ GlossaryNotFound      no stored glossary has the id                   404
+    ├─ GlossaryPairMissing   a stored glossary has no terms for the pair     422
+    ├─ InvalidGlossary       terms that cannot be stored, or used            422
+    ├─ GlossaryStoreFull     no more glossaries or terms can be stored       409
     ├─ InvalidParameter      a value that a compatible protocol refuses      400
+    ├─ KeyMissing            a compatible protocol needs a key, any one      403
     ├─ NotFound              no such path                                    404
     └─ MethodNotAllowed      the path has other methods                      405
     SettingsError            a wrong setting; it ends the start and never reaches a client
@@ -265,8 +270,49 @@ class UnknownModel(ServiceError):
         super().__init__(f"No model called {name[:200]!r} is loaded; loaded are: {', '.join(loaded) or 'none'}.")
 
 
+class GlossaryNotFound(ServiceError):
+    """No stored glossary has the id ``glossary_id``."""
+
+    def __init__(self, glossary_id: str) -> None:
+        super().__init__(f"There is no glossary {glossary_id[:100]!r}.")
+
+
+class GlossaryPairMissing(ServiceError):
+    """A stored glossary has no terms, or those of several pairs, for the languages of a request.
+
+    Args:
+        source: The language of the text, or None if none was named.
+        target: The target language, or None if none was named.
+        pairs: The pairs that the glossary has terms for.
+    """
+
+    def __init__(self, source: str | None, target: str | None, pairs: Sequence[tuple[str, str]]) -> None:
+        listed = ", ".join(f"{one}-{other}" for one, other in pairs)
+        super().__init__(
+            f"No single dictionary of the glossary fits source {source!r}, target {target!r}; name one of: {listed}."
+        )
+
+
+class InvalidGlossary(ServiceError):
+    """The terms of a glossary cannot be stored, or not be used for a request; the message says why."""
+
+
+class GlossaryStoreFull(ServiceError):
+    """No more glossaries, or no more terms, can be stored; ``bound`` says how many."""
+
+    def __init__(self, bound: str) -> None:
+        super().__init__(f"The glossary cannot be stored: {bound}; delete some.")
+
+
 class InvalidParameter(ServiceError):
     """A compatible protocol refuses the value of a parameter; the message is in the words of that protocol."""
+
+
+class KeyMissing(ServiceError):
+    """A request of a compatible protocol has no key."""
+
+    def __init__(self) -> None:
+        super().__init__("Authorization failed: send the header 'Authorization: DeepL-Auth-Key KEY', with any key.")
 
 
 @dataclass(frozen=True)
@@ -296,6 +342,11 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
         "unauthorized", 401, "The admin token is missing or wrong", challenge='Bearer realm="verso"'
     ),
     InvalidParameter: ProblemRow("invalid_parameter", 400, "A parameter has a value that is not supported"),
+    KeyMissing: ProblemRow("key_missing", 403, "A key is missing"),
+    GlossaryNotFound: ProblemRow("glossary_not_found", 404, "There is no such glossary"),
+    GlossaryStoreFull: ProblemRow("glossary_store_full", 409, "No more glossaries can be stored"),
+    GlossaryPairMissing: ProblemRow("glossary_pair_missing", 422, "The glossary has no terms for these languages"),
+    InvalidGlossary: ProblemRow("invalid_glossary", 422, "The terms of the glossary cannot be used"),
     NotFound: ProblemRow("not_found", 404, "There is no such path"),
     BundleNotFound: ProblemRow("bundle_not_found", 404, "There is no such bundle"),
     UnknownModel: ProblemRow("unknown_model", 404, "No such model is loaded"),

@@ -10,7 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from app.errors import ServiceError
-from app.http.compat import libretranslate
+from app.glossaries.store import GlossaryStore
+from app.http.compat import deepl, libretranslate
 from app.http.middleware import DisconnectWatcher, RequestRecorder, RootPath
 from app.http.openapi import complete_openapi
 from app.http.problems import answer_known_error, answer_routing_error
@@ -33,6 +34,7 @@ _TAGS = [
     {"name": "translation", "description": "Texts in, translations out."},
     {"name": "attention", "description": "The weights behind a translation."},
     {"name": "LibreTranslate", "description": "The protocol of LibreTranslate, for its clients; errors are its own."},
+    {"name": "DeepL", "description": "The protocol of DeepL, for its clients; errors are its own."},
     {"name": "operation", "description": "For load balancers and monitoring."},
 ]
 
@@ -53,6 +55,7 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
     """
     app_metrics = Metrics()
     service = TranslationService(settings, app_metrics, bundles or BundleFiles(settings))
+    glossaries = GlossaryStore(settings.data_dir)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -61,6 +64,7 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
             yield
         finally:
             await service.stop()
+            glossaries.close()
 
     app = FastAPI(
         title="Verso",
@@ -84,10 +88,16 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
     app.state.settings = settings
     app.state.metrics = app_metrics
     app.state.service = service
-    app.state.error_shapes = {libretranslate.PREFIX: libretranslate.error_shape}
+    app.state.glossaries = glossaries
+    app.state.deepl = deepl.DeepLState()
+    app.state.error_shapes = {
+        libretranslate.PREFIX: libretranslate.error_shape,
+        **dict.fromkeys(deepl.PREFIXES, deepl.error_answer),
+    }
     for module in (translate, attention, models, health, metrics, docs):
         app.include_router(module.router)
     app.include_router(libretranslate.router)
+    app.include_router(deepl.router)
     if settings.admin_token is not None:
         app.include_router(admin.router)
     app.mount("/static", StaticFiles(directory=docs.STATIC), name="static")

@@ -141,6 +141,9 @@ class Settings(BaseSettings):
     coalesce: Literal["on", "off"] = "on"
     """Whether equal sentences that are asked for at the same time are translated once."""
 
+    data_dir: Path | None = None
+    """Folder for what is kept: documents, translations, glossaries; unless set, a private one, deleted at exit."""
+
     drain_timeout_s: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds running requests get to finish after SIGTERM."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from app.errors import LimitExceeded
 from app.http.schemas.requests import AttentionRequest, TranslateRequest
 from app.settings import Settings
@@ -17,15 +19,29 @@ def check_translate_limits(asked: TranslateRequest, settings: Settings) -> None:
     Raises:
         LimitExceeded: Too many texts, too long a text, too wide a beam or too many hypotheses.
     """
-    texts = asked.texts
-    if len(texts) > settings.max_texts:
-        raise LimitExceeded("text", len(texts), settings.max_texts, "texts in one request")
-    for index, text in enumerate(texts):
-        field = "text" if isinstance(asked.text, str) else f"text[{index}]"
-        _check_length(field, text, settings)
+    check_texts(asked.text, settings)
     _check_beam(asked.beam_size, settings)
     if asked.num_hypotheses > settings.max_hypotheses:
         raise LimitExceeded("num_hypotheses", asked.num_hypotheses, settings.max_hypotheses, "hypotheses of one text")
+
+
+def check_texts(texts: str | Sequence[str], settings: Settings) -> None:
+    """Refuse too many texts, or one that is too long.
+
+    Args:
+        texts: The text or the texts of the field ``text``.
+        settings: The bounds.
+
+    Raises:
+        LimitExceeded: A bound is exceeded.
+    """
+    if isinstance(texts, str):
+        _check_length("text", texts, settings)
+        return
+    if len(texts) > settings.max_texts:
+        raise LimitExceeded("text", len(texts), settings.max_texts, "texts in one request")
+    for index, text in enumerate(texts):
+        _check_length(f"text[{index}]", text, settings)
 
 
 def check_attention_limits(asked: AttentionRequest, settings: Settings) -> None:

@@ -18,7 +18,10 @@ from app.errors import (
     BodyTooLarge,
     DeadlineExceeded,
     DetectedPairNotServed,
+    GlossaryNotFound,
+    GlossaryPairMissing,
     InferenceFailed,
+    InvalidGlossary,
     InvalidRequest,
     LanguageNotDetected,
     MalformedBody,
@@ -40,6 +43,9 @@ BODY_ERRORS: tuple[type[Exception], ...] = (MalformedBody, BodyTooLarge, Unsuppo
 """Errors of every route with a JSON body."""
 
 TRANSLATION_ERRORS: tuple[type[Exception], ...] = (
+    GlossaryNotFound,
+    GlossaryPairMissing,
+    InvalidGlossary,
     UnsupportedPair,
     UnsupportedFormality,
     InvalidPattern,

@@ -14,7 +14,7 @@ from app.errors import BodyTooLarge, FieldProblem, MalformedBody, UnsupportedMed
 LONGEST_VALUE_REPEATED = 100
 """Characters of a refused value that are sent back; longer values, such as texts, are left out."""
 
-_UNIONS = frozenset({"text", "protect"})
+_UNIONS = frozenset({"text", "protect", "glossary"})
 """Fields of several types; the path of an error in one names the type, too."""
 
 _LANGUAGE_FIELDS = frozenset({"source", "target"})
@@ -119,7 +119,8 @@ def _path_of(loc: Sequence[int | str]) -> str:
 
     The first part of ``loc`` is where the field was sent, such as ``body``.
     """
-    inner = loc[2:] if loc[1] not in _UNIONS else [part for part in loc[2:] if isinstance(part, int)]
+    has_branch = loc[1] in _UNIONS and len(loc) > 2 and isinstance(loc[2], str)
+    inner = loc[3:] if has_branch else loc[2:]
     return str(loc[1]) + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner)
 
 

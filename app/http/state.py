@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fastapi import Request
 
+from app.glossaries.store import GlossaryStore
 from app.serving.service import TranslationService
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
@@ -29,3 +30,9 @@ def metrics_of(request: Request) -> Metrics:
     """The metrics of this process."""
     metrics: Metrics = request.app.state.metrics
     return metrics
+
+
+def glossaries_of(request: Request) -> GlossaryStore:
+    """The stored glossaries."""
+    glossaries: GlossaryStore = request.app.state.glossaries
+    return glossaries

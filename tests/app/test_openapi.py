@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from app.errors import PROBLEMS, problem_for
 from app.http import examples
+from app.http.compat.deepl import examples as deepl_examples
 from app.http.json_route import JsonRoute
 from app.http.schemas.problems import InvalidRequestBody, ProblemBody
 from model.artifacts.checkpoint import load_checkpoint
@@ -118,7 +119,7 @@ def test_every_route_with_invalid_input_documents_problems() -> None:
 def test_without_a_token_there_are_no_admin_routes_and_no_security_scheme() -> None:
     document = rote_app(RoteService()).openapi()
     assert {path for path in document["paths"] if path.startswith("/admin")} == set()
-    assert "securitySchemes" not in document["components"]
+    assert "operator" not in document["components"]["securitySchemes"]
     assert "LoadRequest" not in document["components"]["schemas"]
 
 
@@ -185,14 +186,14 @@ async def test_an_error_response_equals_its_example(
 
 def test_every_error_of_a_native_route_has_an_example() -> None:
     exampled = {problem_for(error).code for error in examples.ERRORS}
-    without = {"not_found", "method_not_allowed", "invalid_parameter"}  # of routing, and of compatible protocols
-    assert {row.code for row in PROBLEMS.values()} - exampled == without
+    exampled |= {problem_for(error).code for error in deepl_examples.ERRORS.values()}
+    assert {row.code for row in PROBLEMS.values()} - exampled == {"not_found", "method_not_allowed"}
 
 
 @pytest.mark.parametrize("path", ["/translate", "/attention"])
 def test_every_possible_status_is_documented(path: str) -> None:
     responses = operation(path, "post")["responses"]
-    assert set(responses) == {"200", "400", "406", "413", "415", "422", "429", "500", "503", "504"}
+    assert set(responses) == {"200", "400", "404", "406", "413", "415", "422", "429", "500", "503", "504"}
 
 
 def test_the_example_of_a_model_describes_the_shipped_translator() -> None:

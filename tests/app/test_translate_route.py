@@ -136,7 +136,8 @@ async def test_a_glossary_reaches_the_decoder_and_the_answer_says_what_became_of
         ([{"source": " a", "target": "b"}], "glossary[0].source", "white space"),
         ([{"source": "a"}], "glossary[0].target", "is required"),
         ([{"source": "a", "target": "b", "case": 1}], "glossary[0].case", "unknown field"),
-        ("a=b", "glossary", "must be a list"),
+        (7, "glossary", "must be a list of terms or the id"),
+        ("", "glossary", "1 or more characters"),
     ],
 )
 async def test_a_glossary_out_of_bounds_is_refused_with_its_place(

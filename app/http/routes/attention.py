@@ -22,6 +22,7 @@ from app.http.openapi import BODY_ERRORS, TRANSLATION_ERRORS, answers
 from app.http.schemas.answers import AttentionResponse, detected_body
 from app.http.schemas.requests import AttentionKind, AttentionRequest
 from app.http.state import service_of, settings_of
+from app.http.stored_terms import stored_terms
 from app.serving.text_job import AttentionResult
 from app.telemetry.logs import log_fields
 from model.errors import EmptySource, SeveralSentences, SourceTooLong, TargetTooLong
@@ -94,7 +95,7 @@ async def attention(
         asked.text,
         source=asked.source,
         target=asked.target,
-        options=asked.options(),
+        options=asked.options(await stored_terms(request, asked, [asked.text])),
         target_text=asked.target_text,
     )
 

@@ -36,6 +36,7 @@ from app.http.schemas.answers import (
 from app.http.schemas.problems import ProblemBody
 from app.http.schemas.requests import TranslateRequest
 from app.http.state import service_of, settings_of
+from app.http.stored_terms import stored_terms
 from app.serving.text_job import TextResult, TranslateResult
 from app.serving.text_stream import StreamedSentence, StreamedText
 from app.telemetry.logs import log_fields
@@ -86,7 +87,8 @@ async def translate(
     log_fields(request.scope).update(texts=len(texts), characters=sum(map(len, texts)), decoding=asked.decoding)
     check_translate_limits(asked, settings_of(request))
 
-    asked_for: dict[str, Any] = {"source": asked.source, "target": asked.target, "options": asked.options()}
+    options = asked.options(await stored_terms(request, asked, texts))
+    asked_for: dict[str, Any] = {"source": asked.source, "target": asked.target, "options": options}
     media_type: str = request.state.media_type
     if media_type != "application/json":
         found = service_of(request).stream(texts, **asked_for)

@@ -24,7 +24,7 @@ from model.decoding.options import (
     TextFormat,
 )
 from model.digests import is_digest
-from model.text.glossary import GlossaryTerm
+from model.text.glossary import Glossary, GlossaryTerm
 from model.text.protection import MAX_PATTERN_CHARACTERS, MAX_PATTERNS
 
 AttentionKind = Literal["encoder", "decoder", "cross"]
@@ -61,6 +61,13 @@ def _word_or_patterns(value: Any) -> str | None:
     if isinstance(value, str):
         return "word"
     return "patterns" if isinstance(value, list | tuple) else None
+
+
+def _id_or_terms(value: Any) -> str | None:
+    """The branch of ``glossary`` that a value belongs to."""
+    if value is None:
+        return "none"
+    return "id" if isinstance(value, str) else "terms" if isinstance(value, list | tuple) else None
 
 
 Text = Annotated[str, AfterValidator(_without_nul)]
@@ -146,9 +153,19 @@ class _DecodingFields(_RequestBody):
     """The form of address of the translation, for models that know one in the target language (`capabilities` of
     `GET /models`). Null leaves it to the model."""
 
-    glossary: list[GlossaryTermBody] | None = Field(None, min_length=1, max_length=MAX_TERMS)
-    """Terms and how to translate them. A term in lower case is found in any case, one with a capital as it is written
-    and in capitals; common endings are allowed (`house` finds `houses`). Models that were trained for it (see
+    glossary: Annotated[
+        Annotated[str, Field(min_length=1, max_length=100), Tag("id")]
+        | Annotated[list[GlossaryTermBody], Tag("terms"), Field(min_length=1, max_length=MAX_TERMS)]
+        | Annotated[None, Tag("none")],
+        Discriminator(
+            _id_or_terms,
+            custom_error_type="id_or_terms",
+            custom_error_message="must be a list of terms or the id of a stored glossary",
+        ),
+    ] = None
+    """Terms and how to translate them, or the id of a stored glossary (`/v2/glossaries`), which needs `source` and
+    `target` unless it has one language pair. A term in lower case is found in any case, one with a capital as it is
+    written and in capitals; common endings are allowed (`house` finds `houses`). Models that were trained for it (see
     `capabilities` of `GET /models`) inflect the terms; with others a term replaces what the model wrote, in the form
     given here. The answer says what became of each term."""
 
@@ -166,8 +183,11 @@ class _DecodingFields(_RequestBody):
     these. A list of patterns (RE2's syntax) replaces the default unless it holds `"auto"`. Words in characters that the
     model does not know are protected, too."""
 
-    def options(self) -> DecodingOptions:
+    def options(self, stored: Glossary = ()) -> DecodingOptions:
         """The decoding options requested; an option without a field keeps its default.
+
+        Args:
+            stored: The terms of a stored glossary, if ``glossary`` is an id.
 
         Raises:
             InvalidOptions: They contradict each other.
@@ -177,7 +197,8 @@ class _DecodingFields(_RequestBody):
         values["protect"] = self.protect if isinstance(self.protect, str) else tuple(self.protect)
         if "ignore_tags" in values:
             values["ignore_tags"] = tuple(values["ignore_tags"])
-        values["glossary"] = tuple(GlossaryTerm(term.source, term.target) for term in self.glossary or ())
+        terms = self.glossary if isinstance(self.glossary, list) else ()
+        values["glossary"] = stored or tuple(GlossaryTerm(term.source, term.target) for term in terms)
         return DecodingOptions(**values)
 
 

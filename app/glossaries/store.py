@@ -1,0 +1,304 @@
+"""Where glossaries are kept: SQLite, in a folder or in memory.
+
+A glossary has a name and a dictionary for each of its language pairs. Nothing is opened before it is needed: a service
+that has no glossaries does not even load SQLite.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.errors import GlossaryNotFound, GlossaryPairMissing, GlossaryStoreFull
+from app.glossaries.terms import merged, parse_tsv, to_tsv
+from model.languages import plain_code
+from model.text.glossary import Glossary
+
+if TYPE_CHECKING:
+    import sqlite3
+
+FILE_NAME = "glossaries.sqlite"
+"""The file in the folder for data."""
+
+MAX_GLOSSARIES = 1_000
+"""Glossaries that can be stored."""
+
+MAX_CHARACTERS = 50_000_000
+"""Characters of all terms of all glossaries together."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS glossaries (id TEXT PRIMARY KEY, name TEXT NOT NULL, created TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS dictionaries (
+    position INTEGER PRIMARY KEY,
+    glossary TEXT NOT NULL REFERENCES glossaries (id) ON DELETE CASCADE,
+    source TEXT NOT NULL,
+    target TEXT NOT NULL,
+    num_terms INTEGER NOT NULL,
+    num_characters INTEGER NOT NULL,
+    terms TEXT NOT NULL,
+    UNIQUE (glossary, source, target)
+);
+"""
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """The terms of one language pair.
+
+    Args:
+        source: The source language, without a region.
+        target: The target language, without a region.
+        terms: The terms.
+    """
+
+    source: str
+    target: str
+    terms: Glossary
+
+
+@dataclass(frozen=True)
+class DictionaryInfo:
+    """What a dictionary is, without its terms.
+
+    Args:
+        source: The source language, without a region.
+        target: The target language, without a region.
+        num_terms: Number of terms.
+    """
+
+    source: str
+    target: str
+    num_terms: int
+
+
+@dataclass(frozen=True)
+class GlossaryInfo:
+    """What a glossary is, without its terms.
+
+    Args:
+        id: Its id.
+        name: Its name.
+        created: When it was created, as in ``2026-01-31T08:15:00.123Z``.
+        dictionaries: Its dictionaries, in the order in which they were added.
+    """
+
+    id: str
+    name: str
+    created: str
+    dictionaries: tuple[DictionaryInfo, ...]
+
+
+class GlossaryStore:
+    """The stored glossaries. Its methods may be called from any thread, and take milliseconds.
+
+    Args:
+        folder: Where they are kept; None keeps them in memory, until the process ends.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._file = None if folder is None else folder / FILE_NAME
+        self._lock = threading.Lock()
+        self._opened: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+    def create(self, name: str, dictionaries: Sequence[Dictionary]) -> GlossaryInfo:
+        """Store a new glossary.
+
+        Args:
+            name: Its name.
+            dictionaries: At most one for each language pair.
+
+        Raises:
+            GlossaryStoreFull: No more can be stored.
+        """
+        glossary_id = str(uuid.uuid4())
+        created = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        with self._transaction() as connection:
+            (count,) = connection.execute("SELECT count(*) FROM glossaries").fetchone()
+            if count >= MAX_GLOSSARIES:
+                raise GlossaryStoreFull(f"there may be {MAX_GLOSSARIES} glossaries")
+            connection.execute("INSERT INTO glossaries VALUES (?, ?, ?)", (glossary_id, name, created))
+            for dictionary in dictionaries:
+                _put(connection, glossary_id, dictionary)
+            return _info(connection, glossary_id)
+
+    def all(self) -> list[GlossaryInfo]:
+        """All glossaries, the oldest first."""
+        if not self._has_some():
+            return []
+        with self._transaction() as connection:
+            ids = connection.execute("SELECT id FROM glossaries ORDER BY rowid").fetchall()
+            return [_info(connection, glossary_id) for (glossary_id,) in ids]
+
+    def get(self, glossary_id: str) -> GlossaryInfo:
+        """A glossary.
+
+        Raises:
+            GlossaryNotFound: There is none with this id.
+        """
+        with self._of(glossary_id) as connection:
+            return _info(connection, glossary_id)
+
+    def update(self, glossary_id: str, name: str | None, dictionaries: Sequence[Dictionary]) -> GlossaryInfo:
+        """Rename a glossary, and add terms to it.
+
+        Args:
+            glossary_id: Its id.
+            name: The new name, or None.
+            dictionaries: Terms that are added, and replace those with the same source.
+
+        Raises:
+            GlossaryNotFound: There is none with this id.
+            InvalidGlossary: A language pair would have too many terms.
+            GlossaryStoreFull: No more terms can be stored.
+        """
+        with self._of(glossary_id) as connection:
+            if name is not None:
+                connection.execute("UPDATE glossaries SET name = ? WHERE id = ?", (name, glossary_id))
+            for new in dictionaries:
+                old = _terms(connection, glossary_id, new.source, new.target)
+                _put(connection, glossary_id, Dictionary(new.source, new.target, merged([new.terms, old])))
+            return _info(connection, glossary_id)
+
+    def replace(self, glossary_id: str, dictionary: Dictionary) -> None:
+        """Replace the terms of one language pair, or add the pair.
+
+        Raises:
+            GlossaryNotFound: There is none with this id.
+            GlossaryStoreFull: No more terms can be stored.
+        """
+        with self._of(glossary_id) as connection:
+            _put(connection, glossary_id, dictionary)
+
+    def delete(self, glossary_id: str) -> None:
+        """Delete a glossary.
+
+        Raises:
+            GlossaryNotFound: There is none with this id.
+        """
+        with self._of(glossary_id) as connection:
+            connection.execute("DELETE FROM glossaries WHERE id = ?", (glossary_id,))
+
+    def delete_dictionary(self, glossary_id: str, source: str, target: str) -> None:
+        """Delete the terms of one language pair.
+
+        Args:
+            glossary_id: The id of the glossary.
+            source: The source language.
+            target: The target language.
+
+        Raises:
+            GlossaryNotFound: There is none with this id.
+            GlossaryPairMissing: It has no terms for this pair.
+        """
+        with self._of(glossary_id) as connection:
+            found = _only(_info(connection, glossary_id), source, target)
+            connection.execute(
+                "DELETE FROM dictionaries WHERE glossary = ? AND source = ? AND target = ?",
+                (glossary_id, found.source, found.target),
+            )
+
+    def dictionary(self, glossary_id: str, source: str | None, target: str | None) -> Dictionary:
+        """The terms of one language pair.
+
+        Args:
+            glossary_id: The id of the glossary.
+            source: The source language, with or without a region; None for any.
+            target: The target language, likewise.
+
+        Raises:
+            GlossaryNotFound: There is none with this id.
+            GlossaryPairMissing: It has no terms for these languages, or those of several pairs.
+        """
+        with self._of(glossary_id) as connection:
+            found = _only(_info(connection, glossary_id), source, target)
+            terms = _terms(connection, glossary_id, found.source, found.target)
+            return Dictionary(found.source, found.target, terms)
+
+    def _has_some(self) -> bool:
+        """Whether there may be glossaries; nothing is opened or created to find out."""
+        return self._opened is not None or (self._file is not None and self._file.exists())
+
+    @contextlib.contextmanager
+    def _of(self, glossary_id: str) -> Iterator[sqlite3.Connection]:
+        """A transaction on a glossary that exists."""
+        if not self._has_some():
+            raise GlossaryNotFound(glossary_id)
+        with self._transaction() as connection:
+            if connection.execute("SELECT 1 FROM glossaries WHERE id = ?", (glossary_id,)).fetchone() is None:
+                raise GlossaryNotFound(glossary_id)
+            yield connection
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """The connection, with a lock; what was changed is undone if the block raises."""
+        with self._lock:
+            connection = self._opened or self._open()
+            self._opened = connection
+            with connection:
+                yield connection
+
+    def _open(self) -> sqlite3.Connection:
+        import sqlite3
+
+        if self._file is not None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(":memory:" if self._file is None else self._file, check_same_thread=False)
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.executescript(_SCHEMA)
+        return connection
+
+
+def _put(connection: sqlite3.Connection, glossary_id: str, dictionary: Dictionary) -> None:
+    terms = to_tsv(dictionary.terms)
+    connection.execute(
+        "INSERT INTO dictionaries (glossary, source, target, num_terms, num_characters, terms) "
+        "VALUES (?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET num_terms = excluded.num_terms, num_characters = excluded.num_characters, "
+        "terms = excluded.terms",
+        (glossary_id, dictionary.source, dictionary.target, len(dictionary.terms), len(terms), terms),
+    )
+    (num_characters,) = connection.execute("SELECT sum(num_characters) FROM dictionaries").fetchone()
+    if num_characters > MAX_CHARACTERS:
+        raise GlossaryStoreFull(f"the terms of all glossaries may have {MAX_CHARACTERS} characters")
+
+
+def _info(connection: sqlite3.Connection, glossary_id: str) -> GlossaryInfo:
+    name, created = connection.execute("SELECT name, created FROM glossaries WHERE id = ?", (glossary_id,)).fetchone()
+    rows = connection.execute(
+        "SELECT source, target, num_terms FROM dictionaries WHERE glossary = ? ORDER BY position", (glossary_id,)
+    )
+    return GlossaryInfo(glossary_id, name, created, tuple(DictionaryInfo(*row) for row in rows))
+
+
+def _terms(connection: sqlite3.Connection, glossary_id: str, source: str, target: str) -> Glossary:
+    row = connection.execute(
+        "SELECT terms FROM dictionaries WHERE glossary = ? AND source = ? AND target = ?", (glossary_id, source, target)
+    ).fetchone()
+    return () if row is None else parse_tsv(row[0])
+
+
+def _only(glossary: GlossaryInfo, source: str | None, target: str | None) -> DictionaryInfo:
+    """The one dictionary of a glossary that fits languages."""
+    found = [
+        dictionary
+        for dictionary in glossary.dictionaries
+        if source in (None, dictionary.source) or plain_code(source or "") == dictionary.source
+        if target in (None, dictionary.target) or plain_code(target or "") == dictionary.target
+    ]
+    if len(found) != 1:
+        pairs = [(dictionary.source, dictionary.target) for dictionary in glossary.dictionaries]
+        raise GlossaryPairMissing(source, target, pairs)
+    return found[0]

@@ -1,0 +1,31 @@
+"""DeepL's protocol, version 2, and glossaries of version 3: what its SDKs, Weblate and other clients send."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Security
+from fastapi.security import APIKeyHeader
+
+from app.http.compat.deepl import documents, glossaries, languages, multilingual, translate
+from app.http.compat.deepl.protocol import DeepLState, error_answer
+
+__all__ = ["PREFIXES", "DeepLState", "error_answer", "router"]
+
+PREFIXES = ("/v2", "/v3")
+"""Paths whose errors are written as DeepL does."""
+
+router = APIRouter(
+    tags=["DeepL"],
+    # It only documents the key, which :mod:`app.http.compat.deepl.protocol` reads.
+    dependencies=[
+        Security(
+            APIKeyHeader(
+                name="Authorization",
+                scheme_name="deepl",
+                description="`DeepL-Auth-Key KEY`, with any key.",
+                auto_error=False,
+            )
+        )
+    ],
+)
+for module in (translate, languages, glossaries, multilingual, documents):
+    router.include_router(module.router)

@@ -1,0 +1,106 @@
+"""``/v2/languages``, ``/v2/usage`` and ``/v2/glossary-language-pairs``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from app.http.compat.deepl import examples
+from app.http.compat.deepl.answers import DeepLLanguage, DeepLLanguages, DeepLPair, DeepLPairs, DeepLUsage
+from app.http.compat.deepl.documentation import body, errors, parameters, success
+from app.http.compat.deepl.parameters import LanguagesParameters
+from app.http.compat.deepl.protocol import answer, read_asked, state_of
+from app.http.state import service_of
+from model.capabilities import Capabilities
+from model.languages import LanguagePairs, english_name, plain_code, standard_code
+
+router = APIRouter()
+
+UNLIMITED = 1_000_000_000_000
+"""DeepL's number for no limit."""
+
+_REGIONS = {
+    "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
+    "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
+}
+"""Target languages that clients know with a region only: the Python SDK refuses EN and PT."""
+
+_ANSWERS = {**success(DeepLLanguages, examples.LANGUAGES), **errors(400, 403, 504)}
+
+
+@router.get(
+    "/v2/languages",
+    name="deepl_languages",
+    summary="Languages",
+    responses=_ANSWERS,
+    openapi_extra=parameters(LanguagesParameters),
+)
+@router.post(
+    "/v2/languages",
+    name="deepl_languages_by_post",
+    summary="Languages",
+    responses=_ANSWERS,
+    openapi_extra=body(LanguagesParameters, {"targets": {"type": "target"}}),
+)
+async def languages(request: Request) -> Response:
+    """The languages that can be translated from, or to. The parameter may also be in the body of a GET request."""
+    _, given = await read_asked(request)
+    asked = given.as_model(LanguagesParameters)
+    pairs = await service_of(request).language_pairs()
+    if asked.type == "source":
+        codes = dict.fromkeys(map(plain_code, pairs.sources))
+        listed = [DeepLLanguage(language=code.upper(), name=english_name(code)) for code in codes]
+    else:
+        formal = _languages_with_formality(request)
+        listed = [
+            DeepLLanguage(language=code, name=name, supports_formality=own in formal)
+            for own in pairs.targets
+            for code, name in _targets(own).items()
+        ]
+    return answer(DeepLLanguages(sorted(listed, key=lambda one: one.language)))
+
+
+@router.get(
+    "/v2/usage",
+    name="deepl_usage",
+    summary="Characters translated",
+    responses={**success(DeepLUsage, examples.USAGE), **errors(403)},
+)
+@router.post("/v2/usage", include_in_schema=False)
+async def usage(request: Request) -> Response:
+    """The characters that this process has translated for clients of this protocol; there is no limit."""
+    await read_asked(request)
+    return answer(DeepLUsage(character_count=state_of(request).num_characters, character_limit=UNLIMITED))
+
+
+@router.get(
+    "/v2/glossary-language-pairs",
+    name="deepl_glossary_pairs",
+    summary="Language pairs of glossaries",
+    responses={**success(DeepLPairs, examples.PAIRS), **errors(403, 504)},
+)
+async def glossary_pairs(request: Request) -> Response:
+    """The language pairs that a glossary can have: all that are translated."""
+    await read_asked(request)
+    return answer(DeepLPairs(supported_languages=_plain_pairs(await service_of(request).language_pairs())))
+
+
+def _plain_pairs(pairs: LanguagePairs) -> list[DeepLPair]:
+    found = dict.fromkeys((plain_code(source), plain_code(target)) for source, target in pairs.find(None, None))
+    return [DeepLPair(source_lang=source, target_lang=target) for source, target in found if source != target]
+
+
+def _languages_with_formality(request: Request) -> set[str]:
+    return {
+        language
+        for model in service_of(request).models
+        for language in Capabilities.from_dict(model.manifest.capabilities).formality
+    }
+
+
+def _targets(code: str) -> Mapping[str, str]:
+    """A target language as clients know it: codes and names."""
+    standard = standard_code(code)
+    return _REGIONS.get(standard, {standard.upper(): english_name(standard)})

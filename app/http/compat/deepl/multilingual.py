@@ -1,0 +1,207 @@
+"""``/v3/glossaries``: glossaries with a dictionary for each of several language pairs."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from app.errors import InvalidParameter
+from app.glossaries.store import Dictionary, GlossaryInfo
+from app.glossaries.terms import to_tsv
+from app.http.compat.deepl import examples
+from app.http.compat.deepl.answers import (
+    DeepLDictionaries,
+    DeepLDictionary,
+    DeepLEntries,
+    DeepLMultilingual,
+    DeepLMultilinguals,
+)
+from app.http.compat.deepl.documentation import body, errors, id_parameter, no_content, parameters, success
+from app.http.compat.deepl.glossaries import id_of, read_dictionary
+from app.http.compat.deepl.parameters import (
+    DictionaryParameters,
+    MultilingualChanges,
+    MultilingualParameters,
+    PairParameters,
+)
+from app.http.compat.deepl.protocol import answer, read_asked
+from app.http.state import glossaries_of, service_of
+from model.languages import LanguagePairs
+
+router = APIRouter()
+
+
+@router.post(
+    "/v3/glossaries",
+    name="deepl_create_multilingual",
+    status_code=201,
+    summary="Create a glossary",
+    responses={**success(DeepLMultilingual, examples.MULTILINGUAL, 201), **errors(400, 403, 413, 456, 504)},
+    openapi_extra=body(MultilingualParameters, examples.CREATE_MULTILINGUAL),
+)
+async def create(request: Request) -> Response:
+    """Store a glossary with a dictionary for each language pair. With `VERSO_DATA_DIR` it outlives the process."""
+    _, given = await read_asked(request)
+    asked = given.as_model(MultilingualParameters)
+    pairs = await service_of(request).language_pairs()
+    store = glossaries_of(request)
+    made = await asyncio.to_thread(lambda: store.create(asked.name, _dictionaries(asked.dictionaries, pairs)))
+    return answer(_described(made), 201)
+
+
+@router.get(
+    "/v3/glossaries",
+    name="deepl_multilinguals",
+    summary="Glossaries",
+    responses={**success(DeepLMultilinguals, examples.MULTILINGUALS), **errors(403)},
+)
+async def all_glossaries(request: Request) -> Response:
+    """All glossaries, the oldest first."""
+    await read_asked(request)
+    found = await asyncio.to_thread(glossaries_of(request).all)
+    return answer(DeepLMultilinguals(glossaries=[_described(one) for one in found]))
+
+
+@router.get(
+    "/v3/glossaries/{glossary_id}",
+    name="deepl_multilingual",
+    summary="A glossary",
+    responses={**success(DeepLMultilingual, examples.MULTILINGUAL), **errors(403, 404)},
+    openapi_extra=id_parameter(),
+)
+async def get(request: Request) -> Response:
+    """A glossary, without its terms."""
+    await read_asked(request)
+    return answer(_described(await asyncio.to_thread(glossaries_of(request).get, id_of(request))))
+
+
+@router.patch(
+    "/v3/glossaries/{glossary_id}",
+    name="deepl_change_multilingual",
+    summary="Rename a glossary, or add terms",
+    responses={**success(DeepLMultilingual, examples.MULTILINGUAL), **errors(400, 403, 404, 413, 456, 504)},
+    openapi_extra={**body(MultilingualChanges, examples.CHANGE_MULTILINGUAL), **id_parameter()},
+)
+async def change(request: Request) -> Response:
+    """Change the name, or add terms: those with the same source are replaced, other terms stay."""
+    _, given = await read_asked(request)
+    asked = given.as_model(MultilingualChanges)
+    pairs = await service_of(request).language_pairs()
+    store = glossaries_of(request)
+    changed = await asyncio.to_thread(
+        lambda: store.update(id_of(request), asked.name, _dictionaries(asked.dictionaries, pairs))
+    )
+    return answer(_described(changed))
+
+
+@router.put(
+    "/v3/glossaries/{glossary_id}/dictionaries",
+    name="deepl_replace_dictionary",
+    summary="Replace the terms of a language pair",
+    responses={**success(DeepLDictionary, examples.DICTIONARY), **errors(400, 403, 404, 413, 456, 504)},
+    openapi_extra={**body(DictionaryParameters, examples.REPLACE_DICTIONARY), **id_parameter()},
+)
+async def replace(request: Request) -> Response:
+    """Replace all terms of a language pair, or add the pair."""
+    _, given = await read_asked(request)
+    asked = given.as_model(DictionaryParameters)
+    pairs = await service_of(request).language_pairs()
+    store = glossaries_of(request)
+
+    def put() -> Dictionary:
+        dictionary = read_dictionary(asked, pairs)
+        store.replace(id_of(request), dictionary)
+        return dictionary
+
+    stored = await asyncio.to_thread(put)
+    return answer(DeepLDictionary(source_lang=stored.source, target_lang=stored.target, entry_count=len(stored.terms)))
+
+
+@router.get(
+    "/v3/glossaries/{glossary_id}/entries",
+    name="deepl_dictionary_entries",
+    summary="The terms of a language pair",
+    responses={**success(DeepLDictionaries, examples.DICTIONARIES), **errors(400, 403, 404)},
+    openapi_extra=parameters(PairParameters, with_id=True),
+)
+async def entries(request: Request) -> Response:
+    """The terms of one language pair of a glossary."""
+    _, given = await read_asked(request)
+    asked = given.as_model(PairParameters)
+    store = glossaries_of(request)
+    found = await asyncio.to_thread(store.dictionary, id_of(request), asked.source_lang, asked.target_lang)
+    return answer(
+        DeepLDictionaries(
+            dictionaries=[
+                DeepLEntries(
+                    source_lang=found.source,
+                    target_lang=found.target,
+                    entries=to_tsv(found.terms),
+                    entries_format="tsv",
+                )
+            ]
+        )
+    )
+
+
+@router.delete(
+    "/v3/glossaries/{glossary_id}/dictionaries",
+    name="deepl_delete_dictionary",
+    status_code=204,
+    summary="Delete the terms of a language pair",
+    responses={**no_content(), **errors(400, 403, 404)},
+    openapi_extra=parameters(PairParameters, with_id=True),
+)
+async def delete_dictionary(request: Request) -> Response:
+    """Delete the terms of one language pair of a glossary."""
+    _, given = await read_asked(request)
+    asked = given.as_model(PairParameters)
+    store = glossaries_of(request)
+    await asyncio.to_thread(store.delete_dictionary, id_of(request), asked.source_lang, asked.target_lang)
+    return answer("", 204)
+
+
+@router.delete(
+    "/v3/glossaries/{glossary_id}",
+    name="deepl_delete_multilingual",
+    status_code=204,
+    summary="Delete a glossary",
+    responses={**no_content(), **errors(403, 404)},
+    openapi_extra=id_parameter(),
+)
+async def delete(request: Request) -> Response:
+    """Delete a glossary."""
+    await read_asked(request)
+    await asyncio.to_thread(glossaries_of(request).delete, id_of(request))
+    return answer("", 204)
+
+
+def _dictionaries(asked: list[DictionaryParameters], pairs: LanguagePairs) -> list[Dictionary]:
+    """The dictionaries of a request, checked.
+
+    Raises:
+        InvalidParameter: A language pair is not served, or occurs twice.
+        InvalidGlossary: The terms are wrong.
+    """
+    found: dict[tuple[str, str], Dictionary] = {}
+    for one in asked:
+        dictionary = read_dictionary(one, pairs)
+        pair = dictionary.source, dictionary.target
+        if pair in found:
+            raise InvalidParameter(f"dictionaries has the language pair {pair[0]}-{pair[1]} twice.")
+        found[pair] = dictionary
+    return list(found.values())
+
+
+def _described(glossary: GlossaryInfo) -> DeepLMultilingual:
+    return DeepLMultilingual(
+        glossary_id=glossary.id,
+        name=glossary.name,
+        dictionaries=[
+            DeepLDictionary(source_lang=one.source, target_lang=one.target, entry_count=one.num_terms)
+            for one in glossary.dictionaries
+        ],
+        creation_time=glossary.created,
+    )

@@ -1,0 +1,128 @@
+"""What all routes of the protocol share: keys, parameters, the form of answers and errors."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+
+from fastapi import Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from app.errors import InvalidParameter, KeyMissing, Problem
+from app.http.compat.abandoned_work import AbandonedWork
+from app.http.compat.parameters import Parameters, read_parameters
+from app.http.state import settings_of
+from app.serving.text_job import TranslateResult
+from app.telemetry.logs import request_id_var
+from model.languages import closest, plain_code
+
+_SCHEME = "deepl-auth-key"
+
+_STATUS_BY_CODE = {"glossary_store_full": 456}
+"""456 is DeepL's for an exceeded quota."""
+
+# Clients are told to try again later in one way only: Weblate does without a server that answers 429 or 503 for half an
+# hour.
+_STATUS = {401: 403, 406: 400, 409: 400, 415: 400, 422: 400, 429: 504, 503: 504}
+
+
+@dataclass(eq=False)
+class DeepLState:
+    """What the routes share during the life of an application, as ``app.state.deepl``.
+
+    Args:
+        work: The translations that run, or whose client has just left.
+        num_characters: Characters of the texts translated so far.
+    """
+
+    work: AbandonedWork[TranslateResult] = field(default_factory=AbandonedWork)
+    num_characters: int = 0
+
+
+def state_of(request: Request) -> DeepLState:
+    """The state of the application."""
+    state: DeepLState = request.app.state.deepl
+    return state
+
+
+async def read_asked(request: Request) -> tuple[str, Parameters]:
+    """The key and the parameters of a request; parameters that are null count as absent.
+
+    Raises:
+        KeyMissing: There is no key, in the header or as a parameter.
+        ServiceError: See :func:`app.http.compat.parameters.read_parameters`.
+    """
+    parameters = await read_parameters(request, settings_of(request).max_body_bytes)
+    scheme, _, key = request.headers.get("authorization", "").strip().partition(" ")
+    if scheme.lower() != _SCHEME or not key.strip():
+        key = parameters.values.get("auth_key", "")
+        if not isinstance(key, str) or not key.strip():
+            raise KeyMissing
+    known = {name: value for name, value in parameters.values.items() if value is not None}
+    return key.strip(), replace(parameters, values=known)
+
+
+def supported(parameter: str, code: str, languages: tuple[str, ...]) -> str:
+    """The served language that a code stands for; regions are ignored where the models do not know them.
+
+    Args:
+        parameter: The parameter that holds the code, for the message.
+        code: The code, such as ``EN-GB`` or ``zh-hans``.
+        languages: The languages served.
+
+    Raises:
+        InvalidParameter: The language is not served.
+    """
+    found = closest(code, languages)
+    if found is None:
+        raise not_supported(parameter)
+    return found
+
+
+def not_supported(parameter: str) -> InvalidParameter:
+    """The error for a value that is refused, in DeepL's words.
+
+    Args:
+        parameter: The name of the parameter.
+    """
+    return InvalidParameter(f"Value for '{parameter}' not supported.")
+
+
+def shown_code(code: str) -> str:
+    """A language as answers name it: upper case, without a region.
+
+    Args:
+        code: The language in any spelling.
+    """
+    return plain_code(code).upper()
+
+
+def answer(content: BaseModel | str, status: int = 200, media_type: str = "application/json") -> Response:
+    """An answer; fields that are None are left out.
+
+    Args:
+        content: A model, or text that is sent as it is.
+        status: The status.
+        media_type: The media type.
+    """
+    body = content if isinstance(content, str) else content.model_dump_json(exclude_none=True)
+    return _traced(Response(body or None, status, media_type=media_type if body else None))
+
+
+def error_answer(problem: Problem) -> Response:
+    """An error as DeepL writes it.
+
+    Args:
+        problem: The error.
+    """
+    status = _STATUS_BY_CODE.get(problem.code) or _STATUS.get(problem.status, problem.status)
+    body = json.dumps({"message": problem.detail or f"{problem.title}."}, ensure_ascii=False)
+    return _traced(Response(body, status, media_type="application/json"))
+
+
+def _traced(response: Response) -> Response:
+    request_id = request_id_var.get()
+    if request_id is not None:
+        response.headers["X-Trace-ID"] = request_id
+    return response

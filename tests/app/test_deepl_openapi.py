@@ -1,0 +1,123 @@
+"""What ``/openapi.json`` says about the routes of DeepL's protocol is what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.routing import iter_route_contexts
+
+from app.http.compat.deepl import PREFIXES, examples
+from app.http.compat.deepl.documentation import _FORMS
+from tests.app.deepl_requests import ask, message
+from tests.app.serving import RoteService, client_of, rote_app
+
+pytestmark = pytest.mark.anyio
+
+APP = rote_app(RoteService())
+DOCUMENT: dict[str, Any] = APP.openapi()
+OPERATIONS: dict[tuple[str, str], dict[str, Any]] = {
+    (path, method): operation
+    for path, item in DOCUMENT["paths"].items()
+    if path.startswith(PREFIXES)
+    for method, operation in item.items()
+}
+JSON = "application/json"
+
+
+def requests() -> Iterator[Any]:
+    """Each example request; a route without a body has one."""
+    for (path, method), operation in OPERATIONS.items():
+        body = operation.get("requestBody")
+        named = {"no body": {"value": None}} if body is None else body["content"][JSON]["examples"]
+        for name, example in named.items():
+            yield pytest.param(path, method, example["value"], id=f"{method} {path}: {name}")
+
+
+def models() -> dict[tuple[str, str], Any]:
+    """The model of the answer of each route that has one."""
+    found: dict[tuple[str, str], Any] = {}
+    for route in iter_route_contexts(APP.routes):
+        for method in route.methods or ():
+            for status, response in getattr(route, "responses", {}).items():
+                if int(status) < 400 and "model" in response:
+                    found[str(route.path_format), method.lower()] = response["model"]
+    return found
+
+
+MODELS = models()
+
+
+def success(operation: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    ((status, response),) = ((int(s), r) for s, r in operation["responses"].items() if int(s) < 400)
+    return status, response
+
+
+@pytest.mark.parametrize(("path", "method", "body"), list(requests()))
+async def test_example_requests_get_the_documented_answer(path: str, method: str, body: Any) -> None:
+    app = rote_app(RoteService())
+    async with client_of(app) as client:
+        made = await ask(client, "POST", "/v3/glossaries", json=examples.CREATE_MULTILINGUAL["two language pairs"])
+        glossary_id = made.json()["glossary_id"]
+        if path.startswith("/v2"):
+            made = await ask(client, "POST", "/v2/glossaries", json=examples.CREATE_GLOSSARY["terms with tabs"])
+            glossary_id = made.json()["glossary_id"]
+        query = {name: {"source_lang": "en", "target_lang": "de"}[name] for name in required_query(path, method)}
+        response = await ask(client, method, path.format(glossary_id=glossary_id), json=body, params=query)
+    app.state.glossaries.close()
+    status, documented = success(OPERATIONS[path, method])
+    assert response.status_code == status, response.text
+    media_type = response.headers.get("content-type", "").partition(";")[0]
+    assert [media_type] == list(documented.get("content", {"": None}))
+    if media_type == JSON:
+        MODELS[path, method].model_validate(response.json())
+    assert set(documented["headers"]) == {"X-Trace-ID"} and response.headers["x-trace-id"]
+
+
+def required_query(path: str, method: str) -> list[str]:
+    parameters = OPERATIONS[path, method].get("parameters", [])
+    return [one["name"] for one in parameters if one["in"] == "query" and one["required"]]
+
+
+@pytest.mark.parametrize(("path", "method"), list(OPERATIONS))
+def test_routes_are_described_completely(path: str, method: str) -> None:
+    operation = OPERATIONS[path, method]
+    assert operation["summary"] and operation["description"] and operation["tags"] == ["DeepL"]
+    assert operation["security"] == [{"deepl": []}]
+    status, answer = success(operation)
+    if status != 204:
+        ((media_type, content),) = answer["content"].items()
+        assert "example" in content and "schema" in content
+        if media_type == JSON:
+            MODELS[path, method].model_validate(content["example"])
+    names = {one["name"] for one in operation.get("parameters", []) if one["in"] == "path"}
+    assert names == ({"glossary_id"} if "{" in path else set())
+    if "requestBody" in operation:
+        assert set(operation["requestBody"]["content"]) == set(_FORMS)
+        for field, schema in operation["requestBody"]["content"][JSON]["schema"]["properties"].items():
+            assert schema["description"], field
+
+
+@pytest.mark.parametrize(("path", "method"), list(OPERATIONS))
+def test_errors_are_documented_in_the_form_of_the_protocol(path: str, method: str) -> None:
+    responses = OPERATIONS[path, method]["responses"]
+    assert {"403"} <= set(responses) and "422" not in responses
+    for status, response in responses.items():
+        if int(status) >= 400:
+            assert list(response["content"]) == [JSON]
+            assert response["content"][JSON]["schema"]["$ref"].endswith("DeepLError")
+            assert response["content"][JSON]["examples"]
+
+
+@pytest.mark.parametrize("name", list(examples.ERRORS))
+async def test_example_errors_are_those_that_are_sent(name: str) -> None:
+    (status, value) = next(
+        (int(status), response["content"][JSON]["examples"][name]["value"])
+        for operation in OPERATIONS.values()
+        for status, response in operation["responses"].items()
+        if name in response.get("content", {}).get(JSON, {}).get("examples", {})
+    )
+    async with client_of(rote_app(RoteService(request_error=examples.ERRORS[name]))) as client:
+        response = await ask(client, "GET", "/v2/languages")
+    assert message(response, status) == value["message"]

@@ -1,0 +1,201 @@
+"""DeepL's own SDK for Python against a running service; nothing but the address is changed."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import deepl
+import pytest
+from deepl.api_data import ModelType, MultilingualGlossaryDictionaryEntries
+
+from tests.app.test_process import Process, running, until
+
+pytestmark = pytest.mark.thorough
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with running() as process:
+        process.wait_until_ready()
+        yield process.address
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[deepl.DeepLClient]:
+    client: Any = deepl.DeepLClient("any key", server_url=address)
+    client._client._session.trust_env = False
+    yield client
+    client.close()
+
+
+def test_texts_are_translated(client: deepl.DeepLClient) -> None:
+    one = client.translate_text("Good morning.", source_lang="EN", target_lang="DE")
+    assert isinstance(one, deepl.TextResult)
+    assert (one.text, one.detected_source_lang, one.billed_characters) == ("GOOD MORNING.", "EN", 13)
+    several = client.translate_text(["a", "b"], source_lang="DE", target_lang="EN-GB", context="Letters.")
+    assert isinstance(several, list)
+    assert [found.text for found in several] == ["A", "B"]
+
+
+def test_all_options_are_taken(client: deepl.DeepLClient) -> None:
+    found = client.translate_text(
+        '<p>one <x id="12"></x> two</p><raw>three</raw>',
+        source_lang="EN",
+        target_lang="DE",
+        split_sentences=deepl.SplitSentences.NO_NEWLINES,
+        preserve_formatting=True,
+        formality=deepl.Formality.PREFER_LESS,
+        tag_handling="xml",
+        tag_handling_version="v2",
+        outline_detection=False,
+        non_splitting_tags="span",
+        splitting_tags=["p"],
+        ignore_tags=["raw", "x"],
+        model_type=ModelType.QUALITY_OPTIMIZED,
+        extra_body_parameters={"debug": "1"},
+    )
+    assert isinstance(found, deepl.TextResult)
+    assert found.text == '<p>ONE <x id="12"></x> TWO</p><raw>three</raw>'
+    assert found.model_type_used == "quality_optimized"
+
+
+def test_languages_and_usage_are_listed(client: deepl.DeepLClient) -> None:
+    sources, targets = client.get_source_languages(), client.get_target_languages()
+    assert [(one.code, one.name, one.supports_formality) for one in sources] == [
+        ("DE", "German", None),
+        ("EN", "English", None),
+    ]
+    assert [(one.code, one.supports_formality) for one in targets] == [
+        ("DE", False),
+        ("EN-GB", False),
+        ("EN-US", False),
+    ]
+    before = client.get_usage().character
+    assert before.valid and before.count is not None and not before.limit_reached
+    client.translate_text("😀 four", source_lang="EN", target_lang="DE")
+    assert client.get_usage().character.count == before.count + 6
+
+
+def test_glossaries_of_both_versions_are_stored_and_used(client: deepl.DeepLClient) -> None:
+    assert {(pair.source_lang, pair.target_lang) for pair in client.get_glossary_languages()} == {
+        ("en", "de"),
+        ("de", "en"),
+    }
+    entries = {"artist": "Maler", "prize": "Gewinn"}
+    glossary = client.create_glossary("Art", "EN", "DE", entries)
+    assert client.get_glossary(glossary.glossary_id).entry_count == 2
+    assert client.get_glossary_entries(glossary) == entries
+    assert [one.name for one in client.list_glossaries()] == ["Art"]
+    found = client.translate_text_with_glossary("The artist", glossary)
+    assert isinstance(found, deepl.TextResult)
+    assert found.text == "THE Maler"
+    client.delete_glossary(glossary)
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        client.get_glossary(glossary.glossary_id)
+
+    both = [
+        MultilingualGlossaryDictionaryEntries("EN", "DE", entries),
+        MultilingualGlossaryDictionaryEntries("DE", "EN", {"Maler": "artist"}),
+    ]
+    made = client.create_multilingual_glossary("Both", both)
+    more = MultilingualGlossaryDictionaryEntries("EN", "DE", {"fox": "Fuchs"})
+    assert client.update_multilingual_glossary_dictionary(made, more).dictionaries[0].entry_count == 3
+    assert client.update_multilingual_glossary_name(made, "New").name == "New"
+    assert client.replace_multilingual_glossary_dictionary(made, more).entry_count == 1
+    (stored,) = client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries
+    assert str(stored.entries) == "fox\tFuchs"
+    client.delete_multilingual_glossary_dictionary(made, source_lang="EN", target_lang="DE")
+    assert len(client.get_multilingual_glossary(made.glossary_id).dictionaries) == 1
+    client.delete_multilingual_glossary(made)
+    assert client.list_multilingual_glossaries() == []
+
+
+def test_errors_are_raised_as_the_sdk_documents_them(client: deepl.DeepLClient) -> None:
+    with pytest.raises(deepl.DeepLException, match=r"target_lang.*not supported"):
+        client.translate_text("a", target_lang="XX")
+    with pytest.raises(deepl.DeepLException, match="Target language 'EN-US' doesn't support formality"):
+        client.translate_text("a", source_lang="DE", target_lang="EN-US", formality="more")
+    with pytest.raises(deepl.DeepLException, match="same source"):
+        client._create_glossary("Twice", "EN", "DE", "tsv", "a\tb\na\tc")
+    client.headers = {"Authorization": "Bearer x"}
+    with pytest.raises(deepl.AuthorizationException):
+        client.get_usage()
+
+
+def test_a_client_that_gives_up_and_repeats_gets_its_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence waits at a gate until the SDK has repeated its request; it is decoded once."""
+    monkeypatch.setattr(deepl.http_client, "min_connection_timeout", 0.5)
+    repeated = threading.Event()
+    with (
+        running(FAKE_STEP_GATE=str(tmp_path), VERSO_COALESCE="off", VERSO_CACHE_BYTES="0") as process,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        process.wait_until_ready()
+        client: Any = deepl.DeepLClient("any key", server_url=process.address)
+        client._client._session.trust_env = False
+        send = client._client._internal_request
+
+        def note(*arguments: Any, **named: Any) -> Any:
+            if (tmp_path / "reached").exists():
+                repeated.set()
+            return send(*arguments, **named)
+
+        monkeypatch.setattr(client._client, "_internal_request", note)
+        asked = pool.submit(client.translate_text, "one two", source_lang="EN", target_lang="DE")
+        until(repeated.is_set, lambda: "a repeated request")
+        (tmp_path / "open").touch()
+        found = asked.result()
+        client.close()
+        assert isinstance(found, deepl.TextResult) and found.text == "ONE TWO"
+        assert sentences_decoded(process) == 1
+
+
+def sentences_decoded(process: Process) -> int:
+    with process.client() as client:
+        lines = client.get("/metrics").text.splitlines()
+    return int(sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("verso_sentences_total{")))
+
+
+def test_a_request_that_comes_before_the_models_are_loaded_is_answered_when_they_are(tmp_path: Path) -> None:
+    gate = tmp_path / "loaded"
+    with running(FAKE_LOAD_GATE=str(gate)) as process, ThreadPoolExecutor(1) as pool, process.client() as client:
+        body = {"text": ["a"], "target_lang": "DE", "source_lang": "EN"}
+        headers = {"Authorization": "DeepL-Auth-Key any"}
+        asked = pool.submit(client.post, "/v2/translate", json=body, headers=headers)
+        with process.client() as other:
+            assert other.get("/readyz").status_code == 503
+        gate.touch()
+        assert asked.result().json()["translations"][0]["text"] == "A"
+
+
+def test_the_requests_of_weblate_are_answered_byte_for_byte(address: str) -> None:
+    """Weblate tries its settings with a text that it wants in German, and sends placeholders as elements."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    body = json.dumps(
+        {
+            "text": ["test", 'Hello <x id="12"></x>, <x id="30"></x> &amp; co'],
+            "source_lang": "EN",
+            "target_lang": "DE",
+            "formality": "default",
+            "tag_handling": "xml",
+            "ignore_tags": ["x"],
+        }
+    ).encode()
+    head = (
+        "POST /v2/translate HTTP/1.1\r\nHost: verso\r\nUser-Agent: Weblate/5.8\r\nAccept-Encoding: gzip, deflate\r\n"
+        "Accept: application/json; charset=utf-8\r\nAuthorization: DeepL-Auth-Key any\r\nConnection: close\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(head.encode() + body)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    status, _, rest = answer.partition(b"\r\n")
+    assert status == b"HTTP/1.1 200 OK"
+    found = json.loads(rest.partition(b"\r\n\r\n")[2])["translations"]
+    assert [one["text"] for one in found] == ["TEST", 'HELLO <x id="12"></x>, <x id="30"></x> &amp; CO']

@@ -1,0 +1,196 @@
+"""Stored glossaries: how terms are read, where they are kept, and which of them a text holds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.errors import GlossaryNotFound, GlossaryPairMissing, GlossaryStoreFull, InvalidGlossary
+from app.glossaries import store as store_module
+from app.glossaries import terms as terms_module
+from app.glossaries.store import FILE_NAME, Dictionary, GlossaryStore
+from app.glossaries.terms import merged, parse_csv, parse_tsv, terms_in, to_tsv
+from model.decoding.options import MAX_TERMS
+from model.text.glossary import Glossary, GlossaryTerm
+
+
+def terms(**pairs: str) -> Glossary:
+    return tuple(GlossaryTerm(source, target) for source, target in pairs.items())
+
+
+def en_de(**pairs: str) -> Dictionary:
+    return Dictionary("en", "de", terms(**pairs))
+
+
+def test_terms_are_written_as_they_are_read() -> None:
+    found = parse_tsv("house\tGebäude\r\n\n cat \tder Kater\t".removesuffix("\t"))
+    assert found == terms(house="Gebäude", cat="der Kater")
+    assert parse_tsv(to_tsv(found)) == found
+
+
+def test_csv_has_quotes_and_languages_that_are_ignored() -> None:
+    text = 'a,b,en,de\n"quoted ""word""","with, comma",en,de\n\nc,d'
+    assert parse_csv(text) == (
+        GlossaryTerm("a", "b"),
+        GlossaryTerm('quoted "word"', "with, comma"),
+        GlossaryTerm("c", "d"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "no entries"),
+        (" \n", "no entries"),
+        ("a", "Line 1"),
+        ("a\tb\nc\td\te", "Line 2"),
+        ("a\t", "1 to 200"),
+        ("a\tb\nc\t" + "d" * 201, "Line 2"),
+        ("a\tb\n\na\tc", "Line 3 of the entries has the same source"),
+        ("a\tb\x00c", "control character"),
+        ("a\tb\u2028c", "control character"),
+    ],
+)
+def test_wrong_tsv_is_refused_with_its_line(text: str, part: str) -> None:
+    with pytest.raises(InvalidGlossary, match=part):
+        parse_tsv(text)
+
+
+@pytest.mark.parametrize("text", ["a", "a,b,c", 'a,"b', 'a,"b"c', "a,b\na,c", "a," + "b" * 200_000])
+def test_wrong_csv_is_refused(text: str) -> None:
+    with pytest.raises(InvalidGlossary):
+        parse_csv(text)
+
+
+def test_a_language_pair_has_a_maximum_of_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms_module, "MAX_STORED_TERMS", 2)
+    with pytest.raises(InvalidGlossary, match="more than 2"):
+        parse_tsv("a\tb\nc\td\ne\tf")
+    with pytest.raises(InvalidGlossary, match="more than 2"):
+        merged([terms(a="b", c="d"), terms(e="f")])
+
+
+def test_of_equal_terms_the_first_counts() -> None:
+    assert merged([terms(a="1", b="2"), terms(a="3", c="4")]) == terms(a="1", b="2", c="4")
+
+
+def test_only_terms_that_a_text_holds_are_used() -> None:
+    known = terms(house="Gebäude", cat="Kater", dog="Hund")
+    assert terms_in(known, ["Two HOUSES", "and a cat."], "en") == terms(house="Gebäude", cat="Kater")
+
+
+def test_parts_of_words_do_not_count_where_there_are_many_terms() -> None:
+    known = tuple(GlossaryTerm(f"w{number}", "x") for number in range(1000))
+    assert terms_in(known, ["w999"], "en") == (GlossaryTerm("w9", "x"), GlossaryTerm("w99", "x"), known[999])
+    text = " ".join(f"w{number}{number}" for number in range(100, 300))
+    assert terms_in(known, [text + " w5"], "en") == (known[5],)
+
+
+def test_a_text_with_more_terms_than_a_request_may_have_is_refused() -> None:
+    known = tuple(GlossaryTerm(f"w{number}", "x") for number in range(MAX_TERMS + 1))
+    text = " ".join(term.source for term in known)
+    with pytest.raises(InvalidGlossary, match=f"hold {MAX_TERMS + 1} terms"):
+        terms_in(known, [text], "en")
+
+
+@pytest.fixture(params=["memory", "folder"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> GlossaryStore:
+    return GlossaryStore(None if request.param == "memory" else tmp_path / "data")
+
+
+def test_a_glossary_is_found_with_its_dictionaries_in_order(store: GlossaryStore) -> None:
+    made = store.create("Animals", [Dictionary("de", "en", terms(Kater="cat")), en_de(cat="Kater", dog="Hund")])
+    assert store.get(made.id) == made
+    assert store.all() == [made]
+    assert [(one.source, one.target, one.num_terms) for one in made.dictionaries] == [("de", "en", 1), ("en", "de", 2)]
+    assert store.dictionary(made.id, "EN-us", "deu_Latn") == en_de(cat="Kater", dog="Hund")
+    store.close()
+
+
+def test_terms_are_added_and_replaced(store: GlossaryStore) -> None:
+    glossary_id = store.create("Animals", [en_de(cat="Kater", dog="Hund")]).id
+    changed = store.update(glossary_id, "Pets", [en_de(cat="Katze", cow="Kuh"), Dictionary("en", "fr", terms(a="b"))])
+    assert changed.name == "Pets"
+    assert [one.num_terms for one in changed.dictionaries] == [3, 1]
+    assert set(store.dictionary(glossary_id, "en", "de").terms) == set(terms(cat="Katze", dog="Hund", cow="Kuh"))
+    store.replace(glossary_id, en_de(fox="Fuchs"))
+    assert store.dictionary(glossary_id, "en", "de").terms == terms(fox="Fuchs")
+    store.close()
+
+
+def test_glossaries_and_dictionaries_are_deleted(store: GlossaryStore) -> None:
+    glossary_id = store.create("Animals", [en_de(cat="Kater"), Dictionary("de", "en", terms(Kater="cat"))]).id
+    store.delete_dictionary(glossary_id, "en", "de")
+    assert [one.source for one in store.get(glossary_id).dictionaries] == ["de"]
+    with pytest.raises(GlossaryPairMissing, match="name one of: de-en"):
+        store.delete_dictionary(glossary_id, "en", "de")
+    store.delete(glossary_id)
+    for use in (store.get, store.delete):
+        with pytest.raises(GlossaryNotFound):
+            use(glossary_id)
+    assert store.all() == []
+    store.close()
+
+
+def test_the_languages_must_leave_a_single_dictionary(store: GlossaryStore) -> None:
+    glossary_id = store.create("Animals", [en_de(cat="Kater"), Dictionary("en", "fr", terms(cat="chat"))]).id
+    assert store.dictionary(glossary_id, None, "fr").target == "fr"
+    for languages in ((None, None), ("en", None), ("de", "en")):
+        with pytest.raises(GlossaryPairMissing):
+            store.dictionary(glossary_id, *languages)
+    store.close()
+
+
+def test_glossaries_are_bounded(store: GlossaryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "MAX_GLOSSARIES", 2)
+    monkeypatch.setattr(store_module, "MAX_CHARACTERS", 30)
+    first = store.create("1", [en_de(a="b")])
+    with pytest.raises(GlossaryStoreFull, match="30 characters"):
+        store.create("2", [en_de(a="b" * 40)])
+    assert store.all() == [first]
+    with pytest.raises(GlossaryStoreFull):
+        store.update(first.id, "renamed", [en_de(c="d" * 40)])
+    assert store.all() == [first]
+    store.create("2", [en_de(a="b")])
+    with pytest.raises(GlossaryStoreFull, match="2 glossaries"):
+        store.create("3", [en_de(a="b")])
+    for glossary in store.all():
+        store.delete(glossary.id)
+    store.delete(store.create("4", [en_de(a="b" * 25)]).id)
+    store.create("5", [en_de(a="b" * 25)])  # what was deleted leaves its room
+    store.close()
+
+
+def test_glossaries_in_a_folder_outlive_the_store(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "data"
+    first = GlossaryStore(folder)
+    made = first.create("Animals", [en_de(cat="Kater")])
+    first.close()
+    second = GlossaryStore(folder)
+    assert second.all() == [made]
+    assert second.dictionary(made.id, "en", "de") == en_de(cat="Kater")
+    second.close()
+
+
+def test_nothing_is_created_to_find_that_there_are_no_glossaries(tmp_path: Path) -> None:
+    store = GlossaryStore(tmp_path)
+    assert store.all() == []
+    with pytest.raises(GlossaryNotFound):
+        store.get("1")
+    store.close()
+    assert not (tmp_path / FILE_NAME).exists()
+
+
+def test_a_service_without_glossaries_does_not_load_sqlite() -> None:
+    code = "import sys; from app.main import create_app; from app.settings import Settings; create_app(Settings())"
+    loaded = subprocess.run(
+        [sys.executable, "-c", f"{code}; print('sqlite3' in sys.modules)"],
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert loaded.stdout.strip() == "False"
