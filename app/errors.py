@@ -22,6 +22,8 @@
     ├─ ModelAlreadyLoaded    a model of this name is loaded                  409
     ├─ UnknownModel          a model to unload is not loaded                 404
     ├─ InvalidParameter      a value that a compatible protocol refuses      400
+    ├─ MalformedForm         the body cannot be parsed as a form             400
+    ├─ StorageFull           there is no room left for documents             507
     ├─ DocumentTooLarge      a document has more bytes than accepted         413
     ├─ UnsupportedDocument   there is no format for the file's name          415
     ├─ DocumentRefused       a document is broken or dangerous               422
@@ -134,6 +136,10 @@ class NotAcceptable(ServiceError):
 
 class MalformedBody(ServiceError):
     """The body cannot be parsed as JSON; the message says where."""
+
+
+class MalformedForm(ServiceError):
+    """The body cannot be parsed as a multipart form; the message says why."""
 
 
 class NotFound(ServiceError):
@@ -273,6 +279,8 @@ class UnknownModel(ServiceError):
 
 class InvalidParameter(ServiceError):
     """A compatible protocol refuses the value of a parameter; the message is in the words of that protocol."""
+
+
 class DocumentTooLarge(ServiceError):
     """A document has more than ``limit`` bytes."""
 
@@ -306,6 +314,13 @@ class DocumentsFull(ServiceError):
             f"again in {retry_after_s:.0f} s."
         )
         self.retry_after_s = retry_after_s
+
+
+class StorageFull(ServiceError):
+    """The folder of the documents cannot hold any more."""
+
+    def __init__(self) -> None:
+        super().__init__("There is no room left where documents are kept; delete one, or try again later.")
 
 
 class DocumentNotFound(ServiceError):
@@ -345,6 +360,7 @@ class ProblemRow:
 
 PROBLEMS: dict[type[Exception], ProblemRow] = {
     MalformedBody: ProblemRow("malformed_body", 400, "The body is no JSON"),
+    MalformedForm: ProblemRow("malformed_form", 400, "The body is no form"),
     Unauthorized: ProblemRow(
         "unauthorized", 401, "The admin token is missing or wrong", challenge='Bearer realm="verso"'
     ),
@@ -386,6 +402,7 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     InferenceFailed: ProblemRow("inference_failed", 500, "The model failed", show_detail=False),
     NotReady: ProblemRow("not_ready", 503, "The service is not ready", retry_after=True),
     DeadlineExceeded: ProblemRow("deadline_exceeded", 504, "The request took too long"),
+    StorageFull: ProblemRow("storage_full", 507, "There is no room for documents"),
 }
 """Every error that a request may end in; a test proves the table complete."""
 

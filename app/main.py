@@ -9,12 +9,13 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
+from app.documents.service import DocumentService
 from app.errors import ServiceError
 from app.http.compat import libretranslate
 from app.http.middleware import DisconnectWatcher, RequestRecorder, RootPath
 from app.http.openapi import complete_openapi
 from app.http.problems import answer_known_error, answer_routing_error
-from app.http.routes import admin, attention, docs, health, metrics, models, translate
+from app.http.routes import admin, attention, docs, documents, health, metrics, models, translate
 from app.models.bundles import BundleFiles, BundleSource
 from app.serving.service import TranslationService
 from app.settings import Settings
@@ -31,6 +32,7 @@ one; it identifies the request in the logs. Neither texts nor translations are e
 
 _TAGS = [
     {"name": "translation", "description": "Texts in, translations out."},
+    {"name": "documents", "description": "Files in, translated files out, in the background."},
     {"name": "attention", "description": "The weights behind a translation."},
     {"name": "LibreTranslate", "description": "The protocol of LibreTranslate, for its clients; errors are its own."},
     {"name": "operation", "description": "For load balancers and monitoring."},
@@ -49,17 +51,20 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
         bundles: Loads the translators; from the files the settings name unless given.
 
     Returns:
-        The application; ``app.state`` holds its ``settings``, ``metrics`` and ``service``.
+        The application; ``app.state`` holds its ``settings``, ``metrics``, ``service`` and ``documents``.
     """
     app_metrics = Metrics()
     service = TranslationService(settings, app_metrics, bundles or BundleFiles(settings))
+    document_service = DocumentService(settings, service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await service.start()
+        await document_service.start()
         try:
             yield
         finally:
+            await document_service.stop()
             await service.stop()
 
     app = FastAPI(
@@ -85,7 +90,8 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
     app.state.metrics = app_metrics
     app.state.service = service
     app.state.error_shapes = {libretranslate.PREFIX: libretranslate.error_shape}
-    for module in (translate, attention, models, health, metrics, docs):
+    app.state.documents = document_service
+    for module in (translate, attention, documents, models, health, metrics, docs):
         app.include_router(module.router)
     app.include_router(libretranslate.router)
     if settings.admin_token is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fastapi import Request
 
+from app.documents.service import DocumentService
 from app.serving.service import TranslationService
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
@@ -23,6 +24,12 @@ def service_of(request: Request) -> TranslationService:
     """The translation service."""
     service: TranslationService = request.app.state.service
     return service
+
+
+def documents_of(request: Request) -> DocumentService:
+    """The documents."""
+    documents: DocumentService = request.app.state.documents
+    return documents
 
 
 def metrics_of(request: Request) -> Metrics:

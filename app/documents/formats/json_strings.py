@@ -43,9 +43,7 @@ class JsonStrings(TextFile):
                 self._add_value(start, end, text)
 
     def _add_value(self, start: int, end: int, text: str) -> None:
-        self.add(
-            Unit(text), lambda found: self.replace(start, end, json.dumps(found, ensure_ascii=self._only_ascii))
-        )
+        self.add(Unit(text), lambda found: self.replace(start, end, json.dumps(found, ensure_ascii=self._only_ascii)))
 
     def _values(self) -> Iterator[tuple[int, int]]:
         """First character and the one after the last of each string that is a value."""

@@ -1,7 +1,7 @@
 """Markdown: prose is translated; code, the targets of links, images, HTML, definitions and front matter are kept.
 
-The library markdown-it finds the blocks. What is inside a paragraph is found here, because the library does not say where
-in the file an inline element is.
+The library markdown-it finds the blocks. What is inside a paragraph is found here, because the library does not say
+where in the file an inline element is.
 """
 
 from __future__ import annotations

@@ -266,9 +266,7 @@ def _with_breaks(
         elif isinstance(node, str):
             places = range(position, position + len(node))
             kept = zip(places, node, strict=True)
-            broken.append(
-                "".join("\n" if at in breaks else sign for at, sign in kept if inside[0] <= at < inside[1])
-            )
+            broken.append("".join("\n" if at in breaks else sign for at, sign in kept if inside[0] <= at < inside[1]))
             position += len(node)
         else:
             broken.append(node)

@@ -58,7 +58,7 @@ class Xliff(DocumentFile):
                 target.tail = source.tail
                 source.addnext(target)
             for name in ("state", "state-qualifier"):
-                target.attrib.pop(name, None)
+                target.attrib.pop(name, "")
             fill(target, nodes)
             if self._is_first:
                 target.set("state", "translated")
@@ -96,6 +96,6 @@ def _is_wanted(segment: etree._Element) -> bool:
             return False
         around = None if around.get("translate") == "yes" else around.getparent()
     target = next(segment.iterchildren("{*}target"), None)
-    if target is None or not "".join(target.itertext()).strip():
+    if target is None or not any(str(text).strip() for text in target.itertext()):
         return True
     return (target.get("state") or segment.get("state")) in _TO_TRANSLATE

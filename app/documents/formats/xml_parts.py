@@ -44,11 +44,11 @@ def serialised(tree: etree._ElementTree, original: bytes) -> bytes:
         tree: The document.
         original: What it was read from; its declaration is kept.
     """
-    declaration = _DECLARATION.match(original)
     encoding = tree.docinfo.encoding or "UTF-8"
-    if encoding.upper() != "UTF-8":
-        return etree.tostring(tree, xml_declaration=True, encoding=encoding)
-    return (declaration[0] if declaration else b"") + etree.tostring(tree, encoding="UTF-8", xml_declaration=False)
+    is_utf_8 = encoding.upper() == "UTF-8"
+    written = bytes(etree.tostring(tree, encoding=encoding, xml_declaration=not is_utf_8))
+    declaration = _DECLARATION.match(original)
+    return declaration[0] + written if is_utf_8 and declaration else written
 
 
 def local_name(element: etree._Element) -> str:
