@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from app.documents.formats.document_file import Unit
 from app.errors import DeadlineExceeded, LimitExceeded, NotReady, QueueFull
-from app.serving.detection import without_tags
+from app.serving.detection import has_letters, without_tags
 from app.serving.service import TranslationService
 from model.decoding.options import DecodingOptions
 
@@ -143,5 +143,15 @@ def count_sentences(units: Sequence[Unit], language: str) -> list[int]:
     from model.languages import plain_code
     from model.text.segmentation import split_text
 
+    language = plain_code(language)
     texts = [unit.text if unit.format == "text" else html.unescape(without_tags(unit.text)) for unit in units]
-    return [max(1, len(split_text(text, plain_code(language), lambda start, end: True))) for text in texts]
+    return [
+        max(
+            1,
+            sum(
+                has_letters(text[segment.start : segment.end])
+                for segment in split_text(text, language, lambda start, end: True)
+            ),
+        )
+        for text in texts
+    ]

@@ -273,6 +273,8 @@ class DocumentService:
         while len(sample) < MAX_CHARACTERS and (text := next(visible, None)) is not None:
             sample += text + "\n"
         pair = await self._translation.pair_of(sample, source, target)
+        if pair[0] == pair[1]:
+            return pair  # it comes back unchanged
         # Options that a model does not have are refused now, and not when the document's turn comes.
         result = await self._translation.translate([""], source=pair[0], target=pair[1], options=options)
         for found in result.results:

@@ -11,6 +11,9 @@ from app.errors import DocumentRefused
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
 _MESSAGE_FORMAT = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
+_NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
+"""NUL, and half of a surrogate pair, which JSON can write."""
+
 _MAX_DEPTH = 200
 
 
@@ -38,8 +41,7 @@ class JsonStrings(TextFile):
         self._only_ascii = self.text.isascii() and "\\u" in self.text
         for start, end in self._values():
             text = json.loads(self.text[start:end])
-            # Half of a surrogate pair, which JSON can write, is no character.
-            if not _MESSAGE_FORMAT.search(text) and "\0" not in text and text.isprintable() | text.isascii():
+            if not _MESSAGE_FORMAT.search(text) and not _NO_CHARACTER.search(text):
                 self._add_value(start, end, text)
 
     def _add_value(self, start: int, end: int, text: str) -> None:
@@ -50,7 +52,7 @@ class JsonStrings(TextFile):
         hidden = [False]  # for each level that is open, whether its values describe the file
         tokens = list(_TOKEN.finditer(self.text))
         is_hidden = False  # whether the present value does
-        for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        for token, following in zip(tokens, [*tokens[1:], None], strict=False):
             sign = token[0]
             if sign in "{[":
                 hidden.append(is_hidden)

@@ -73,7 +73,7 @@ class SlideParagraphs(Paragraphs):
     def run(self, shell: Shell, content: str | etree._Element) -> etree._Element:
         """A run with a formatting and a text."""
         space = str(shell.run.tag).removesuffix("r")
-        run = shell.run.makeelement(shell.run.tag, nsmap=shell.run.nsmap)
+        run = etree.Element(shell.run.tag)
         run.extend(copy.deepcopy(one) for one in shell.run if local_name(one) == self.properties)
         etree.SubElement(run, f"{space}t").text = str(content)
         return run

@@ -67,7 +67,7 @@ class SubRip(TextFile):
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         cues = list(self._cues())
-        if not cues:
+        if self.text.strip() and not _TIMES.search(self.text):
             raise DocumentRefused("The file holds no subtitles: no line has the times of one (-->).")
         self._line_end = "\r\n" if "\r\n" in self.text else "\n"
         for group in _sentences(cues):
@@ -169,7 +169,7 @@ class WebVtt(SubRip):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        if not self.text.startswith("WEBVTT"):
+        if not self.text.startswith(("WEBVTT", "\ufeffWEBVTT")):
             raise DocumentRefused("The file is no WebVTT: it does not begin with WEBVTT.")
 
     def shown(self, text: str) -> str:

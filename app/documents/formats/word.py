@@ -111,7 +111,7 @@ class WordParagraphs(Paragraphs):
     def run(self, shell: Shell, content: str | etree._Element) -> etree._Element:
         """A run with a formatting, and a text or something else in it."""
         space = str(shell.run.tag).removesuffix("r")
-        run = shell.run.makeelement(shell.run.tag, nsmap=shell.run.nsmap)
+        run = etree.Element(shell.run.tag)
         run.extend(copy.deepcopy(one) for one in shell.run if local_name(one) == self.properties)
         if isinstance(content, str):
             text = etree.SubElement(run, f"{space}t")

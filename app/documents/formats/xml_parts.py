@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from lxml import etree
 
@@ -46,9 +47,10 @@ def serialised(tree: etree._ElementTree, original: bytes) -> bytes:
     """
     encoding = tree.docinfo.encoding or "UTF-8"
     is_utf_8 = encoding.upper() == "UTF-8"
-    written = bytes(etree.tostring(tree, encoding=encoding, xml_declaration=not is_utf_8))
+    written: Any = etree.tostring(tree, encoding=encoding, xml_declaration=not is_utf_8)
     declaration = _DECLARATION.match(original)
-    return declaration[0] + written if is_utf_8 and declaration else written
+    found: bytes = declaration[0] + written if is_utf_8 and declaration else written
+    return found
 
 
 def local_name(element: etree._Element) -> str:
