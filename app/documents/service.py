@@ -26,7 +26,14 @@ from app.documents.document import DATABASE, Document, DocumentResult
 from app.documents.formats.document_file import DocumentFile, Unit
 from app.documents.formats.table import DocumentFormat, format_of
 from app.documents.job import Job, Suspended, count_sentences
-from app.errors import DocumentNotDone, DocumentNotFound, DocumentsFull, DocumentTooLarge, StorageFull, problem_for
+from app.errors import (
+    DocumentNotDone,
+    DocumentNotFound,
+    DocumentsFull,
+    DocumentTooLarge,
+    StorageFull,
+    problem_for,
+)
 from app.serving.detection import MAX_CHARACTERS, without_tags
 from app.serving.service import TranslationService
 from app.settings import Settings

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from app.errors import DocumentRefused
 
 MAX_ENTRIES = 10_000
-MAX_BYTES = 200_000_000
-"""Bytes of all parts together, unpacked."""
+MAX_BYTES = 100_000_000
+"""Bytes by which an archive may grow when it is unpacked."""
 
 MAX_RATIO = 200
-"""Times that an archive may grow when it is unpacked, beyond its first megabytes."""
+"""How many times its own size an archive may have unpacked, beyond the first megabytes."""
 
 _FREE_BYTES = 10_000_000
 _MACROS = ("vbaproject.bin", "vbadata.xml", "basic/", "scripts/")
@@ -50,9 +50,9 @@ class Archive:
         if len(set(names)) < len(names):
             raise DocumentRefused("The archive has two parts of the same name.")
         unpacked = sum(entry.file_size for entry in self._entries)
-        if unpacked > min(MAX_BYTES, max(_FREE_BYTES, MAX_RATIO * num_bytes)):
+        if unpacked > min(num_bytes + MAX_BYTES, max(_FREE_BYTES, MAX_RATIO * num_bytes)):
             raise DocumentRefused(
-                f"The archive has {num_bytes} bytes and {unpacked} when it is unpacked; at most {MAX_BYTES} and "
+                f"The archive has {num_bytes} bytes and {unpacked} when it is unpacked; at most {MAX_BYTES} more and "
                 f"{MAX_RATIO} times its size are allowed."
             )
         for entry in self._entries:

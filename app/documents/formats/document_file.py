@@ -7,8 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.documents.formats.encodings import TextEncoding, decoded
+from app.errors import DocumentRefused
 from app.serving.detection import has_letters
 from model.decoding.options import TextFormat
+
+MAX_UNITS = 100_000
+"""Units of a document: paragraphs, cells, subtitles."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,13 @@ class DocumentFile(ABC):
         Args:
             unit: The unit.
             put: Replaces it by its translation.
+
+        Raises:
+            DocumentRefused: There are too many.
         """
         if unit.format != "text" or has_letters(unit.text):
+            if len(self._slots) == MAX_UNITS:
+                raise DocumentRefused(f"The document has more than {MAX_UNITS} paragraphs; send it in parts.")
             self._slots.append((unit, put))
 
     def include(self, part: DocumentFile) -> None:

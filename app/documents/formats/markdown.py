@@ -18,15 +18,16 @@ from app.documents.formats.inline import Fragment, Group, Node, Point, shown_tex
 from app.serving.detection import has_letters
 
 _FRONT_MATTER = re.compile(r"\A(?:---[ \t]*\r?\n.*?^(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?^\+\+\+)[ \t]*\r?$", re.S | re.M)
-_DESTINATION = r"\((?:[^()\\\n]|\\.|\n|\((?:[^()\\]|\\.)*\))*\)|\[[^\[\]]*\]"
+# Everything is bounded, so that odd files take no longer than others.
+_DESTINATION = r"\((?:[^()\\]|\\.|\((?:[^()\\]|\\.){0,500}\)){0,2000}\)|\[[^\[\]]{0,1000}\]"
 _INLINE = re.compile(
     rf"""
     (?P<escape>\\[!-/:-@\[-`{{-~])
-    |(?P<kept>(?P<ticks>(?<!`)`+)(?!`).+?(?<!`)(?P=ticks)(?!`)
+    |(?P<kept>(?P<ticks>(?<!`)`+)(?!`).{{1,2000}}?(?<!`)(?P=ticks)(?!`)
         |<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]*>|<[\w.+-]+@[\w.-]+>
-        |!\[(?:[^\[\]\\]|\\.)*\](?:{_DESTINATION})?
+        |!\[(?:[^\[\]\\]|\\.){{0,1000}}\](?:{_DESTINATION})?
         |\[\^[^\[\]\s]+\]|\A\[[ xX]\](?=\s))
-    |(?P<tag></?[A-Za-z][^<>]*>|<!--.*?-->)
+    |(?P<tag></?[A-Za-z][^<>]{{0,2000}}>|<!--.{{0,2000}}?-->)
     |(?P<hard>(?:\ {{2,}}|\\)\n)
     |(?P<opening>\[)
     |(?P<closing>\](?P<destination>{_DESTINATION})?)
@@ -37,6 +38,7 @@ _INLINE = re.compile(
 _SPECIAL = re.compile(r"[\\`\[\]<]|\*(?=\S)|(?<=\S)\*|(?<!\w)_|_(?!\w)|~(?=~)|&(?=#?\w+;)")
 _BLOCK_START = re.compile(r"(?:[-+>]|#{1,6})(?=\s|$)|(?<=\d)[.)](?=\s|$)")
 _MAX_SHOWN = 100
+_MAX_DEPTH = 50
 
 
 class Markdown(TextFile):
@@ -62,7 +64,7 @@ class Markdown(TextFile):
         environment = {"references": self._references}
         self._found: dict[int, int] = {}  # for each line, how far it has been read: cells of a table share one
         row = 0
-        for token in MarkdownIt("commonmark").enable("table").parse(body, environment):
+        for token in MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"]).parse(body, environment):
             if token.map is not None:
                 row = token.map[0]
             if token.type == "inline":
@@ -106,6 +108,8 @@ class Markdown(TextFile):
                 stack[-1][1].append(Point(found[0]))
             elif found["hard"]:
                 stack[-1][1].append(Point("  \n", is_break=True))
+            elif len(stack) > _MAX_DEPTH:
+                stack[-1][1].append(found[0])
             elif found["opening"]:
                 stack.append(("[", []))
             elif found["closing"]:
@@ -143,9 +147,9 @@ def _index_of(stack: Sequence[tuple[str, list[Node]]], opening: str) -> int:
 
 def _revert(stack: list[tuple[str, list[Node]]], depth: int) -> None:
     """Make text of what was opened and is not closed."""
-    while len(stack) > depth:
-        opening, inside = stack.pop()
-        stack[-1][1].extend([opening, *inside])
+    for opening, inside in stack[depth:]:
+        stack[depth - 1][1].extend([opening, *inside])
+    del stack[depth:]
 
 
 def _mark(stack: list[tuple[str, list[Node]]], found: re.Match[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from lxml import etree
 
@@ -33,6 +33,7 @@ class OfficeFile(DocumentFile):
         super().__init__()
         self.archive = Archive(data)
         self._data = data
+        self._changes: dict[etree._Element, Callable[[], None]] = {}
         self.check()
         for name in self.archive.names:
             if name.endswith((".xml", ".rels")) and _declares(self.archive[name]):
@@ -53,8 +54,14 @@ class OfficeFile(DocumentFile):
         for tree in self._trees.values():
             yield tree.getroot()
 
+    def change_later(self, element: etree._Element, change: Callable[[], None]) -> None:
+        """Change an element once all translations are known, however many of them it has."""
+        self._changes[element] = change
+
     def to_bytes(self, target: str) -> bytes:
         """The archive with its translated parts."""
+        for change in self._changes.values():
+            change()
         changed = {
             name: serialised(tree, self.archive[name])
             for name, tree in self._trees.items()

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from app.documents.formats.document_file import DocumentFile
 from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
+from app.documents.formats.office import OfficeFile
 from app.documents.formats.xml_parts import clean, local_name
 from app.serving.detection import has_letters
 
@@ -103,7 +103,7 @@ class Paragraphs(ABC):
     def run(self, shell: Shell, content: str | etree._Element) -> etree._Element:
         """A run with a formatting, and a text or something else in it."""
 
-    def add(self, file: DocumentFile, paragraph: etree._Element) -> None:
+    def add(self, file: OfficeFile, paragraph: etree._Element) -> None:
         """Add a paragraph as units. Tabs divide it: what is between them are cells.
 
         Args:
@@ -134,11 +134,14 @@ class Paragraphs(ABC):
         is_plain = not len(kept) and not kept.attrib
         return Shell(b"" if is_plain else etree.tostring(kept, method="c14n", with_tail=False), run)
 
-    def _add_cell(self, file: DocumentFile, paragraph: etree._Element, cells: Sequence[_Cell], cell: _Cell) -> None:
+    def _add_cell(self, file: OfficeFile, paragraph: etree._Element, cells: Sequence[_Cell], cell: _Cell) -> None:
         fragment = Fragment(cell.nodes)
 
         def put(translation: str) -> None:
             cell.nodes = fragment.read(translation)
+            file.change_later(paragraph, fill)
+
+        def fill() -> None:
             self._fill(paragraph, [element for one in cells for element in self._elements(one.nodes, one.base)])
 
         file.add(fragment.unit, put)

@@ -10,17 +10,19 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile, zip_longest
 
 from app.documents.formats.document_file import TextFile
 from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
 from app.errors import DocumentRefused
 from app.serving.detection import has_letters
 
-_TIMES = re.compile(r"^[^\n]*\d[^\n]*-->[^\n]*\d[^\n]*\n", re.MULTILINE)
+_TIMES = re.compile(r"^[ \t]*\d[\d:.,]{3,14}[ \t]*-->[ \t]*\d[^\n]*(?:\n|\Z)", re.MULTILINE)
 _TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z]+)[^<>\n]*>|<[\d:.]+>|\{\\[^{}\n]*\}")
 _SPEAKER = re.compile(r"\s*[-–—‐]\s*\S")
 _UNFINISHED = re.compile(r"[\w,;–—-]\s*$")
 _MAX_CUES = 6
+_MAX_DEPTH = 50
 _WIDTH = 42
 """Characters of a line that viewers can read in time."""
 
@@ -61,9 +63,6 @@ class SubRip(TextFile):
         DocumentRefused: It holds no subtitles.
     """
 
-    end = re.compile(r"\r?\n[ \t]*\r?\n(?=\s*(?:\d+[ \t]*\r?\n)?[^\n]*\d[^\n]*-->)|\s*\Z")
-    """What ends a cue; a blank line may be part of it."""
-
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         cues = list(self._cues())
@@ -84,14 +83,26 @@ class SubRip(TextFile):
         """What stands for some characters."""
         return text
 
+    def payload(self, lines: list[str], is_last: bool) -> list[str]:
+        """The lines that a cue shows, of those between its times and the next ones.
+
+        Args:
+            lines: These lines.
+            is_last: Whether no times follow.
+        """
+        lines = _without_blank_end(lines)
+        if not is_last and lines and lines[-1].strip().isdecimal() and (len(lines) == 1 or not lines[-2].strip()):
+            lines.pop()  # the number of the next cue
+        return _without_blank_end(lines)
+
     def _cues(self) -> Iterator[_Cue]:
-        for times in _TIMES.finditer(self.text):
-            ending = self.end.search(self.text, times.end() - 1)
-            end = ending.start() if ending else len(self.text)
-            payload = self.text[times.end() : end]
-            if payload.strip():
-                lines = (line.strip() for line in payload.splitlines())
-                yield _Cue(times.end(), end, tuple(line for line in lines if line))
+        found = list(_TIMES.finditer(self.text))
+        for times, following in zip_longest(found, found[1:]):
+            between = self.text[times.end() : following.start() if following else len(self.text)]
+            lines = self.payload(between.splitlines(keepends=True), following is None)
+            if lines:
+                end = times.end() + len("".join(lines).rstrip())
+                yield _Cue(times.end(), end, tuple(line.strip() for line in lines if line.strip()))
 
     def _add_lines(self, cue: _Cue) -> None:
         """Each line is a unit."""
@@ -122,13 +133,16 @@ class SubRip(TextFile):
 
     def _nodes(self, text: str) -> list[Node]:
         """The text of a cue with its tags; those without a partner are points."""
+        last_ends: dict[str, int] = {}
         open_tags: list[tuple[re.Match[str], list[Node]]] = []
         nodes: list[Node] = []
         done = 0
         for tag in _TAG.finditer(text):
             nodes.append(self.shown(text[done : tag.start()]))
             done = tag.end()
-            if tag["name"] and not tag["end"] and f"</{tag['name']}>" in text[done:]:
+            if tag["name"] and tag["name"] not in last_ends:
+                last_ends[tag["name"]] = text.rfind(f"</{tag['name']}>")
+            if tag["name"] and not tag["end"] and last_ends[tag["name"]] >= done and len(open_tags) < _MAX_DEPTH:
                 open_tags.append((tag, nodes))
                 nodes = []
             elif tag["end"] and open_tags and open_tags[-1][0]["name"] == tag["name"]:
@@ -138,10 +152,10 @@ class SubRip(TextFile):
             else:
                 nodes.append(Point(tag[0]))
         nodes.append(self.shown(text[done:]))
-        while open_tags:
-            opening, around = open_tags.pop()
-            nodes = [*around, Point(opening[0]), *nodes]
-        return nodes
+        complete: list[Node] = []
+        for opening, around in open_tags:
+            complete += [*around, Point(opening[0])]
+        return [*complete, *nodes]
 
     def _written(self, nodes: Sequence[Node]) -> str:
         parts = []
@@ -165,12 +179,14 @@ class WebVtt(SubRip):
         DocumentRefused: It is no WebVTT.
     """
 
-    end = re.compile(r"\r?\n[ \t]*\r?\n|\s*\Z")
-
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         if not self.text.startswith(("WEBVTT", "\ufeffWEBVTT")):
             raise DocumentRefused("The file is no WebVTT: it does not begin with WEBVTT.")
+
+    def payload(self, lines: list[str], is_last: bool) -> list[str]:
+        """The lines that a cue shows: those before the first blank one."""
+        return list(takewhile(str.strip, lines))
 
     def shown(self, text: str) -> str:
         """The characters that some source stands for."""
@@ -179,6 +195,13 @@ class WebVtt(SubRip):
     def source(self, text: str) -> str:
         """What stands for some characters."""
         return html.escape(text, quote=False)
+
+
+def _without_blank_end(lines: list[str]) -> list[str]:
+    end = len(lines)
+    while end and not lines[end - 1].strip():
+        end -= 1
+    return lines[:end]
 
 
 def _sentences(cues: Sequence[_Cue]) -> Iterator[list[_Cue]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from app.documents.formats.document_file import DocumentFile
-from app.errors import UnsupportedDocument
+from app.errors import DocumentRefused, UnsupportedDocument
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,10 @@ class DocumentFormat:
             DocumentRefused: It is broken, dangerous, or of another kind than its name says.
         """
         read: Callable[[bytes], DocumentFile] = getattr(import_module(f"{__package__}.{self.module}"), self.name)
-        return read(data)
+        try:
+            return read(data)
+        except RecursionError:
+            raise DocumentRefused("The document is nested too deeply.") from None
 
 
 _OFFICE = "application/vnd.openxmlformats-officedocument"

@@ -18,6 +18,7 @@ _HOLDERS = frozenset({"hyperlink", "ins", "moveTo", "smartTag", "customXml", "di
 _INVISIBLE = frozenset({"proofErr", "lastRenderedPageBreak"})
 _FIELDS_WITH_TEXT = ("HYPERLINK", "TOC")
 _MAX_SHOWN = 50
+_MAX_FIELD = 200
 _PRESERVE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
@@ -141,7 +142,7 @@ def _end_of_field(children: Sequence[etree._Element], start: int) -> int:
         return start
     depth = 0
     instruction = ""
-    for index in range(start, len(children)):
+    for index in range(start, min(len(children), start + _MAX_FIELD)):
         signs = _field_signs(children[index])
         depth += signs.count("begin") - signs.count("end")
         instruction += "".join(str(one.text or "") for one in children[index].iterchildren("{*}instrText"))

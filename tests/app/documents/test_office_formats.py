@@ -126,6 +126,11 @@ def body_of(data: bytes) -> str:
 
 
 T = "<w:r><w:t>{}</w:t></w:r>".format
+SIGN = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'.format
+PAGE_NUMBER = f"{SIGN('begin')}<w:r><w:instrText> PAGE </w:instrText></w:r>{SIGN('separate')}{T('7')}{SIGN('end')}"
+NOTE = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:footnoteReference w:id="2"/></w:r>'
+DELETED = '<w:del w:id="1"><w:r><w:delText>gone</w:delText></w:r></w:del>'
+CONTROL = '<w:sdt><w:sdtPr><w:id w:val="1"/></w:sdtPr><w:sdtContent>{}</w:sdtContent></w:sdt>'.format
 
 
 @pytest.mark.parametrize(
@@ -145,30 +150,24 @@ T = "<w:r><w:t>{}</w:t></w:r>".format
             f'{T("ALL")}<w:bookmarkEnd w:id="0"/></w:p>',
         ),
         (  # the number of a page
-            f'<w:p>{T("Page ")}<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText> PAGE </w:instrText></w:r>'
-            f'<w:r><w:fldChar w:fldCharType="separate"/></w:r>{T("7")}<w:r><w:fldChar w:fldCharType="end"/></w:r>'
-            f"{T(' of ten')}</w:p>",
+            f"<w:p>{T('Page ')}{PAGE_NUMBER}{T(' of ten')}</w:p>",
             ['Page <code id="0">7</code> of ten'],
-            f'<w:p>{T("PAGE ")}<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText> PAGE </w:instrText></w:r>'
-            f'<w:r><w:fldChar w:fldCharType="separate"/></w:r>{T("7")}<w:r><w:fldChar w:fldCharType="end"/></w:r>'
-            f"{T(' OF TEN')}</w:p>",
+            f"<w:p>{T('PAGE ')}{PAGE_NUMBER}{T(' OF TEN')}</w:p>",
         ),
         (  # a footnote's sign, in a run of its own
-            f'<w:p>{T("Words")}<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:footnoteReference w:id="2"/></w:r>'
-            f"{T(' more.')}</w:p>",
+            f"<w:p>{T('Words')}{NOTE}{T(' more.')}</w:p>",
             ['Words<img id="0"> more.'],
-            f'<w:p>{T("WORDS")}<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:footnoteReference w:id="2"/></w:r>'
-            f"{T(' MORE.')}</w:p>",
+            f"<w:p>{T('WORDS')}{NOTE}{T(' MORE.')}</w:p>",
         ),
         (  # text that was deleted with tracked changes stays, inserted text is text
-            f'<w:p><w:del w:id="1"><w:r><w:delText>gone</w:delText></w:r></w:del><w:ins w:id="2">{T("Put in")}</w:ins></w:p>',
+            f'<w:p>{DELETED}<w:ins w:id="2">{T("Put in")}</w:ins></w:p>',
             ["Put in"],
-            f'<w:p><w:del w:id="1"><w:r><w:delText>gone</w:delText></w:r></w:del><w:ins w:id="2">{T("PUT IN")}</w:ins></w:p>',
+            f'<w:p>{DELETED}<w:ins w:id="2">{T("PUT IN")}</w:ins></w:p>',
         ),
         (  # a content control
-            f'<w:p>{T("Dear ")}<w:sdt><w:sdtPr><w:id w:val="1"/></w:sdtPr><w:sdtContent>{T("friend")}</w:sdtContent></w:sdt></w:p>',
+            f"<w:p>{T('Dear ')}{CONTROL(T('friend'))}</w:p>",
             ['Dear <i id="0">friend</i>'],
-            f'<w:p>{T("DEAR ")}<w:sdt><w:sdtPr><w:id w:val="1"/></w:sdtPr><w:sdtContent>{T("FRIEND")}</w:sdtContent></w:sdt></w:p>',
+            f"<w:p>{T('DEAR ')}{CONTROL(T('FRIEND'))}</w:p>",
         ),
         (  # a table of contents
             f'<w:p><w:hyperlink w:anchor="a">{T("Intro")}<w:r><w:tab/></w:r>{T("5")}</w:hyperlink></w:p>',
