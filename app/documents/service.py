@@ -29,6 +29,7 @@ from app.documents.job import Job, Suspended, count_sentences
 from app.errors import (
     DocumentNotDone,
     DocumentNotFound,
+    DocumentRefused,
     DocumentsFull,
     DocumentTooLarge,
     StorageFull,
@@ -145,6 +146,12 @@ class DocumentService:
         async with self._reading:
             file = await asyncio.to_thread(format.read, content)
         units = file.units
+        longest = max((len(unit.text) for unit in units), default=0)
+        if longest > self._settings.max_text_characters:
+            raise DocumentRefused(
+                f"A paragraph of the document has {longest} characters; at most {self._settings.max_text_characters} "
+                "are allowed."
+            )
         pair = await self._pair_of(units, source, target, options)
         now = self._clock()
         document = Document(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -21,7 +22,7 @@ def status_of(client: httpx.Client, id: str) -> dict[str, object]:
 
 
 def num_stored(folder: Path) -> int:
-    with sqlite3.connect(folder / "documents" / "documents.sqlite3") as database:
+    with closing(sqlite3.connect(folder / "documents" / "documents.sqlite3")) as database:
         number: int = database.execute("SELECT count(*) FROM translations").fetchone()[0]
     return number
 
