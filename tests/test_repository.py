@@ -42,7 +42,12 @@ def test_imported_packages_are_the_declared_ones() -> None:
     declared = {re.split(r"[=><\[]", name)[0].replace("-", "_") for name in project["dependencies"]}
     used = set().union(*map(imported, SOURCES)) - set(sys.stdlib_module_names) - {"app", "model", "scripts"}
     # Some packages have another name than their module.
-    packages = {"yaml": "pyyaml", "lingua": "lingua_language_detector", "re2": "google_re2", "markdown_it": "markdown_it_py"}
+    packages = {
+        "yaml": "pyyaml",
+        "lingua": "lingua_language_detector",
+        "re2": "google_re2",
+        "markdown_it": "markdown_it_py",
+    }
     starlette_reads_forms_with = {"python_multipart"}
     assert {packages.get(name, name) for name in used} | starlette_reads_forms_with == declared
 

@@ -47,7 +47,7 @@ async def client(service: RoteService) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def post(
-    client: httpx.AsyncClient, content: bytes = b"Hello.", filename: str = "a.txt", **fields: str
+    client: httpx.AsyncClient, content: bytes = b"Hello.", filename: str = "a.txt", **fields: Any
 ) -> httpx.Response:
     return await client.post("/documents", files={"file": (filename, content)}, data={**FIELDS, **fields})
 
