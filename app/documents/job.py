@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import html
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from app.documents.formats.document_file import Unit
 from app.errors import DeadlineExceeded, LimitExceeded, NotReady, QueueFull
-from app.serving.detection import has_letters, without_tags
+from app.serving.detection import has_letters
 from app.serving.service import TranslationService
 from model.decoding.options import DecodingOptions
 
@@ -144,7 +143,7 @@ def count_sentences(units: Sequence[Unit], language: str) -> list[int]:
     from model.text.segmentation import split_text
 
     language = plain_code(language)
-    texts = [unit.text if unit.format == "text" else html.unescape(without_tags(unit.text)) for unit in units]
+    texts = [unit.words for unit in units]
     return [
         max(
             1,

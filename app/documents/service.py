@@ -35,7 +35,7 @@ from app.errors import (
     StorageFull,
     problem_for,
 )
-from app.serving.detection import MAX_CHARACTERS, without_tags
+from app.serving.detection import MAX_CHARACTERS
 from app.serving.service import TranslationService
 from app.settings import Settings
 from model.decoding.options import DecodingOptions
@@ -282,10 +282,11 @@ class DocumentService:
         Raises:
             ServiceError: It could not be translated.
         """
-        visible = (unit.text if unit.format == "text" else without_tags(unit.text) for unit in units)
         sample = ""
-        while len(sample) < MAX_CHARACTERS and (text := next(visible, None)) is not None:
-            sample += text + "\n"
+        for unit in units:
+            if len(sample) > MAX_CHARACTERS:
+                break
+            sample += unit.words + "\n"
         pair = await self._translation.pair_of(sample, source, target)
         if pair[0] == pair[1]:
             return pair  # it comes back unchanged

@@ -21,6 +21,7 @@ FORM_BYTES = 200_000
 """Bytes of the fields beside the file, and of what separates them."""
 
 _MAX_FIELDS = 50
+_TAIL_BYTES = 16
 
 _Schema = TypeVar("_Schema", bound=BaseModel)
 
@@ -62,7 +63,7 @@ async def read_file_form(request: Request, max_bytes: int) -> FileForm:
         )
     parser = MultiPartParser(
         request.headers,
-        _bounded(request, max_bytes),
+        _bounded(request, max_bytes, tail := bytearray()),
         max_files=1,
         max_fields=_MAX_FIELDS,
         max_part_size=FORM_BYTES,
@@ -70,6 +71,9 @@ async def read_file_form(request: Request, max_bytes: int) -> FileForm:
     reason = ""
     try:
         form = await parser.parse()
+        if not tail.rstrip().endswith(b"--"):
+            reason = "its closing boundary is missing"  # Starlette reads a form that was cut without its last parts
+            await form.close()
     except MultiPartException as error:
         reason = error.message
     except (UnicodeDecodeError, LookupError, ValueError) as error:
@@ -89,8 +93,13 @@ async def read_file_form(request: Request, max_bytes: int) -> FileForm:
         await form.close()
 
 
-async def _bounded(request: Request, max_bytes: int) -> AsyncGenerator[bytes, None]:
+async def _bounded(request: Request, max_bytes: int, tail: bytearray) -> AsyncGenerator[bytes, None]:
     """The bytes of a body.
+
+    Args:
+        request: The request.
+        max_bytes: The largest file accepted.
+        tail: Gets the last bytes of the body.
 
     Raises:
         DocumentTooLarge: They are too many.
@@ -104,6 +113,8 @@ async def _bounded(request: Request, max_bytes: int) -> AsyncGenerator[bytes, No
         num_bytes += len(chunk)
         if num_bytes > bound:
             raise DocumentTooLarge(max_bytes)
+        tail += chunk[-_TAIL_BYTES:]
+        del tail[:-_TAIL_BYTES]
         yield chunk
 
 

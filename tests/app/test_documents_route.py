@@ -112,7 +112,7 @@ async def test_sentences_that_stay_as_they_are_are_counted() -> None:
 
 
 async def test_every_field_reaches_the_decoder(client: httpx.AsyncClient, service: RoteService) -> None:
-    fields = {
+    fields: dict[str, Any] = {
         "source": "de",
         "target": "en",
         "decoding": "beam",
@@ -164,7 +164,7 @@ async def test_fields_that_are_empty_or_missing_have_their_defaults(
     ],
 )
 async def test_a_wrong_field_is_refused_and_named(
-    client: httpx.AsyncClient, fields: dict[str, str], field: str, part: str
+    client: httpx.AsyncClient, fields: dict[str, Any], field: str, part: str
 ) -> None:
     problem = problem_of(await post(client, **fields), 422, "invalid_request")
     (entry,) = problem["errors"]
@@ -196,6 +196,12 @@ async def test_a_form_without_a_file_is_refused(client: httpx.AsyncClient) -> No
         ({"content-type": "multipart/form-data; boundary=x"}, b"nothing", 400, "malformed_form"),
         ({"content-type": "multipart/form-data; boundary=x"}, b"--x\r\n\r\na\r\n--x--", 400, "malformed_form"),
         ({"content-type": "multipart/form-data; boundary=x"}, b"--x--\r\n", 422, "invalid_request"),
+        (  # cut
+            {"content-type": "multipart/form-data; boundary=x"},
+            b'--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\na\r\n--x\r\n',
+            400,
+            "malformed_form",
+        ),
         ({"content-type": "multipart/form-data; boundary=x; charset=klingon"}, b"--x--\r\n", 422, "invalid_request"),
         (
             {"content-type": "multipart/form-data; boundary=x", "content-encoding": "gzip"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +12,8 @@ from app.documents.formats.encodings import TextEncoding, decoded
 from app.errors import DocumentRefused
 from app.serving.detection import has_letters
 from model.decoding.options import TextFormat
+
+_TAG = re.compile(r"<[^<>]*>")
 
 MAX_UNITS = 100_000
 """Units of a document: paragraphs, cells, subtitles."""
@@ -26,6 +30,11 @@ class Unit:
 
     text: str
     format: TextFormat = "text"
+
+    @property
+    def words(self) -> str:
+        """Its text without tags, for counting sentences and detecting the language."""
+        return self.text if self.format == "text" else html.unescape(_TAG.sub(" ", self.text))
 
 
 class DocumentFile(ABC):

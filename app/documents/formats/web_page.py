@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.documents.formats.document_file import TextFile
-from app.serving.detection import without_tags
 from model.text.markup.html_items import html_items
 from model.text.markup.items import Item, Role
 
@@ -60,7 +59,5 @@ def _stretch(document: str, start: int, run: list[Item]) -> Iterator[tuple[int, 
         return
     end = start + sum(len(item.source) for item in run)
     source = document[start:end]
-    if without_tags(source).strip() or any(item.attributes for item in run):
-        alone = html_items(source)
-        if "".join(item.text for item in alone) == "".join(item.text for item in run):
-            yield start, end
+    if "".join(item.text for item in html_items(source)) == "".join(item.text for item in run):
+        yield start, end
