@@ -313,31 +313,43 @@ class DocumentService:
     async def _work(self) -> None:
         """Translate the documents one after the other, and delete those whose time is over; ends without documents."""
         store = await self._opened()
-        while True:
-            self._wake.clear()
-            await self._on_thread(partial(store.remove_expired, self._clock()))
-            document = await self._on_thread(store.next_active)
-            if document is not None:
-                self._running = _Running(document.id, asyncio.create_task(self._translate(store, document)))
-                try:
-                    await self._running.task
-                except Suspended:
-                    return
-                except asyncio.CancelledError:
-                    this_task = asyncio.current_task()
-                    if this_task is not None and this_task.cancelling():
-                        raise
-                finally:
-                    self._running = None
-                continue
-            expiry = await self._on_thread(store.first_expiry)
-            if self._wake.is_set():
-                continue
-            if expiry is None:
-                return
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, expiry - self._clock())):
-                    await self._wake.wait()
+        try:
+            while await self._turn(store):
+                pass
+        except Suspended:
+            logger.info("documents wait for the next start")
+        except Exception:
+            logger.exception("documents wait for the next one to be added")
+
+    async def _turn(self, store: DocumentStore) -> bool:
+        """Translate a document, or wait for one, or until one expires; returns False without documents."""
+        self._wake.clear()
+        await self._on_thread(partial(store.remove_expired, self._clock()))
+        document = await self._on_thread(store.next_active)
+        if document is not None:
+            await self._run(store, document)
+            return True
+        expiry = await self._on_thread(store.first_expiry)
+        if self._wake.is_set():
+            return True
+        if expiry is None:
+            return False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, expiry - self._clock())):
+                await self._wake.wait()
+        return True
+
+    async def _run(self, store: DocumentStore, document: Document) -> None:
+        """Translate a document in a task of its own, which :meth:`cancel` ends."""
+        self._running = _Running(document.id, asyncio.create_task(self._translate(store, document)))
+        try:
+            await self._running.task
+        except asyncio.CancelledError:
+            this_task = asyncio.current_task()
+            if this_task is not None and this_task.cancelling():
+                raise  # the service stops
+        finally:
+            self._running = None
 
     async def _translate(self, store: DocumentStore, document: Document) -> None:
         """Translate a document; what goes wrong is noted in it."""
@@ -350,7 +362,8 @@ class DocumentService:
             async with self._reading:
                 file = await asyncio.to_thread(format.read, content)
             num_sentences = await asyncio.to_thread(count_sentences, file.units, document.source)
-            await self._on_thread(partial(store.begin, document.id, sum(num_sentences)))
+            if not await self._on_thread(partial(store.begin, document.id, sum(num_sentences))):
+                return  # it was cancelled meanwhile
             known = await self._on_thread(partial(store.translations, document.id))
             if document.source != document.target:
                 job = Job(

@@ -100,13 +100,14 @@ class DocumentStore:
         ).fetchone()[0]
         return found
 
-    def begin(self, id: str, num_sentences: int) -> None:
-        """Note that a document is being translated."""
+    def begin(self, id: str, num_sentences: int) -> bool:
+        """Note that a document is being translated; returns whether it still is to be."""
         with self._database:
-            self._database.execute(
+            changed = self._database.execute(
                 f"UPDATE documents SET status = 'running', num_sentences = ? WHERE id = ? AND {_ACTIVE}",
                 (num_sentences, id),
             )
+        return changed.rowcount > 0
 
     def translations(self, id: str) -> dict[int, str | None]:
         """The finished units of a document: their translations, or None for those that could not be translated."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -34,6 +35,7 @@ from app.telemetry.logs import log_fields
 
 router = APIRouter(tags=["documents"], route_class=json_route())
 
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9 ._()-]")
 _TEXT_FIELDS = frozenset({"source", "target", "decoding", "scoring", "formality"})
 
 
@@ -112,7 +114,8 @@ async def document_result(request: Request, id: str, partial: bool = False) -> R
     """
     result = await documents_of(request).result(id, partial)
     log_fields(request.scope)["bytes"] = len(result.content)
-    disposition = f"attachment; filename*=UTF-8''{quote(result.filename, safe='')}"
+    plain = _NOT_PLAIN.sub("_", result.filename)  # for clients that do not know the other form
+    disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(result.filename, safe='')}"
     return Response(result.content, media_type=result.media_type, headers={"Content-Disposition": disposition})
 
 

@@ -197,6 +197,44 @@ def test_a_cancelled_document_keeps_its_partial_result_until_it_is_deleted() -> 
     run(scenario)
 
 
+def test_a_document_that_is_cancelled_before_it_begins_is_not_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        translator = FakeTranslator()
+        async with bench(translator) as made:
+            next_active = DocumentStore.next_active
+
+            def cancel_what_is_next(store: DocumentStore) -> Document | None:
+                found = next_active(store)
+                if found is not None:
+                    store.end(found.id, "cancelled", made.now + KEPT_S)
+                return found
+
+            monkeypatch.setattr(DocumentStore, "next_active", cancel_what_is_next)
+            document = await made.add(b"one")
+            await until(lambda: made.documents._running is not None)
+            await until(lambda: made.documents._running is None)
+            assert (await made.documents.get(document.id)).status == "cancelled"
+            assert translator.log.joins == []
+
+    run(scenario)
+
+
+def test_a_broken_store_does_not_end_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> Document | None:
+        raise OSError("no such device")
+
+    async def scenario() -> None:
+        async with bench() as made:
+            with monkeypatch.context() as patched:
+                patched.setattr(DocumentStore, "next_active", broken)
+                first = await made.add(b"one")
+                await until(lambda: made.documents._worker is not None and made.documents._worker.done())
+            await made.ended(await made.add(b"two"))
+            assert (await made.ended(first)).status == "done"
+
+    run(scenario)
+
+
 def test_a_document_is_deleted_a_day_after_it_is_done() -> None:
     async def scenario() -> None:
         async with bench() as made:
