@@ -5,11 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
+
+from model.decoding.options import DecodingOptions
+
 Status = Literal["queued", "running", "done", "failed", "cancelled"]
 
 ACTIVE: tuple[Status, ...] = ("queued", "running")
 """Of documents that are being translated, or will be."""
 
+
+OPTIONS = TypeAdapter(DecodingOptions)
+"""How options are stored."""
+
+KEPT_S = 86_400.0
+"""Seconds for which a document is kept after it has ended."""
 
 DATABASE = "documents.sqlite3"
 """The file of the tables, in the folder of the documents."""
