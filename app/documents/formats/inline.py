@@ -135,10 +135,16 @@ def _is_text(nodes: Sequence[Node]) -> bool:
     return len(nodes) == 1 and isinstance(nodes[0], str)
 
 
+def _is_space(node: Node) -> bool:
+    return isinstance(node, str) and node.isspace()
+
+
 def _joined(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """The content without empty texts, and with neighbouring texts in one."""
+    """The content without empty texts, and with neighbouring texts in one. The format of a space is dropped."""
     joined: list[Node] = []
     for node in nodes:
+        if isinstance(node, Group) and node.children and all(map(_is_space, node.children)):
+            node = "".join(map(str, node.children))
         last = joined[-1] if joined else None
         if isinstance(node, Group):
             joined.append(Group(node.source, _joined(node.children)))

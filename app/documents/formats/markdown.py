@@ -63,21 +63,24 @@ class Markdown(TextFile):
         self._references: dict[str, object] = {}
         environment = {"references": self._references}
         self._found: dict[int, int] = {}  # for each line, how far it has been read: cells of a table share one
-        row = 0
+        row, before = 0, ""
         for token in MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"]).parse(body, environment):
             if token.map is not None:
                 row = token.map[0]
             if token.type == "inline":
-                self._add_inline(token, row)
+                self._add_inline(token, row, is_cell=before in ("th_open", "td_open"))
+            before = token.type
 
-    def _add_inline(self, token: Token, first_line: int) -> None:
+    def _add_inline(self, token: Token, first_line: int, is_cell: bool) -> None:
         places = []
         for number, content in enumerate(token.content.split("\n"), start=first_line):
             if number >= len(self._lines):
                 return
             stripped = content.strip()
+            if is_cell:
+                stripped = stripped.replace("|", "\\|")
             column = self._lines[number].find(stripped, self._found.get(number, 0))
-            if column < 0:  # the parser has changed it, such as \| in a cell
+            if column < 0:  # the parser has changed it
                 return
             self._found[number] = column + len(stripped)
             places.append((self._starts[number] + column, column))
@@ -86,11 +89,13 @@ class Markdown(TextFile):
         end = self._starts[last] + self._found[last]
         prefix = self._lines[first_line + 1][: places[1][1]] if len(places) > 1 else ""
         fragment = Fragment(self._nodes(token.content))
+
+        def put(translation: str) -> None:
+            text = _written_block(fragment.read(translation), prefix)
+            self.replace(start, end, text.replace("|", "\\|") if is_cell else text)
+
         if has_letters(shown_text(self._nodes(token.content))):
-            self.add(
-                fragment.unit,
-                lambda translation: self.replace(start, end, _written_block(fragment.read(translation), prefix)),
-            )
+            self.add(fragment.unit, put)
 
     def _nodes(self, content: str) -> list[Node]:
         """The inline content of a paragraph."""

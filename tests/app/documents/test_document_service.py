@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -33,6 +35,7 @@ from model.text.glossary import GlossaryTerm
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, WordDetector, held_translator
 from tests.app.observed import ObservedService, service_threads
 
+ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 30.0
 GREEDY = DecodingOptions(decoding="greedy")
 PARAGRAPHS = [f"This is the paragraph number {number}." for number in range(40)]
@@ -461,6 +464,14 @@ def test_before_the_first_document_there_is_no_folder_thread_or_task(tmp_path: P
             assert not (tmp_path / "data").exists()
 
     run(scenario)
+
+
+def test_the_application_is_made_without_the_libraries_of_documents() -> None:
+    code = (
+        "import sys; from app.main import create_app; from app.settings import Settings; create_app(Settings()); "
+        "assert not {'lxml', 'polib', 'markdown_it', 'sqlite3', 'app.documents.store'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=2 * PATIENCE_S, check=True)
 
 
 def test_a_data_folder_belongs_to_one_process(tmp_path: Path) -> None:

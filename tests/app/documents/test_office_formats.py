@@ -142,6 +142,11 @@ CONTROL = '<w:sdt><w:sdtPr><w:id w:val="1"/></w:sdtPr><w:sdtContent>{}</w:sdtCon
             ["One sentence."],
             f"<w:p>{T('ONE SENTENCE.')}</w:p>",
         ),
+        (  # a space with a formatting of its own is a space
+            f"<w:p>{T('Two')}<w:r><w:rPr><w:b/></w:rPr><w:t> </w:t></w:r>{T('words')}</w:p>",
+            ["Two words"],
+            f"<w:p>{T('TWO WORDS')}</w:p>",
+        ),
         (  # bookmarks around and within
             '<w:p><w:pPr><w:jc w:val="left"/></w:pPr><w:bookmarkStart w:id="0" w:name="a"/>'
             f'{T("All")}<w:bookmarkEnd w:id="0"/></w:p>',

@@ -421,6 +421,12 @@ def test_markdown_that_a_translation_could_make_is_escaped() -> None:
         assert {child.type for child in tokens[1].children or []} <= {"text", "text_special"}
 
 
+def test_bars_in_cells_of_markdown_stay_in_their_cells() -> None:
+    table = "| a | b |\n|---|---|\n| one \\| two | `x\\|y` and z |\n"
+    assert translated_text(".md", table) == "| A | B |\n|---|---|\n| ONE \\| TWO | `x\\|y` AND Z |\n"
+    assert read(".md", table).write(["a|b", None, None, None], "de").decode() == table.replace("| a |", "| a\\|b |")
+
+
 MARKS = [
     "*",
     "**",
