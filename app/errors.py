@@ -334,7 +334,7 @@ class DocumentNotDone(ServiceError):
     """The result of a document is asked for, which has the status ``status``."""
 
     def __init__(self, status: str) -> None:
-        super().__init__(f"The document is {status}; with partial=true you get what is translated so far.")
+        super().__init__(f"The document's status is {status!r}; with partial=true you get what is translated so far.")
 
 
 @dataclass(frozen=True)
