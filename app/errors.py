@@ -27,6 +27,14 @@
     ├─ GlossaryStoreFull     no more glossaries or terms can be stored       409
     ├─ InvalidParameter      a value that a compatible protocol refuses      400
     ├─ KeyMissing            a compatible protocol needs a key, any one      403
+    ├─ MalformedForm         the body cannot be parsed as a form             400
+    ├─ StorageFull           there is no room left for documents             507
+    ├─ DocumentTooLarge      a document has more bytes than accepted         413
+    ├─ UnsupportedDocument   there is no format for the file's name          415
+    ├─ DocumentRefused       a document is broken or dangerous               422
+    ├─ DocumentsFull         too many documents are kept                     429  Retry-After
+    ├─ DocumentNotFound      no such document, or no longer                  404
+    ├─ DocumentNotDone       the result of a document is not there yet       409
     ├─ NotFound              no such path                                    404
     └─ MethodNotAllowed      the path has other methods                      405
     SettingsError            a wrong setting; it ends the start and never reaches a client
@@ -133,6 +141,10 @@ class NotAcceptable(ServiceError):
 
 class MalformedBody(ServiceError):
     """The body cannot be parsed as JSON; the message says where."""
+
+
+class MalformedForm(ServiceError):
+    """The body cannot be parsed as a multipart form; the message says why."""
 
 
 class NotFound(ServiceError):
@@ -315,6 +327,62 @@ class KeyMissing(ServiceError):
         super().__init__("Authorization failed: send the header 'Authorization: DeepL-Auth-Key KEY', with any key.")
 
 
+class DocumentTooLarge(ServiceError):
+    """A document has more than ``limit`` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The document is larger than {limit} bytes; send it in parts.")
+
+
+class UnsupportedDocument(ServiceError):
+    """There is no format for a file whose name ends in ``suffix``; there are those in ``supported``."""
+
+    def __init__(self, suffix: str, supported: Sequence[str]) -> None:
+        given = f"ends in {suffix[:20]!r}" if suffix else "has no ending"
+        super().__init__(f"The name of the file {given}; supported are: {', '.join(supported)}.")
+
+
+class DocumentRefused(ServiceError):
+    """A document is broken, dangerous, or of another kind than its name says; the message says which."""
+
+
+class DocumentsFull(ServiceError):
+    """As many documents are kept as may be.
+
+    Args:
+        bound: How many those are.
+        retry_after_s: Seconds until the first of them is deleted.
+    """
+
+    def __init__(self, bound: int, retry_after_s: float) -> None:
+        super().__init__(
+            f"{bound} documents are kept, which is as many as may be; delete one that is no longer needed, or try "
+            f"again in {retry_after_s:.0f} s."
+        )
+        self.retry_after_s = retry_after_s
+
+
+class StorageFull(ServiceError):
+    """The folder of the documents cannot hold any more."""
+
+    def __init__(self) -> None:
+        super().__init__("There is no room left where documents are kept; delete one, or try again later.")
+
+
+class DocumentNotFound(ServiceError):
+    """There is no document with the id ``given``."""
+
+    def __init__(self, given: str) -> None:
+        super().__init__(f"There is no document {given[:64]!r}; documents are deleted after a day.")
+
+
+class DocumentNotDone(ServiceError):
+    """The result of a document is asked for, which has the status ``status``."""
+
+    def __init__(self, status: str) -> None:
+        super().__init__(f"The document's status is {status!r}; with partial=true you get what is translated so far.")
+
+
 @dataclass(frozen=True)
 class ProblemRow:
     """How one kind of error is answered.
@@ -338,6 +406,7 @@ class ProblemRow:
 
 PROBLEMS: dict[type[Exception], ProblemRow] = {
     MalformedBody: ProblemRow("malformed_body", 400, "The body is no JSON"),
+    MalformedForm: ProblemRow("malformed_form", 400, "The body is no form"),
     Unauthorized: ProblemRow(
         "unauthorized", 401, "The admin token is missing or wrong", challenge='Bearer realm="verso"'
     ),
@@ -350,11 +419,16 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     NotFound: ProblemRow("not_found", 404, "There is no such path"),
     BundleNotFound: ProblemRow("bundle_not_found", 404, "There is no such bundle"),
     UnknownModel: ProblemRow("unknown_model", 404, "No such model is loaded"),
+    DocumentNotFound: ProblemRow("document_not_found", 404, "There is no such document"),
     MethodNotAllowed: ProblemRow("method_not_allowed", 405, "The path does not take this method"),
     NotAcceptable: ProblemRow("not_acceptable", 406, "No acceptable form of the answer"),
     ModelAlreadyLoaded: ProblemRow("model_already_loaded", 409, "A model of this name is loaded"),
+    DocumentNotDone: ProblemRow("document_not_done", 409, "The document is not translated yet"),
     BodyTooLarge: ProblemRow("body_too_large", 413, "The body is too large"),
+    DocumentTooLarge: ProblemRow("document_too_large", 413, "The document is too large"),
     UnsupportedMediaType: ProblemRow("unsupported_media_type", 415, "The body is of the wrong type"),
+    UnsupportedDocument: ProblemRow("unsupported_document", 415, "Documents of this kind are not supported"),
+    DocumentRefused: ProblemRow("document_refused", 422, "The document cannot be translated"),
     InvalidRequest: ProblemRow("invalid_request", 422, "The request has wrong fields"),
     LimitExceeded: ProblemRow("limit_exceeded", 422, "The request asks for too much"),
     BundleOutside: ProblemRow("bundle_outside", 422, "The bundle lies outside of the folders allowed"),
@@ -373,11 +447,13 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     model_errors.InvalidMarkup: ProblemRow("invalid_markup", 422, "The document cannot be parsed"),
     model_errors.MarkupNotKept: ProblemRow("markup_not_kept", 500, "The markup could not be kept", show_detail=False),
     model_errors.InvalidOptions: ProblemRow("invalid_options", 422, "The decoding options do not fit together"),
+    DocumentsFull: ProblemRow("documents_full", 429, "Too many documents are kept", retry_after=True),
     QueueFull: ProblemRow("queue_full", 429, "Too many sentences are waiting", retry_after=True),
     model_errors.DecodingError: ProblemRow("decoding_failed", 500, "The model gave no answer", show_detail=False),
     InferenceFailed: ProblemRow("inference_failed", 500, "The model failed", show_detail=False),
     NotReady: ProblemRow("not_ready", 503, "The service is not ready", retry_after=True),
     DeadlineExceeded: ProblemRow("deadline_exceeded", 504, "The request took too long"),
+    StorageFull: ProblemRow("storage_full", 507, "There is no room for documents"),
 }
 """Every error that a request may end in; a test proves the table complete."""
 

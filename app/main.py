@@ -9,13 +9,14 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
+from app.documents.service import DocumentService
 from app.errors import ServiceError
 from app.glossaries.store import GlossaryStore
 from app.http.compat import deepl, libretranslate
 from app.http.middleware import DisconnectWatcher, RequestRecorder, RootPath
 from app.http.openapi import complete_openapi
 from app.http.problems import answer_known_error, answer_routing_error
-from app.http.routes import admin, attention, docs, health, metrics, models, translate
+from app.http.routes import admin, attention, docs, documents, health, metrics, models, translate
 from app.models.bundles import BundleFiles, BundleSource
 from app.serving.service import TranslationService
 from app.settings import Settings
@@ -32,6 +33,7 @@ one; it identifies the request in the logs. Neither texts nor translations are e
 
 _TAGS = [
     {"name": "translation", "description": "Texts in, translations out."},
+    {"name": "documents", "description": "Files in, translated files out, in the background."},
     {"name": "attention", "description": "The weights behind a translation."},
     {"name": "LibreTranslate", "description": "The protocol of LibreTranslate, for its clients; errors are its own."},
     {"name": "DeepL", "description": "The protocol of DeepL, for its clients; errors are its own."},
@@ -51,18 +53,21 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
         bundles: Loads the translators; from the files the settings name unless given.
 
     Returns:
-        The application; ``app.state`` holds its ``settings``, ``metrics`` and ``service``.
+        The application; ``app.state`` holds its ``settings``, ``metrics``, ``service`` and ``documents``.
     """
     app_metrics = Metrics()
     service = TranslationService(settings, app_metrics, bundles or BundleFiles(settings))
     glossaries = GlossaryStore(settings.data_dir)
+    document_service = DocumentService(settings, service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await service.start()
+        await document_service.start()
         try:
             yield
         finally:
+            await document_service.stop()
             await service.stop()
             glossaries.close()
 
@@ -94,7 +99,8 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
         libretranslate.PREFIX: libretranslate.error_shape,
         **dict.fromkeys(deepl.PREFIXES, deepl.error_answer),
     }
-    for module in (translate, attention, models, health, metrics, docs):
+    app.state.documents = document_service
+    for module in (translate, attention, documents, models, health, metrics, docs):
         app.include_router(module.router)
     app.include_router(libretranslate.router)
     app.include_router(deepl.router)

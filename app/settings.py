@@ -144,6 +144,12 @@ class Settings(BaseSettings):
     data_dir: Path | None = None
     """Folder for what is kept: documents, translations, glossaries; unless set, a private one, deleted at exit."""
 
+    max_document_bytes: int = Field(default=10_000_000, ge=1_000, le=1_000_000_000)
+    """Largest document, in bytes (413)."""
+
+    max_documents: int = Field(default=100, ge=0, le=1_000_000)
+    """Most documents kept at a time, a day each (429)."""
+
     drain_timeout_s: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds running requests get to finish after SIGTERM."""
 

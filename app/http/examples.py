@@ -7,6 +7,7 @@ missing fails when the module is imported. A test sends every request to a runni
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from fastapi.openapi.models import Example
@@ -18,6 +19,11 @@ from app.errors import (
     BundleRefused,
     DeadlineExceeded,
     DetectedPairNotServed,
+    DocumentNotDone,
+    DocumentNotFound,
+    DocumentRefused,
+    DocumentsFull,
+    DocumentTooLarge,
     FieldProblem,
     GlossaryNotFound,
     GlossaryPairMissing,
@@ -27,12 +33,15 @@ from app.errors import (
     LanguageNotDetected,
     LimitExceeded,
     MalformedBody,
+    MalformedForm,
     ModelAlreadyLoaded,
     NotAcceptable,
     NotReady,
     QueueFull,
+    StorageFull,
     Unauthorized,
     UnknownModel,
+    UnsupportedDocument,
     UnsupportedMediaType,
 )
 from app.http.schemas.answers import (
@@ -54,6 +63,7 @@ from app.http.schemas.answers import (
     UsageBody,
     WordConfidenceBody,
 )
+from app.http.schemas.documents import DocumentBody, SentencesBody
 from model.errors import (
     DecodingError,
     EmptySource,
@@ -242,6 +252,40 @@ LOAD_REQUESTS = _requests(
 
 UNLOAD_ANSWER = UnloadResponse(name="opus-fr-en", duration_ms=412.5)
 
+DOCUMENT_REQUESTS = _requests(
+    {
+        "a text file": {"file": "Good morning.\n", "source": "en", "target": "de"},
+        "fast, with a glossary": {
+            "file": "The house is old.\n",
+            "source": "en",
+            "target": "de",
+            "decoding": "greedy",
+            "glossary": '[{"source": "house", "target": "Gebäude"}]',
+        },
+    }
+)
+"""Fields of forms; the file is sent as ``document.txt``."""
+
+_DOCUMENT_ID = "0f3c9d5e8a7b4c21b6d0e9f8a7c6b5d4"
+
+DOCUMENT_ADDED = DocumentBody(
+    id=_DOCUMENT_ID,
+    status="queued",
+    filename="document.txt",
+    sentences=SentencesBody(done=0, total=None),
+    seconds_left=None,
+    expires_at=datetime(2026, 3, 2, 8, 30, tzinfo=UTC),
+)
+
+DOCUMENT_DONE = DocumentBody(
+    id=_DOCUMENT_ID,
+    status="done",
+    filename="document.txt",
+    sentences=SentencesBody(done=1, total=1),
+    seconds_left=None,
+    expires_at=datetime(2026, 3, 2, 8, 30, tzinfo=UTC),
+)
+
 ALIVE = HealthResponse(status="alive")
 
 READY = HealthResponse(status="ready")
@@ -251,6 +295,14 @@ METRICS = '# TYPE verso_requests_total counter\nverso_requests_total{route="/tra
 _PAIRS = LanguagePairs((("en", "de"), ("de", "en")))
 
 ERRORS: tuple[Exception, ...] = (
+    MalformedForm("The body is no valid form: Missing boundary in multipart."),
+    DocumentTooLarge(10_000_000),
+    UnsupportedDocument(".pdf", [".docx", ".html", ".txt"]),
+    DocumentRefused("The document is encrypted; save it without a password."),
+    DocumentsFull(100, 3_600.0),
+    StorageFull(),
+    DocumentNotFound(_DOCUMENT_ID),
+    DocumentNotDone("running"),
     MalformedBody("The body is not valid JSON: expected value at line 1 column 10."),
     NotAcceptable("text/html", ["application/json"]),
     BodyTooLarge(2_000_000),

@@ -20,7 +20,7 @@ def check_translate_limits(asked: TranslateRequest, settings: Settings) -> None:
         LimitExceeded: Too many texts, too long a text, too wide a beam or too many hypotheses.
     """
     check_texts(asked.text, settings)
-    _check_beam(asked.beam_size, settings)
+    check_beam(asked.beam_size, settings)
     if asked.num_hypotheses > settings.max_hypotheses:
         raise LimitExceeded("num_hypotheses", asked.num_hypotheses, settings.max_hypotheses, "hypotheses of one text")
 
@@ -57,7 +57,7 @@ def check_attention_limits(asked: AttentionRequest, settings: Settings) -> None:
     _check_length("text", asked.text, settings)
     if asked.target_text is not None:
         _check_length("target_text", asked.target_text, settings)
-    _check_beam(asked.beam_size, settings)
+    check_beam(asked.beam_size, settings)
 
 
 def _check_length(field: str, text: str, settings: Settings) -> None:
@@ -65,7 +65,16 @@ def _check_length(field: str, text: str, settings: Settings) -> None:
         raise LimitExceeded(field, len(text), settings.max_text_characters, "characters of one text")
 
 
-def _check_beam(beam_size: int, settings: Settings) -> None:
+def check_beam(beam_size: int, settings: Settings) -> None:
+    """Refuse a beam that is wider than allowed.
+
+    Args:
+        beam_size: Its width.
+        settings: The bound.
+
+    Raises:
+        LimitExceeded: It is too wide.
+    """
     if beam_size > settings.max_beam_size:
         raise LimitExceeded("beam_size", beam_size, settings.max_beam_size, "hypotheses in a beam")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fastapi import Request
 
+from app.documents.service import DocumentService
 from app.glossaries.store import GlossaryStore
 from app.serving.service import TranslationService
 from app.settings import Settings
@@ -24,6 +25,12 @@ def service_of(request: Request) -> TranslationService:
     """The translation service."""
     service: TranslationService = request.app.state.service
     return service
+
+
+def documents_of(request: Request) -> DocumentService:
+    """The documents."""
+    documents: DocumentService = request.app.state.documents
+    return documents
 
 
 def metrics_of(request: Request) -> Metrics:

@@ -264,6 +264,34 @@ class TranslationService:
             async with self._deadline():
                 return await self._chooser.detect(texts)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being processed."""
+        return len(self._requests) > 0
+
+    async def pair_of(self, text: str, source: str | None, target: str | None) -> tuple[str, str]:
+        """The language pair that a text would be translated with.
+
+        Args:
+            text: The text.
+            source: Its language, ``auto``, or None.
+            target: The target language, or None.
+
+        Returns:
+            Both in the model's spelling; they are equal if the text would come back unchanged.
+
+        Raises:
+            UnsupportedPair: No loaded pair fits.
+            LanguageNotDetected: The source is ``auto``, and no loaded language is detected.
+            DetectedPairNotServed: The source is ``auto``, and its pair is not loaded.
+            NotReady: The service is loading or draining.
+        """
+        with self._counted():
+            (choice,) = await self._chooser.choose([text], source, target, DecodingOptions())
+            if isinstance(choice, Exception):
+                raise choice
+            return (choice.source, choice.target) if isinstance(choice, ModelChoice) else (choice.target, choice.target)
+
     async def attention(
         self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None
     ) -> AttentionResult:

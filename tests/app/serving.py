@@ -13,6 +13,7 @@ import torch
 from fastapi import FastAPI
 from torch import Tensor
 
+from app.documents.document import Document, DocumentResult
 from app.errors import NotReady
 from app.main import create_app
 from app.serving.detection import Detection
@@ -214,10 +215,52 @@ class RoteService:
         return 0.25
 
 
+DOCUMENT = Document(
+    id="0f3c9d5e8a7b4c21b6d0e9f8a7c6b5d4",
+    filename="document.txt",
+    source="en",
+    target="de",
+    options="{}",
+    status="queued",
+    num_characters=14,
+    created_at=0.0,
+    expires_at=86_400.0,
+)
+
+
+@dataclass
+class RoteDocuments:
+    """Documents of a rote service: every file becomes the same document, which is done at once."""
+
+    service: RoteService
+
+    async def add(
+        self, content: bytes, filename: str, source: str | None, target: str | None, options: DecodingOptions
+    ) -> Document:
+        self.service.calls.append({"content": content, "filename": filename, "source": source, "options": options})
+        return self._found()
+
+    async def get(self, id: str) -> Document:
+        return self._found()
+
+    async def result(self, id: str, partial_result: bool = False) -> DocumentResult:
+        self._found()
+        return DocumentResult("document.de.txt", "text/plain", b"Guten Morgen.\n")
+
+    async def cancel(self, id: str) -> Document:
+        return self._found()
+
+    def _found(self) -> Document:
+        if self.service.request_error is not None:
+            raise self.service.request_error
+        return DOCUMENT
+
+
 def rote_app(service: RoteService, **settings: Any) -> FastAPI:
     """The application with its service replaced; nothing is loaded and no thread started."""
     app = create_app(Settings(**settings), FakeBundles(_never_called))
     app.state.service = service
+    app.state.documents = RoteDocuments(service)
     return app
 
 

@@ -82,6 +82,14 @@ ERRORS: list[Exception] = [
     errors.UnsupportedMediaType("text/html", ["application/json"]),
     errors.NotAcceptable("text/html", ["application/json", "image/png"]),
     errors.MalformedBody("no JSON at line 1"),
+    errors.MalformedForm("no boundary"),
+    errors.DocumentTooLarge(10),
+    errors.UnsupportedDocument(".pdf", [".txt"]),
+    errors.DocumentRefused("The file is damaged."),
+    errors.DocumentsFull(10, 9),
+    errors.StorageFull(),
+    errors.DocumentNotFound("abc"),
+    errors.DocumentNotDone("running"),
     errors.NotFound("/translat", ["/translate"]),
     errors.MethodNotAllowed("GET", "/translate"),
     errors.LanguageNotDetected(PAIRS),
@@ -138,7 +146,7 @@ def test_details_are_hidden_where_the_model_failed_and_nowhere_else() -> None:
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_temporary_refusals_have_a_retry_after(error: Exception) -> None:
-    waits = {errors.QueueFull: 7, errors.NotReady: 5}
+    waits = {errors.QueueFull: 7, errors.NotReady: 5, errors.DocumentsFull: 9}
     assert problem_for(error).retry_after_s == waits.get(type(error))
 
 

@@ -19,14 +19,19 @@ from app.http.schemas.problems import InvalidRequestBody, ProblemBody
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.pretrained import PRETRAINED
 from model.decoding.policy import DecodingPolicy
-from tests.app.serving import RoteService, client_of, rote_app
+from tests.app.serving import RoteDocuments, RoteService, client_of, rote_app
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
+FORM = "multipart/form-data"
 TOKEN = "a-secret-of-the-operator"
 ROUTES = [
     ("/translate", "post"),
     ("/attention", "post"),
+    ("/documents", "post"),
+    ("/documents/{id}", "get"),
+    ("/documents/{id}", "delete"),
+    ("/documents/{id}/result", "get"),
     ("/models", "get"),
     ("/livez", "get"),
     ("/readyz", "get"),
@@ -44,12 +49,27 @@ COMPATIBLE = tuple(APP.state.error_shapes)
 
 async def ask(service: RoteService, method: str, path: str, body: Any = None) -> httpx.Response:
     APP.state.service = service
+    APP.state.documents = RoteDocuments(service)
     async with client_of(APP) as client:
         headers = {"authorization": f"Bearer {TOKEN}"}
-        return await client.request(method, path.replace("{name}", "rote"), json=body, headers=headers)
+        where = path.replace("{name}", "rote").replace("{id}", "0" * 32)
+        if body is not None and "file" in body and path == "/documents":
+            fields = {name: value for name, value in body.items() if name != "file"}
+            return await client.post(where, data=fields, files={"file": ("document.txt", body["file"])})
+        return await client.request(method, where, json=body, headers=headers)
 
 
-BEFORE_THE_SERVICE = {"malformed_body", "not_acceptable", "body_too_large", "unsupported_media_type", "unauthorized"}
+BEFORE_THE_SERVICE = {
+    *("malformed_body", "not_acceptable", "body_too_large", "unsupported_media_type", "unauthorized"),
+    "malformed_form",
+}
+
+
+def examples_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The example requests of a route, whatever their media type."""
+    (content,) = body["content"].values()
+    found: dict[str, Any] = content["examples"]
+    return found
 
 
 def operation(path: str, method: str) -> dict[str, Any]:
@@ -67,7 +87,7 @@ def requests() -> Iterator[Any]:
     """Each example request of the document; a route without a body has one."""
     for path, method in ROUTES:
         body = operation(path, method).get("requestBody")
-        named = {"no body": {"value": None}} if body is None else body["content"][JSON]["examples"]
+        named = {"no body": {"value": None}} if body is None else examples_of(body)
         for name, example in named.items():
             yield pytest.param(path, method, example["value"], id=f"{method} {path}: {name}")
 
@@ -152,7 +172,7 @@ async def test_example_requests_get_the_documented_response(path: str, method: s
         check_answer(path, method, response.json())
 
 
-@pytest.mark.parametrize(("path", "method"), [route for route in ROUTES if route != ("/metrics", "get")])
+@pytest.mark.parametrize(("path", "method"), [route for route in ROUTES if JSON in success(*route)[1]])
 def test_example_responses_fit_their_model_including_nulls(path: str, method: str) -> None:
     check_answer(path, method, success(path, method)[1][JSON]["example"])
 
@@ -178,7 +198,7 @@ async def test_an_error_response_equals_its_example(
 ) -> None:
     (error,) = (error for error in examples.ERRORS if problem_for(error).code == code)
     body = operation(path, method).get("requestBody")
-    request = None if body is None else next(iter(body["content"][JSON]["examples"].values()))["value"]
+    request = None if body is None else next(iter(examples_of(body).values()))["value"]
     response = await ask(RoteService(request_error=error), method, path, request)
     assert (response.status_code, response.headers["content-type"]) == (status, PROBLEM)
     assert response.json() == example["value"]

@@ -112,7 +112,7 @@ class GlossaryTermBody(_RequestBody):
     """Its translation."""
 
 
-class _DecodingFields(_RequestBody):
+class DecodingFields(_RequestBody):
     """How one sentence is decoded; the names are those of :class:`model.decoding.options.DecodingOptions`."""
 
     source: Source | None = None
@@ -208,7 +208,7 @@ def _option_names(schema: type[BaseModel]) -> tuple[str, ...]:
     return tuple(option.name for option in fields(DecodingOptions) if option.name in schema.model_fields)
 
 
-class TranslateRequest(_DecodingFields):
+class TranslateRequest(DecodingFields):
     """Texts to translate, and how."""
 
     text: Annotated[
@@ -248,7 +248,7 @@ class TranslateRequest(_DecodingFields):
         return [self.text] if isinstance(self.text, str) else self.text
 
 
-class AttentionRequest(_DecodingFields):
+class AttentionRequest(DecodingFields):
     """One sentence, and which of its attention weights to return."""
 
     text: Text

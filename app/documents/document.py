@@ -1,0 +1,82 @@
+"""A document as its owner sees it, and as it is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+from model.decoding.options import DecodingOptions
+
+Status = Literal["queued", "running", "done", "failed", "cancelled"]
+
+ACTIVE: tuple[Status, ...] = ("queued", "running")
+"""Of documents that are being translated, or will be."""
+
+
+OPTIONS = TypeAdapter(DecodingOptions)
+"""How options are stored."""
+
+KEPT_S = 86_400.0
+"""Seconds for which a document is kept after it has ended."""
+
+DATABASE = "documents.sqlite3"
+"""The file of the tables, in the folder of the documents."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document to translate.
+
+    Args:
+        id: Its id, which only its owner knows.
+        filename: What its owner calls it; shown, and never used as a path.
+        source: Its language, in the model's spelling.
+        target: The target language.
+        options: How to translate it, as JSON.
+        status: What has become of it.
+        num_characters: Characters of its texts.
+        num_done: Sentences that are translated.
+        num_sentences: All its sentences, or None before it has been counted.
+        num_left: Of those done, sentences that could not be translated and stay as they are.
+        created_at: When it was added, in seconds since 1970.
+        expires_at: When it will be deleted.
+        problem: Why it failed, as RFC 9457 describes it.
+        seconds_left: Seconds until it is done, from the speed so far; None if that is not known.
+    """
+
+    id: str
+    filename: str
+    source: str
+    target: str
+    options: str
+    status: Status
+    num_characters: int
+    created_at: float
+    expires_at: float
+    num_done: int = 0
+    num_sentences: int | None = None
+    num_left: int = 0
+    problem: dict[str, Any] | None = None
+    seconds_left: float | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is being translated, or will be."""
+        return self.status in ACTIVE
+
+
+@dataclass(frozen=True)
+class DocumentResult:
+    """A translated file.
+
+    Args:
+        filename: The name of the source, with the target language before its ending.
+        media_type: What it is.
+        content: Its bytes.
+    """
+
+    filename: str
+    media_type: str
+    content: bytes

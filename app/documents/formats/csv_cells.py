@@ -1,0 +1,53 @@
+"""CSV: cells with letters are translated; separators, quotation marks and line ends are kept."""
+
+from __future__ import annotations
+
+import csv
+import re
+
+from app.documents.formats.document_file import TextFile, Unit
+
+_SEPARATORS = ",;\t|"
+_SAMPLE = 20_000
+
+
+class CsvCells(TextFile):
+    """A table as text, its cells separated by commas, semicolons, tabs or bars.
+
+    Args:
+        data: The file.
+
+    Raises:
+        DocumentRefused: It is no text.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self._separator = _separator(self.text[:_SAMPLE])
+        other = re.escape(self._separator)
+        cell = re.compile(rf'(?P<quoted>"(?:[^"]|"")*")|(?P<plain>[^{other}\r\n]+)|[{other}\r\n]')
+        begins = True
+        for found in cell.finditer(self.text):
+            if found["quoted"] is not None and begins:
+                self._add_cell(found, found["quoted"][1:-1].replace('""', '"'))
+            elif found["plain"] is not None and begins:
+                self._add_cell(found, found["plain"])
+            begins = found["quoted"] is None and found["plain"] is None
+
+    def _add_cell(self, found: re.Match[str], text: str) -> None:
+        def put(translation: str) -> None:
+            is_quoted = found["quoted"] is not None
+            if is_quoted or any(sign in translation for sign in (self._separator, '"', "\n", "\r")):
+                translation = '"' + translation.replace('"', '""') + '"'
+            self.replace(found.start(), found.end(), translation)
+
+        self.add(Unit(text), put)
+
+
+def _separator(sample: str) -> str:
+    """What separates the cells of a table."""
+    try:
+        return csv.Sniffer().sniff(sample, _SEPARATORS).delimiter
+    except csv.Error:
+        counts = {sign: sample.count(sign) for sign in _SEPARATORS}
+        return max(counts, key=lambda sign: counts[sign])

@@ -1,0 +1,136 @@
+"""What all formats have in common: units of text, and their replacement by translations."""
+
+from __future__ import annotations
+
+import html
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from app.documents.formats.encodings import TextEncoding, decoded
+from app.errors import DocumentRefused
+from app.serving.detection import has_letters
+from model.decoding.options import TextFormat
+
+_TAG = re.compile(r"<[^<>]*>")
+
+MAX_UNITS = 100_000
+"""Units of a document: paragraphs, cells, subtitles."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A part of a document that is translated by itself: a paragraph, a cell, some subtitles.
+
+    Args:
+        text: Its text or markup.
+        format: What the text is written in.
+    """
+
+    text: str
+    format: TextFormat = "text"
+
+    @property
+    def words(self) -> str:
+        """Its text without tags, for counting sentences and detecting the language."""
+        return self.text if self.format == "text" else html.unescape(_TAG.sub(" ", self.text))
+
+
+class DocumentFile(ABC):
+    """A file that has been read. Its constructor takes the bytes, and raises DocumentRefused if they are broken."""
+
+    keeps_source = False
+    """Whether translations are written beside their sources, so that those equal to them are written, too."""
+
+    def __init__(self) -> None:
+        self._slots: list[tuple[Unit, Callable[[str], None]]] = []
+
+    @property
+    def units(self) -> list[Unit]:
+        """What is to be translated, in the order of the document."""
+        return [unit for unit, _ in self._slots]
+
+    def write(self, translations: Sequence[str | None], target: str) -> bytes:
+        """The file with its units translated; to be called once.
+
+        A unit that has no translation, or is replaced by the same text, stays byte for byte.
+
+        Args:
+            translations: One for each unit, in order; None leaves the unit as it is.
+            target: The target language, for formats that name it.
+        """
+        for (unit, put), translation in zip(self._slots, translations, strict=True):
+            if translation is not None and (self.keeps_source or translation != unit.text):
+                put(translation)
+        return self.to_bytes(target)
+
+    @abstractmethod
+    def to_bytes(self, target: str) -> bytes:
+        """The file in its present state.
+
+        Args:
+            target: The target language.
+        """
+
+    def add(self, unit: Unit, put: Callable[[str], None]) -> None:
+        """Add a unit; a plain text without letters is none.
+
+        Args:
+            unit: The unit.
+            put: Replaces it by its translation.
+
+        Raises:
+            DocumentRefused: There are too many.
+        """
+        if unit.format != "text" or has_letters(unit.text):
+            if len(self._slots) == MAX_UNITS:
+                raise DocumentRefused(f"The document has more than {MAX_UNITS} paragraphs; send it in parts.")
+            self._slots.append((unit, put))
+
+    def include(self, part: DocumentFile) -> None:
+        """Add the units of another file, which is a part of this one."""
+        self._slots += part._slots
+
+
+class TextFile(DocumentFile):
+    """A text file, in which stretches of characters are replaced, and everything else is kept byte for byte.
+
+    Args:
+        data: The file.
+
+    Raises:
+        DocumentRefused: It is no text.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.text, self._encoding = decoded(data)
+        self._replaced: list[tuple[int, int, str]] = []
+
+    @property
+    def encoding(self) -> TextEncoding:
+        """How the characters are stored."""
+        return self._encoding
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything was replaced."""
+        return bool(self._replaced)
+
+    def replace(self, start: int, end: int, text: str) -> None:
+        """Replace ``text[start:end]`` in the file that will be written; stretches do not overlap."""
+        self._replaced.append((start, end, text))
+
+    def add_stretch(self, start: int, end: int, format: TextFormat = "text") -> None:
+        """Add ``text[start:end]`` as a unit that its translation replaces."""
+        self.add(Unit(self.text[start:end], format), lambda translation: self.replace(start, end, translation))
+
+    def to_bytes(self, target: str) -> bytes:
+        """The file with its stretches replaced."""
+        parts: list[str] = []
+        done = 0
+        for start, end, text in sorted(self._replaced):
+            parts += [self.text[done:start], text]
+            done = end
+        return self._encoding.encode("".join([*parts, self.text[done:]]))

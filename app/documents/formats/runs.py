@@ -1,0 +1,237 @@
+"""Paragraphs of runs, as in Word and PowerPoint: stretches of text that each have their own formatting.
+
+Programs divide text into runs for reasons that no reader sees. Neighbouring runs of equal formatting are joined; the
+formatting that most of a paragraph has needs no markup, the others become inline groups.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lxml import etree
+
+from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
+from app.documents.formats.office import OfficeFile
+from app.documents.formats.xml_parts import clean, local_name
+from app.serving.detection import has_letters
+
+TAB = "\t"
+"""What a point shows that divides a paragraph into cells."""
+
+
+@dataclass(frozen=True)
+class Shell:
+    """The formatting of runs.
+
+    Args:
+        key: Equal for equal formatting.
+        run: A run that has it.
+    """
+
+    key: bytes
+    run: etree._Element
+
+
+@dataclass(frozen=True)
+class Holder:
+    """An element around runs, such as a link.
+
+    Args:
+        element: It.
+        inner: What holds the runs: the element itself, or one in it.
+        base: The formatting that most of its text has.
+    """
+
+    element: etree._Element
+    inner: etree._Element
+    base: Shell | None = None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a run holds besides text.
+
+    Args:
+        shell: The formatting of the run.
+        element: It.
+    """
+
+    shell: Shell
+    element: etree._Element
+
+
+@dataclass
+class _Cell:
+    """What is between two tabs.
+
+    Args:
+        nodes: Its content; text of the formatting ``base`` is in no group.
+        base: That formatting.
+    """
+
+    nodes: Sequence[Node]
+    base: Shell
+
+
+class Paragraphs(ABC):
+    """How a format writes paragraphs."""
+
+    properties: str
+    """Name of the element that has the formatting of a run."""
+
+    ignored: frozenset[str]
+    """Names of elements and attributes of formatting that do not change how text looks."""
+
+    not_content: frozenset[str]
+    """Names of elements of a paragraph that are not its content."""
+
+    last: str = ""
+    """Name of the element that must stay behind the content."""
+
+    @abstractmethod
+    def nodes(self, holder: etree._Element) -> Iterator[Node]:
+        """The content of a paragraph, or of an element in one.
+
+        The source of a group is a Shell or a Holder, that of a point a Piece or a list of elements.
+        """
+
+    @abstractmethod
+    def run(self, shell: Shell, content: str | etree._Element) -> etree._Element:
+        """A run with a formatting, and a text or something else in it."""
+
+    def add(self, file: OfficeFile, paragraph: etree._Element) -> None:
+        """Add a paragraph as units. Tabs divide it: what is between them are cells.
+
+        Args:
+            file: The file that gets the units.
+            paragraph: The paragraph.
+        """
+        nodes = _merged(self.nodes(paragraph))
+        base = _most_frequent(nodes)
+        if base is None or not has_letters(shown_text(nodes)):
+            return
+        cells = [_Cell(list(_unwrapped(nodes, shell)), shell) for nodes, shell in _cells(nodes, base)]
+        for cell in cells:
+            if has_letters(shown_text(cell.nodes)):
+                self._add_cell(file, paragraph, cells, cell)
+
+    def shell_of(self, run: etree._Element) -> Shell:
+        """The formatting of a run."""
+        properties = next(run.iterchildren(f"{{*}}{self.properties}"), None)
+        if properties is None:
+            return Shell(b"", run)
+        kept = copy.deepcopy(properties)
+        for element in [kept, *kept]:
+            if local_name(element) in self.ignored:
+                kept.remove(element)
+            for name in list(element.attrib):
+                if etree.QName(name).localname in self.ignored:
+                    del element.attrib[name]
+        is_plain = not len(kept) and not kept.attrib
+        return Shell(b"" if is_plain else etree.tostring(kept, method="c14n", with_tail=False), run)
+
+    def _add_cell(self, file: OfficeFile, paragraph: etree._Element, cells: Sequence[_Cell], cell: _Cell) -> None:
+        fragment = Fragment(cell.nodes)
+
+        def put(translation: str) -> None:
+            cell.nodes = fragment.read(translation)
+            file.change_later(paragraph, fill)
+
+        def fill() -> None:
+            self._fill(paragraph, [element for one in cells for element in self._elements(one.nodes, one.base)])
+
+        file.add(fragment.unit, put)
+
+    def _fill(self, holder: etree._Element, elements: Sequence[etree._Element]) -> None:
+        for child in list(holder):
+            if local_name(child) not in self.not_content:
+                holder.remove(child)
+        end = next((child for child in holder if local_name(child) == self.last), None)
+        for element in elements:
+            element.tail = None
+            if end is None:
+                holder.append(element)
+            else:
+                end.addprevious(element)
+
+    def _elements(self, nodes: Sequence[Node], base: Shell) -> Iterator[etree._Element]:
+        """The elements for some content, in which text in no group has the formatting ``base``."""
+        for node in nodes:
+            if isinstance(node, str):
+                if node:
+                    yield self.run(base, clean(node))
+            elif isinstance(node, Point):
+                if isinstance(node.source, Piece):
+                    yield self.run(node.source.shell, node.source.element)
+                else:
+                    yield from node.source
+            elif isinstance(node.source, Shell):
+                yield from self._elements(node.children, node.source)
+            else:
+                self._fill(node.source.inner, list(self._elements(node.children, node.source.base or base)))
+                yield node.source.element
+
+
+def _merged(nodes: Iterator[Node]) -> list[Node]:
+    """Content in which neighbouring runs of equal formatting are one group."""
+    merged: list[Node] = []
+    for node in nodes:
+        last = merged[-1] if merged else None
+        if isinstance(node, Group) and isinstance(node.source, Holder):
+            merged.append(Group(node.source, tuple(_merged(iter(node.children)))))
+        elif (
+            isinstance(node, Group)
+            and isinstance(last, Group)
+            and isinstance(last.source, Shell)
+            and last.source.key == node.source.key
+        ):
+            merged[-1] = Group(last.source, (*last.children, *node.children))
+        else:
+            merged.append(node)
+    return merged
+
+
+def _cells(nodes: Sequence[Node], base: Shell) -> Iterator[tuple[list[Node], Shell]]:
+    """Content divided at its tabs, which are parts of their own, each with the formatting that most of it has."""
+    cell: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Point) and node.shown == TAB:
+            yield cell, _most_frequent(cell) or base
+            yield [Point(node.source)], base
+            cell = []
+        else:
+            cell.append(node)
+    yield cell, _most_frequent(cell) or base
+
+
+def _most_frequent(nodes: Sequence[Node]) -> Shell | None:
+    """The formatting that most characters outside of links have, or those of a link if there are no others."""
+    num_characters: Counter[bytes] = Counter()
+    shells: dict[bytes, Shell] = {}
+    for node in nodes:
+        if isinstance(node, Group) and isinstance(node.source, Shell):
+            num_characters[node.source.key] += len(shown_text(node.children).strip())
+            shells.setdefault(node.source.key, node.source)
+    if num_characters:
+        return shells[num_characters.most_common(1)[0][0]]
+    inner = (_most_frequent(node.children) for node in nodes if isinstance(node, Group))
+    return next((shell for shell in inner if shell is not None), None)
+
+
+def _unwrapped(nodes: Sequence[Node], base: Shell) -> Iterator[Node]:
+    """Content in which text of one formatting is in no group, and neither in links that of theirs."""
+    for node in nodes:
+        if isinstance(node, Group) and isinstance(node.source, Holder):
+            inner = _most_frequent(node.children) or base
+            holder = Holder(node.source.element, node.source.inner, inner)
+            yield Group(holder, tuple(_unwrapped(node.children, inner)))
+        elif isinstance(node, Group) and node.source.key == base.key:
+            yield from node.children
+        elif isinstance(node, Point) and node.shown == TAB:
+            yield Point(node.source, is_break=True)
+        else:
+            yield node

@@ -1,0 +1,161 @@
+"""Word documents (.docx): paragraphs of the text, of tables, text boxes, headers, footers and notes."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Sequence
+
+from lxml import etree
+
+from app.documents.formats.inline import Group, Node, Point
+from app.documents.formats.office import OfficeFile
+from app.documents.formats.runs import TAB, Holder, Paragraphs, Piece, Shell
+from app.documents.formats.xml_parts import local_name
+from app.errors import DocumentRefused
+
+_HOLDERS = frozenset({"hyperlink", "ins", "moveTo", "smartTag", "customXml", "dir", "bdo"})
+_INVISIBLE = frozenset({"proofErr", "lastRenderedPageBreak"})
+_FIELDS_WITH_TEXT = ("HYPERLINK", "TOC")
+_MAX_SHOWN = 50
+_MAX_FIELD = 200
+_PRESERVE = "{http://www.w3.org/XML/1998/namespace}space"
+
+
+class WordDocument(OfficeFile):
+    """A Word document.
+
+    Args:
+        data: The file.
+
+    Raises:
+        DocumentRefused: It is damaged, encrypted or no Word document, or has macros.
+    """
+
+    parts = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        paragraphs = WordParagraphs()
+        for root in self.roots():
+            for paragraph in list(root.iter("{*}p")):
+                if "wordprocessingml" in str(paragraph.tag):
+                    paragraphs.add(self, paragraph)
+
+    def check(self) -> None:
+        """Refuse an archive that is no Word document, or one with macros."""
+        check_content_types(self, "word/document.xml")
+
+
+def check_content_types(file: OfficeFile, main_part: str) -> None:
+    """Refuse a file of Office without its main part, or of a kind that has macros.
+
+    Args:
+        file: The file.
+        main_part: The part.
+
+    Raises:
+        DocumentRefused: It is another kind of file.
+    """
+    file.archive.require("[Content_Types].xml")
+    file.archive.require(main_part)
+    if b"macroEnabled" in file.archive["[Content_Types].xml"]:
+        raise DocumentRefused("The document has macros; save it without them.")
+
+
+class WordParagraphs(Paragraphs):
+    """Paragraphs of WordprocessingML."""
+
+    properties = "rPr"
+    ignored = frozenset({"lang", "noProof", "rsidR", "rsidRPr"})
+    not_content = frozenset({"pPr"})
+
+    def nodes(self, holder: etree._Element) -> Iterator[Node]:
+        """The content of a paragraph, or of an element in one."""
+        children = [child for child in holder if local_name(child) not in self.not_content | _INVISIBLE]
+        index = 0
+        while index < len(children):
+            end = _end_of_field(children, index)
+            if end > index:
+                shown = "".join(_result(children[index:end]))
+                yield Point(children[index:end], shown if len(shown) <= _MAX_SHOWN else "")
+                index = end
+                continue
+            yield from self._node(children[index])
+            index += 1
+
+    def _node(self, child: etree._Element) -> Iterator[Node]:
+        name = local_name(child)
+        if name == "r":
+            yield from self._run_nodes(child)
+        elif name in _HOLDERS:
+            yield Group(Holder(child, child), tuple(self.nodes(child)))
+        elif name == "sdt" and (inner := next(child.iterchildren("{*}sdtContent"), None)) is not None:
+            yield Group(Holder(child, inner), tuple(self.nodes(inner)))
+        else:
+            yield Point([child])
+
+    def _run_nodes(self, run: etree._Element) -> Iterator[Node]:
+        shell = self.shell_of(run)
+        for child in run:
+            name = local_name(child)
+            if name == "t":
+                yield Group(shell, (child.text or "",))
+            elif name == "noBreakHyphen":
+                yield Group(shell, ("\u2011",))
+            elif name == "tab":
+                yield Point(Piece(shell, child), TAB)
+            elif name not in _INVISIBLE and name not in ("rPr", "softHyphen"):
+                is_break = name == "cr" or (name == "br" and _attribute(child, "type") in ("", "textWrapping"))
+                yield Point(Piece(shell, child), is_break=is_break)
+
+    def run(self, shell: Shell, content: str | etree._Element) -> etree._Element:
+        """A run with a formatting, and a text or something else in it."""
+        space = str(shell.run.tag).removesuffix("r")
+        run = etree.Element(shell.run.tag)
+        run.extend(copy.deepcopy(one) for one in shell.run if local_name(one) == self.properties)
+        if isinstance(content, str):
+            text = etree.SubElement(run, f"{space}t")
+            text.text = content
+            text.set(_PRESERVE, "preserve")
+        else:
+            run.append(content)
+        return run
+
+
+def _attribute(element: etree._Element, name: str) -> str:
+    """The value of an attribute in the namespace of its element."""
+    return element.get(str(element.tag).partition("}")[0] + "}" + name, "")
+
+
+def _field_signs(child: etree._Element) -> list[str]:
+    """What a run says about fields: begin, separate, end."""
+    return [_attribute(sign, "fldCharType") for sign in child.iterchildren("{*}fldChar")]
+
+
+def _end_of_field(children: Sequence[etree._Element], start: int) -> int:
+    """The index after a field that begins here and whose result is not translated, such as a page number; or ``start``.
+
+    The text of links and tables of contents is translated.
+    """
+    if "begin" not in _field_signs(children[start]):
+        return start
+    depth = 0
+    instruction = ""
+    for index in range(start, min(len(children), start + _MAX_FIELD)):
+        signs = _field_signs(children[index])
+        depth += signs.count("begin") - signs.count("end")
+        instruction += "".join(str(one.text or "") for one in children[index].iterchildren("{*}instrText"))
+        if depth == 0:
+            return start if instruction.strip().upper().startswith(_FIELDS_WITH_TEXT) else index + 1
+    return start
+
+
+def _result(field: Sequence[etree._Element]) -> Iterator[str]:
+    """The texts that a reader sees of a field."""
+    is_result = False
+    for child in field:
+        signs = _field_signs(child)
+        is_result = ("separate" in signs or is_result) and "end" not in signs
+        if is_result:
+            yield from (text.text or "" for text in child.iter("{*}t"))

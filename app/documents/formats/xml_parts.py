@@ -1,0 +1,134 @@
+"""XML of documents, parsed without entities, and the text in it as inline content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from lxml import etree
+
+from app.documents.formats.document_file import DocumentFile
+from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
+from app.errors import DocumentRefused
+from app.serving.detection import has_letters
+
+_DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?(?:<\?xml[^>]*\?>\s*)?")
+# What XML 1.0 cannot hold.
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def parsed(data: bytes, name: str = "The file") -> etree._ElementTree:
+    """An XML document.
+
+    Args:
+        data: Its bytes.
+        name: What error messages call it.
+
+    Raises:
+        DocumentRefused: It is not well-formed, or has a document type, which could declare entities.
+    """
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    try:
+        tree = etree.fromstring(data, parser).getroottree()
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise DocumentRefused(f"{name} is no well-formed XML: {str(error)[:200]}.") from None
+    if tree.docinfo.internalDTD is not None:
+        raise DocumentRefused(f"{name} has a document type declaration; entities are not read.")
+    return tree
+
+
+def serialised(tree: etree._ElementTree, original: bytes) -> bytes:
+    """The bytes of an XML document.
+
+    Args:
+        tree: The document.
+        original: What it was read from; its declaration is kept.
+    """
+    encoding = tree.docinfo.encoding or "UTF-8"
+    is_utf_8 = encoding.upper() == "UTF-8"
+    written: Any = etree.tostring(tree, encoding=encoding, xml_declaration=not is_utf_8)
+    declaration = _DECLARATION.match(original)
+    found: bytes = declaration[0] + written if is_utf_8 and declaration else written
+    return found
+
+
+def local_name(element: etree._Element) -> str:
+    """The name of an element without its namespace; comments and instructions have none."""
+    return etree.QName(element).localname if isinstance(element.tag, str) else ""
+
+
+def clean(text: str) -> str:
+    """A text without the characters that XML cannot hold."""
+    return _FORBIDDEN.sub("", text)
+
+
+class MixedContent:
+    """Text with elements in it, as in ODF and XLIFF.
+
+    Args:
+        groups: Names of the elements whose text belongs to the text around them.
+        shown: The text that stands for another element, if it is a word of the sentence; empty if it is none.
+        breaks: Names of line breaks.
+    """
+
+    def __init__(
+        self, groups: frozenset[str], shown: Callable[[etree._Element], str], breaks: frozenset[str] = frozenset()
+    ) -> None:
+        self._groups = groups
+        self._shown = shown
+        self._breaks = breaks
+
+    def add(
+        self, file: DocumentFile, source: etree._Element, put: Callable[[Sequence[Node]], None] | None = None
+    ) -> None:
+        """Add the content of an element as a unit.
+
+        Args:
+            file: The file that gets the unit.
+            source: The element.
+            put: Takes the translated content; by default it replaces the content of ``source``.
+        """
+        nodes = list(self.nodes(source))
+        if has_letters(shown_text(nodes)):
+            fragment = Fragment(nodes)
+            fill_source = put or (lambda content: fill(source, content))
+            file.add(fragment.unit, lambda translation: fill_source(fragment.read(translation)))
+
+    def nodes(self, element: etree._Element) -> Iterator[Node]:
+        """The content of an element."""
+        yield element.text or ""
+        for child in element:
+            name = local_name(child)
+            if name in self._groups:
+                yield Group(child, tuple(self.nodes(child)))
+            else:
+                yield Point(child, self._shown(child), name in self._breaks)
+            yield child.tail or ""
+
+
+def fill(element: etree._Element, nodes: Sequence[Node]) -> None:
+    """Replace the content of an element.
+
+    Args:
+        element: The element; its attributes stay.
+        nodes: The content; the sources of groups and points are elements, which are moved here.
+    """
+    tail = element.tail
+    for child in list(element):
+        child.tail = None
+        element.remove(child)
+    element.text = None
+    element.tail = tail
+    last: etree._Element | None = None
+    for node in nodes:
+        if not isinstance(node, str):
+            last = node.source
+            last.tail = None
+            if isinstance(node, Group):
+                fill(last, node.children)
+            element.append(last)
+        elif last is None:
+            element.text = (element.text or "") + clean(node)
+        else:
+            last.tail = (last.tail or "") + clean(node)

@@ -1,0 +1,156 @@
+"""The translation of one document: a few units at a time, each stored when it is finished."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from app.documents.formats.document_file import Unit
+from app.errors import DeadlineExceeded, LimitExceeded, NotReady, QueueFull
+from app.serving.detection import has_letters
+from app.serving.service import TranslationService
+from model.decoding.options import DecodingOptions
+
+BATCH_SENTENCES = 16
+"""Sentences that are translated at once, about: enough to keep the processors busy, and soon done."""
+
+PATIENCE_S = 2.0
+"""Seconds for which a document waits while there are other requests; then it goes on with one unit."""
+
+_LOOK_S = 0.02
+_RETRY_S = 1.0
+
+Store = Callable[[Mapping[int, str | None], int, int], Awaitable[None]]
+"""Stores the translations of some units, given the number of their sentences and of those not translated."""
+
+
+class Suspended(Exception):
+    """The service stops; the document is translated further when it starts again."""
+
+
+class Job:
+    """Translates the units of a document.
+
+    Args:
+        service: Translates texts.
+        source: The language of the document.
+        target: The target language.
+        options: How to translate it.
+        store: Stores translations.
+    """
+
+    def __init__(
+        self, service: TranslationService, source: str, target: str, options: DecodingOptions, store: Store
+    ) -> None:
+        self._service = service
+        self._source = source
+        self._target = target
+        self._options = options
+        self._store = store
+
+    async def run(self, units: Sequence[Unit], num_sentences: Sequence[int], known: Mapping[int, str | None]) -> None:
+        """Translate the units that are not translated yet.
+
+        Args:
+            units: All units of the document.
+            num_sentences: How many sentences each of them has.
+            known: The units that are translated already.
+
+        Raises:
+            Suspended: The service stops.
+            Exception: No unit could be translated; the error of the last one.
+        """
+        failure: Exception | None = None
+        has_any = any(text is not None for text in known.values())
+        for batch in _batches(units, num_sentences, known):
+            for some in [batch] if await self._has_way() else [[index] for index in batch]:
+                outcomes = await self._translate([units[index] for index in some])
+                failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+                failure = failures[-1] if failures else failure
+                has_any = has_any or len(failures) < len(outcomes)
+                pairs = list(zip(some, outcomes, strict=True))
+                await self._store(
+                    {index: None if isinstance(found, Exception) else found for index, found in pairs},
+                    sum(num_sentences[index] for index in some),
+                    sum(num_sentences[index] for index, found in pairs if isinstance(found, Exception)),
+                )
+                if len(some) < len(batch):
+                    await self._has_way()
+        if failure is not None and not has_any:
+            raise failure
+
+    async def _has_way(self) -> bool:
+        """Wait while there are other requests, but not for ever; returns whether there are none."""
+        waited_s = 0.0
+        while self._service.is_busy and waited_s < PATIENCE_S:
+            await asyncio.sleep(_LOOK_S)
+            waited_s += _LOOK_S
+        return not self._service.is_busy
+
+    async def _translate(self, units: Sequence[Unit]) -> list[str | Exception]:
+        """The translations of units of one format, or why there are none."""
+        while True:
+            try:
+                result = await self._service.translate(
+                    [unit.text for unit in units],
+                    source=self._source,
+                    target=self._target,
+                    options=replace(self._options, format=units[0].format),
+                )
+            except (DeadlineExceeded, LimitExceeded) as error:
+                if len(units) == 1:
+                    return [error]
+                return [found for unit in units for found in await self._translate([unit])]
+            except QueueFull as error:
+                await asyncio.sleep(error.retry_after_s or _RETRY_S)
+            except NotReady as error:
+                if self._service.state in ("draining", "stopped", "failed"):
+                    raise Suspended from error
+                await asyncio.sleep(_RETRY_S)
+            else:
+                return [one if isinstance(one, Exception) else one.text for one in result.results]
+
+
+def _batches(
+    units: Sequence[Unit], num_sentences: Sequence[int], known: Mapping[int, str | None]
+) -> Iterator[list[int]]:
+    """The units to translate, some at a time, all of one format."""
+    batch: list[int] = []
+    for index, unit in enumerate(units):
+        if index in known:
+            continue
+        if batch and (
+            units[batch[0]].format != unit.format
+            or sum(num_sentences[one] for one in batch) + num_sentences[index] > BATCH_SENTENCES
+        ):
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def count_sentences(units: Sequence[Unit], language: str) -> list[int]:
+    """The number of sentences of each unit, one at least. It is for progress, and need not be exact.
+
+    Args:
+        units: The units.
+        language: Their language.
+    """
+    # Imported here: the service starts without it.
+    from model.languages import plain_code
+    from model.text.segmentation import split_text
+
+    language = plain_code(language)
+    texts = [unit.words for unit in units]
+    return [
+        max(
+            1,
+            sum(
+                has_letters(text[segment.start : segment.end])
+                for segment in split_text(text, language, lambda start, end: True)
+            ),
+        )
+        for text in texts
+    ]

@@ -1,0 +1,268 @@
+"""Documents as jobs: taken in, translated one after the other, kept for a day.
+
+Nothing here costs anything before the first document: the store is opened, the threads and the task are started, and
+the libraries are imported when one comes. Only if ``VERSO_DATA_DIR`` holds documents, they are looked at when the
+service starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.documents.document import DATABASE, KEPT_S, OPTIONS, Document, DocumentResult
+from app.documents.formats.document_file import Unit
+from app.documents.formats.table import format_of
+from app.documents.off_loop import OffLoop
+from app.documents.worker import Worker
+from app.errors import DocumentNotDone, DocumentNotFound, DocumentRefused, DocumentsFull, DocumentTooLarge
+from app.serving.detection import MAX_CHARACTERS
+from app.serving.service import TranslationService
+from app.settings import Settings
+from model.decoding.options import DecodingOptions
+
+if TYPE_CHECKING:
+    from app.documents.store import DocumentStore
+
+logger = logging.getLogger("app.documents")
+
+_MAX_NAME = 200
+_FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class _Open(NamedTuple):
+    """A store that is open, and what works on its documents."""
+
+    store: DocumentStore
+    worker: Worker
+
+
+class DocumentService:
+    """Documents and their translations. Its methods belong to the event loop.
+
+    Args:
+        settings: Where documents are kept, and how many.
+        translation: Translates their texts.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self, settings: Settings, translation: TranslationService, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._settings = settings
+        self._translation = translation
+        self._clock = clock
+        self._off_loop = OffLoop()
+        self._opening = asyncio.Lock()
+        self._open: _Open | None = None
+
+    async def start(self) -> None:
+        """Go on with the documents of a process that ended before they were done.
+
+        Raises:
+            SettingsError: Another process uses the folder, or it cannot be written.
+        """
+        folder = self._settings.data_dir
+        if folder is not None and (folder / "documents" / DATABASE).exists():
+            (await self._opened()).worker.work_on()
+
+    async def stop(self) -> None:
+        """Stop translating; documents that are not done stay so, unless their folder is a private one."""
+        if self._open is not None:
+            await self._open.worker.stop()
+            await self._off_loop.on_store(self._open.store.close)
+            self._off_loop.close()
+            self._open = None
+
+    async def add(
+        self, content: bytes, filename: str, source: str | None, target: str | None, options: DecodingOptions
+    ) -> Document:
+        """Take a document in; it is translated in the background.
+
+        Args:
+            content: The file.
+            filename: Its name, whose ending says what it is.
+            source: Its language, ``auto``, or None.
+            target: The target language, or None.
+            options: How to translate it.
+
+        Raises:
+            UnsupportedDocument: Its format is not known.
+            DocumentTooLarge: It has more bytes than accepted.
+            DocumentRefused: It is broken or dangerous.
+            DocumentsFull: As many documents are kept as may be.
+            ServiceError: It could not be translated: see :meth:`app.serving.service.TranslationService.translate`.
+        """
+        name = _shown_name(filename)
+        format = format_of(name)
+        if len(content) > self._settings.max_document_bytes:
+            raise DocumentTooLarge(self._settings.max_document_bytes)
+        store, worker = await self._opened()
+        await self._require_room(store)
+        units = (await self._off_loop.read(format, content)).units
+        longest = max((len(unit.text) for unit in units), default=0)
+        if longest > self._settings.max_text_characters:
+            raise DocumentRefused(
+                f"A paragraph of the document has {longest} characters; at most {self._settings.max_text_characters} "
+                "are allowed."
+            )
+        options = _of_documents(options)
+        pair = await self._pair_of(units, source, target, options)
+        now = self._clock()
+        document = Document(
+            id=secrets.token_hex(16),
+            filename=name,
+            source=pair[0],
+            target=pair[1],
+            options=OPTIONS.dump_json(options).decode(),
+            status="queued",
+            num_characters=sum(len(unit.text) for unit in units),
+            created_at=now,
+            expires_at=now + KEPT_S,
+        )
+        await self._require_room(store)
+        try:
+            await self._off_loop.on_store(partial(store.add, document, content))
+        except asyncio.CancelledError:
+            self._off_loop.on_store_soon(partial(store.remove, document.id))  # nobody knows its id
+            raise
+        logger.info("document added", extra={"fields": {"document": document.id[:8], "bytes": len(content)}})
+        worker.work_on()
+        return document
+
+    async def get(self, id: str) -> Document:
+        """A document in its present state.
+
+        Args:
+            id: Its id.
+
+        Raises:
+            DocumentNotFound: There is none, or no longer.
+        """
+        store, worker = self._opened_for(id)
+        document = await self._off_loop.on_store(partial(store.get, id))
+        if document is None or (document.expires_at <= self._clock() and not document.is_active):
+            raise DocumentNotFound(id)
+        return replace(document, seconds_left=worker.seconds_left(document))
+
+    async def result(self, id: str, partial_result: bool = False) -> DocumentResult:
+        """The translated file.
+
+        Args:
+            id: The document.
+            partial_result: Whether a file is wanted whose last part may be as in the source.
+
+        Raises:
+            DocumentNotFound: There is none, or no longer.
+            DocumentNotDone: It is not done, and no partial result is wanted.
+        """
+        store, _ = self._opened_for(id)
+        document = await self.get(id)
+        format = format_of(document.filename)
+        if document.status == "done":
+            content = await self._off_loop.on_store(partial(store.result, id))
+        elif partial_result:
+            known = await self._off_loop.on_store(partial(store.translations, id))
+            source = await self._off_loop.on_store(partial(store.source, id))
+            content = await self._off_loop.write(format, source, known, document.target)
+        else:
+            raise DocumentNotDone(document.status)
+        stem, _, ending = document.filename.rpartition(".")
+        return DocumentResult(f"{stem}.{document.target}.{ending}", format.media_type, content)
+
+    async def cancel(self, id: str) -> Document:
+        """Stop translating a document; one that is no longer in work is deleted.
+
+        Args:
+            id: The document.
+
+        Returns:
+            The document, cancelled, or as it was before it was deleted.
+
+        Raises:
+            DocumentNotFound: There is none, or no longer.
+        """
+        store, worker = self._opened_for(id)
+        document = await self.get(id)
+        if not document.is_active:
+            await self._off_loop.on_store(partial(store.remove, id))
+            return document
+        await self._off_loop.on_store(partial(store.end, id, "cancelled", self._clock() + KEPT_S))
+        worker.cancel(id)
+        return await self.get(id)
+
+    async def _opened(self) -> _Open:
+        async with self._opening:
+            if self._open is None:
+                # Imported here: the service starts without SQLite.
+                from app.documents.store import DocumentStore
+
+                folder = self._settings.data_dir
+                path = None if folder is None else folder / "documents"
+                store = await self._off_loop.on_store(lambda: DocumentStore(path))
+                self._open = _Open(store, Worker(store, self._translation, self._off_loop, self._clock))
+            return self._open
+
+    def _opened_for(self, id: str) -> _Open:
+        """The store and its worker; the store is not opened to find that there is no document."""
+        if self._open is None:
+            raise DocumentNotFound(id)
+        return self._open
+
+    async def _require_room(self, store: DocumentStore) -> None:
+        now = self._clock()
+        await self._off_loop.on_store(partial(store.remove_expired, now))
+        if await self._off_loop.on_store(store.count) >= self._settings.max_documents:
+            first = await self._off_loop.on_store(store.first_expiry)
+            raise DocumentsFull(self._settings.max_documents, KEPT_S if first is None else first - now)
+
+    async def _pair_of(
+        self, units: Sequence[Unit], source: str | None, target: str | None, options: DecodingOptions
+    ) -> tuple[str, str]:
+        """The language pair of a document, which is detected from its beginning if it is not named.
+
+        Raises:
+            ServiceError: It could not be translated.
+        """
+        sample = ""
+        for unit in units:
+            if len(sample) > MAX_CHARACTERS:
+                break
+            sample += unit.words + "\n"
+        pair = await self._translation.pair_of(sample, source, target)
+        if pair[0] == pair[1]:
+            return pair  # it comes back unchanged
+        # Options that a model does not have are refused now, and not when the document's turn comes.
+        result = await self._translation.translate([""], source=pair[0], target=pair[1], options=options)
+        for found in result.results:
+            if isinstance(found, Exception):
+                raise found
+        return pair
+
+
+def _of_documents(options: DecodingOptions) -> DecodingOptions:
+    """The options that a document has: units have their own formats, and only their text is used."""
+    return replace(
+        options,
+        format="text",
+        ignore_tags=(),
+        num_hypotheses=1,
+        return_scores=False,
+        return_alignment=False,
+        return_confidence=False,
+    )
+
+
+def _shown_name(filename: str) -> str:
+    """What a client calls a file, without folders and signs that cannot be shown."""
+    name = _UNPRINTABLE.sub("", _FOLDERS.sub("", filename)).strip()
+    stem, dot, ending = name.rpartition(".")
+    return f"{stem[: _MAX_NAME - len(ending) - 1]}{dot}{ending}" if len(name) > _MAX_NAME else name

@@ -1,0 +1,180 @@
+"""The task in the background: translates the documents one after the other, and deletes those whose time is over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from app.documents.document import KEPT_S, OPTIONS, Document
+from app.documents.formats.table import format_of
+from app.documents.job import Job, Suspended, count_sentences
+from app.documents.off_loop import OffLoop
+from app.errors import problem_for
+from app.serving.service import TranslationService
+
+if TYPE_CHECKING:
+    from app.documents.store import DocumentStore
+
+logger = logging.getLogger("app.documents")
+
+
+@dataclass
+class _Running:
+    """The document in work.
+
+    Args:
+        id: Its id.
+        task: Translates it.
+        began: When its first sentence of this process was begun, on a monotonic clock.
+        num_done: Sentences translated since then.
+    """
+
+    id: str
+    task: asyncio.Task[None]
+    began: float = 0.0
+    num_done: int = 0
+
+
+class Worker:
+    """Works on the documents of a store. Belongs to the event loop.
+
+    Args:
+        store: The documents.
+        translation: Translates their texts.
+        off_loop: Runs what blocks.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self, store: DocumentStore, translation: TranslationService, off_loop: OffLoop, clock: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._translation = translation
+        self._off_loop = off_loop
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+        self._running: _Running | None = None
+        self._wake = asyncio.Event()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is no task."""
+        return self._task is None or self._task.done()
+
+    def work_on(self) -> None:
+        """Start the task, or tell it that there is something to do."""
+        self._wake.set()
+        if self.is_idle:
+            self._task = asyncio.create_task(self._work())
+
+    async def stop(self) -> None:
+        """End the task; the document in work stays as it is."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    def cancel(self, id: str) -> None:
+        """Stop translating a document that has been cancelled in the store."""
+        if self._running is not None and self._running.id == id:
+            self._running.task.cancel()
+
+    def seconds_left(self, document: Document) -> float | None:
+        """How long it takes until a document is done, from the speed so far; None if that is not known."""
+        running = self._running
+        if running is None or running.id != document.id or not running.num_done or document.num_sentences is None:
+            return None
+        elapsed_s = time.monotonic() - running.began
+        return max(0, document.num_sentences - document.num_done) * elapsed_s / running.num_done
+
+    async def _work(self) -> None:
+        try:
+            while await self._turn():
+                pass
+        except Suspended:
+            logger.info("documents wait for the next start")
+        except Exception:
+            logger.exception("documents wait for the next one to be added")
+
+    async def _turn(self) -> bool:
+        """Translate a document, or wait for one, or until one expires; returns False without documents."""
+        self._wake.clear()
+        await self._off_loop.on_store(partial(self._store.remove_expired, self._clock()))
+        document = await self._off_loop.on_store(self._store.next_active)
+        if document is not None:
+            await self._run(document)
+            return True
+        expiry = await self._off_loop.on_store(self._store.first_expiry)
+        if self._wake.is_set():
+            return True
+        if expiry is None:
+            return False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, expiry - self._clock())):
+                await self._wake.wait()
+        return True
+
+    async def _run(self, document: Document) -> None:
+        """Translate a document in a task of its own, which :meth:`cancel` ends."""
+        self._running = _Running(document.id, asyncio.create_task(self._finish(document)))
+        try:
+            await self._running.task
+        except asyncio.CancelledError:
+            this_task = asyncio.current_task()
+            if this_task is not None and this_task.cancelling():
+                raise  # the service stops
+        finally:
+            self._running = None
+
+    async def _finish(self, document: Document) -> None:
+        """Translate a document; what goes wrong is noted in it."""
+        try:
+            await self._translate(document)
+        except (Suspended, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            problem = problem_for(error)
+            level = logging.ERROR if problem.status == 500 else logging.INFO
+            fields = {"document": document.id[:8], "code": problem.code}
+            logger.log(level, "document failed", exc_info=level == logging.ERROR, extra={"fields": fields})
+            end = partial(self._store.end, document.id, "failed", self._clock() + KEPT_S, problem.to_dict())
+            await self._off_loop.on_store(end)
+
+    async def _translate(self, document: Document) -> None:
+        began = time.monotonic()
+        await self._translation.wait_loaded()
+        format = format_of(document.filename)
+        content = await self._off_loop.on_store(partial(self._store.source, document.id))
+        units = (await self._off_loop.read(format, content)).units
+        num_sentences = await asyncio.to_thread(count_sentences, units, document.source)
+        if not await self._off_loop.on_store(partial(self._store.begin, document.id, sum(num_sentences))):
+            return  # it was cancelled meanwhile
+        known = await self._off_loop.on_store(partial(self._store.translations, document.id))
+        if document.source != document.target:
+            options = OPTIONS.validate_json(document.options)
+            note = partial(self._note, document.id)
+            job = Job(self._translation, document.source, document.target, options, note)
+            if self._running is not None:
+                self._running.began = time.monotonic()
+            await job.run(units, num_sentences, known)
+        known = await self._off_loop.on_store(partial(self._store.translations, document.id))
+        result = await self._off_loop.write(format, content, known, document.target)
+        await self._off_loop.on_store(partial(self._store.finish, document.id, result, self._clock() + KEPT_S))
+        fields = {
+            "document": document.id[:8],
+            "sentences": sum(num_sentences),
+            "duration_s": round(time.monotonic() - began, 3),
+        }
+        logger.info("document done", extra={"fields": fields})
+
+    async def _note(self, id: str, found: Mapping[int, str | None], num_sentences: int, num_left: int) -> None:
+        """Store translations of units."""
+        await self._off_loop.on_store(partial(self._store.add_translations, id, found, num_sentences, num_left))
+        if self._running is not None:
+            self._running.num_done += num_sentences

@@ -1,0 +1,151 @@
+"""Reads a multipart form with a file: bounded while it is read, and strict about its fields."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from app.errors import DocumentTooLarge, FieldProblem, InvalidRequest, MalformedForm, UnsupportedMediaType
+from app.http.request_body import LONGEST_VALUE_REPEATED, field_problems
+
+MEDIA_TYPE = "multipart/form-data"
+
+FORM_BYTES = 200_000
+"""Bytes of the fields beside the file, and of what separates them."""
+
+_MAX_FIELDS = 50
+_TAIL_BYTES = 16
+
+_Schema = TypeVar("_Schema", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class FileForm:
+    """A form with a file.
+
+    Args:
+        filename: What the client calls the file.
+        content: The file.
+        fields: The other fields, as they were sent.
+    """
+
+    filename: str
+    content: bytes
+    fields: list[tuple[str, str]]
+
+
+async def read_file_form(request: Request, max_bytes: int) -> FileForm:
+    """Read a form whose field ``file`` is a file.
+
+    Args:
+        request: The request; its body has not been read yet.
+        max_bytes: The largest file accepted.
+
+    Raises:
+        UnsupportedMediaType: It is no multipart form.
+        DocumentTooLarge: It has more bytes than accepted; no more than that are kept.
+        MalformedForm: It cannot be parsed.
+        InvalidRequest: There is not one file in it, called ``file``.
+    """
+    declared = request.headers.get("content-type", "")
+    if declared.partition(";")[0].strip().lower() != MEDIA_TYPE:
+        raise UnsupportedMediaType(declared[:LONGEST_VALUE_REPEATED], [MEDIA_TYPE])
+    if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise UnsupportedMediaType(
+            f"content-encoding {request.headers['content-encoding'][:LONGEST_VALUE_REPEATED]}", [MEDIA_TYPE]
+        )
+    parser = MultiPartParser(
+        request.headers,
+        _bounded(request, max_bytes, tail := bytearray()),
+        max_files=1,
+        max_fields=_MAX_FIELDS,
+        max_part_size=FORM_BYTES,
+    )
+    reason = ""
+    try:
+        form = await parser.parse()
+        if not tail.rstrip().endswith(b"--"):
+            reason = "its closing boundary is missing"  # Starlette reads a form that was cut without its last parts
+            await form.close()
+    except MultiPartException as error:
+        reason = error.message
+    except (UnicodeDecodeError, LookupError, ValueError) as error:
+        reason = type(error).__name__
+    if reason:
+        raise MalformedForm(f"The body is no valid form: {reason}")
+    try:
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise InvalidRequest([FieldProblem("file", "is required" if file is None else "must be a file")])
+        content = await file.read()
+        if len(content) > max_bytes:
+            raise DocumentTooLarge(max_bytes)
+        others = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+        return FileForm(file.filename or "", content, others)
+    finally:
+        await form.close()
+
+
+async def _bounded(request: Request, max_bytes: int, tail: bytearray) -> AsyncGenerator[bytes, None]:
+    """The bytes of a body.
+
+    Args:
+        request: The request.
+        max_bytes: The largest file accepted.
+        tail: Gets the last bytes of the body.
+
+    Raises:
+        DocumentTooLarge: They are too many.
+    """
+    bound = max_bytes + FORM_BYTES
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:20]) > bound:
+        raise DocumentTooLarge(max_bytes)
+    num_bytes = 0
+    async for chunk in request.stream():
+        num_bytes += len(chunk)
+        if num_bytes > bound:
+            raise DocumentTooLarge(max_bytes)
+        tail += chunk[-_TAIL_BYTES:]
+        del tail[:-_TAIL_BYTES]
+        yield chunk
+
+
+def form_fields(sent: list[tuple[str, str]], schema: type[_Schema], texts: frozenset[str]) -> _Schema:
+    """The fields of a form as a model. Numbers, booleans and lists are written as in JSON; empty ones are not sent.
+
+    Args:
+        sent: The fields.
+        schema: The model.
+        texts: Names of the fields that are texts.
+
+    Raises:
+        InvalidRequest: Fields are unknown, wrong, or sent twice.
+    """
+    values: dict[str, Any] = {}
+    for name, value in sent:
+        if name in values:
+            raise InvalidRequest([FieldProblem(name[:LONGEST_VALUE_REPEATED], "must not be sent twice")])
+        if value:
+            values[name] = value if name in texts else _parsed(value)
+    try:
+        return schema.model_validate(values)
+    except ValidationError as error:
+        errors = [{**one, "loc": ("body", *one["loc"])} for one in error.errors()]
+    # Raised outside the except block: the cause would quote what was sent.
+    raise InvalidRequest(field_problems(errors, ["file", *schema.model_fields]))
+
+
+def _parsed(value: str) -> Any:
+    """A value written as JSON, or the text itself if it is none."""
+    try:
+        return from_json(value, allow_inf_nan=False)
+    except ValueError:
+        return value

@@ -1,0 +1,150 @@
+"""``/documents``: files in, translated files out, in the background."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request, Response
+
+from app.documents.document import Document
+from app.errors import (
+    DocumentNotDone,
+    DocumentNotFound,
+    DocumentRefused,
+    DocumentsFull,
+    DocumentTooLarge,
+    InvalidRequest,
+    LimitExceeded,
+    MalformedForm,
+    StorageFull,
+    UnsupportedDocument,
+    UnsupportedMediaType,
+)
+from app.http.examples import DOCUMENT_ADDED, DOCUMENT_DONE, DOCUMENT_REQUESTS
+from app.http.form_body import MEDIA_TYPE, form_fields, read_file_form
+from app.http.json_route import json_route
+from app.http.limits import check_beam
+from app.http.openapi import TRANSLATION_ERRORS, answers
+from app.http.schemas.documents import DocumentBody, DocumentRequest, SentencesBody
+from app.http.schemas.problems import ProblemBody
+from app.http.state import documents_of, settings_of
+from app.telemetry.logs import log_fields
+
+router = APIRouter(tags=["documents"], route_class=json_route())
+
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9 ._()-]")
+_TEXT_FIELDS = frozenset({"source", "target", "decoding", "scoring", "formality"})
+
+
+def _form() -> dict[str, Any]:
+    """The form in OpenAPI's words: FastAPI knows only forms that it reads itself."""
+    schema = DocumentRequest.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
+    file = {"type": "string", "format": "binary", "description": "The file; the ending of its name says what it is."}
+    schema["properties"] = {"file": file, **schema["properties"]}
+    schema["required"] = ["file"]
+    return {"required": True, "content": {MEDIA_TYPE: {"schema": schema, "examples": DOCUMENT_REQUESTS}}}
+
+
+@router.post(
+    "/documents",
+    status_code=202,
+    summary="Translate a document",
+    responses=answers(
+        DOCUMENT_ADDED,
+        MalformedForm,
+        DocumentTooLarge,
+        UnsupportedMediaType,
+        UnsupportedDocument,
+        DocumentRefused,
+        InvalidRequest,
+        LimitExceeded,
+        DocumentsFull,
+        StorageFull,
+        *TRANSLATION_ERRORS,
+        status=202,
+    ),
+    openapi_extra={"requestBody": _form()},
+)
+async def add_document(request: Request) -> DocumentBody:
+    """Take a document in, which is then translated in the background, one document after the other.
+
+    The file is `.txt`, `.md`, `.html`, `.srt`, `.vtt`, `.po`, `.xliff`, `.json`, `.csv`, `.docx`, `.odt`, `.pptx` or
+    `.epub`. Only its text is translated: formatting, code, links, times and names of keys stay. Other requests go
+    before documents. Numbers and lists in fields of the form are written as in JSON. With `source: auto` the language
+    is detected once, from the beginning of the document.
+    """
+    settings = settings_of(request)
+    form = await read_file_form(request, settings.max_document_bytes)
+    asked = form_fields(form.fields, DocumentRequest, _TEXT_FIELDS)
+    check_beam(asked.beam_size, settings)
+    ending = form.filename.rpartition(".")[2][:20]
+    log_fields(request.scope).update(bytes=len(form.content), ending=ending, decoding=asked.decoding)
+    document = await documents_of(request).add(form.content, form.filename, asked.source, asked.target, asked.options())
+    return document_body(document)
+
+
+@router.get("/documents/{id}", summary="How far a document is", responses=answers(DOCUMENT_DONE, DocumentNotFound))
+async def document(request: Request, id: str) -> DocumentBody:
+    """The status of a document. Sentences are counted when its translation begins."""
+    return document_body(await documents_of(request).get(id))
+
+
+@router.get(
+    "/documents/{id}/result",
+    summary="The translated file",
+    response_class=Response,
+    responses=answers(
+        "Guten Morgen.\n",
+        DocumentNotFound,
+        DocumentNotDone,
+        InvalidRequest,
+        media_type="text/plain",
+        also={"application/octet-stream": "files of other formats, each with its own media type."},
+    ),
+)
+async def document_result(request: Request, id: str, partial: bool = False) -> Response:
+    """The translated file, in the format of the source.
+
+    With `partial` a document that is not done, has failed or was cancelled is answered, too: translated as far as it
+    has come, the rest as in the source.
+    """
+    result = await documents_of(request).result(id, partial)
+    log_fields(request.scope)["bytes"] = len(result.content)
+    plain = _NOT_PLAIN.sub("_", result.filename)  # for clients that do not know the other form
+    disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(result.filename, safe='')}"
+    return Response(result.content, media_type=result.media_type, headers={"Content-Disposition": disposition})
+
+
+@router.delete(
+    "/documents/{id}", summary="Cancel or delete a document", responses=answers(DOCUMENT_DONE, DocumentNotFound)
+)
+async def delete_document(request: Request, id: str) -> DocumentBody:
+    """Cancel a document that is waiting or being translated.
+
+    What is translated of it can still be fetched with `partial`. A document that is done, has failed or is cancelled
+    is deleted; the answer is what it was.
+    """
+    return document_body(await documents_of(request).cancel(id))
+
+
+def document_body(document: Document) -> DocumentBody:
+    """A document as clients see it.
+
+    Args:
+        document: The document.
+    """
+    seconds_left = document.seconds_left
+    return DocumentBody(
+        id=document.id,
+        status=document.status,
+        filename=document.filename,
+        sentences=SentencesBody(done=document.num_done, total=document.num_sentences),
+        seconds_left=None if seconds_left is None else round(seconds_left, 1),
+        expires_at=datetime.fromtimestamp(round(document.expires_at), UTC),
+        untranslated=document.num_left,
+        problem=None if document.problem is None else ProblemBody.model_validate(document.problem),
+    )

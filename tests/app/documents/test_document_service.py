@@ -1,0 +1,547 @@
+"""Documents as jobs, with a translator that needs no model."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.documents import job
+from app.documents.document import DATABASE, KEPT_S, Document
+from app.documents.service import DocumentService
+from app.documents.store import DocumentStore
+from app.errors import (
+    DocumentNotDone,
+    DocumentNotFound,
+    DocumentRefused,
+    DocumentsFull,
+    DocumentTooLarge,
+    SettingsError,
+    StorageFull,
+    UnsupportedDocument,
+)
+from app.settings import Settings
+from model.decoding.options import DecodingOptions
+from model.errors import UnsupportedFormality, UnsupportedPair
+from model.text.glossary import GlossaryTerm
+from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, WordDetector, held_translator
+from tests.app.observed import ObservedService, service_threads
+
+ROOT = Path(__file__).resolve().parents[3]
+PATIENCE_S = 30.0
+GREEDY = DecodingOptions(decoding="greedy")
+PARAGRAPHS = [f"This is the paragraph number {number}." for number in range(40)]
+TEXT = "\n\n".join(PARAGRAPHS).encode()
+
+
+@dataclass
+class Bench:
+    """A document service, the translation service behind it, and a clock."""
+
+    documents: DocumentService
+    service: ObservedService
+    now: float = 1_000_000.0
+
+    async def add(self, content: bytes = TEXT, filename: str = "a.txt", **fields: Any) -> Document:
+        asked: dict[str, Any] = {"source": "en", "target": "de", "options": GREEDY, **fields}
+        return await self.documents.add(content, filename, **asked)
+
+    async def ended(self, document: Document) -> Document:
+        while (found := await self.documents.get(document.id)).is_active:
+            await asyncio.sleep(0.002)
+        return found
+
+    async def text(self, document: Document, partial: bool = False) -> str:
+        return (await self.documents.result(document.id, partial)).content.decode()
+
+
+def is_idle(documents: DocumentService) -> bool:
+    """Whether no task works on documents. No public interface says it: only an idle service costs nothing."""
+    return documents._open is None or documents._open.worker.is_idle
+
+
+@asynccontextmanager
+async def bench(translator: FakeTranslator | None = None, **settings: Any) -> AsyncIterator[Bench]:
+    translator = translator or FakeTranslator()
+    configured = Settings(**{**BUDGET, **settings})
+    service = ObservedService(configured, FakeBundles(translator), WordDetector())
+    await service.start()
+    await service.wait_loaded()
+    made = Bench(DocumentService(configured, service, lambda: made.now), service)
+    await made.documents.start()
+    try:
+        yield made
+    finally:
+        translator.step_gate.set()
+        await made.documents.stop()
+        await service.stop()
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await test()
+
+    asyncio.run(bounded())
+
+
+def hold_after_the_first_batch(monkeypatch: pytest.MonkeyPatch, translator: FakeTranslator) -> threading.Event:
+    """Let no step begin once translations have been stored; returns the event of that."""
+    held = threading.Event()
+    store = DocumentStore.add_translations
+
+    def store_and_hold(*arguments: Any) -> None:
+        store(*arguments)
+        if not held.is_set():
+            translator.step_gate.clear()
+            held.set()
+
+    monkeypatch.setattr(DocumentStore, "add_translations", store_and_hold)
+    return held
+
+
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():
+        await asyncio.sleep(0.002)
+
+
+def test_a_document_is_translated_and_its_progress_is_in_sentences() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            added = await made.add()
+            assert (added.status, added.num_done, added.num_sentences) == ("queued", 0, None)
+            assert (added.source, added.target, added.expires_at) == ("en", "de", made.now + KEPT_S)
+            done = await made.ended(added)
+            assert (done.status, done.num_done, done.num_sentences) == ("done", 40, 40)
+            result = await made.documents.result(added.id)
+            assert (result.filename, result.media_type) == ("a.de.txt", "text/plain")
+            assert result.content == TEXT.upper()
+
+    run(scenario)
+
+
+def test_several_sentences_of_a_paragraph_count_each() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            done = await made.ended(await made.add(b"One here. Two there.\n\nThree. Four. Five. 6 7\n"))
+            assert (done.num_done, done.num_sentences) == (5, 5)
+            assert await made.text(done) == "ONE HERE. TWO THERE.\n\nTHREE. FOUR. FIVE. 6 7\n"
+
+    run(scenario)
+
+
+def test_documents_are_translated_one_after_the_other() -> None:
+    async def scenario() -> None:
+        translator = held_translator()
+        async with bench(translator) as made:
+            first, second = await made.add(b"the first"), await made.add(b"the second")
+            await until(translator.stepping.is_set)
+            assert [(await made.documents.get(one.id)).status for one in (first, second)] == ["running", "queued"]
+            translator.step_gate.set()
+            await made.ended(second)
+            assert await made.text(first) == "THE FIRST"
+            assert await made.text(second) == "THE SECOND"
+
+    run(scenario)
+
+
+def test_options_are_those_of_the_request() -> None:
+    async def scenario() -> None:
+        translator = FakeTranslator()
+        async with bench(translator) as made:
+            options = replace(GREEDY, glossary=(GlossaryTerm("house", "Gebäude"),), protect=("auto", "[A-Z]{2}-[0-9]+"))
+            done = await made.ended(await made.add(b"See AB-12 now.", options=options))
+            assert await made.text(done) == "SEE AB-12 NOW."
+            assert done.status == "done"
+
+    run(scenario)
+
+
+def test_a_partial_result_has_what_is_translated_and_the_rest_as_in_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        translator = held_translator()
+        async with bench(translator) as made:
+            document = await made.add()
+            await until(translator.stepping.is_set)
+            with pytest.raises(DocumentNotDone):
+                await made.documents.result(document.id)
+            assert await made.text(document, partial=True) == TEXT.decode()
+            held = hold_after_the_first_batch(monkeypatch, translator)
+            translator.step_gate.set()
+            await until(held.is_set)
+            num_done = (await made.documents.get(document.id)).num_done
+            assert num_done == job.BATCH_SENTENCES
+            paragraphs = (await made.text(document, partial=True)).split("\n\n")
+            assert paragraphs == [one.upper() for one in PARAGRAPHS[:num_done]] + PARAGRAPHS[num_done:]
+
+    run(scenario)
+
+
+def test_a_cancelled_document_keeps_its_partial_result_until_it_is_deleted() -> None:
+    async def scenario() -> None:
+        translator = held_translator()
+        async with bench(translator) as made:
+            document, waiting = await made.add(), await made.add(b"another")
+            await until(translator.stepping.is_set)
+            assert (await made.documents.cancel(document.id)).status == "cancelled"
+            assert (await made.documents.cancel(waiting.id)).status == "cancelled"
+            await until(lambda: not made.service.is_busy)
+            assert await made.text(document, partial=True) == TEXT.decode()
+            assert (await made.documents.cancel(document.id)).status == "cancelled"
+            with pytest.raises(DocumentNotFound):
+                await made.documents.get(document.id)
+            translator.step_gate.set()
+            following = await made.ended(await made.add(b"one more"))
+            assert following.status == "done"
+
+    run(scenario)
+
+
+def test_a_document_that_is_cancelled_before_it_begins_is_not_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        translator = FakeTranslator()
+        async with bench(translator) as made:
+            next_active = DocumentStore.next_active
+
+            def cancel_what_is_next(store: DocumentStore) -> Document | None:
+                found = next_active(store)
+                if found is not None:
+                    store.end(found.id, "cancelled", made.now + KEPT_S)
+                return found
+
+            monkeypatch.setattr(DocumentStore, "next_active", cancel_what_is_next)
+            document = await made.add(b"one")
+            await made.ended(document)
+            await made.ended(await made.add(b"two"))  # which is cancelled as well, after the first has been passed over
+            assert translator.log.joins == []
+
+    run(scenario)
+
+
+def test_a_broken_store_does_not_end_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> Document | None:
+        raise OSError("no such device")
+
+    async def scenario() -> None:
+        async with bench() as made:
+            with monkeypatch.context() as patched:
+                patched.setattr(DocumentStore, "next_active", broken)
+                first = await made.add(b"one")
+                await until(lambda: is_idle(made.documents))
+            await made.ended(await made.add(b"two"))
+            assert (await made.ended(first)).status == "done"
+
+    run(scenario)
+
+
+def test_a_document_is_deleted_a_day_after_it_is_done() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            document = await made.ended(await made.add())
+            made.now += KEPT_S - 1
+            assert (await made.documents.get(document.id)).status == "done"
+            made.now += 1
+            with pytest.raises(DocumentNotFound):
+                await made.documents.get(document.id)
+            with pytest.raises(DocumentNotFound):
+                await made.documents.result(document.id)
+
+    run(scenario)
+
+
+def test_expired_documents_leave_the_folder(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with bench(data_dir=tmp_path) as made:
+            document = await made.ended(await made.add())
+            assert len(list((tmp_path / "documents").glob(f"{document.id}.*"))) == 2
+            made.now += KEPT_S
+            await made.ended(await made.add(b"another"))
+            assert not list((tmp_path / "documents").glob(f"{document.id}.*"))
+
+    run(scenario)
+
+
+def test_a_document_in_work_does_not_expire() -> None:
+    async def scenario() -> None:
+        translator = held_translator()
+        async with bench(translator) as made:
+            document = await made.add(b"slow")
+            await until(translator.stepping.is_set)
+            made.now += 2 * KEPT_S
+            assert (await made.documents.get(document.id)).status == "running"
+            translator.step_gate.set()
+            done = await made.ended(document)
+            assert (done.status, done.expires_at) == ("done", made.now + KEPT_S)
+
+    run(scenario)
+
+
+def test_the_number_of_documents_is_bounded() -> None:
+    async def scenario() -> None:
+        async with bench(max_documents=2) as made:
+            first = await made.ended(await made.add(b"one"))
+            await made.ended(await made.add(b"two"))
+            with pytest.raises(DocumentsFull) as refused:
+                await made.add(b"three")
+            assert refused.value.retry_after_s == KEPT_S
+            await made.documents.cancel(first.id)
+            await made.add(b"three")
+
+    run(scenario)
+
+
+def test_what_cannot_be_translated_is_refused_at_once() -> None:
+    async def scenario() -> None:
+        async with bench(max_document_bytes=1_000) as made:
+            refusals: list[tuple[type[Exception], dict[str, Any]]] = [
+                (UnsupportedDocument, {"filename": "a.pdf"}),
+                (UnsupportedDocument, {"filename": "txt"}),
+                (DocumentTooLarge, {"content": b"a" * 1_001}),
+                (DocumentRefused, {"content": b"\xff\xfe\xff"}),
+                (UnsupportedPair, {"target": "fr"}),
+                (UnsupportedFormality, {"options": replace(GREEDY, formality="formal")}),
+            ]
+            for kind, fields in refusals:
+                with pytest.raises(kind):
+                    await made.add(**{"content": b"text", **fields})
+
+    run(scenario)
+
+
+def test_a_detected_language_is_that_of_the_beginning() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            document = await made.ended(await made.add(b"the cat", source="auto"))
+            assert (document.source, await made.text(document)) == ("en", "THE CAT")
+
+    run(scenario)
+
+
+def test_a_document_in_the_target_language_comes_back_unchanged() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            document = await made.ended(await made.add(b"der Hund", source="auto", target="de"))
+            assert (document.status, await made.text(document)) == ("done", "der Hund")
+
+    run(scenario)
+
+
+def test_sentences_that_fail_stay_as_they_are_and_are_counted() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            document = await made.ended(await made.add(b"fine\n\nnan\n\nalso fine"))
+            assert (document.status, document.num_done, document.num_left) == ("done", 3, 1)
+            assert await made.text(document) == "FINE\n\nnan\n\nALSO FINE"
+
+    run(scenario)
+
+
+def test_a_document_of_which_nothing_can_be_translated_fails_with_a_problem() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            document = await made.ended(await made.add(b"nan"))
+            assert document.status == "failed"
+            assert document.problem is not None
+            assert (document.problem["code"], document.problem["status"]) == ("decoding_failed", 500)
+
+    run(scenario)
+
+
+def test_an_interactive_request_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "PATIENCE_S", float("inf"))
+
+    async def scenario() -> None:
+        translator = held_translator()
+        async with bench(translator) as made:
+            request = asyncio.create_task(
+                made.service.translate(["interactive"], source="en", target="de", options=GREEDY)
+            )
+            await until(translator.stepping.is_set)
+            document = await made.add(b"document")
+            while (await made.documents.get(document.id)).status != "running":
+                await asyncio.sleep(0.002)
+            for _ in range(20):  # the document has its turn, and lets it pass
+                await asyncio.sleep(0.005)
+            assert translator.log.joins == [1]
+            assert made.service.engine.num_waiting == 0
+            translator.step_gate.set()
+            await request
+            assert (await made.ended(document)).status == "done"
+
+    run(scenario)
+
+
+def test_a_document_goes_on_slowly_beside_requests_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "PATIENCE_S", 0.01)
+
+    async def scenario() -> None:
+        async with bench() as made:
+            monkeypatch.setattr(ObservedService, "is_busy", property(lambda _: True))
+            document = await made.ended(await made.add(b"one\n\ntwo\n\nthree"))
+            assert await made.text(document) == "ONE\n\nTWO\n\nTHREE"
+
+    run(scenario)
+
+
+def test_seconds_left_follow_from_the_speed_so_far() -> None:
+    async def scenario() -> None:
+        translator = FakeTranslator(step_s=0.0005)
+        async with bench(translator) as made:
+            document = await made.add()
+            seen = []
+            while (found := await made.documents.get(document.id)).is_active:
+                seen.append(found)
+                await asyncio.sleep(0.002)
+            known = [one for one in seen if one.seconds_left is not None]
+            assert known
+            assert all(0 <= (one.seconds_left or 0) < PATIENCE_S and one.num_done for one in known)
+            assert all(one.seconds_left is None for one in seen if not one.num_done)
+            assert (await made.documents.get(document.id)).seconds_left is None
+
+    run(scenario)
+
+
+def test_a_restarted_service_goes_on_and_translates_no_stored_unit_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        translator = FakeTranslator()
+        held = hold_after_the_first_batch(monkeypatch, translator)
+        async with bench(translator, data_dir=tmp_path) as made:
+            document = await made.add()
+            await until(held.is_set)
+            await made.documents.stop()  # while the second batch decodes
+        num_done = job.BATCH_SENTENCES
+        second = FakeTranslator()
+        async with bench(second, data_dir=tmp_path) as made:
+            done = await made.ended(document)
+            assert (done.status, done.num_done) == ("done", 40)
+            assert await made.text(done) == TEXT.decode().upper()
+            assert sum(second.log.joins) == 40 - num_done
+
+    run(scenario)
+
+
+def test_results_outlive_the_process_in_a_data_folder(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with bench(data_dir=tmp_path) as made:
+            document = await made.ended(await made.add(b"kept"))
+        async with bench(data_dir=tmp_path) as made:
+            assert await made.text(document) == "KEPT"
+
+    run(scenario)
+
+
+def test_without_a_data_folder_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    async def scenario() -> None:
+        async with bench() as made:
+            await made.ended(await made.add(b"secret"))
+            assert list(tmp_path.glob("verso-documents-*/*.source"))
+        assert not list(tmp_path.iterdir())
+
+    run(scenario)
+
+
+def test_before_the_first_document_there_is_no_folder_thread_or_task(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        before = threading.enumerate()
+        async with bench(data_dir=tmp_path / "data") as made:
+            tasks = asyncio.all_tasks()
+            with pytest.raises(DocumentNotFound):
+                await made.documents.get("0" * 32)
+            assert asyncio.all_tasks() == tasks
+            assert not any("documents" in one.name for one in service_threads(before))
+            assert not (tmp_path / "data").exists()
+
+    run(scenario)
+
+
+def test_the_application_is_made_without_the_libraries_of_documents() -> None:
+    code = (
+        "import sys; from app.main import create_app; from app.settings import Settings; create_app(Settings()); "
+        "assert not {'lxml', 'polib', 'markdown_it', 'sqlite3', 'app.documents.store'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=2 * PATIENCE_S, check=True)
+
+
+def test_a_data_folder_belongs_to_one_process(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with bench(data_dir=tmp_path) as made:
+            await made.ended(await made.add(b"one"))
+            with pytest.raises(SettingsError, match="VERSO_DATA_DIR"):
+                async with bench(data_dir=tmp_path):
+                    pass
+
+    run(scenario)
+
+
+def test_files_of_a_process_that_was_killed_while_it_stored_them_are_deleted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with bench(data_dir=tmp_path) as made:
+            document = await made.ended(await made.add(b"one"))
+        folder = tmp_path / "documents"
+        for name in ("f" * 32 + ".source", "f" * 32 + ".part"):
+            (folder / name).write_bytes(b"left")
+        async with bench(data_dir=tmp_path) as made:
+            assert await made.text(document) == "ONE"
+            assert {path.stem for path in folder.iterdir() if not path.name.startswith(DATABASE)} == {document.id}
+
+    run(scenario)
+
+
+def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    async def scenario() -> None:
+        async with bench() as made:
+            monkeypatch.setattr(Path, "write_bytes", full)
+            with pytest.raises(StorageFull):
+                await made.add(b"one")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("../../etc/passwd.txt", "passwd.txt"),
+        ("C:\\Users\\me\\letter.txt", "letter.txt"),
+        ("a\u202etxt.exe.txt", "atxt.exe.txt"),
+        ("a\r\nSet-Cookie: x.txt", "aSet-Cookie: x.txt"),
+        ("x" * 500 + ".txt", "x" * 196 + ".txt"),
+    ],
+)
+def test_names_of_files_are_shown_without_folders_and_control_signs(given: str, shown: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with bench(data_dir=tmp_path) as made:
+            document = await made.ended(await made.add(b"one", filename=given))
+            assert document.filename == shown
+            assert {path.parent for path in tmp_path.rglob("*.source")} == {tmp_path / "documents"}
+
+    run(scenario)
+
+
+def test_a_draining_service_leaves_the_document_for_the_next_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        translator = FakeTranslator(step_s=0.002)
+        async with bench(translator, data_dir=tmp_path) as made:
+            document = await made.add()
+            await until(translator.stepping.is_set)
+            await made.service.drain(10.0)
+            await until(lambda: is_idle(made.documents))
+            assert (await made.documents.get(document.id)).status == "running"
+        async with bench(data_dir=tmp_path) as made:
+            assert (await made.ended(document)).status == "done"
+
+    run(scenario)

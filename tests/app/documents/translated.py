@@ -1,0 +1,46 @@
+"""Documents translated without a service: with the pipeline of a model that writes capitals."""
+
+from __future__ import annotations
+
+from app.documents.formats.document_file import DocumentFile, Unit
+from app.documents.formats.table import FORMATS
+from model.decoding.options import DecodingOptions, Hypothesis
+from tests.app.fakes import FakeTranslator
+
+_TRANSLATOR = FakeTranslator()
+
+
+def in_capitals(unit: Unit) -> str:
+    """The translation of a unit by a model that writes capitals."""
+    plan = _TRANSLATOR.prepare(unit.text, "en", "de", DecodingOptions(decoding="greedy", format=unit.format))
+    while plan.pending:
+        plan.settle([Hypothesis(list(request.source_ids[1:-1]), None, "stop") for request in plan.pending])
+    weights = _TRANSLATOR.align(plan.attended)
+    return plan.complete({one.key: rows for one, rows in zip(plan.attended, weights, strict=True)}).text
+
+
+def read(suffix: str, data: bytes | str) -> DocumentFile:
+    """A file that has been read."""
+    return FORMATS[suffix].read(data.encode() if isinstance(data, str) else data)
+
+
+def texts_of(suffix: str, data: bytes | str) -> list[str]:
+    """The texts of a file's units."""
+    return [unit.text for unit in read(suffix, data).units]
+
+
+def translated(suffix: str, data: bytes | str, target: str = "de") -> bytes:
+    """A file in capitals."""
+    file = read(suffix, data)
+    return file.write([in_capitals(unit) for unit in file.units], target)
+
+
+def translated_text(suffix: str, text: str, target: str = "de") -> str:
+    """A text file in capitals."""
+    return translated(suffix, text, target).decode()
+
+
+def unchanged(suffix: str, data: bytes | str) -> bytes:
+    """A file whose translations are its own texts."""
+    file = read(suffix, data)
+    return file.write([unit.text for unit in file.units], "de")

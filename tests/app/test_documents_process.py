@@ -1,0 +1,61 @@
+"""Documents of a process that is killed."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.app.test_process import running, until
+
+pytestmark = pytest.mark.thorough
+
+PARAGRAPHS = [f"number {number} of many." for number in range(60)]
+
+
+def status_of(client: httpx.Client, id: str) -> dict[str, object]:
+    found: dict[str, object] = client.get(f"/documents/{id}").json()
+    return found
+
+
+def num_stored(folder: Path) -> int:
+    with closing(sqlite3.connect(folder / "documents" / "documents.sqlite3")) as database:
+        number: int = database.execute("SELECT count(*) FROM translations").fetchone()[0]
+    return number
+
+
+def test_a_killed_process_goes_on_where_it_was_and_computes_no_stored_result_again(tmp_path: Path) -> None:
+    data = {"VERSO_DATA_DIR": str(tmp_path), "VERSO_CACHE_BYTES": "0"}
+    with running(**data, FAKE_STEP_S="0.02") as process, process.client() as client:
+        process.wait_until_ready()
+        sent = client.post(
+            "/documents",
+            files={"file": ("a.txt", "\n\n".join(PARAGRAPHS))},
+            data={"source": "en", "target": "de", "decoding": "greedy"},
+        )
+        id = sent.json()["id"]
+        until(lambda: status_of(client, id)["sentences"]["done"], lambda: "a finished sentence")  # type: ignore[index]
+        process.popen.kill()
+        process.wait()
+    stored = num_stored(tmp_path)
+    assert 0 < stored < len(PARAGRAPHS)
+    with running(**data) as process, process.client() as client:
+        process.wait_until_ready()
+        until(lambda: status_of(client, id)["status"] == "done", lambda: "a document that is done")
+        assert client.get(f"/documents/{id}/result").text == "\n\n".join(PARAGRAPHS).upper()
+        computed = f'verso_sentences_total{{model="fake",outcome="finished"}} {len(PARAGRAPHS) - stored}.0'
+        assert computed in client.get("/metrics").text
+
+
+def test_a_folder_that_another_process_uses_ends_the_start(tmp_path: Path) -> None:
+    data = {"VERSO_DATA_DIR": str(tmp_path)}
+    with running(**data) as process, process.client() as client:
+        process.wait_until_ready()
+        fields = {"source": "en", "target": "de"}
+        assert client.post("/documents", files={"file": ("a.txt", "a")}, data=fields).status_code == 202
+        with running(**data) as second:
+            assert second.wait() != 0
+            assert any("VERSO_DATA_DIR" in line for line in second.lines), second.lines
