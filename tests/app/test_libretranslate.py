@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from app.documents.formats.table import FORMATS
 from app.errors import (
     PROBLEMS,
     DeadlineExceeded,
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.anyio
 TRANSLATE = "/libretranslate/translate"
 PATHS = {
     "POST": ["/translate", "/detect", "/suggest", "/translate_file", "/"],
-    "GET": ["/languages", "/frontend/settings", "/health", "/spec", "/"],
+    "GET": ["/languages", "/frontend/settings", "/health", "/spec", "/download_file/a.txt", "/"],
 }
 ONE = {"q": "good morning", "source": "en", "target": "de"}
 PAIRS = LanguagePairs((("en", "de"), ("de", "en")))
@@ -235,7 +236,7 @@ def test_each_language_lists_its_targets_and_itself() -> None:
     }
 
 
-async def test_settings_tell_the_limits_and_that_nothing_else_is_enabled(client: httpx.AsyncClient) -> None:
+async def test_settings_tell_limits_and_features(client: httpx.AsyncClient) -> None:
     found = (await client.get("/libretranslate/frontend/settings")).json()
     assert found == {
         "charLimit": 40,
@@ -243,8 +244,8 @@ async def test_settings_tell_the_limits_and_that_nothing_else_is_enabled(client:
         "apiKeys": False,
         "keyRequired": False,
         "suggestions": False,
-        "filesTranslation": False,
-        "supportedFilesFormat": [],
+        "filesTranslation": True,
+        "supportedFilesFormat": sorted(FORMATS),
         "language": {"source": {"code": "auto", "name": "Auto Detect"}, "target": {"code": "en", "name": "English"}},
     }
 
@@ -257,13 +258,10 @@ async def test_health_is_that_of_the_service_and_does_not_wait(client: httpx.Asy
     assert "loading" in response.json()["error"]
 
 
-async def test_suggestions_and_files_are_disabled(client: httpx.AsyncClient) -> None:
+async def test_suggestions_are_disabled(client: httpx.AsyncClient) -> None:
     suggested = await client.post("/libretranslate/suggest", data={**ONE, "s": "guten Morgen"})
-    sent = await client.post("/libretranslate/translate_file", data=ONE, files={"file": ("a.txt", b"hello")})
-    assert [(one.status_code, one.json()) for one in (suggested, sent)] == [
-        (403, {"error": "Suggestions are disabled on this server."}),
-        (403, {"error": "Files translation are disabled on this server."}),
-    ]
+    assert suggested.status_code == 403
+    assert suggested.json() == {"error": "Suggestions are disabled on this server."}
 
 
 async def test_the_texts_to_detect_may_be_a_list(client: httpx.AsyncClient, service: RoteService) -> None:
@@ -337,7 +335,6 @@ async def test_pages_of_other_sites_may_call_every_route(client: httpx.AsyncClie
         ("GET", "/translate", b"", {}, 405),
         ("POST", "/", b"", {}, 405),
         ("POST", "/nothing", b"", {}, 404),
-        ("GET", "/download_file/a.txt", b"", {}, 404),
     ],
 )
 async def test_bad_requests_are_answered_in_the_shape_of_the_protocol(

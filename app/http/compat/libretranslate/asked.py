@@ -79,7 +79,7 @@ def read_texts(parameters: Parameters) -> tuple[list[str], Form]:
     """
     q = parameters.values.get("q")
     if not q:
-        raise InvalidParameter(_missing("q"))
+        raise InvalidParameter(missing("q"))
     texts = q if isinstance(q, list) else [q]
     if not all(isinstance(text, str) for text in texts):
         raise InvalidParameter("Invalid request: q parameter is not a string or a list of strings")
@@ -103,7 +103,7 @@ def read_string(parameters: Parameters, name: str) -> str:
     """
     value = parameters.values.get(name)
     if not value:
-        raise InvalidParameter(_missing(name))
+        raise InvalidParameter(missing(name))
     if not isinstance(value, str):
         raise InvalidParameter(f"Invalid request: {name} parameter is not a string")
     return value
@@ -162,7 +162,12 @@ def _num_alternatives(value: Any, at_most: int) -> int:
     return max(0, value)
 
 
-def _missing(name: str) -> str:
+def missing(name: str) -> str:
+    """What is said of a required field that is missing.
+
+    Args:
+        name: The field.
+    """
     return f"Invalid request: missing {name} parameter"
 
 

@@ -41,15 +41,20 @@ def accepting(schema: type[BaseModel], examples: Mapping[str, Any]) -> dict[str,
     return {"requestBody": {"required": True, "content": content}}
 
 
-def answers(example: BaseModel | list[Any] | dict[str, Any], also: Mapping[int, str] | None = None) -> Responses:
+def answers(
+    example: BaseModel | list[Any] | dict[str, Any] | str,
+    also: Mapping[int, str] | None = None,
+    media_type: str = "application/json",
+) -> Responses:
     """The ``responses`` of a route: its answer with an example, and its errors.
 
     Args:
         example: An answer.
         also: Further errors: an example of the message, by status.
+        media_type: Form of the answer.
     """
     value = to_jsonable_python(example, exclude_none=True)
-    success: Responses = {200: {"description": "The answer.", "content": {"application/json": {"example": value}}}}
+    success: Responses = {200: {"description": "The answer.", "content": {media_type: {"example": value}}}}
     return success | refusals({**_ERRORS, **(also or {})})
 
 

@@ -19,6 +19,15 @@ from app.http.compat.libretranslate.asked import (
     read_translate,
 )
 from app.http.compat.libretranslate.errors import error_response
+from app.http.compat.libretranslate.files import (
+    FILES_DISABLED,
+    address_of,
+    download,
+    read_translate_file,
+    refused,
+    supported_files,
+    translate_document,
+)
 from app.http.compat.libretranslate.languages import (
     AUTO,
     NOTHING_DETECTED,
@@ -38,9 +47,9 @@ from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedPair
 from model.languages import LanguagePairs, english_name
 
-FILES_DISABLED = "Files translation are disabled on this server."
-
 SUGGESTIONS_DISABLED = "Suggestions are disabled on this server."
+
+NO_DOCUMENT = "There is no document '0f3c9d5e8a7b4c21b6d0e9f8a7c6b5d4'; documents are deleted after a day."
 
 NOT_READY = "The model is still loading; try again in 5 s."
 
@@ -84,10 +93,7 @@ async def libretranslate_translate(request: Request) -> TranslateAnswer:
     asked = read_translate(await _parameters(request), settings)
     log_fields(request.scope).update(texts=len(asked.texts), characters=asked.num_characters)
     pairs = await service_of(request).language_pairs()
-    source = AUTO if asked.source.lower() == AUTO else find_language(asked.source, pairs.languages)
-    target = find_language(asked.target, pairs.languages)
-    if source is None or target is None:
-        raise not_supported(asked.source if source is None else asked.target)
+    source, target = _languages(asked.source, asked.target, pairs)
     if source == target:
         return _answer(asked, [(text, []) for text in asked.texts])
 
@@ -116,6 +122,16 @@ async def libretranslate_translate(request: Request) -> TranslateAnswer:
         return _answer(asked, translated)
     detected = [_detection(one.detected, pairs) for one in outcome.texts]
     return _answer(asked, translated, detected)
+
+
+def _languages(source: str, target: str, pairs: LanguagePairs) -> tuple[str, str]:
+    """The languages that a client means, in the spelling of their models; the source may be ``auto``."""
+    loaded = pairs.languages
+    found = AUTO if source.lower() == AUTO else find_language(source, loaded)
+    wanted = find_language(target, loaded)
+    if found is None or wanted is None:
+        raise not_supported(source if found is None else target)
+    return found, wanted
 
 
 def _translated(text: str, found: TextResult, target: str, pairs: LanguagePairs) -> tuple[str, list[str]]:
@@ -195,8 +211,8 @@ async def libretranslate_settings(request: Request) -> SettingsBody:
         apiKeys=False,
         keyRequired=False,
         suggestions=False,
-        filesTranslation=False,
-        supportedFilesFormat=[],
+        filesTranslation=bool(supported_files(settings_of(request))),
+        supportedFilesFormat=supported_files(settings_of(request)),
         language=schemas.LanguageChoice(
             source=schemas.NamedLanguage(code=AUTO, name="Auto Detect"),
             target=schemas.NamedLanguage(code=target, name=english_name(target)),
@@ -242,14 +258,44 @@ async def libretranslate_suggest(request: Request) -> Response:
     "/translate_file",
     summary="Translate a document",
     openapi_extra=accepting(schemas.FileParameters, {}),
-    status_code=403,
-    response_model=schemas.ErrorBody,
-    responses=refusals({403: FILES_DISABLED}),
+    response_model=schemas.TranslatedFile,
+    responses=answers(schemas.FILE_TRANSLATED, also={403: FILES_DISABLED}),
 )
 async def libretranslate_translate_file(request: Request) -> Response:
-    """Documents are disabled, as `GET /frontend/settings` says."""
-    await _parameters(request)
-    return error_response(403, FILES_DISABLED)
+    """Translate a document, and wait until it is done.
+
+    The answer is the address of the translation, which is kept for a day. `GET /frontend/settings` lists the endings of
+    the files that are translated. The document is cancelled if the client does not wait.
+    """
+    if not supported_files(settings_of(request)):
+        await _parameters(request)
+        return error_response(403, FILES_DISABLED)
+    asked = await read_translate_file(request)
+    pairs = await service_of(request).language_pairs()
+    source, target = _languages(asked.source, asked.target, pairs)
+    try:
+        document = await translate_document(request, asked.file, source, target)
+    except UnsupportedPair:
+        document = None
+    except DetectedPairNotServed as error:
+        document, source = None, error.language
+    if document is None:
+        raise _unavailable(source, target, pairs)
+    if document.status != "done":
+        return refused(document)
+    return JSONResponse({"translatedFileUrl": address_of(request, document)})
+
+
+@router.get(
+    "/download_file/{filename}",
+    summary="Download a translated document",
+    response_class=Response,
+    openapi_extra={"parameters": [{"in": "path", "name": "filename", "required": True, "schema": {"type": "string"}}]},
+    responses=answers("Guten Morgen.\n", media_type="text/plain", also={404: NO_DOCUMENT}),
+)
+async def libretranslate_download_file(request: Request) -> Response:
+    """The translation of a document, in the format of its source."""
+    return await download(request, request.path_params["filename"])
 
 
 @router.get("/", include_in_schema=False)

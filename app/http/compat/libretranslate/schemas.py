@@ -53,6 +53,13 @@ class FileParameters(_Body):
     """The language of the translation."""
 
 
+class TranslatedFile(_Body):
+    """Where a translated document is."""
+
+    translatedFileUrl: str
+    """The address to download it from."""
+
+
 class SuggestParameters(_Body):
     """A better translation; other fields are ignored."""
 
@@ -198,11 +205,15 @@ FRONTEND_SETTINGS = SettingsBody(
     apiKeys=False,
     keyRequired=False,
     suggestions=False,
-    filesTranslation=False,
-    supportedFilesFormat=[],
+    filesTranslation=True,
+    supportedFilesFormat=[".docx", ".html", ".srt", ".txt"],
     language=LanguageChoice(
         source=NamedLanguage(code="auto", name="Auto Detect"), target=NamedLanguage(code="en", name="English")
     ),
+)
+
+FILE_TRANSLATED = TranslatedFile(
+    translatedFileUrl="http://localhost:8000/libretranslate/download_file/0f3c9d5e8a7b4c21b6d0e9f8a7c6b5d4.letter.docx"
 )
 
 HEALTHY = HealthBody(status="ok")

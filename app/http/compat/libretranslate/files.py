@@ -1,0 +1,123 @@
+"""``/translate_file`` and ``/download_file``: jobs of :mod:`app.documents`, for clients that wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from fastapi import Request, Response
+
+from app.documents.document import Document
+from app.documents.formats.table import FORMATS
+from app.errors import InvalidParameter, Problem, UnsupportedDocument
+from app.http.compat.libretranslate.asked import missing, read_string
+from app.http.compat.libretranslate.errors import error_response, error_shape
+from app.http.compat.parameters import UploadedFile, read_parameters
+from app.http.form_body import FORM_BYTES
+from app.http.state import documents_of, settings_of
+from app.settings import Settings
+from app.telemetry.logs import log_fields
+from model.decoding.options import DecodingOptions
+
+FILES_DISABLED = "Files translation are disabled on this server."
+"""LibreTranslate's words."""
+
+_LOOK_S = 0.1
+"""Interval at which a request looks whether its document is done, in seconds."""
+
+
+@dataclass(frozen=True)
+class FileAsked:
+    """What ``/translate_file`` is asked for.
+
+    Args:
+        file: The document.
+        source: The source as sent.
+        target: The target as sent.
+    """
+
+    file: UploadedFile
+    source: str
+    target: str
+
+
+def supported_files(settings: Settings) -> list[str]:
+    """Endings of the files that are translated; none if documents are disabled."""
+    return sorted(FORMATS) if settings.max_documents else []
+
+
+async def read_translate_file(request: Request) -> FileAsked:
+    """What ``/translate_file`` is asked for.
+
+    Raises:
+        InvalidParameter: A field is missing or wrong.
+    """
+    parameters = await read_parameters(request, settings_of(request).max_document_bytes + FORM_BYTES)
+    file = parameters.files.get("file")
+    if file is None:
+        raise InvalidParameter(missing("file"))
+    asked = FileAsked(file, read_string(parameters, "source"), read_string(parameters, "target"))
+    if not file.name:
+        raise InvalidParameter("Invalid request: empty file")
+    return asked
+
+
+async def translate_document(request: Request, file: UploadedFile, source: str, target: str) -> Document:
+    """Translate a document and wait until it is done; it is cancelled if the client leaves.
+
+    Args:
+        request: The request.
+        file: The document.
+        source: Its language, or ``auto``.
+        target: The target language.
+
+    Raises:
+        InvalidParameter: There is no format for the file.
+        ServiceError: It cannot be translated.
+    """
+    documents = documents_of(request)
+    log_fields(request.scope).update(bytes=len(file.content), ending=file.name.rpartition(".")[2][:20])
+    try:
+        document = await documents.add(file.content, file.name, source, target, DecodingOptions())
+    except UnsupportedDocument:
+        raise InvalidParameter("Invalid request: file format not supported") from None
+    try:
+        while document.is_active:
+            await asyncio.sleep(_LOOK_S)
+            document = await documents.get(document.id)
+    except asyncio.CancelledError:
+        await documents.cancel(document.id)
+        raise
+    return document
+
+
+def refused(document: Document) -> Response:
+    """The error of a document that could not be translated."""
+    found = document.problem
+    if found is None:
+        return error_response(400, "The document was cancelled.")
+    return error_shape(Problem(found["status"], found["code"], found["title"], found["detail"]))
+
+
+def address_of(request: Request, document: Document) -> str:
+    """The URL of a translated document; whoever has it can download the document for a day."""
+    name = quote(f"{document.id}.{document.filename}", safe="")
+    return str(request.url_for("libretranslate_download_file", filename=name))
+
+
+async def download(request: Request, filename: str) -> Response:
+    """A translated document, as a file to save.
+
+    Args:
+        request: The request.
+        filename: The last part of its URL.
+
+    Raises:
+        DocumentNotFound: There is none, or no longer.
+        DocumentNotDone: It is still being translated.
+    """
+    id, _, name = filename.partition(".")
+    result = await documents_of(request).result(id)
+    disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
+    return Response(result.content, media_type=result.media_type, headers={"Content-Disposition": disposition})
