@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 import verso_client
-from app.http.schemas import answers, problems, requests
+from app.http.schemas import answers, documents, problems, requests
 from app.serving.detection import Detection
 from app.settings import Settings
 from model.errors import SourceTooLong
@@ -28,6 +28,7 @@ BODIES: dict[type, type[BaseModel]] = {
     verso_client.Capabilities: answers.CapabilitiesBody,
     verso_client.Confidence: answers.ConfidenceBody,
     verso_client.Detected: answers.DetectedBody,
+    verso_client.Document: documents.DocumentBody,
     verso_client.Done: answers.DoneEvent,
     verso_client.FailedTranslation: answers.FailedTranslationBody,
     verso_client.FieldProblem: problems.FieldProblemBody,
@@ -37,6 +38,7 @@ BODIES: dict[type, type[BaseModel]] = {
     verso_client.Model: answers.ModelBody,
     verso_client.Problem: problems.InvalidRequestBody,
     verso_client.Sentence: answers.SentenceEvent,
+    verso_client.SentenceCounts: documents.SentencesBody,
     verso_client.SpanUse: answers.SpanUseBody,
     verso_client.TermUse: answers.TermUseBody,
     verso_client.Timings: answers.TimingsBody,
@@ -69,6 +71,7 @@ def test_every_field_of_an_answer_has_a_field_in_the_client(kind: Any) -> None:
 def test_every_field_of_a_request_is_an_option_of_the_client() -> None:
     translate = set(requests.TranslateRequest.model_fields) - {"text"}
     assert set(verso_client.TranslateOptions.__annotations__) == translate
+    assert set(verso_client.DecodingOptions.__annotations__) == set(documents.DocumentRequest.model_fields)
     assert set(verso_client.AttentionOptions.__annotations__) == set(requests.AttentionRequest.model_fields) - {"text"}
 
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -18,7 +19,7 @@ from app.settings import Settings
 from tests.client.driving import Driver
 from tests.client.served import served
 from tests.toy import WORDS
-from verso_client import Done, ProblemError, Sentence, StreamEvent, TranslatedText
+from verso_client import Document, Done, ProblemError, Sentence, StreamEvent, TranslatedText
 
 pytestmark = pytest.mark.thorough
 
@@ -26,6 +27,17 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", (ROOT / "client/README.md").read_text(encoding="utf-8"), re.M | re.S)
 LONG = "".join(f"{word} sees {other}.\n" for word in WORDS for other in WORDS) * 3
+
+
+SUBTITLES = """\
+1
+00:00:01,000 --> 00:00:02,000
+red cat.
+
+2
+00:00:03,000 --> 00:00:04,000
+old house.
+"""
 
 
 class Bytes(io.BytesIO):
@@ -46,10 +58,6 @@ def toy_url(toy_bundle: Path) -> Iterator[str]:
             assert time.monotonic() < end
             time.sleep(0.02)
         yield address
-
-
-def has_documents(url: str) -> bool:
-    return "/documents" in httpx.get(f"{url}/openapi.json", trust_env=False).json()["paths"]
 
 
 def test_a_toy_translates_and_detects(driver: Driver, toy_url: str) -> None:
@@ -83,12 +91,45 @@ def test_a_stream_that_is_refused_or_left_early_leaves_the_client_usable(driver:
     assert driver.run(toy_url, lambda client: client.translate("red cat.", target="de")).text == "rot Katze."
 
 
+def test_a_document_goes_there_and_back_and_is_deleted(driver: Driver, toy_url: str, tmp_path: Path) -> None:
+    (tmp_path / "film.srt").write_text(SUBTITLES, encoding="utf-8")
+    options = {"source": "en", "target": "de", "glossary": [{"source": "house", "target": "Bude"}], "protect": ["X+"]}
+    states: list[Document] = []
+    result = driver.run(
+        toy_url,
+        lambda client: client.translate_document(tmp_path / "film.srt", progress=states.append, **options),
+    )
+    assert result.decode() == SUBTITLES.replace("red cat.", "rot Katze.").replace("old house.", "alt Bude.")
+    assert states[-1].sentences.done == states[-1].sentences.total == 2
+    (key,) = {state.id for state in states}
+    assert driver.run(toy_url, lambda client: client.document_result(key, partial=True)) == result
+    assert driver.run(toy_url, lambda client: client.cancel_document(key)).status == "done"
+    with pytest.raises(ProblemError) as caught:
+        driver.run(toy_url, lambda client: client.document(key))
+    assert (caught.value.code, caught.value.status) == ("document_not_found", 404)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "code"),
+    [
+        ("a.exe", {"target": "de"}, "unsupported_document"),
+        ("a.docx", {"target": "de"}, "document_refused"),
+        ("a.txt", {"target": "fr"}, "unsupported_pair"),
+        ("a.txt", {"target": "de", "beam_size": 0}, "invalid_request"),
+    ],
+)
+def test_a_document_that_is_refused_says_why(
+    name: str, options: dict[str, Any], code: str, driver: Driver, toy_url: str
+) -> None:
+    with pytest.raises(ProblemError) as caught:
+        driver.run(toy_url, lambda client: client.translate_document(b"red cat.", name, **options))
+    assert caught.value.code == code
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.strip().splitlines()[-1])
 def test_the_examples_of_the_readme_run(
     example: str, toy_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if "document" in example and not has_documents(toy_url):
-        pytest.skip("this service has no /documents yet")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "letter.txt").write_text("red cat.\n\nold dog.\n", encoding="utf-8")
     assert "http://localhost:8000" in example
