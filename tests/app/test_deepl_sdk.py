@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -114,6 +115,19 @@ def test_glossaries_of_both_versions_are_stored_and_used(client: deepl.DeepLClie
     assert len(client.get_multilingual_glossary(made.glossary_id).dictionaries) == 1
     client.delete_multilingual_glossary(made)
     assert client.list_multilingual_glossaries() == []
+
+
+def test_documents_are_translated(client: deepl.DeepLClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The SDK looks every 5 seconds whether a document is done.
+    sleep = time.sleep
+    monkeypatch.setattr("deepl.translator.time.sleep", lambda _: sleep(0.05))
+    source, target = tmp_path / "a.md", tmp_path / "b.md"
+    source.write_text("# One\n\n- two `x`\n", encoding="utf-8")
+    status = client.translate_document_from_filepath(source, target, source_lang="EN", target_lang="DE")
+    assert status.done and status.billed_characters
+    assert target.read_text(encoding="utf-8") == "# ONE\n\n- TWO `x`\n"
+    with pytest.raises(deepl.DeepLException, match="Invalid file extension"):
+        client.translate_document_upload(b"a", filename="a.invalid", target_lang="DE")
 
 
 def test_errors_are_raised_as_the_sdk_documents_them(client: deepl.DeepLClient) -> None:

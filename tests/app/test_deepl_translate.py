@@ -285,9 +285,3 @@ async def test_usage_counts_the_characters_of_this_protocol(client: httpx.AsyncC
     for method in ("GET", "POST"):
         usage = (await ask(client, method, "/v2/usage")).json()
         assert usage == {"character_count": 4, "character_limit": 1_000_000_000_000}
-
-
-async def test_documents_are_refused_without_inviting_a_repetition(client: httpx.AsyncClient) -> None:
-    form: dict[str, Any] = {"data": {"target_lang": "DE"}, "files": {"file": ("a.txt", b"one")}}
-    assert "documents" in message(await ask(client, "POST", "/v2/document", **form), 400)
-    assert message(await ask(client, "POST", "/v2/document/12/result", json={"document_key": "1"}), 400)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, RootModel
 
 
@@ -67,6 +69,35 @@ class DeepLUsage(_Answer):
 
     character_limit: int
     """The number that stands for no limit."""
+
+
+class DeepLDocument(_Answer):
+    """What identifies a document."""
+
+    document_id: str
+    """Its id."""
+
+    document_key: str
+    """Its key."""
+
+
+class DeepLDocumentStatus(_Answer):
+    """How far a document is."""
+
+    document_id: str
+    """Its id."""
+
+    status: Literal["queued", "translating", "done", "error"]
+    """What has become of it."""
+
+    seconds_remaining: int | None = None
+    """Seconds until it is done, if that is known."""
+
+    billed_characters: int | None = None
+    """Characters of its texts; when it is done."""
+
+    error_message: str | None = None
+    """Why it could not be translated."""
 
 
 class DeepLPair(_Answer):

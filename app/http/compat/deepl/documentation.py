@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,12 +62,12 @@ def errors(*statuses: int) -> Responses:
     for name, error in ERRORS.items():
         problem = problem_for(error)
         made = error_answer(problem)
+        value = json.loads(bytes(made.body))
         if made.status_code in statuses:
             response = responses.setdefault(
                 made.status_code,
                 {"model": DeepLError, "description": "", "content": {"application/json": {"examples": {}}}},
             )
-            value = {"message": problem.detail or f"{problem.title}."}
             response["content"]["application/json"]["examples"][name] = {"summary": problem.title, "value": value}
             response["description"] += f"{', ' if response['description'] else ''}{problem.title}"
     return responses
@@ -86,9 +87,26 @@ def body(model: type[BaseModel], examples: Mapping[str, Mapping[str, Any]]) -> d
     return {"requestBody": {"required": True, "content": content}}
 
 
-def id_parameter() -> dict[str, Any]:
-    """The id of a glossary in the path."""
-    return {"parameters": [_ID]}
+def file_body(model: type[BaseModel]) -> dict[str, Any]:
+    """The body of a request with a file, ``file``.
+
+    Args:
+        model: Its other fields.
+    """
+    schema = _schema(model)
+    file = {"type": "string", "format": "binary", "description": "The file."}
+    schema["properties"] = {"file": file, **schema["properties"]}
+    schema["required"] = ["file", *schema["required"]]
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
+
+
+def id_parameter(name: str = "glossary_id") -> dict[str, Any]:
+    """An id in the path.
+
+    Args:
+        name: Its name.
+    """
+    return {"parameters": [{**_ID, "name": name}]}
 
 
 def parameters(model: type[BaseModel], *, with_id: bool = False) -> dict[str, Any]:

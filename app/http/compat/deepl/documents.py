@@ -1,20 +1,180 @@
-"""``/v2/document``: not available yet; the routes refuse in the form that clients expect."""
+"""``/v2/document``: files in, translated files out, as the document service translates them."""
 
 from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.errors import InvalidParameter
-from app.http.compat.deepl.protocol import read_asked
+from app.documents.document import Document, Status
+from app.documents.formats.table import format_of
+from app.errors import DocumentNotFound, InvalidParameter, UnsupportedDocument
+from app.http.compat.deepl import examples
+from app.http.compat.deepl.answers import DeepLDocument, DeepLDocumentStatus
+from app.http.compat.deepl.documentation import body, errors, file_body, id_parameter, success, text
+from app.http.compat.deepl.parameters import DocumentKey, DocumentParameters
+from app.http.compat.deepl.protocol import answer, not_supported, read_asked, state_of, supported
+from app.http.compat.deepl.translate import FORMALITY, formality_refused, stored_terms
+from app.http.compat.parameters import UploadedFile
+from app.http.state import documents_of, service_of, settings_of
+from app.serving.model_choice import DETECT
+from app.telemetry.logs import log_fields
+from model.decoding.options import DecodingOptions
+from model.errors import UnsupportedFormality, UnsupportedPair
+from model.languages import plain_code
 
 router = APIRouter()
 
+_FORM_BYTES = 200_000
+"""Bytes of the parameters beside the file."""
 
-@router.post("/v2/document", include_in_schema=False)
-@router.post("/v2/document/{document_id}", include_in_schema=False)
-@router.post("/v2/document/{document_id}/result", include_in_schema=False)
-async def refuse(request: Request) -> Response:
-    """Refuse documents: not with a 5xx, which clients would repeat."""
-    await read_asked(request)
-    raise InvalidParameter("This server does not translate documents; send their texts to /v2/translate.")
+_STATUS: dict[Status, str] = {
+    "queued": "queued",
+    "running": "translating",
+    "done": "done",
+    "failed": "error",
+    "cancelled": "error",
+}
+
+_SAME_LANGUAGE = "Source and target language are the same."
+
+
+@router.post(
+    "/v2/document",
+    name="deepl_add_document",
+    summary="Translate a document",
+    responses={**success(DeepLDocument, examples.DOCUMENT), **errors(400, 403, 404, 413, 456, 504)},
+    openapi_extra=file_body(DocumentParameters),
+)
+async def add(request: Request) -> Response:
+    """Take a file in, which is then translated in the background, as by `POST /documents`."""
+    _, given = await read_asked(request, settings_of(request).max_document_bytes + _FORM_BYTES)
+    asked = given.as_model(DocumentParameters)
+    file = given.files.get("file")
+    if file is None:
+        raise InvalidParameter("Value for 'file' not supported: it must be a file in a multipart form.")
+    name = asked.filename or file.name
+    _check_ending(name, asked)
+    ending = name.rpartition(".")[2][:20]
+    log_fields(request.scope).update(bytes=len(file.content), ending=ending)
+    pairs = await service_of(request).language_pairs()
+    target = supported("target_lang", asked.target_lang, pairs.targets)
+    if asked.source_lang is not None:
+        supported("source_lang", asked.source_lang, pairs.languages)
+        if plain_code(asked.source_lang) == plain_code(target):
+            raise InvalidParameter(_SAME_LANGUAGE)
+    document = await _added(request, replace(file, name=name), asked)
+    state_of(request).num_characters += document.num_characters
+    return answer(DeepLDocument(document_id=document.id.upper(), document_key=_key_of(document.id)))
+
+
+@router.post(
+    "/v2/document/{document_id}",
+    name="deepl_document",
+    summary="How far a document is",
+    responses={**success(DeepLDocumentStatus, examples.DOCUMENT_STATUS), **errors(400, 403, 404)},
+    openapi_extra={**body(DocumentKey, examples.DOCUMENT_KEY), **id_parameter("document_id")},
+)
+async def status(request: Request) -> Response:
+    """The status of a document."""
+    document = await _asked_for(request)
+    message = None if document.problem is None else str(document.problem["detail"])
+    shown = _STATUS[document.status]
+    if document.source == document.target:
+        shown, message = "error", _SAME_LANGUAGE
+    elif document.status == "cancelled":
+        message = "The document was cancelled."
+    left_s = document.seconds_left
+    return answer(
+        DeepLDocumentStatus.model_validate(
+            {
+                "document_id": document.id.upper(),
+                "status": shown,
+                "seconds_remaining": None if left_s is None or not document.is_active else math.ceil(left_s),
+                "billed_characters": document.num_characters if shown == "done" else None,
+                "error_message": message,
+            }
+        )
+    )
+
+
+@router.post(
+    "/v2/document/{document_id}/result",
+    name="deepl_document_result",
+    response_class=Response,
+    summary="The translated file",
+    responses={**text("application/octet-stream", "Guten Morgen."), **errors(400, 403, 404, 503)},
+    openapi_extra={**body(DocumentKey, examples.DOCUMENT_KEY), **id_parameter("document_id")},
+)
+async def result(request: Request) -> Response:
+    """The translated file, once: it is then deleted. 503 before it is done."""
+    document = await _asked_for(request)
+    found = await documents_of(request).result(document.id)
+    await documents_of(request).cancel(document.id)
+    log_fields(request.scope)["bytes"] = len(found.content)
+    disposition = f"attachment; filename*=UTF-8''{quote(found.filename, safe='')}"
+    return answer(found.content, media_type=found.media_type, headers={"Content-Disposition": disposition})
+
+
+async def _asked_for(request: Request) -> Document:
+    """The document that a request names by id and key.
+
+    Raises:
+        DocumentNotFound: There is none with this id, or it has another key.
+    """
+    _, given = await read_asked(request)
+    asked = given.as_model(DocumentKey)
+    document_id: str = request.path_params["document_id"]
+    known = document_id.lower()
+    if not hmac.compare_digest(asked.document_key.upper().encode(), _key_of(known).encode()):
+        raise DocumentNotFound(document_id)
+    return await documents_of(request).get(known)
+
+
+def _key_of(document_id: str) -> str:
+    """The key of a document. Its id is a secret already, so that nothing else needs to be kept."""
+    return hashlib.sha256(f"document {document_id}".encode()).hexdigest().upper()
+
+
+def _check_ending(name: str, asked: DocumentParameters) -> None:
+    """Refuse a file of an unknown kind, and a conversion.
+
+    Raises:
+        InvalidParameter: The name says so.
+    """
+    try:
+        format_of(name)
+    except UnsupportedDocument as error:
+        raise InvalidParameter(f"Invalid file extension. {error}") from None
+    wanted = asked.output_format
+    if wanted is not None and wanted.lower().lstrip(".") != name.rpartition(".")[2].lower():
+        raise InvalidParameter("Value for 'output_format' not supported: documents keep their format.")
+
+
+async def _added(request: Request, file: UploadedFile, asked: DocumentParameters) -> Document:
+    """The document, taken in; a form of address that is only preferred is left out where the model knows none."""
+
+    def texts() -> Sequence[str]:
+        return [unit.text for unit in format_of(file.name).read(file.content).units]
+
+    options = DecodingOptions(
+        formality=FORMALITY[asked.formality],
+        glossary=await asyncio.to_thread(stored_terms, request, asked, texts) if asked.all_glossary_ids else (),
+    )
+    source, target = asked.source_lang or DETECT, asked.target_lang
+    add_document = documents_of(request).add
+    try:
+        return await add_document(file.content, file.name, source, target, options)
+    except UnsupportedFormality:
+        if not asked.formality.startswith("prefer_"):
+            raise formality_refused(target) from None
+        return await add_document(file.content, file.name, source, target, replace(options, formality=None))
+    except UnsupportedPair:
+        raise not_supported("target_lang") from None

@@ -7,6 +7,8 @@ from typing import Any
 from app.errors import (
     BodyTooLarge,
     DeadlineExceeded,
+    DocumentNotDone,
+    DocumentNotFound,
     GlossaryNotFound,
     GlossaryStoreFull,
     InferenceFailed,
@@ -17,6 +19,8 @@ from app.errors import (
 from app.http.compat.deepl.answers import (
     DeepLDictionaries,
     DeepLDictionary,
+    DeepLDocument,
+    DeepLDocumentStatus,
     DeepLEntries,
     DeepLGlossaries,
     DeepLGlossary,
@@ -64,6 +68,14 @@ LANGUAGES = DeepLLanguages(
 )
 
 USAGE = DeepLUsage(character_count=180_118, character_limit=1_000_000_000_000)
+
+DOCUMENT = DeepLDocument(
+    document_id="04DE5AD98A02647D83285A36021911C6", document_key="0CB0054F1C132C1625B392EADDA41CB7" * 2
+)
+
+DOCUMENT_KEY: Bodies = {"the key of the upload": {"document_key": DOCUMENT.document_key}}
+
+DOCUMENT_STATUS = DeepLDocumentStatus(document_id=DOCUMENT.document_id, status="translating", seconds_remaining=20)
 
 PAIRS = DeepLPairs(supported_languages=[DeepLPair(source_lang="en", target_lang="de")])
 
@@ -144,6 +156,8 @@ ERRORS: dict[str, Exception] = {
     "wrong terms": InvalidGlossary("Line 2 of the entries must have a source and a target."),
     "no key": KeyMissing(),
     "no glossary": GlossaryNotFound(_ID),
+    "no document": DocumentNotFound(DOCUMENT.document_id),
+    "not done": DocumentNotDone("running"),
     "too large": BodyTooLarge(2_000_000),
     "full": GlossaryStoreFull("there may be 1000 glossaries"),
     "failed": InferenceFailed(),

@@ -57,11 +57,8 @@ class _Parameters(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True, protected_namespaces=())
 
 
-class TranslateParameters(_Parameters):
-    """Texts to translate, and how."""
-
-    text: Annotated[list[Text], BeforeValidator(_as_list), Field(min_length=1)]
-    """The texts: a list or one string in JSON, repeated in a form."""
+class GlossaryChoice(_Parameters):
+    """Languages, the form of address, and stored glossaries."""
 
     target_lang: Code
     """The target language, with or without a region: `DE`, `EN-US`."""
@@ -71,6 +68,24 @@ class TranslateParameters(_Parameters):
 
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
     """The form of address. `more` and `less` are refused for languages without (`supports_formality`)."""
+
+    glossary_id: Annotated[str | None, BeforeValidator(_none_for_empty)] = None
+    """The id of a stored glossary; needs `source_lang`."""
+
+    glossary_ids: Annotated[list[str], BeforeValidator(_parts), Field(max_length=_MAX_GLOSSARIES_AT_ONCE)] = []
+    """Ids of several; of equal terms that of the first counts."""
+
+    @property
+    def all_glossary_ids(self) -> list[str]:
+        """The ids of all glossaries asked for, in order."""
+        return [*([] if self.glossary_id is None else [self.glossary_id]), *self.glossary_ids]
+
+
+class TranslateParameters(GlossaryChoice):
+    """Texts to translate, and how."""
+
+    text: Annotated[list[Text], BeforeValidator(_as_list), Field(min_length=1)]
+    """The texts: a list or one string in JSON, repeated in a form."""
 
     tag_handling: Annotated[Literal["xml", "html"] | None, BeforeValidator(_none_for_empty)] = None
     """What the texts are written in, if they are not plain."""
@@ -99,17 +114,28 @@ class TranslateParameters(_Parameters):
     context: str | None = None
     """Accepted; each sentence is translated by itself."""
 
-    glossary_id: Annotated[str | None, BeforeValidator(_none_for_empty)] = None
-    """The id of a stored glossary; needs `source_lang`."""
-
-    glossary_ids: Annotated[list[str], BeforeValidator(_parts), Field(max_length=_MAX_GLOSSARIES_AT_ONCE)] = []
-    """Ids of several; of equal terms that of the first counts."""
-
     model_type: Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"] | None = None
     """Accepted, and repeated in the answer."""
 
     show_billed_characters: bool = False
     """Whether translations carry the number of characters of their source."""
+
+
+class DocumentParameters(GlossaryChoice):
+    """How to translate a file."""
+
+    filename: Annotated[str | None, BeforeValidator(_none_for_empty)] = None
+    """Its name, if the file is sent without one; its ending says what it is."""
+
+    output_format: Annotated[str | None, BeforeValidator(_none_for_empty)] = None
+    """The ending of the translated file, which must be that of the file sent."""
+
+
+class DocumentKey(_Parameters):
+    """The second half of what identifies a document."""
+
+    document_key: str
+    """The key from the answer to the upload."""
 
 
 class LanguagesParameters(_Parameters):

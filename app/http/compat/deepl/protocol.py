@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from fastapi import Request
@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from app.errors import InvalidParameter, KeyMissing, Problem
 from app.http.compat.abandoned_work import AbandonedWork
+from app.http.compat.deepl.answers import DeepLError
 from app.http.compat.parameters import Parameters, read_parameters
 from app.http.state import settings_of
 from app.serving.text_job import TranslateResult
@@ -19,8 +20,10 @@ from model.languages import closest, plain_code
 
 _SCHEME = "deepl-auth-key"
 
-_STATUS_BY_CODE = {"glossary_store_full": 456}
+_STATUS_BY_CODE = {"glossary_store_full": 456, "documents_full": 456, "storage_full": 456, "document_not_done": 503}
 """456 is DeepL's for an exceeded quota."""
+
+_MESSAGE_BY_CODE = {"document_not_done": "Document translation is not done"}
 
 # Clients are told to try again later in one way only: Weblate does without a server that answers 429 or 503 for half an
 # hour.
@@ -46,14 +49,18 @@ def state_of(request: Request) -> DeepLState:
     return state
 
 
-async def read_asked(request: Request) -> tuple[str, Parameters]:
+async def read_asked(request: Request, max_bytes: int | None = None) -> tuple[str, Parameters]:
     """The key and the parameters of a request; parameters that are null count as absent.
+
+    Args:
+        request: The request; its body has not been read yet.
+        max_bytes: The largest body accepted, if it is not that of other requests.
 
     Raises:
         KeyMissing: There is no key, in the header or as a parameter.
         ServiceError: See :func:`app.http.compat.parameters.read_parameters`.
     """
-    parameters = await read_parameters(request, settings_of(request).max_body_bytes)
+    parameters = await read_parameters(request, max_bytes or settings_of(request).max_body_bytes)
     scheme, _, key = request.headers.get("authorization", "").strip().partition(" ")
     if scheme.lower() != _SCHEME or not key.strip():
         key = parameters.values.get("auth_key", "")
@@ -98,16 +105,22 @@ def shown_code(code: str) -> str:
     return plain_code(code).upper()
 
 
-def answer(content: BaseModel | str, status: int = 200, media_type: str = "application/json") -> Response:
+def answer(
+    content: BaseModel | str | bytes,
+    status: int = 200,
+    media_type: str = "application/json",
+    headers: Mapping[str, str] | None = None,
+) -> Response:
     """An answer; fields that are None are left out.
 
     Args:
-        content: A model, or text that is sent as it is.
+        content: A model, or a body that is sent as it is; an empty one has no media type.
         status: The status.
         media_type: The media type.
+        headers: Further headers.
     """
-    body = content if isinstance(content, str) else content.model_dump_json(exclude_none=True)
-    return _traced(Response(body or None, status, media_type=media_type if body else None))
+    body = content.model_dump_json(exclude_none=True) if isinstance(content, BaseModel) else content
+    return _traced(Response(body or None, status, headers, media_type if body else None))
 
 
 def error_answer(problem: Problem) -> Response:
@@ -117,8 +130,8 @@ def error_answer(problem: Problem) -> Response:
         problem: The error.
     """
     status = _STATUS_BY_CODE.get(problem.code) or _STATUS.get(problem.status, problem.status)
-    body = json.dumps({"message": problem.detail or f"{problem.title}."}, ensure_ascii=False)
-    return _traced(Response(body, status, media_type="application/json"))
+    message = _MESSAGE_BY_CODE.get(problem.code) or problem.detail or f"{problem.title}."
+    return answer(DeepLError(message=message), status)
 
 
 def _traced(response: Response) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
@@ -14,7 +14,7 @@ from app.glossaries.terms import merged, terms_in
 from app.http.compat.deepl import examples
 from app.http.compat.deepl.answers import DeepLTranslation, DeepLTranslations
 from app.http.compat.deepl.documentation import body, errors, success
-from app.http.compat.deepl.parameters import TranslateParameters
+from app.http.compat.deepl.parameters import GlossaryChoice, TranslateParameters
 from app.http.compat.deepl.protocol import answer, not_supported, read_asked, shown_code, state_of, supported
 from app.http.limits import check_texts
 from app.http.state import glossaries_of, service_of, settings_of
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 
 router = APIRouter()
 
-_FORMALITY: dict[str, Formality | None] = {
+FORMALITY: dict[str, Formality | None] = {
     "default": None,
     "more": "formal",
     "prefer_more": "formal",
     "less": "informal",
     "prefer_less": "informal",
 }
+"""Values of ``formality`` as forms of address."""
 
 _MODEL_TYPE_USED = {"prefer_quality_optimized": "quality_optimized"}
 
@@ -64,7 +65,7 @@ async def translate(request: Request) -> Response:
     target = supported("target_lang", asked.target_lang, pairs.targets)
     if asked.source_lang is not None:
         supported("source_lang", asked.source_lang, pairs.languages)
-    terms = await _terms(request, asked)
+    terms = await asyncio.to_thread(stored_terms, request, asked, lambda: asked.text) if asked.all_glossary_ids else ()
 
     if asked.source_lang is not None and plain_code(asked.source_lang) == plain_code(target):
         found = [(text, asked.source_lang) for text in asked.text]
@@ -87,20 +88,34 @@ async def translate(request: Request) -> Response:
     )
 
 
-async def _terms(request: Request, asked: TranslateParameters) -> Glossary:
-    """The terms of the glossaries asked for that the texts hold."""
-    ids = [*([] if asked.glossary_id is None else [asked.glossary_id]), *asked.glossary_ids]
-    if not ids:
-        return ()
+def stored_terms(request: Request, asked: GlossaryChoice, texts: Callable[[], Sequence[str]]) -> Glossary:
+    """The terms of the glossaries asked for that texts hold. Reads files: call it on a thread.
+
+    Args:
+        request: The request.
+        asked: Its parameters.
+        texts: Gives the texts.
+
+    Raises:
+        InvalidParameter: There is no source language.
+        GlossaryNotFound: There is no such glossary.
+        GlossaryPairMissing: It has no terms for the languages.
+        InvalidGlossary: The texts hold too many terms.
+    """
     if asked.source_lang is None:
         raise InvalidParameter("Value for 'source_lang' not supported: it is required with a glossary.")
-    source, target, store = asked.source_lang, asked.target_lang, glossaries_of(request)
+    store = glossaries_of(request)
+    several = [store.dictionary(one, asked.source_lang, asked.target_lang).terms for one in asked.all_glossary_ids]
+    return terms_in(merged(several), texts(), plain_code(asked.source_lang))
 
-    def find() -> Glossary:
-        several = [store.dictionary(glossary_id, source, target).terms for glossary_id in ids]
-        return terms_in(merged(several), asked.text, plain_code(source))
 
-    return await asyncio.to_thread(find)
+def formality_refused(target: str) -> InvalidParameter:
+    """The error for a language without forms of address, in DeepL's words.
+
+    Args:
+        target: The target language as it was sent.
+    """
+    return InvalidParameter(f"Target language '{target.upper()}' doesn't support formality.")
 
 
 async def _translations(
@@ -128,7 +143,7 @@ def _checked(result: Translation | Exception, index: int, asked: TranslateParame
         Exception: It failed, and with it the request: the protocol has no errors of single texts.
     """
     if isinstance(result, UnsupportedFormality):
-        raise InvalidParameter(f"Target language '{asked.target_lang.upper()}' doesn't support formality.")
+        raise formality_refused(asked.target_lang)
     if isinstance(result, InvalidMarkup):
         raise InvalidParameter(f"Tag handling parsing failed, please check text {index + 1}: {result}")
     if isinstance(result, Exception):
@@ -140,7 +155,7 @@ async def _translated(
     request: Request, key: str, asked: TranslateParameters, texts: list[str], terms: Glossary
 ) -> TranslateResult:
     """The translations; a form of address that is only preferred is left out where the model knows none."""
-    outcome = await _run(request, key, asked, texts, _options(asked, terms, _FORMALITY[asked.formality]))
+    outcome = await _run(request, key, asked, texts, _options(asked, terms, FORMALITY[asked.formality]))
     refused = any(isinstance(result, UnsupportedFormality) for result in outcome.results)
     if refused and asked.formality.startswith("prefer_"):
         return await _run(request, key, asked, texts, _options(asked, terms, None))
