@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fastapi import Request
 
+from app.documents.formats.table import format_of
 from app.errors import InvalidGlossary
 from app.glossaries.terms import terms_in
+from app.http.schemas.documents import DocumentRequest
 from app.http.schemas.requests import AttentionRequest, TranslateRequest
 from app.http.state import glossaries_of
 from app.serving.model_choice import DETECT
 from model.text.glossary import Glossary
 
 
-async def stored_terms(request: Request, asked: TranslateRequest | AttentionRequest, texts: Sequence[str]) -> Glossary:
+async def stored_terms(
+    request: Request, asked: TranslateRequest | AttentionRequest | DocumentRequest, texts: Callable[[], Sequence[str]]
+) -> Glossary:
     """The terms that the texts hold; none if the request names no stored glossary.
 
     Args:
         request: The request.
         asked: Its body.
-        texts: Its texts.
+        texts: Gives its texts, on a thread.
 
     Raises:
         GlossaryNotFound: No glossary has the id.
@@ -38,6 +42,20 @@ async def stored_terms(request: Request, asked: TranslateRequest | AttentionRequ
     def find() -> Glossary:
         found = store.dictionary(glossary_id, source, target)
         # One term that no text holds: the answer then says that none was used.
-        return terms_in(found.terms, texts, found.source) or found.terms[:1]
+        return terms_in(found.terms, texts(), found.source) or found.terms[:1]
 
     return await asyncio.to_thread(find)
+
+
+def texts_of_file(content: bytes, filename: str) -> list[str]:
+    """The texts of a document.
+
+    Args:
+        content: The file.
+        filename: Its name, whose ending says what it is.
+
+    Raises:
+        UnsupportedDocument: Its format is not known.
+        DocumentRefused: It is broken or dangerous.
+    """
+    return [unit.text for unit in format_of(filename).read(content).units]

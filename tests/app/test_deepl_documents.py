@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -109,6 +110,21 @@ async def test_the_terms_of_a_glossary_are_used() -> None:
         handle = (await upload(client, b"The artist.", glossary_id=made["glossary_id"])).json()
         assert (await ended(client, handle))["status"] == "done"
         assert (await result(client, handle)).text == "THE Maler."
+
+
+async def test_verso_s_own_route_takes_the_id_of_a_stored_glossary() -> None:
+    async with serving() as client:
+        glossary = {"name": "Art", "source_lang": "en", "target_lang": "de", "entries": "artist\tMaler"}
+        made = (await ask(client, "POST", "/v2/glossaries", json=glossary)).json()
+        form = {"source": "en", "target": "de", "glossary": json.dumps(made["glossary_id"])}
+        added = await client.post("/documents", data=form, files={"file": ("a.txt", b"The artist.")})
+        assert added.status_code == 202, added.text
+        path = f"/documents/{added.json()['id']}/result"
+        while (found := await client.get(path)).status_code == 409:
+            await asyncio.sleep(0.01)
+        assert found.text == "THE Maler."
+        unknown = await client.post("/documents", data={**form, "glossary": '"1"'}, files={"file": ("a.txt", b"a")})
+        assert (unknown.status_code, unknown.json()["code"]) == (404, "glossary_not_found")
 
 
 async def test_a_form_of_address_is_refused_unless_it_is_only_preferred() -> None:

@@ -158,7 +158,7 @@ async def test_fields_that_are_empty_or_missing_have_their_defaults(
         ({"decoding": "fast"}, "decoding", "greedy"),
         ({"target": "x"}, "target", "language code"),
         ({"early_stopping": "1"}, "early_stopping", "true or false"),
-        ({"glossary": "house=Haus"}, "glossary", "list"),
+        ({"glossary": "7"}, "glossary", "list"),
         ({"glossary": '[{"source": "a"}]'}, "glossary[0].target", "is required"),
         ({"protect": "some"}, "protect", "auto"),
         ({"text": "Hello"}, "text", "unknown field"),

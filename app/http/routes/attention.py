@@ -95,7 +95,7 @@ async def attention(
         asked.text,
         source=asked.source,
         target=asked.target,
-        options=asked.options(await stored_terms(request, asked, [asked.text])),
+        options=asked.options(await stored_terms(request, asked, lambda: [asked.text])),
         target_text=asked.target_text,
     )
 

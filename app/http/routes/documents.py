@@ -31,6 +31,7 @@ from app.http.openapi import TRANSLATION_ERRORS, answers
 from app.http.schemas.documents import DocumentBody, DocumentRequest, SentencesBody
 from app.http.schemas.problems import ProblemBody
 from app.http.state import documents_of, settings_of
+from app.http.stored_terms import stored_terms, texts_of_file
 from app.telemetry.logs import log_fields
 
 router = APIRouter(tags=["documents"], route_class=json_route())
@@ -83,7 +84,9 @@ async def add_document(request: Request) -> DocumentBody:
     check_beam(asked.beam_size, settings)
     ending = form.filename.rpartition(".")[2][:20]
     log_fields(request.scope).update(bytes=len(form.content), ending=ending, decoding=asked.decoding)
-    document = await documents_of(request).add(form.content, form.filename, asked.source, asked.target, asked.options())
+    terms = await stored_terms(request, asked, lambda: texts_of_file(form.content, form.filename))
+    options = asked.options(terms)
+    document = await documents_of(request).add(form.content, form.filename, asked.source, asked.target, options)
     return document_body(document)
 
 

@@ -87,7 +87,7 @@ async def translate(
     log_fields(request.scope).update(texts=len(texts), characters=sum(map(len, texts)), decoding=asked.decoding)
     check_translate_limits(asked, settings_of(request))
 
-    options = asked.options(await stored_terms(request, asked, texts))
+    options = asked.options(await stored_terms(request, asked, lambda: texts))
     asked_for: dict[str, Any] = {"source": asked.source, "target": asked.target, "options": options}
     media_type: str = request.state.media_type
     if media_type != "application/json":

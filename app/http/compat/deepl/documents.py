@@ -6,8 +6,8 @@ import asyncio
 import hashlib
 import hmac
 import math
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
@@ -24,11 +24,13 @@ from app.http.compat.deepl.protocol import answer, not_supported, read_asked, st
 from app.http.compat.deepl.translate import FORMALITY, formality_refused, stored_terms
 from app.http.compat.parameters import UploadedFile
 from app.http.state import documents_of, service_of, settings_of
+from app.http.stored_terms import texts_of_file
 from app.serving.model_choice import DETECT
 from app.telemetry.logs import log_fields
 from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedFormality, UnsupportedPair
 from model.languages import plain_code
+from model.text.glossary import Glossary
 
 router = APIRouter()
 
@@ -160,14 +162,11 @@ def _check_ending(name: str, asked: DocumentParameters) -> None:
 
 async def _added(request: Request, file: UploadedFile, asked: DocumentParameters) -> Document:
     """The document, taken in; a form of address that is only preferred is left out where the model knows none."""
-
-    def texts() -> Sequence[str]:
-        return [unit.text for unit in format_of(file.name).read(file.content).units]
-
-    options = DecodingOptions(
-        formality=FORMALITY[asked.formality],
-        glossary=await asyncio.to_thread(stored_terms, request, asked, texts) if asked.all_glossary_ids else (),
-    )
+    terms: Glossary = ()
+    if asked.all_glossary_ids:
+        texts = partial(texts_of_file, file.content, file.name)
+        terms = await asyncio.to_thread(stored_terms, request, asked, texts)
+    options = DecodingOptions(formality=FORMALITY[asked.formality], glossary=terms)
     source, target = asked.source_lang or DETECT, asked.target_lang
     add_document = documents_of(request).add
     try:
