@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import normalizeReference
@@ -39,6 +40,20 @@ _SPECIAL = re.compile(r"[\\`\[\]<]|\*(?=\S)|(?<=\S)\*|(?<!\w)_|_(?!\w)|~(?=~)|&(
 _BLOCK_START = re.compile(r"(?:[-+>]|#{1,6})(?=\s|$)|(?<=\d)[.)](?=\s|$)")
 _MAX_SHOWN = 100
 _MAX_DEPTH = 50
+
+
+class _Open(NamedTuple):
+    """An inline element that is not closed yet.
+
+    Args:
+        sign: What opened it.
+        inside: What is in it.
+        start: Index of the character behind ``sign``.
+    """
+
+    sign: str
+    inside: list[Node]
+    start: int
 
 
 class Markdown(TextFile):
@@ -99,78 +114,78 @@ class Markdown(TextFile):
 
     def _nodes(self, content: str) -> list[Node]:
         """The inline content of a paragraph."""
-        stack: list[tuple[str, list[Node]]] = [("", [])]  # what is open, and what is in it
+        stack = [_Open("", [], 0)]
         done = 0
         for found in _INLINE.finditer(content):
-            stack[-1][1].append(content[done : found.start()].replace("\n", " "))
+            stack[-1].inside.append(content[done : found.start()].replace("\n", " "))
             done = found.end()
             if found["escape"]:
-                stack[-1][1].append(found[0][1])
+                stack[-1].inside.append(found[0][1])
             elif found["kept"]:
                 shown = found[0].strip("`<>").strip() if found[0][0] in "`<" else ""
-                stack[-1][1].append(Point(found[0], shown if len(shown) <= _MAX_SHOWN else ""))
+                stack[-1].inside.append(Point(found[0], shown if len(shown) <= _MAX_SHOWN else ""))
             elif found["tag"]:
-                stack[-1][1].append(Point(found[0]))
+                stack[-1].inside.append(Point(found[0]))
             elif found["hard"]:
-                stack[-1][1].append(Point("  \n", is_break=True))
+                stack[-1].inside.append(Point("  \n", is_break=True))
             elif len(stack) > _MAX_DEPTH:
-                stack[-1][1].append(found[0])
+                stack[-1].inside.append(found[0])
             elif found["opening"]:
-                stack.append(("[", []))
+                stack.append(_Open("[", [], done))
             elif found["closing"]:
                 self._close_link(stack, found)
             else:
                 _mark(stack, found)
-        stack[-1][1].append(content[done:].replace("\n", " "))
+        stack[-1].inside.append(content[done:].replace("\n", " "))
         _revert(stack, 1)
-        return stack[0][1]
+        return stack[0].inside
 
-    def _close_link(self, stack: list[tuple[str, list[Node]]], found: re.Match[str]) -> None:
+    def _close_link(self, stack: list[_Open], found: re.Match[str]) -> None:
         depth = _index_of(stack, "[")
         if not depth:
-            stack[-1][1].append(found[0])
+            stack[-1].inside.append(found[0])
             return
         _revert(stack, depth + 1)
-        inside = stack.pop()[1]
-        label = shown_text(inside)
+        _, inside, start = stack.pop()
+        label = found.string[start : found.start()]
         destination = found["destination"] or ""
         if destination in ("", "[]") and self._is_defined(label):
             destination = f"[{label}]"  # the text will be another, and no longer name the definition
         if destination.startswith("(") or (destination and self._is_defined(destination[1:-1])):
-            stack[-1][1].append(Group(("[", "]" + destination), tuple(inside)))
+            stack[-1].inside.append(Group(("[", "]" + destination), tuple(inside)))
         else:
-            stack[-1][1].extend(["[", *inside, found[0]])
+            stack[-1].inside.extend(["[", *inside, found[0]])
 
     def _is_defined(self, label: str) -> bool:
         return normalizeReference(label) in self._references
 
 
-def _index_of(stack: Sequence[tuple[str, list[Node]]], opening: str) -> int:
+def _index_of(stack: Sequence[_Open], opening: str) -> int:
     """The innermost place where something is open, or 0."""
-    return next((index for index in range(len(stack) - 1, 0, -1) if stack[index][0] == opening), 0)
+    return next((index for index in range(len(stack) - 1, 0, -1) if stack[index].sign == opening), 0)
 
 
-def _revert(stack: list[tuple[str, list[Node]]], depth: int) -> None:
+def _revert(stack: list[_Open], depth: int) -> None:
     """Make text of what was opened and is not closed."""
-    for opening, inside in stack[depth:]:
-        stack[depth - 1][1].extend([opening, *inside])
+    for one in stack[depth:]:
+        stack[depth - 1].inside.extend([one.sign, *one.inside])
     del stack[depth:]
 
 
-def _mark(stack: list[tuple[str, list[Node]]], found: re.Match[str]) -> None:
+def _mark(stack: list[_Open], found: re.Match[str]) -> None:
     """Open or close emphasis."""
     mark, text = found[0], found.string
-    before, behind = text[: found.start()][-1:], text[found.end() :][:1]
+    before, behind = text[max(0, found.start() - 1) : found.start()], text[found.end() : found.end() + 1]
     depth = _index_of(stack, mark)
     is_inside_word = mark[0] == "_" and before.isalnum() and behind.isalnum()
     if depth and before.strip() and not is_inside_word:
         _revert(stack, depth + 1)
-        inside = stack.pop()[1]
-        stack[-1][1].append(Group((mark, mark), tuple(inside)))
+        inside = stack.pop().inside
+        stack[-1].inside.append(Group((mark, mark), tuple(inside)))
     elif behind.strip() and not is_inside_word:
-        stack.append((mark, []))
+        stack.append(_Open(mark, [], found.end()))
     else:
-        stack[-1][1].append(mark)
+        stack[-1].inside.append(mark)
 
 
 def _written_block(nodes: Sequence[Node], prefix: str) -> str:

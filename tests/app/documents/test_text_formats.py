@@ -421,6 +421,15 @@ def test_markdown_that_a_translation_could_make_is_escaped() -> None:
         assert {child.type for child in tokens[1].children or []} <= {"text", "text_special"}
 
 
+def test_links_of_markdown_keep_their_definitions() -> None:
+    text = "See [`http.Agent`][], [*the* page] and [this][`http.Agent`], [not one], [nor][this].\n\n"
+    definitions = "[`http.Agent`]: #agent\n[*the* page]: http://x.y\n"
+    assert translated_text(".md", text + definitions) == (
+        "SEE [`http.Agent`][`http.Agent`], [*THE* PAGE][*the* page] AND [THIS][`http.Agent`], \\[NOT ONE\\], "
+        f"\\[NOR\\]\\[THIS\\].\n\n{definitions}"
+    )
+
+
 def test_bars_in_cells_of_markdown_stay_in_their_cells() -> None:
     table = "| a | b |\n|---|---|\n| one \\| two | `x\\|y` and z |\n"
     assert translated_text(".md", table) == "| A | B |\n|---|---|\n| ONE \\| TWO | `x\\|y` AND Z |\n"
