@@ -265,3 +265,4 @@ async def test_without_a_model_documents_are_refused() -> None:
     app = create_app(Settings(**BUDGET), FakeBundles(lambda: pytest.fail("not loaded")))
     async with client_of(app) as client:
         problem_of(await post(client), 503, "not_ready")
+    await app.state.documents.stop()
