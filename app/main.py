@@ -14,7 +14,7 @@ from app.errors import ServiceError
 from app.glossaries.store import GlossaryStore
 from app.http.compat import deepl, libretranslate
 from app.http.middleware import DisconnectWatcher, RequestRecorder, RootPath
-from app.http.openapi import complete_openapi
+from app.http.openapi import describe_on_request
 from app.http.problems import answer_known_error, answer_routing_error
 from app.http.routes import admin, attention, docs, documents, health, metrics, models, translate
 from app.models.bundles import BundleFiles, BundleSource
@@ -107,7 +107,7 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
     if settings.admin_token is not None:
         app.include_router(admin.router)
     app.mount("/static", StaticFiles(directory=docs.STATIC), name="static")
-    complete_openapi(app, settings)
+    describe_on_request(app, settings)
     # The middleware added last is the outermost.
     app.add_middleware(DisconnectWatcher)
     if settings.compat == "libretranslate":

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 import uvicorn
@@ -32,13 +32,21 @@ class DrainingServer(uvicorn.Server):
         config: How to serve.
         service: Drained on the first signal; the server ends if its models fail to load.
         drain_timeout_s: Seconds running requests have to finish.
+        prepare: Called on another thread once the server listens: what no request should wait for.
     """
 
-    def __init__(self, config: uvicorn.Config, service: TranslationService, drain_timeout_s: float) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        service: TranslationService,
+        drain_timeout_s: float,
+        prepare: Callable[[], object],
+    ) -> None:
         super().__init__(config)
         self.service = service
         self.drain_timeout_s = drain_timeout_s
-        self._tasks: list[asyncio.Task[None]] = []
+        self._prepare = prepare
+        self._tasks: list[asyncio.Task[object]] = []
         self._draining = False
 
     @contextlib.contextmanager
@@ -60,6 +68,7 @@ class DrainingServer(uvicorn.Server):
         """Start listening, and watch the models load."""
         await super().startup(sockets)
         self._tasks.append(asyncio.create_task(self._watch_load()))
+        self._tasks.append(asyncio.create_task(asyncio.to_thread(self._prepare)))
 
     def _stop(self, signal_name: str) -> None:
         if self._draining:

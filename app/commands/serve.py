@@ -125,7 +125,7 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
         timeout_keep_alive=settings.keep_alive_s,
         timeout_graceful_shutdown=_LAST_BYTES_S,
     )
-    server = DrainingServer(config, service, settings.drain_timeout_s)
+    server = DrainingServer(config, service, settings.drain_timeout_s, prepare=app.openapi)
     host, port = listener.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     logger.info("listening, and loading the models", extra={"fields": {"address": address, "pid": os.getpid()}})

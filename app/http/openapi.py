@@ -2,11 +2,12 @@
 
 The document is generated from the routes: bodies from their signatures, answers from their return types, errors and
 examples from :func:`answers`. The bodies of errors are made by the table that answers requests, so the document shows
-what is really sent. :func:`complete_openapi` then does what FastAPI cannot; each function says why.
+what is really sent. :func:`describe_on_request` then does what FastAPI cannot; each function says why.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -122,14 +123,27 @@ def _add_error(responses: Responses, error: Exception) -> None:
         response["headers"] = _CHALLENGE
 
 
-def complete_openapi(app: FastAPI, settings: Settings) -> None:
-    """Generate the document of an application, and put in what FastAPI cannot.
+def describe_on_request(app: FastAPI, settings: Settings) -> None:
+    """Let an application make its document when it is asked for it first, on any thread: it takes a tenth of a second.
 
     Args:
-        app: The application with all its routes. The document is made here, before any request waits for it.
+        app: The application with all its routes.
         settings: The bounds of this process.
     """
-    document = app.openapi()  # kept by the application, and changed in place
+    generate, lock = app.openapi, threading.Lock()
+    made: list[dict[str, Any]] = []
+
+    def openapi() -> dict[str, Any]:
+        with lock:
+            if not made:
+                made.append(_completed(generate(), app, settings))
+            return made[0]
+
+    app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI advises
+
+
+def _completed(document: dict[str, Any], app: FastAPI, settings: Settings) -> dict[str, Any]:
+    """The document with what FastAPI cannot put in."""
     for item in document["paths"].values():
         for operation in item.values():
             _correct_errors(operation["responses"])
@@ -137,6 +151,7 @@ def complete_openapi(app: FastAPI, settings: Settings) -> None:
         document["components"]["schemas"].pop(name, None)
     _restore_nulls(app, document["paths"])
     _show_bounds(document["components"]["schemas"], settings)
+    return document
 
 
 def _correct_errors(responses: dict[str, Any]) -> None:
