@@ -58,6 +58,7 @@ def run_quickly(name: str, out: Path, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_every_engine_is_measured_with_the_same_number_of_tokens(tmp_path: Path) -> None:
     said = run_quickly("engines", tmp_path, "--shape", "toy", "--sentences", "16")
     assert (tmp_path / "engines.png").read_bytes().startswith(b"\x89PNG")
@@ -114,6 +115,7 @@ def test_the_service_is_measured_beside_the_static_server(tmp_path: Path) -> Non
     assert "times lower than with static batches" in said
 
 
+@pytest.mark.slow
 def test_cost_is_measured_as_the_workload_grows(tmp_path: Path) -> None:
     run_quickly("growth", tmp_path)
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
@@ -130,6 +132,7 @@ def test_cost_is_measured_as_the_workload_grows(tmp_path: Path) -> None:
         assert all(value > 0 for values in engines.values() for rounds in values.values() for value in rounds)
 
 
+@pytest.mark.slow
 def test_training_is_measured_beside_the_same_loop_around_torchs_transformer(tmp_path: Path) -> None:
     said = run_quickly("training", tmp_path)
     measured = json.loads((tmp_path / "training.json").read_text(encoding="utf-8"))["shapes"]["toy"]
