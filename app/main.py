@@ -27,8 +27,9 @@ from model.errors import ModelError
 _DESCRIPTION = """\
 Translates texts with a Transformer that was trained from scratch, and shows its attention.
 
-Every error is an RFC 9457 problem with a stable `code`. Every answer has an `X-Request-ID`: the one sent, or a new
-one; it identifies the request in the logs. Neither texts nor translations are ever logged.
+Every error is an RFC 9457 problem with a stable `code`; routes in the protocol of another service have errors of their
+own. Every answer has an `X-Request-ID`: the one sent, or a new one; it identifies the request in the logs. Neither
+texts nor translations are ever logged.
 """
 
 _TAGS = [
