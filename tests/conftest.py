@@ -18,6 +18,11 @@ hypothesis.settings.register_profile("verso", deadline=None, derandomize=True, d
 hypothesis.settings.load_profile("verso")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files with long tests first, so that no process works alone at the end of a run side by side."""
+    items.sort(key=lambda item: item.get_closest_marker("thorough") is None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _few_threads() -> None:
     """Tiny tensors gain nothing from many threads, and tests that run side by side share the processors."""
