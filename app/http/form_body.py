@@ -6,14 +6,14 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic_core import from_json
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from app.errors import DocumentTooLarge, FieldProblem, InvalidRequest, MalformedForm, UnsupportedMediaType
-from app.http.request_body import LONGEST_VALUE_REPEATED, field_problems
+from app.http.request_body import LONGEST_VALUE_REPEATED, checked
 
 MEDIA_TYPE = "multipart/form-data"
 
@@ -135,12 +135,7 @@ def form_fields(sent: list[tuple[str, str]], schema: type[_Schema], texts: froze
             raise InvalidRequest([FieldProblem(name[:LONGEST_VALUE_REPEATED], "must not be sent twice")])
         if value:
             values[name] = value if name in texts else _parsed(value)
-    try:
-        return schema.model_validate(values)
-    except ValidationError as error:
-        errors = [{**one, "loc": ("body", *one["loc"])} for one in error.errors()]
-    # Raised outside the except block: the cause would quote what was sent.
-    raise InvalidRequest(field_problems(errors, ["file", *schema.model_fields]))
+    return checked(schema, values, ["file", *schema.model_fields])
 
 
 def _parsed(value: str) -> Any:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from starlette.requests import Request
 
-from app.errors import BodyTooLarge, FieldProblem, MalformedBody, UnsupportedMediaType
+from app.errors import BodyTooLarge, FieldProblem, InvalidRequest, MalformedBody, UnsupportedMediaType
+
+_Schema = TypeVar("_Schema", bound=BaseModel)
 
 LONGEST_VALUE_REPEATED = 100
 """Characters of a refused value that are sent back; longer values, such as texts, are left out."""
@@ -97,6 +100,25 @@ def parse_json(body: bytes) -> Any:
     if "hex escape" in reason or "surrogate" in reason:
         reason += "; a character beyond U+FFFF is written as a whole surrogate pair, or as itself"
     raise MalformedBody(f"The body is not valid JSON: {reason}.")
+
+
+def checked(schema: type[_Schema], values: Mapping[str, Any], known_fields: Sequence[str]) -> _Schema:
+    """Fields of a request that FastAPI does not check, checked against a model.
+
+    Args:
+        schema: The model.
+        values: The fields.
+        known_fields: Names that are suggested for a misspelt one.
+
+    Raises:
+        InvalidRequest: Fields are missing, unknown or wrong.
+    """
+    try:
+        return schema.model_validate(dict(values))
+    except ValidationError as error:
+        errors = [{**one, "loc": ("body", *one["loc"])} for one in error.errors()]
+    # Raised outside the except block: the cause would quote what was sent.
+    raise InvalidRequest(field_problems(errors, known_fields))
 
 
 def field_problems(errors: Sequence[Mapping[str, Any]], known_fields: Sequence[str]) -> list[FieldProblem]:

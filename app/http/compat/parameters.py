@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from python_multipart.exceptions import FormParserError
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from app.errors import InvalidRequest, MalformedBody, UnsupportedMediaType
-from app.http.request_body import LONGEST_VALUE_REPEATED, field_problems, parse_json, read_body
+from app.errors import MalformedBody, UnsupportedMediaType
+from app.http.request_body import LONGEST_VALUE_REPEATED, checked, parse_json, read_body
 
 _MAX_FIELDS = 1_000
 _MAX_FILES = 1
@@ -55,12 +55,7 @@ class Parameters:
         Raises:
             InvalidRequest: Fields are missing or wrong.
         """
-        try:
-            return schema.model_validate(dict(self.values))
-        except ValidationError as error:
-            found = [{**one, "loc": ("body", *one["loc"])} for one in error.errors()]
-        # Raised outside the except block: the cause would quote the text that was sent.
-        raise InvalidRequest(field_problems(found, list(schema.model_fields)))
+        return checked(schema, self.values, list(schema.model_fields))
 
 
 async def read_parameters(request: Request, max_body_bytes: int) -> Parameters:
