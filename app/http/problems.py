@@ -43,9 +43,7 @@ def response_to(problem: Problem) -> Response:
     Args:
         problem: The problem.
     """
-    headers = {}
-    if problem.retry_after_s is not None:
-        headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after_s)))
+    headers = retry_header(problem)
     if problem.challenge is not None:
         headers["WWW-Authenticate"] = problem.challenge
     return Response(
@@ -54,6 +52,15 @@ def response_to(problem: Problem) -> Response:
         media_type=PROBLEM_MEDIA_TYPE,
         headers=headers,
     )
+
+
+def retry_header(problem: Problem) -> dict[str, str]:
+    """The header that says when a request may be repeated, if a retry may succeed.
+
+    Args:
+        problem: Why the request failed.
+    """
+    return {} if problem.retry_after_s is None else {"Retry-After": str(max(1, math.ceil(problem.retry_after_s)))}
 
 
 async def answer_known_error(request: Request, error: Exception) -> Response:

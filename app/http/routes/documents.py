@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 
@@ -23,6 +22,7 @@ from app.errors import (
     UnsupportedDocument,
     UnsupportedMediaType,
 )
+from app.http.attachment import attachment
 from app.http.examples import DOCUMENT_ADDED, DOCUMENT_DONE, DOCUMENT_REQUESTS
 from app.http.form_body import MEDIA_TYPE, form_fields, read_file_form
 from app.http.json_route import json_route
@@ -118,8 +118,7 @@ async def document_result(request: Request, id: str, partial: bool = False) -> R
     result = await documents_of(request).result(id, partial)
     log_fields(request.scope)["bytes"] = len(result.content)
     plain = _NOT_PLAIN.sub("_", result.filename)  # for clients that do not know the other form
-    disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(result.filename, safe='')}"
-    return Response(result.content, media_type=result.media_type, headers={"Content-Disposition": disposition})
+    return Response(result.content, media_type=result.media_type, headers=attachment(result.filename, plain))
 
 
 @router.delete(

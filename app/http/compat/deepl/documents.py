@@ -8,7 +8,6 @@ import hmac
 import math
 from dataclasses import replace
 from functools import partial
-from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -16,6 +15,7 @@ from starlette.responses import Response
 from app.documents.document import Document, Status
 from app.documents.formats.table import format_of
 from app.errors import DocumentNotFound, InvalidParameter, UnsupportedDocument
+from app.http.attachment import attachment
 from app.http.compat.deepl import examples
 from app.http.compat.deepl.answers import DeepLDocument, DeepLDocumentStatus
 from app.http.compat.deepl.documentation import body, errors, file_body, id_parameter, success, text
@@ -23,6 +23,7 @@ from app.http.compat.deepl.parameters import DocumentKey, DocumentParameters
 from app.http.compat.deepl.protocol import answer, not_supported, read_asked, state_of, supported
 from app.http.compat.deepl.translate import FORMALITY, formality_refused, stored_terms
 from app.http.compat.parameters import UploadedFile
+from app.http.form_body import FORM_BYTES
 from app.http.state import documents_of, service_of, settings_of
 from app.http.stored_terms import texts_of_file
 from app.serving.model_choice import DETECT
@@ -33,9 +34,6 @@ from model.languages import plain_code
 from model.text.glossary import Glossary
 
 router = APIRouter()
-
-_FORM_BYTES = 200_000
-"""Bytes of the parameters beside the file."""
 
 _STATUS: dict[Status, str] = {
     "queued": "queued",
@@ -57,7 +55,7 @@ _SAME_LANGUAGE = "Source and target language are the same."
 )
 async def add(request: Request) -> Response:
     """Take a file in, which is then translated in the background, as by `POST /documents`."""
-    _, given = await read_asked(request, settings_of(request).max_document_bytes + _FORM_BYTES)
+    _, given = await read_asked(request, settings_of(request).max_document_bytes + FORM_BYTES)
     asked = given.as_model(DocumentParameters)
     file = given.files.get("file")
     if file is None:
@@ -121,8 +119,7 @@ async def result(request: Request) -> Response:
     found = await documents_of(request).result(document.id)
     await documents_of(request).cancel(document.id)
     log_fields(request.scope)["bytes"] = len(found.content)
-    disposition = f"attachment; filename*=UTF-8''{quote(found.filename, safe='')}"
-    return answer(found.content, media_type=found.media_type, headers={"Content-Disposition": disposition})
+    return answer(found.content, media_type=found.media_type, headers=attachment(found.filename))
 
 
 async def _asked_for(request: Request) -> Document:

@@ -13,6 +13,7 @@ from app.errors import InvalidParameter, KeyMissing, Problem
 from app.http.compat.abandoned_work import AbandonedWork
 from app.http.compat.deepl.answers import DeepLError
 from app.http.compat.parameters import Parameters, read_parameters
+from app.http.compat.statuses import STATUSES
 from app.http.state import settings_of
 from app.serving.text_job import TranslateResult
 from app.telemetry.logs import request_id_var
@@ -25,9 +26,7 @@ _STATUS_BY_CODE = {"glossary_store_full": 456, "documents_full": 456, "storage_f
 
 _MESSAGE_BY_CODE = {"document_not_done": "Document translation is not done"}
 
-# Clients are told to try again later in one way only: Weblate does without a server that answers 429 or 503 for half an
-# hour.
-_STATUS = {401: 403, 406: 400, 409: 400, 415: 400, 422: 400, 429: 504, 503: 504}
+_STATUS = {**STATUSES, 401: 403, 409: 400}
 
 
 @dataclass(eq=False)

@@ -11,6 +11,7 @@ from fastapi import Request, Response
 from app.documents.document import Document
 from app.documents.formats.table import FORMATS
 from app.errors import InvalidParameter, Problem, UnsupportedDocument
+from app.http.attachment import attachment
 from app.http.compat.libretranslate.asked import missing, read_string
 from app.http.compat.libretranslate.errors import error_response, error_shape
 from app.http.compat.parameters import UploadedFile, read_parameters
@@ -119,5 +120,4 @@ async def download(request: Request, filename: str) -> Response:
     """
     id, _, name = filename.partition(".")
     result = await documents_of(request).result(id)
-    disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
-    return Response(result.content, media_type=result.media_type, headers={"Content-Disposition": disposition})
+    return Response(result.content, media_type=result.media_type, headers=attachment(name))
