@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from pydantic_core import from_json
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
@@ -61,25 +61,7 @@ async def read_file_form(request: Request, max_bytes: int) -> FileForm:
         raise UnsupportedMediaType(
             f"content-encoding {request.headers['content-encoding'][:LONGEST_VALUE_REPEATED]}", [MEDIA_TYPE]
         )
-    parser = MultiPartParser(
-        request.headers,
-        _bounded(request, max_bytes, tail := bytearray()),
-        max_files=1,
-        max_fields=_MAX_FIELDS,
-        max_part_size=FORM_BYTES,
-    )
-    reason = ""
-    try:
-        form = await parser.parse()
-        if not tail.rstrip().endswith(b"--"):
-            reason = "its closing boundary is missing"  # Starlette reads a form that was cut without its last parts
-            await form.close()
-    except MultiPartException as error:
-        reason = error.message
-    except (UnicodeDecodeError, LookupError, ValueError) as error:
-        reason = type(error).__name__
-    if reason:
-        raise MalformedForm(f"The body is no valid form: {reason}")
+    form = await parse_form(request, _bounded(request, max_bytes), _MAX_FIELDS, FORM_BYTES)
     try:
         file = form.get("file")
         if not isinstance(file, UploadFile):
@@ -93,13 +75,50 @@ async def read_file_form(request: Request, max_bytes: int) -> FileForm:
         await form.close()
 
 
-async def _bounded(request: Request, max_bytes: int, tail: bytearray) -> AsyncGenerator[bytes, None]:
+async def parse_form(request: Request, body: AsyncIterable[bytes], max_fields: int, max_field_bytes: int) -> FormData:
+    """Parse a multipart form with at most one file; the caller closes it.
+
+    Args:
+        request: The request, for the boundary.
+        body: Its body.
+        max_fields: Most fields beside the file.
+        max_field_bytes: Largest field.
+
+    Raises:
+        MalformedForm: It cannot be parsed.
+    """
+    tail = bytearray()  # the last bytes of the body
+
+    async def noted() -> AsyncGenerator[bytes, None]:
+        async for chunk in body:
+            tail.extend(chunk[-_TAIL_BYTES:])
+            del tail[:-_TAIL_BYTES]
+            yield chunk
+
+    reason = ""
+    parser = MultiPartParser(
+        request.headers, noted(), max_files=1, max_fields=max_fields, max_part_size=max_field_bytes
+    )
+    try:
+        form = await parser.parse()
+        if not tail.rstrip().endswith(b"--"):
+            reason = "its closing boundary is missing"  # Starlette reads a form that was cut without its last parts
+            await form.close()
+    except MultiPartException as error:
+        reason = error.message
+    except (UnicodeDecodeError, LookupError, ValueError) as error:
+        reason = type(error).__name__
+    if reason:
+        raise MalformedForm(f"The body is no valid form: {reason}")
+    return form
+
+
+async def _bounded(request: Request, max_bytes: int) -> AsyncGenerator[bytes, None]:
     """The bytes of a body.
 
     Args:
         request: The request.
         max_bytes: The largest file accepted.
-        tail: Gets the last bytes of the body.
 
     Raises:
         DocumentTooLarge: They are too many.
@@ -113,8 +132,6 @@ async def _bounded(request: Request, max_bytes: int, tail: bytearray) -> AsyncGe
         num_bytes += len(chunk)
         if num_bytes > bound:
             raise DocumentTooLarge(max_bytes)
-        tail += chunk[-_TAIL_BYTES:]
-        del tail[:-_TAIL_BYTES]
         yield chunk
 
 

@@ -8,15 +8,13 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel
-from python_multipart.exceptions import FormParserError
-from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from app.errors import MalformedBody, UnsupportedMediaType
+from app.errors import MalformedBody, MalformedForm, UnsupportedMediaType
+from app.http.form_body import parse_form
 from app.http.request_body import LONGEST_VALUE_REPEATED, checked, parse_json, read_body
 
 _MAX_FIELDS = 1_000
-_MAX_FILES = 1
 
 _Schema = TypeVar("_Schema", bound=BaseModel)
 
@@ -103,18 +101,10 @@ async def _parts(request: Request, body: bytes) -> tuple[list[tuple[str, str]], 
     async def stream() -> AsyncGenerator[bytes, None]:
         yield body
 
-    # Starlette reads a form that was cut as one without its last parts.
-    if not body.rstrip().endswith(b"--"):
-        raise MalformedBody("The form has no end: its closing boundary is missing.")
-    parser = MultiPartParser(
-        request.headers, stream(), max_files=_MAX_FILES, max_fields=_MAX_FIELDS, max_part_size=len(body)
-    )
     try:
-        form = await parser.parse()
-    except (MultiPartException, FormParserError) as error:
-        raise MalformedBody(f"The form cannot be parsed: {getattr(error, 'message', error)}") from None
-    except LookupError:
-        raise MalformedBody("The form cannot be parsed: its character set is unknown.") from None
+        form = await parse_form(request, stream(), _MAX_FIELDS, len(body))
+    except MalformedForm as error:
+        raise MalformedBody(str(error)) from None
     fields: list[tuple[str, str]] = []
     files: dict[str, UploadedFile] = {}
     try:
