@@ -34,7 +34,7 @@ class Point:
 
     Args:
         source: What the file has for it.
-        shown: What a reader sees in its place, if it is a word of the sentence. It is never translated.
+        shown: What a reader sees there, if it is a word of the sentence. It is never translated.
         is_break: Whether it is a line break.
     """
 

@@ -69,7 +69,7 @@ class Markdown(TextFile):
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         front = _FRONT_MATTER.match(self.text)
-        # Blank lines in its place keep the numbers of lines.
+        # Blank lines instead of it keep the numbers of lines.
         body = self.text if front is None else "\n" * front[0].count("\n") + self.text[front.end() :]
         self._lines = re.findall(r"[^\n]*\n|[^\n]+", self.text)
         self._starts = [0]

@@ -102,7 +102,7 @@ def refused(document: Document) -> Response:
 
 
 def address_of(request: Request, document: Document) -> str:
-    """The URL of a translated document; whoever has it can download the document for a day."""
+    """The URL of a translated document; anybody who knows it can download the document for a day."""
     name = quote(f"{document.id}.{document.filename}", safe="")
     return str(request.url_for("libretranslate_download_file", filename=name))
 
