@@ -36,6 +36,7 @@ class SentenceKey(NamedTuple):
         sha256: Digest of the model's bundle.
         options: How it is decoded.
         forced_ids: The forced tokens at the start of its translation.
+        prefix_ids: The tokens that its translation begins with.
         once_ids: The tokens that its translation holds once each.
         source: Its tokens, four bytes each.
     """
@@ -43,13 +44,21 @@ class SentenceKey(NamedTuple):
     sha256: str
     options: DecodingOptions
     forced_ids: tuple[int, ...]
+    prefix_ids: tuple[int, ...]
     once_ids: tuple[int, ...]
     source: bytes
 
     @classmethod
     def of(cls, model: Translator, request: DecodingRequest) -> SentenceKey:
         """The key of a sentence for a model."""
-        return cls(model.sha256, request.options, request.forced_ids, request.once_ids, _packed(request.source_ids))
+        return cls(
+            model.sha256,
+            request.options,
+            request.forced_ids,
+            request.prefix_ids,
+            request.once_ids,
+            _packed(request.source_ids),
+        )
 
 
 @dataclass(frozen=True, slots=True)

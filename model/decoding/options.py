@@ -30,6 +30,9 @@ MAX_TAGS = 100
 MAX_TERM_CHARACTERS = 200
 """Characters of one side of a term."""
 
+MAX_PREFIX_CHARACTERS = 2000
+"""Characters of the beginning of a translation."""
+
 
 @dataclass(frozen=True)
 class DecodingOptions:
@@ -58,6 +61,9 @@ class DecodingOptions:
         format: What the texts are written in: ``text``, ``html`` or ``xml`` (:mod:`model.text.markup`). Decoding
             ignores it, too.
         ignore_tags: Names of elements that are not translated; needs a format with elements.
+        target_prefix: What the translation of a single sentence begins with. Decoding ignores it: it gets tokens
+            (:attr:`model.decoding.sentence.DecodingRequest.prefix_ids`).
+        return_search: Whether the hypothesis carries the candidates of every step (:attr:`Hypothesis.search`).
         return_alignment: Whether translations carry their alignment. Decoding ignores it, too.
         return_confidence: Whether translations carry their confidence. Decoding ignores it, too.
 
@@ -81,6 +87,8 @@ class DecodingOptions:
     protect: Protect = "auto"
     format: TextFormat = "text"
     ignore_tags: tuple[str, ...] = ()
+    target_prefix: str = ""
+    return_search: bool = False
     return_alignment: bool = False
     return_confidence: bool = False
 
@@ -154,10 +162,10 @@ class DecodingOptions:
     def for_decoding(self) -> DecodingOptions:
         """The same options with the defaults of those that decoding ignores, so that equal sentences share work."""
         told = (
-            *(self.formality, self.glossary, self.protect, self.format, self.ignore_tags),
+            *(self.formality, self.glossary, self.protect, self.format, self.ignore_tags, self.target_prefix),
             *(self.return_alignment, self.return_confidence),
         )
-        if told == (None, (), "auto", "text", (), False, False):
+        if told == (None, (), "auto", "text", (), "", False, False):
             return self
         return replace(
             self,
@@ -166,6 +174,7 @@ class DecodingOptions:
             protect="auto",
             format="text",
             ignore_tags=(),
+            target_prefix="",
             return_alignment=False,
             return_confidence=False,
         )
@@ -190,31 +199,59 @@ def default_max_new_tokens(num_source_tokens: int, longest_target: int) -> int:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """One more token for a hypothesis, which a step of a search considered.
+
+    Args:
+        id: Its number, counted from 1 over all steps of the sentence.
+        parent: The number of the candidate it continues; 0 for the beginning: the forced tokens and the prefix.
+        token_id: The token.
+        log_prob: Sum of the log-probabilities of its tokens, this one included; those of the beginning count 0.
+        kept: Whether the search went on with it, or it ended among the best. False: it was dropped.
+        finished: Whether it ended here: by the closing token, or because it was cut.
+    """
+
+    id: int
+    parent: int
+    token_id: int
+    log_prob: float
+    kept: bool
+    finished: bool
+
+
+Search = tuple[tuple[Candidate, ...], ...]
+"""The candidates of each step, those of a step best first. Greedy search considers one in each step."""
+
+
+@dataclass(frozen=True)
 class Hypothesis:
     """One answer of the decoder.
 
     Args:
-        token_ids: Target tokens, without start and closing token.
+        token_ids: Target tokens, those of a prefix included, without start and closing token.
         score: The sum of log-probabilities, closing token included, normalised by length
             (:mod:`model.decoding.scoring`); None unless scores were asked for.
         finish_reason: ``stop`` when the model closed the sentence, ``length`` when it was cut.
         alternatives: The second best and following hypotheses, best first; theirs are empty.
+        search: How it and its alternatives were found; empty unless asked for, and for alternatives.
     """
 
     token_ids: list[int]
     score: float | None
     finish_reason: FinishReason
     alternatives: tuple[Hypothesis, ...] = ()
+    search: Search = ()
 
     @classmethod
-    def ranked(cls, answers: Sequence[Hypothesis]) -> Hypothesis:
+    def ranked(cls, answers: Sequence[Hypothesis], search: Search = ()) -> Hypothesis:
         """The best of several, the others behind it.
 
         Args:
             answers: At least one, best first, without alternatives of their own.
+            search: How they were found, if asked for.
         """
         best, *others = answers
-        return cls(best.token_ids, best.score, best.finish_reason, tuple(others))
+        return cls(best.token_ids, best.score, best.finish_reason, tuple(others), search)
 
 
 Outcome = Hypothesis | Exception

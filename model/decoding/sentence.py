@@ -25,6 +25,8 @@ class DecodingRequest:
             cost nothing and are no part of the answer. All sentences of one cohort have equally many.
         once_ids: Tokens that every hypothesis holds exactly once each, at most :data:`MAX_ONCE_IDS`
             (:mod:`model.decoding.eager.filters`). They may be among those that are never generated otherwise.
+        prefix_ids: Tokens every hypothesis begins with, behind the forced ones. They are the beginning of the answer,
+            and cost nothing either. Sentences of one cohort may have different numbers of them.
 
     Raises:
         ValueError: ``once_ids`` are too many, or not all different.
@@ -35,6 +37,7 @@ class DecodingRequest:
     options: DecodingOptions
     forced_ids: tuple[int, ...] = ()
     once_ids: tuple[int, ...] = ()
+    prefix_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.once_ids) > MAX_ONCE_IDS:
