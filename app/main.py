@@ -16,7 +16,7 @@ from app.http.compat import deepl, libretranslate
 from app.http.middleware import DisconnectWatcher, RequestRecorder, RootPath
 from app.http.openapi import describe_on_request
 from app.http.problems import answer_known_error, answer_routing_error
-from app.http.routes import admin, attention, docs, documents, health, metrics, models, translate
+from app.http.routes import admin, attention, docs, documents, health, metrics, models, page, translate
 from app.models.bundles import BundleFiles, BundleSource
 from app.serving.service import TranslationService
 from app.settings import Settings
@@ -101,12 +101,13 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
         **dict.fromkeys(deepl.PREFIXES, deepl.error_answer),
     }
     app.state.documents = document_service
-    for module in (translate, attention, documents, models, health, metrics, docs):
+    for module in (translate, attention, documents, models, health, metrics, docs, page):
         app.include_router(module.router)
     app.include_router(libretranslate.router)
     app.include_router(deepl.router)
     if settings.admin_token is not None:
         app.include_router(admin.router)
+    app.mount("/page", page.page_files(), name="page")
     app.mount("/static", StaticFiles(directory=docs.STATIC), name="static")
     describe_on_request(app, settings)
     # The middleware added last is the outermost.

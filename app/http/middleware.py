@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import NotReady, problem_for
@@ -161,6 +162,10 @@ class RootPath:
         """Answer one connection."""
         if self.root_path and scope["type"] == "http":
             scope["root_path"] = self.root_path
+            if scope["path"] == self.root_path and scope["method"] in ("GET", "HEAD"):
+                # The page names its files relative to its address.
+                await RedirectResponse(f"{self.root_path}/")(scope, receive, send)
+                return
             if not f"{scope['path']}/".startswith(f"{self.root_path}/"):
                 scope["path"] = (
                     self.root_path + scope["path"]

@@ -16,13 +16,6 @@ pytestmark = pytest.mark.anyio
 ASSET = re.compile(r"""(?:src|href)="([^"]+)\"""")
 
 
-async def test_the_root_redirects_to_the_page() -> None:
-    async with client_of(rote_app(RoteService())) as client:
-        response = await client.get("/", follow_redirects=True)
-    assert response.url.path == "/docs"
-    assert "swagger-ui" in response.text
-
-
 @pytest.mark.parametrize(("root_path", "path"), [("", "/docs"), ("/verso", "/verso/docs"), ("/verso", "/docs")])
 async def test_every_asset_of_the_page_is_served_by_this_process(root_path: str, path: str) -> None:
     async with client_of(rote_app(RoteService(), root_path=root_path)) as client:
@@ -34,11 +27,6 @@ async def test_every_asset_of_the_page_is_served_by_this_process(root_path: str,
             address = urljoin(str(page.url), asset)
             assert address.startswith("http://verso.test/")
             assert (await client.get(address)).status_code == 200, asset
-
-
-async def test_the_root_redirects_to_the_page_behind_a_proxy() -> None:
-    async with client_of(rote_app(RoteService(), root_path="/verso")) as client:
-        assert (await client.get("/")).headers["location"] == "/verso/docs"
 
 
 async def test_the_content_security_policy_allows_no_other_host() -> None:

@@ -1,11 +1,11 @@
-"""``GET /docs``, ``/`` that redirects there, and ``/openapi.json``; nothing is loaded from another host."""
+"""``GET /docs`` and ``/openapi.json``; nothing is loaded from another host."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from fastapi.responses import FileResponse, JSONResponse, Response
 
 STATIC = Path(__file__).resolve().parent.parent / "static"
 """The folder of the assets, served under ``/static``."""
@@ -17,14 +17,6 @@ CONTENT_SECURITY_POLICY = (
 )
 
 router = APIRouter(include_in_schema=False)
-
-
-@router.head("/")
-@router.get("/")
-async def root(request: Request) -> Response:
-    """Redirects to the page, under the path that a proxy serves this process at."""
-    root_path = request.scope.get("root_path", "").rstrip("/")
-    return RedirectResponse(f"{root_path}/docs" if root_path else "docs")
 
 
 @router.head("/docs")

@@ -1,0 +1,184 @@
+/**
+ * The service's routes. Addresses are relative to the page, so that a proxy may publish it under any path.
+ */
+
+import { readNpz } from "./npz.js";
+
+/** @import { Document, DocumentOptions, ErrorBody, Glossary, Model, StreamEvent, TranslateAnswer } from "./types.js" */
+/** @import { Arrays } from "./npz.js" */
+
+const KEY = "verso.key";
+
+/** An error that the service answered with; `message` is for people. */
+export class Problem extends Error {
+  /**
+   * @param {number} status
+   * @param {Partial<ErrorBody>} body
+   */
+  constructor(status, body) {
+    const fields = (body.errors ?? []).map((error) => `${error.field}: ${error.message}`);
+    super([body.detail ?? body.title ?? `The service answered with status ${status}.`, ...fields].join(" "));
+    this.name = "Problem";
+    this.status = status;
+    this.code = body.code ?? "unknown";
+  }
+}
+
+/** The API key of this tab, or null. It is kept until the tab is closed, and nowhere else. */
+export function apiKey() {
+  return sessionStorage.getItem(KEY);
+}
+
+/** @param {string} key An empty one is forgotten. */
+export function setApiKey(key) {
+  if (key) sessionStorage.setItem(KEY, key);
+  else sessionStorage.removeItem(KEY);
+}
+
+/**
+ * A request that was answered with success.
+ *
+ * @param {string} path
+ * @param {{ method?: string, json?: unknown, form?: FormData, accept?: string, signal?: AbortSignal }} [options]
+ * @returns {Promise<Response>}
+ * @throws {Problem} The service refused it, or could not be reached (status 0).
+ */
+export async function request(path, { method, json, form, accept = "application/json", signal } = {}) {
+  const headers = new Headers({ Accept: accept });
+  const key = apiKey();
+  if (key) headers.set("Authorization", `Bearer ${key}`);
+  if (json !== undefined) headers.set("Content-Type", "application/json");
+  const body = json === undefined ? form : JSON.stringify(json);
+  /** @type {Response} */
+  let response;
+  try {
+    response = await fetch(path, {
+      method: method ?? (body === undefined ? "GET" : "POST"),
+      headers,
+      ...(body === undefined ? {} : { body }),
+      ...(signal === undefined ? {} : { signal }),
+      credentials: "omit",
+    });
+  } catch (error) {
+    if (isAbort(error)) throw error;
+    throw new Problem(0, { code: "unreachable", detail: "The service cannot be reached. Is it running?" });
+  }
+  if (!response.ok) {
+    const problem = new Problem(response.status, await response.json().catch(() => ({})));
+    if (response.status === 401 || response.status === 403) {
+      dispatchEvent(new CustomEvent("verso:key-needed", { detail: problem.message }));
+    }
+    throw problem;
+  }
+  return response;
+}
+
+/** @param {unknown} error Whether it says that a request was cancelled by this page. */
+export function isAbort(error) {
+  return error instanceof DOMException && error.name === "AbortError";
+}
+
+/** @returns {Promise<Model[]>} The loaded models. */
+export async function models() {
+  return (await (await request("models")).json()).models;
+}
+
+/**
+ * A translation.
+ *
+ * @param {Record<string, unknown>} body The fields of `POST /translate`.
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<TranslateAnswer>}
+ */
+export async function translate(body, signal) {
+  return (await request("translate", { json: body, ...(signal && { signal }) })).json();
+}
+
+/**
+ * A translation, event by event. An event `error` without an index of a text is thrown.
+ *
+ * @param {Record<string, unknown>} body The fields of `POST /translate`.
+ * @param {AbortSignal} signal
+ * @returns {AsyncGenerator<StreamEvent, void>}
+ */
+export async function* translateStream(body, signal) {
+  const response = await request("translate", { json: body, accept: "application/x-ndjson", signal });
+  if (!response.body) return;
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) {
+      if (line) yield JSON.parse(line);
+    }
+  }
+}
+
+/**
+ * Attention weights, and whatever else `POST /attention` gives as arrays.
+ *
+ * @param {Record<string, unknown>} body The fields of `POST /attention`.
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<{ arrays: Arrays, file: Blob }>} The arrays by name, and the file that they came in.
+ */
+export async function attention(body, signal) {
+  const response = await request("attention", { json: body, accept: "application/x-npz", ...(signal && { signal }) });
+  const content = await response.arrayBuffer();
+  return { arrays: await readNpz(content), file: new Blob([content], { type: "application/x-npz" }) };
+}
+
+/** @returns {Promise<Glossary[]>} The stored glossaries. */
+export async function glossaries() {
+  return (await (await request("v2/glossaries")).json()).glossaries;
+}
+
+/**
+ * Hands a document in.
+ *
+ * @param {File} file
+ * @param {DocumentOptions} options
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<Document>}
+ */
+export async function addDocument(file, options, signal) {
+  const form = new FormData();
+  form.append("file", file);
+  for (const [name, value] of Object.entries(options)) {
+    if (value !== undefined && value !== null) form.append(name, String(value));
+  }
+  return (await request("documents", { form, ...(signal && { signal }) })).json();
+}
+
+/**
+ * How far a document is.
+ *
+ * @param {string} id
+ * @returns {Promise<Document>}
+ */
+export async function readDocument(id) {
+  return (await request(`documents/${encodeURIComponent(id)}`)).json();
+}
+
+/**
+ * The translated file of a document.
+ *
+ * @param {string} id
+ * @param {boolean} partial Whether a document that is not done is wanted, as far as it is translated.
+ * @returns {Promise<Response>}
+ */
+export function documentResult(id, partial) {
+  return request(`documents/${encodeURIComponent(id)}/result${partial ? "?partial=true" : ""}`, { accept: "*/*" });
+}
+
+/**
+ * Cancels a document, or deletes one that is done.
+ *
+ * @param {string} id
+ * @returns {Promise<Document>}
+ */
+export async function deleteDocument(id) {
+  return (await request(`documents/${encodeURIComponent(id)}`, { method: "DELETE" })).json();
+}

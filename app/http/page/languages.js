@@ -1,0 +1,64 @@
+/**
+ * What the loaded models translate, and what they can be told.
+ */
+
+/** @import { Model } from "./types.js" */
+
+const NAMES = new Intl.DisplayNames(["en"], { type: "language" });
+
+/** The English name of a language, or its code. @param {string} code */
+export function languageName(code) {
+  try {
+    return NAMES.of(code.replace(/_.*/, "")) ?? code;
+  } catch {
+    return code;
+  }
+}
+
+/** The languages of the loaded models. */
+export class Languages {
+  /** @param {Model[]} models */
+  constructor(models) {
+    this.models = models;
+  }
+
+  /** Codes of the languages translated from, by name. */
+  get sources() {
+    return sorted(this.models.flatMap((model) => [...model.pairs.map(([source]) => source), ...model.languages]));
+  }
+
+  /**
+   * Codes of the languages translated to, by name.
+   *
+   * @param {string} source The language translated from, or `auto` for all.
+   */
+  targets(source) {
+    return sorted(
+      this.models.flatMap((model) => [
+        ...model.pairs.filter(([from]) => source === "auto" || from === source).map(([, to]) => to),
+        ...(source === "auto" || model.languages.includes(source) ? model.languages : []).filter(
+          (language) => language !== source,
+        ),
+      ]),
+    );
+  }
+
+  /**
+   * The model that translates a pair.
+   *
+   * @param {string} source Or `auto`.
+   * @param {string} target
+   */
+  model(source, target) {
+    return this.models.find(
+      (model) =>
+        model.pairs.some(([from, to]) => (source === "auto" || from === source) && to === target) ||
+        (model.languages.includes(target) && (source === "auto" || model.languages.includes(source))),
+    );
+  }
+}
+
+/** @param {string[]} codes */
+function sorted(codes) {
+  return [...new Set(codes)].sort((one, other) => languageName(one).localeCompare(languageName(other)));
+}

@@ -1,0 +1,173 @@
+/**
+ * Starts the page: asks what the service translates, and shows the view that the fragment names.
+ */
+
+import { models, Problem, setApiKey } from "./api.js";
+import { isDark } from "./colours.js";
+import { fill, h } from "./element.js";
+import { readFragment } from "./fragment.js";
+import { Languages } from "./languages.js";
+import { Store } from "./store.js";
+
+/** @import { Page, View } from "./types.js" */
+
+/** @type {Record<string, { title: string, load: () => Promise<(page: Page) => View> }>} A view is loaded when opened. */
+const VIEWS = {
+  translate: { title: "Translate", load: async () => (await import("./views/translate.js")).translateView },
+  attention: { title: "Attention", load: async () => (await import("./views/attention.js")).attentionView },
+  tour: { title: "How it works", load: async () => (await import("./views/tour.js")).tourView },
+};
+const FIRST = "translate";
+const RETRY_MS = 2000;
+
+/** @param {string} id */
+function element(id) {
+  return /** @type {HTMLElement} */ (document.getElementById(id));
+}
+
+/** @param {Page} page */
+function showViews(page) {
+  /** @type {Record<string, View>} */
+  const made = {};
+  /** @type {View | undefined} */
+  let shown;
+  const links = Object.entries(VIEWS).map(([name, view]) => h("a", { href: `#/${name}` }, view.title));
+  fill(element("views"), ...links);
+
+  async function show() {
+    const { view, choices } = readFragment(location.hash);
+    const name = view in VIEWS ? view : FIRST;
+    const about = /** @type {(typeof VIEWS)[string]} */ (VIEWS[name]);
+    if (Object.keys(choices).length) {
+      page.store.set(choices);
+      // What was shared is in the page now; a reload after an edit must not bring it back.
+      history.replaceState(null, "", `#/${name}`);
+    }
+    const create = made[name] ? null : await about.load();
+    if (readFragment(location.hash).view !== view && view !== "") return;
+    made[name] ??= /** @type {(page: Page) => View} */ (create)(page);
+    if (shown !== made[name]) shown?.hide?.();
+    shown = made[name];
+    for (const link of links) {
+      if (link.hash === `#/${name}`) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+    document.title = `${about.title} · Verso`;
+    fill(element("main"), shown.element);
+    shown.show?.();
+  }
+
+  addEventListener("hashchange", async () => {
+    await show();
+    element("main").focus();
+  });
+  return show();
+}
+
+function showFooter(/** @type {Languages} */ languages) {
+  const about = languages.models.map((model) => {
+    const { encoder_layers: encoder, decoder_layers: decoder, num_heads: heads, d_model: width } = model.architecture;
+    return h(
+      "span",
+      { title: model.attribution.join("\n") },
+      `${model.name}: ${encoder}+${decoder} layers, ${heads} heads, width ${width}, ${model.precision} on ${model.device}`,
+      model.licence ? `, ${model.licence}` : "",
+    );
+  });
+  fill(element("footer"), ...about);
+}
+
+function addThemeButton() {
+  const button = element("theme");
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  function label() {
+    fill(button, isDark() ? "☀" : "☾");
+    button.setAttribute("aria-label", isDark() ? "Light theme" : "Dark theme");
+  }
+  button.addEventListener("click", () => {
+    const theme = isDark() ? "light" : "dark";
+    document.documentElement.dataset.theme = theme;
+    try {
+      localStorage.setItem("verso.theme", theme);
+    } catch {
+      // Storage is switched off: the theme lasts until the page is left.
+    }
+    label();
+    dispatchEvent(new Event("verso:theme"));
+  });
+  system.addEventListener("change", () => {
+    label();
+    dispatchEvent(new Event("verso:theme"));
+  });
+  label();
+}
+
+/** Asks for the API key when an answer says that one is needed; then the page starts anew with it. */
+function askForKey() {
+  const input = h("input", { type: "password", name: "key", autocomplete: "off", required: true });
+  const reason = h("p");
+  const dialog = h(
+    "dialog",
+    { "aria-labelledby": "key-title" },
+    h(
+      "form",
+      {
+        method: "dialog",
+        onsubmit: () => {
+          setApiKey(input.value.trim());
+          location.reload();
+        },
+      },
+      h("h2", { id: "key-title" }, "This service needs a key"),
+      reason,
+      h("label", {}, "API key", input),
+      h("p", { class: "muted" }, "It is kept for this tab only."),
+      h("button", { class: "primary" }, "Use the key"),
+    ),
+  );
+  document.body.append(dialog);
+  addEventListener("verso:key-needed", (event) => {
+    fill(reason, /** @type {CustomEvent<string>} */ (event).detail);
+    if (!dialog.open) dialog.showModal();
+  });
+}
+
+async function start() {
+  addThemeButton();
+  // Its address would name a view.
+  element("skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    element("main").focus();
+  });
+  askForKey();
+  const languages = await languagesWhenReady();
+  const store = new Store();
+  const [first] = languages.models.flatMap((model) => model.pairs);
+  store.set({ target: first?.[1] ?? languages.targets("auto")[0] ?? "" });
+  showFooter(languages);
+  await showViews({
+    store,
+    languages,
+    announce: (message) => fill(element("announcements"), message),
+    open: (view) => {
+      location.hash = `#/${view}`;
+    },
+  });
+}
+
+/** The languages, once the models are loaded; until then the page says that it waits. */
+async function languagesWhenReady() {
+  for (;;) {
+    try {
+      const loaded = await models();
+      if (loaded.length) return new Languages(loaded);
+      fill(element("main"), h("p", { class: "notice" }, "No model is loaded. The operator can load one."));
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      fill(element("main"), h("p", { class: "notice", role: "status" }, error.message));
+    }
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+  }
+}
+
+start();

@@ -1,0 +1,48 @@
+/**
+ * What the views share: the text, the languages and the options. A view changes it, the others are told.
+ */
+
+/** @import { Choices } from "./types.js" */
+
+/** @type {Choices} */
+const DEFAULTS = {
+  source: "auto",
+  target: "",
+  text: "",
+  sentence: "",
+  decoding: "beam",
+  beamSize: 4,
+  formality: "",
+  glossary: "",
+};
+
+/** The choices, and who is told when they change. */
+export class Store {
+  /** @type {Choices} */
+  #choices = { ...DEFAULTS };
+  /** @type {Set<(choices: Choices, changed: Set<keyof Choices>) => void>} */
+  #listeners = new Set();
+
+  /** The choices now. */
+  get() {
+    return this.#choices;
+  }
+
+  /**
+   * Changes some choices. Listeners are told if any differs.
+   *
+   * @param {Partial<Choices>} changes
+   */
+  set(changes) {
+    const names = /** @type {(keyof Choices)[]} */ (Object.keys(changes));
+    const changed = new Set(names.filter((name) => changes[name] !== this.#choices[name]));
+    if (!changed.size) return;
+    this.#choices = { ...this.#choices, ...changes };
+    for (const listener of this.#listeners) listener(this.#choices, changed);
+  }
+
+  /** @param {(choices: Choices, changed: Set<keyof Choices>) => void} listener */
+  subscribe(listener) {
+    this.#listeners.add(listener);
+  }
+}
