@@ -114,7 +114,9 @@ class Translator:
             fold_capitals=manifest.fold_capitals,
             calibration=manifest.calibration,
         )
-        self.pipeline = TextPipeline(codec, manifest.max_source_tokens, retry_loops=manifest.retry_loops)
+        self.pipeline = TextPipeline(
+            codec, manifest.max_source_tokens, manifest.max_target_tokens, retry_loops=manifest.retry_loops
+        )
 
     @classmethod
     def load(

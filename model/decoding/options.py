@@ -61,9 +61,10 @@ class DecodingOptions:
         format: What the texts are written in: ``text``, ``html`` or ``xml`` (:mod:`model.text.markup`). Decoding
             ignores it, too.
         ignore_tags: Names of elements that are not translated; needs a format with elements.
-        target_prefix: What the translation of a single sentence begins with. Decoding ignores it: it gets tokens
-            (:attr:`model.decoding.sentence.DecodingRequest.prefix_ids`).
-        return_search: Whether the hypothesis carries the candidates of every step (:attr:`Hypothesis.search`).
+        target_prefix: What the translation of a single sentence begins with, in plain text. Decoding ignores it: it
+            gets tokens (:attr:`model.decoding.sentence.DecodingRequest.prefix_ids`).
+        return_search: Whether the hypothesis carries the candidates of every step (:attr:`Hypothesis.search`); for a
+            single sentence of plain text, too.
         return_alignment: Whether translations carry their alignment. Decoding ignores it, too.
         return_confidence: Whether translations carry their confidence. Decoding ignores it, too.
 
@@ -122,6 +123,7 @@ class DecodingOptions:
         if self.format not in get_args(TextFormat):
             raise InvalidOptions(f"format is {self.format!r}; it must be one of {', '.join(get_args(TextFormat))}.")
         self._check_markup()
+        self._check_steering()
         if isinstance(self.protect, tuple):
             if "none" in self.protect:
                 raise InvalidOptions("protect has 'none' among its patterns; 'none' stands alone.")
@@ -136,6 +138,17 @@ class DecodingOptions:
             raise InvalidOptions("ignore_tags needs format 'html' or 'xml'; the format is 'text'.")
         if len(self.ignore_tags) > MAX_TAGS:
             raise InvalidOptions(f"ignore_tags has {len(self.ignore_tags)} names; it may have {MAX_TAGS}.")
+
+    def _check_steering(self) -> None:
+        for name in self.steering:
+            if self.format != "text":
+                raise InvalidOptions(f"{name} needs format 'text'; the format is {self.format!r}.")
+        if len(self.target_prefix) > MAX_PREFIX_CHARACTERS:
+            raise InvalidOptions(
+                f"target_prefix has {len(self.target_prefix)} characters; it may have {MAX_PREFIX_CHARACTERS}."
+            )
+        if self.target_prefix != self.target_prefix.strip():
+            raise InvalidOptions("target_prefix has white space at its ends; leave it out: the model writes the space.")
 
     def _check_glossary(self) -> None:
         if len(self.glossary) > MAX_TERMS:
@@ -157,6 +170,15 @@ class DecodingOptions:
         """
         wanted = self.max_new_tokens or default_max_new_tokens(num_source_tokens, longest_target)
         return min(wanted, longest_target)
+
+    @property
+    def steering(self) -> tuple[str, ...]:
+        """The names of the options in use that are for one text of a single sentence."""
+        return tuple(
+            name
+            for name, used in (("target_prefix", self.target_prefix), ("return_search", self.return_search))
+            if used
+        )
 
     @property
     def for_decoding(self) -> DecodingOptions:
