@@ -148,7 +148,7 @@ class DecodingOptions:
                 f"target_prefix has {len(self.target_prefix)} characters; it may have {MAX_PREFIX_CHARACTERS}."
             )
         if self.target_prefix != self.target_prefix.strip():
-            raise InvalidOptions("target_prefix has white space at its ends; leave it out: the model writes the space.")
+            raise InvalidOptions("target_prefix has white space at its ends; leave it out, the model writes its own.")
 
     def _check_glossary(self) -> None:
         if len(self.glossary) > MAX_TERMS:
