@@ -44,9 +44,9 @@ class DecodingOptions:
         length_penalty: Exponent ``a`` that says how much length counts: 0 compares plain sums of log-probabilities
             and favours short answers, 1 compares means. The formula is :attr:`scoring`'s. None: the model's own.
         num_hypotheses: Best hypotheses returned, at most ``beam_size`` (1 for greedy).
-        min_new_tokens: The sentence may not end before this many tokens.
-        max_new_tokens: The sentence is cut after this many tokens, its closing token counted; None lets
-            the length of the source decide (:func:`default_max_new_tokens`).
+        min_new_tokens: The sentence may not end before this many tokens, those of a prefix not counted.
+        max_new_tokens: The sentence is cut after this many tokens, its closing token counted and those of a prefix
+            not; None lets the length of the source decide (:func:`default_max_new_tokens`).
         return_scores: Whether hypotheses carry their score; without it greedy skips the softmax altogether.
         early_stopping: Stop as soon as ``beam_size`` hypotheses ended, without looking whether one that still
             runs could beat them. None: the model's own.
@@ -162,11 +162,11 @@ class DecodingOptions:
                     )
 
     def longest_answer(self, num_source_tokens: int, longest_target: int) -> int:
-        """Tokens the answer to a source may have: what was asked for or the default, and no more than the model can.
+        """Tokens that may be chosen for a source: what was asked for or the default, and no more than the model can.
 
         Args:
             num_source_tokens: Tokens of the source sentence, markers included.
-            longest_target: Tokens the model can produce at all.
+            longest_target: Tokens the model can produce behind forced ones and a prefix.
         """
         wanted = self.max_new_tokens or default_max_new_tokens(num_source_tokens, longest_target)
         return min(wanted, longest_target)
