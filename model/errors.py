@@ -102,9 +102,8 @@ class SeveralSentences(InputError):
     """
 
     def __init__(self, num_sentences: int, needed_by: str = "attention") -> None:
-        super().__init__(
-            f"The text holds {num_sentences} sentences and {needed_by} is defined for one; send them one by one."
-        )
+        held = f"{num_sentences} sentences" if num_sentences else "no sentence with letters"
+        super().__init__(f"The text holds {held} and {needed_by} is defined for one; send one sentence at a time.")
         self.num_sentences = num_sentences
 
 
