@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from model.decoding.sentence import DecodingRequest
     from model.translator import Translator
 
-_ENTRY_BYTES = 448
+_ENTRY_BYTES = 520
 """Measured memory of an entry without its tokens: its objects and its share of the tables."""
 
 _ALTERNATIVE_BYTES = 176

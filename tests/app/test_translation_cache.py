@@ -110,13 +110,13 @@ def test_a_result_with_the_candidates_of_its_search_is_not_kept() -> None:
 
 
 def test_the_least_recently_used_entries_are_evicted() -> None:
-    cache = TranslationCache(3 * 500)
+    cache = TranslationCache(3 * 600)
     for number in range(3):
         cache.put(key(number), Hypothesis([1], None, "stop"))
     assert cache.get(key(0)) is not None
     cache.put(key(3), Hypothesis([1], None, "stop"))
     assert [cache.get(key(number)) is not None for number in range(4)] == [True, False, True, True]
-    assert cache.num_bytes <= 3 * 500
+    assert cache.num_bytes <= 3 * 600
 
 
 def test_a_result_stored_twice_is_counted_once() -> None:
