@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -319,7 +320,7 @@ def test_whatever_is_accepted_is_the_beginning(translator: Translator) -> None:
             for use in found.integrity or ():
                 assert found.text[slice(*use.target)] == text[slice(*use.source)]
             places = sorted(use.target for use in found.integrity or ())
-            assert all(first[1] <= second[0] for first, second in zip(places, places[1:], strict=False))
+            assert all(first[1] <= second[0] for first, second in itertools.pairwise(places))
 
     run()
     assert accepted >= 10
