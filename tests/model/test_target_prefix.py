@@ -196,9 +196,11 @@ def test_a_prefix_leaves_room_for_one_more_token(toy: Translator) -> None:
         to_german(toy, SENTENCE, f"{words} rot")
 
 
-@pytest.mark.parametrize("name", ["target_prefix", "return_search"])
-def test_what_is_for_one_sentence_needs_one(toy: Translator, name: str) -> None:
-    options = replace(GREEDY, **{name: "rot" if name == "target_prefix" else True})
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("target_prefix", replace(GREEDY, target_prefix="rot")), ("return_search", replace(GREEDY, return_search=True))],
+)
+def test_what_is_for_one_sentence_needs_one(toy: Translator, name: str, options: DecodingOptions) -> None:
     with pytest.raises(SeveralSentences, match=f"2 sentences and {name} is defined for one"):
         to_german(toy, "red cat. old dog.", options.target_prefix, options)
     with pytest.raises(SeveralSentences, match="no sentence with letters"):
