@@ -9,8 +9,8 @@ from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest, Sentence
 from tests.model.tiny import VOCABULARY
 
-PREFIXES: list[tuple[int, ...]] = [(), (5,), (), (9, 4, 6, 4), (6, 7), (3, 4, 5, 6, 7, 8, 3, 5, 4)]
-"""Prefixes of sentences, in turn."""
+PREFIXES: list[tuple[int, ...]] = [(), (5,), (), (9, 4, 6, 4), (6, 7), (3, 4, 5, 3, 4, 6, 3, 4, 7, 3, 4, 8, 3, 4)]
+"""Prefixes of sentences, in turn. The last one ends with tokens that are followed by four others before."""
 
 
 def paths(search: Search) -> list[dict[tuple[int, ...], Candidate]]:
