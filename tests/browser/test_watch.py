@@ -67,3 +67,16 @@ def test_a_stop_that_does_not_show_the_focus_is_noticed(page: Page) -> None:
     page.evaluate("() => document.querySelector('.brand').style.setProperty('outline', 'none')")
     with pytest.raises(AssertionError, match="Verso does not show that it has the focus"):
         tab_stops(page)
+
+
+def test_a_control_that_the_keyboard_does_not_reach_is_noticed(page: Page) -> None:
+    open_view(page)
+    page.evaluate(
+        """() => {
+          const button = document.createElement("button");
+          button.addEventListener("focus", () => button.blur());
+          document.querySelector("footer").append(button);
+        }"""
+    )
+    with pytest.raises(AssertionError, match="<button>"):
+        tab_stops(page)
