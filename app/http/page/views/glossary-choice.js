@@ -52,7 +52,11 @@ export class GlossaryChoice {
         "table",
         { class: "terms" },
         h("caption", { class: "unseen" }, "Terms and how to translate them"),
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Term"), h("th", { scope: "col" }, "Translation"), h("td"))),
+        h(
+          "thead",
+          {},
+          h("tr", {}, h("th", { scope: "col" }, "Term"), h("th", { scope: "col" }, "Translation"), h("td")),
+        ),
         this.#rows,
       ),
       h("button", { type: "button", class: "quiet", onclick: () => this.#addRow().focus() }, "+ Add a term"),
@@ -84,7 +88,10 @@ export class GlossaryChoice {
   /** @param {Choices} choices What is shown now; a glossary of other languages is given up. */
   update(choices) {
     const chosen = this.#stored.find((glossary) => glossary.glossary_id === choices.glossary);
-    if (chosen && !(sameLanguage(chosen.source_lang, choices.source) && sameLanguage(chosen.target_lang, choices.target))) {
+    if (
+      chosen &&
+      !(sameLanguage(chosen.source_lang, choices.source) && sameLanguage(chosen.target_lang, choices.target))
+    ) {
       this.#announce(`The glossary ${chosen.name} is for other languages; it is not used now.`);
       this.#store.set({ glossary: "" });
       return;
@@ -204,5 +211,11 @@ function isOccurrence(word, term) {
  * @param {string} status
  */
 function outcomeItem(word, became, status) {
-  return h("li", {}, h("b", {}, word), became === null ? null : [" → ", became].join(""), h("span", { class: "muted" }, ` ${status}`));
+  return h(
+    "li",
+    {},
+    h("b", {}, word),
+    became === null ? null : [" → ", became].join(""),
+    h("span", { class: "muted" }, ` ${status}`),
+  );
 }

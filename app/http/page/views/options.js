@@ -124,7 +124,10 @@ export class Options {
     this.#width.max = String(largestBeam(choices, this.#languages));
     this.#width.value = String(width);
     this.#width.disabled = choices.decoding === "greedy";
-    fill(this.#shownWidth, choices.decoding === "greedy" ? "" : `${width} ${width === 1 ? "hypothesis" : "hypotheses"}`);
+    fill(
+      this.#shownWidth,
+      choices.decoding === "greedy" ? "" : `${width} ${width === 1 ? "hypothesis" : "hypotheses"}`,
+    );
     const formality = hasFormality(choices, this.#languages);
     this.#formalityLabel.hidden = !formality;
     this.#formality.value = choices.formality;

@@ -14,8 +14,12 @@ const COUNT = new Intl.NumberFormat("en");
 
 /** @type {Record<string, string[]>} Sentences to try, by language. */
 const EXAMPLES = {
-  en: ["I bought a new book.", "Where is the station?", "We are going to the cinema tonight. Do you want to come with us?"],
-  de: ["Wo ist der Bahnhof?", "Ich habe das Buch noch nicht gelesen, aber ich kenne den Film."],
+  en: [
+    "I bought a new book.",
+    "Where is the station?",
+    "We are going to the cinema tonight. Do you want to come with us?",
+  ],
+  de: ["Wo ist der Bahnhof?", "Ich habe das Buch noch nicht gelesen."],
   fr: ["Où est la gare ?"],
   es: ["¿Dónde está la estación?"],
   it: ["Dov'è la stazione?"],
@@ -47,7 +51,6 @@ export class SourcePane {
       "aria-describedby": "source-count",
       placeholder: "Type or paste a text, or drop a file",
       dir: "auto",
-      rows: 5,
       spellcheck: "false",
       oninput: () => store.set({ text: this.textarea.value, sentence: "" }),
       onkeydown: (/** @type {KeyboardEvent} */ event) => {
@@ -64,8 +67,6 @@ export class SourcePane {
       this.#tooLong,
       h("div", { class: "pane-foot" }, this.#detected, this.#clear, this.#count),
     );
-    // Lines break elsewhere when the width changes.
-    new ResizeObserver(() => this.#grow()).observe(this.element);
   }
 
   /** @param {Choices} choices What is shown now. */
@@ -76,7 +77,6 @@ export class SourcePane {
     }
     this.textarea.lang = choices.source === "auto" ? "" : choices.source;
     this.#clear.hidden = !choices.text;
-    this.#grow();
     this.#updateCount(choices);
     this.#updateExamples(choices);
   }
@@ -115,25 +115,27 @@ export class SourcePane {
     return this.#languages.model(source, target)?.limits.max_text_characters ?? Number.POSITIVE_INFINITY;
   }
 
-  #grow() {
-    const { style } = this.textarea;
-    style.height = "auto";
-    style.height = `${this.textarea.scrollHeight}px`;
-  }
-
   /** @param {Choices} choices */
   #updateCount(choices) {
     const { length } = new Characters(choices.text);
     const limit = this.#limit(choices);
     const over = length - limit;
-    fill(this.#count, `${COUNT.format(length)} / ${COUNT.format(limit)}`, h("span", { class: "unseen" }, " characters"));
+    fill(
+      this.#count,
+      `${COUNT.format(length)} / ${COUNT.format(limit)}`,
+      h("span", { class: "unseen" }, " characters"),
+    );
     this.#count.classList.toggle("over", over > 0);
     this.textarea.setAttribute("aria-invalid", String(over > 0));
     this.#tooLong.hidden = over <= 0;
     if (over <= 0) return;
     fill(
       this.#tooLong,
-      h("p", { role: "alert" }, `This is too long by ${COUNT.format(over)} characters: up to ${COUNT.format(limit)} are translated at a time.`),
+      h(
+        "p",
+        { role: "alert" },
+        `This is too long by ${COUNT.format(over)} characters: up to ${COUNT.format(limit)} are translated at a time.`,
+      ),
       h(
         "button",
         { type: "button", onclick: () => this.#translateAsFile(this.#store.get().text) },
