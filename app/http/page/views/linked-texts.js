@@ -74,7 +74,7 @@ export class LinkedTexts {
    *   replace the page's, the text and the language included.
    * @param {(translation: Translation) => void} options.onSteered Another translation was chosen, and is shown.
    * @param {(message: string) => void} options.announce
-   * @param {() => Limits} [options.limits] Those of the model.
+   * @param {() => Limits | undefined} options.limits Those of the model that translates.
    */
   constructor({ source, request, onSteered, announce, limits }) {
     this.#source = source;

@@ -26,11 +26,11 @@ export class Steering {
 
   /**
    * @param {Ask} ask
-   * @param {() => Limits} [limits]
+   * @param {() => Limits | undefined} limits
    */
   constructor(ask, limits) {
     this.#ask = ask;
-    this.#limits = limits ?? (() => ({ max_beam_size: WIDE_BEAM, max_hypotheses: NUM_HYPOTHESES }));
+    this.#limits = limits;
   }
 
   /**
@@ -99,7 +99,7 @@ export class Steering {
    * @param {AbortSignal} signal
    */
   #translate({ translation, source, pairs }, sentence, prefix, fields, signal) {
-    const { max_beam_size: widest, max_hypotheses: most } = this.#limits();
+    const { max_beam_size: widest = 1, max_hypotheses: most = 1 } = this.#limits() ?? {};
     const beam = Math.min(WIDE_BEAM, widest);
     const [start, end] = pairs[sentence]?.source ?? [0, 0];
     return this.#ask(

@@ -1,4 +1,4 @@
-/** What is known of a translation as a whole: how sure the model is, what it left out, kept and replaced. */
+/** What is known of a translation as a whole: how sure the model is, what it left out and kept. */
 
 import { Characters } from "../characters.js";
 import { h } from "../element.js";
@@ -10,13 +10,6 @@ import { LEVELS, percent } from "./levels.js";
 /** Words that are named, of long texts; the marks show them all. */
 const MAX_NAMED = 12;
 
-/** @type {Record<NonNullable<Translation["glossary"]>[number]["status"], string>} */
-const TERM = {
-  used: "the model used it",
-  replaced: "put in place of what the model wrote",
-  missing: "not in the translation",
-};
-
 /**
  * What there is to say of a translation.
  *
@@ -25,10 +18,8 @@ const TERM = {
  * @param {boolean} isPart Whether the score is that of the sentence that was changed last.
  * @returns {HTMLElement[]}
  */
-export function factsOf(translation, sourceText, isPart) {
+export function factsOf({ confidence, integrity }, sourceText, isPart) {
   const source = new Characters(sourceText);
-  const target = new Characters(translation.text);
-  const { confidence, integrity, glossary } = translation;
   const quote = (/** @type {Span} */ span) => `“${source.slice(...span)}”`;
   /** @type {HTMLElement[]} */
   const facts = [];
@@ -47,10 +38,6 @@ export function factsOf(translation, sourceText, isPart) {
         ? " came back unchanged, where the model put it."
         : " came back unchanged; what the model had lost was put back by alignment.";
     facts.push(fact("Protected:", listed(spans.map((span) => quote(span.source))), said));
-  }
-  for (const term of (glossary ?? []).slice(0, MAX_NAMED)) {
-    const translated = term.target && [" → ", h("strong", {}, target.slice(...term.target))];
-    facts.push(fact("Glossary:", quote(term.source), ...(translated ?? []), `: ${TERM[term.status]}.`));
   }
   return facts;
 }
