@@ -1,38 +1,277 @@
+/**
+ * A text and its translation, word by word: which belong together, how sure the model is of each, and what the search
+ * considered instead.
+ */
+
+import { isAbort, Problem } from "../api.js";
 import { fill, h } from "../element.js";
+import { Alternatives } from "./alternatives.js";
+import { placeBy } from "./floating.js";
+import { LinkedTranslation } from "./linked-translation.js";
+import { SourceMirror } from "./source-mirror.js";
+import { Steering } from "./steering.js";
+import { TargetWords } from "./target-words.js";
+import { factsOf } from "./translation-facts.js";
+import { WordChoices } from "./word-choices.js";
 
-/** @import { Translation } from "../types.js" */
+/** @import { Alternative, Translation } from "../types.js" */
+/** @import { Link } from "./links.js" */
+/** @import { TranslatedSentence } from "./sentences.js" */
+/** @import { Ask, Limits } from "./steering.js" */
 
-/** The translation as text. */
+const TIP = "word-tip";
+
+/** The words of both sides, linked. */
 export class LinkedTexts {
-  static fields = { return_alignment: true, return_confidence: true, return_scores: true, num_hypotheses: 3 };
+  /** What a translation is to be asked for with; `num_hypotheses` is at most `beam_size`, and 1 for greedy decoding. */
+  static fields = { return_alignment: true, return_confidence: true, return_scores: true, num_hypotheses: 4 };
+
+  #source;
+  #steering;
+  #onSteered;
+  #announce;
+  #mirror;
+  #tip = h("div", { class: "word-tip", id: TIP, popover: "manual", role: "tooltip" });
+  #words = new TargetWords({
+    onLook: (word) => this.#lookAtTarget(word),
+    onOpen: (word) => this.#open(word),
+    describedBy: TIP,
+  });
+  #choices = new WordChoices(() => this.#words.focus(this.#opened));
+  #facts = h("div", { class: "facts" });
+  #alternatives = new Alternatives((alternative) => this.#take(alternative));
+  #problem = h("p", { class: "error", role: "status" });
+  #undo = h(
+    "p",
+    { class: "row", hidden: true },
+    "This is not the model's own choice.",
+    h("button", { type: "button", onclick: () => this.#goBack() }, "Back to the model's own"),
+  );
+  /** What goes into the pane of the translation. */
+  element = h("div", { class: "linked-texts" }, this.#words.element, this.#tip, this.#choices.element);
+  /** What goes below both panes. */
+  details = h(
+    "div",
+    { class: "linked-details", hidden: true },
+    this.#undo,
+    this.#facts,
+    this.#alternatives.element,
+    this.#problem,
+  );
+
+  /** @type {LinkedTranslation | undefined} */
+  #shown;
+  /** @type {LinkedTranslation | undefined} The model's own. */
+  #own;
+  /** The word of the translation that the box was opened at. */
+  #opened = 0;
+  #taking = new AbortController();
 
   /**
-   * @param {object} parts
-   * @param {HTMLTextAreaElement} parts.source
-   * @param {(fields: Record<string, unknown>, signal: AbortSignal) => Promise<Translation>} parts.request
-   * @param {(translation: Translation) => void} parts.onSteered
-   * @param {(message: string) => void} parts.announce
+   * @param {object} options
+   * @param {HTMLTextAreaElement} options.source In an element `div.source-text`, which is positioned.
+   * @param {Ask} options.request Translates as the page is set to, with further fields of `POST /translate`; these
+   *   replace the page's, the text and the language included.
+   * @param {(translation: Translation) => void} options.onSteered Another translation was chosen, and is shown.
+   * @param {(message: string) => void} options.announce
+   * @param {() => Limits | undefined} options.limits Those of the model that translates.
    */
-  constructor(parts) {
-    this.parts = parts;
-    this.element = h("div", { class: "translation-text" });
-    this.details = h("div");
+  constructor({ source, request, onSteered, announce, limits }) {
+    this.#source = source;
+    this.#steering = new Steering(request, limits);
+    this.#onSteered = onSteered;
+    this.#announce = announce;
+    this.#mirror = new SourceMirror(source);
+    source.addEventListener("pointermove", (event) => {
+      if (event.pointerType === "mouse" && !event.buttons) this.#hoverSource(event.clientX, event.clientY);
+    });
+    source.addEventListener("pointerleave", () => this.#lookAtCaret());
+    source.addEventListener("blur", () => this.#lookAtCaret());
+    source.addEventListener("input", () => this.#textChanged());
+    document.addEventListener("selectionchange", () => {
+      if (document.activeElement === source) this.#lookAtCaret();
+    });
   }
 
-  /** @param {string} text */
+  /**
+   * Shows a translation as far as it is there.
+   *
+   * @param {string} text
+   */
   showPartial(text) {
-    fill(this.element, text);
+    this.#shown = this.#own = undefined;
+    this.#taking.abort();
+    this.#choices.close();
+    this.#hideTip();
+    this.#mirror.clear();
+    this.details.hidden = true;
+    this.#words.showPartial(text);
   }
 
   /**
+   * Shows a translation.
+   *
    * @param {Translation} translation
-   * @param {string} _source
+   * @param {string} sourceText The text that was translated.
+   * @param {TranslatedSentence[]} [sentences] Those of the streamed answer; without them the text is one sentence.
    */
-  show(translation, _source) {
-    fill(this.element, translation.text);
+  show(translation, sourceText, sentences) {
+    if (translation === this.#shown?.translation) return;
+    this.#own = LinkedTranslation.own(translation, sourceText, sentences);
+    this.#render(this.#own);
   }
 
+  /** Shows nothing. */
   clear() {
-    fill(this.element);
+    this.showPartial("");
   }
+
+  /** @param {LinkedTranslation} shown */
+  #render(shown) {
+    const { translation, source, target, hypotheses, isSteered, pairs } = shown;
+    this.#shown = shown;
+    this.#taking.abort();
+    this.#hideTip();
+    this.element.lang = translation.target.replace(/_.*/, "");
+    this.#words.show(target, (word) => shown.levelOf(word)?.name ?? "");
+    // People type on while a text is translated.
+    if (this.#isCurrent) {
+      this.#mirror.show(source);
+      this.#mirror.mark(
+        "uncovered",
+        [...shown.uncovered].map((word) => ({ word })),
+      );
+      this.#lookAtCaret();
+    }
+    this.#undo.hidden = !isSteered;
+    fill(this.#facts, ...factsOf(translation, source.text, isSteered && pairs.length > 1));
+    fill(this.#problem);
+    this.#alternatives.show(hypotheses, translation.text);
+    this.details.hidden = false;
+  }
+
+  /** Whether what is shown is the translation of the text as it is now. */
+  get #isCurrent() {
+    return this.#shown !== undefined && this.#source.value === this.#shown.source.text;
+  }
+
+  #textChanged() {
+    this.#mirror.clear();
+    this.#words.light([]);
+    this.#hideTip();
+    this.#choices.close();
+  }
+
+  /** @param {number} word A word of the translation, or -1. */
+  #lookAtTarget(word) {
+    const links = this.#shown?.links.ofTarget.get(word) ?? [];
+    this.#mirror.mark("lit", strengths(links));
+    this.#words.light(word < 0 ? [] : [{ word, weight: 1 }]);
+    const rectangle = this.#words.elementOf(word)?.getClientRects()[0];
+    if (rectangle && this.#shown) this.#showTip(this.#shown.aboutTarget(word), rectangle);
+    else this.#hideTip();
+  }
+
+  /**
+   * @param {number} word A word of the source, or -1.
+   * @param {boolean} isHovered
+   */
+  #lookAtSource(word, isHovered) {
+    const shown = this.#isCurrent ? this.#shown : undefined;
+    this.#words.light(shown?.links.ofSource.get(word) ?? []);
+    this.#mirror.mark("lit", word < 0 ? [] : [{ word }]);
+    const rectangle = isHovered && this.#mirror.rectangle(word);
+    if (rectangle && shown) this.#showTip(shown.aboutSource(word), rectangle);
+    else this.#hideTip();
+  }
+
+  #lookAtCaret() {
+    const caret = document.activeElement === this.#source ? this.#source.selectionEnd : undefined;
+    this.#lookAtSource(caret === undefined ? -1 : (this.#shown?.source.at(caret) ?? -1), false);
+  }
+
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
+  #hoverSource(x, y) {
+    const word = this.#mirror.wordAt(x, y);
+    if (word < 0) this.#lookAtCaret();
+    else this.#lookAtSource(word, true);
+  }
+
+  /**
+   * @param {string} text
+   * @param {DOMRect} rectangle
+   */
+  #showTip(text, rectangle) {
+    if (!this.#tip.isConnected) return;
+    fill(this.#tip, text);
+    this.#tip.showPopover();
+    placeBy(this.#tip, rectangle, "above");
+  }
+
+  #hideTip() {
+    this.#tip.hidePopover();
+  }
+
+  /** @param {number} word */
+  #open(word) {
+    const shown = this.#shown;
+    const anchor = this.#words.elementOf(word);
+    if (!shown || !anchor) return;
+    this.#opened = word;
+    this.#hideTip();
+    const place = shown.placeOf(word);
+    void this.#choices.open(anchor, {
+      title: `Instead of “${shown.target.string(word)}”`,
+      about: shown.aboutTarget(word),
+      look: (signal) => {
+        if (place) return this.#steering.considered(shown, place, signal);
+        throw new Problem(0, { detail: "Which sentence this word is in is not known for this translation." });
+      },
+      isCurrent: ({ text }) => place?.rest.startsWith(place.before ? text : text.trimStart()) ?? false,
+      choose: async (choice, signal) => {
+        if (place) this.#steer(await this.#steering.chosen(shown, place, choice, signal));
+      },
+    });
+  }
+
+  /** @param {Alternative} alternative One of the hypotheses. */
+  async #take(alternative) {
+    const shown = this.#shown;
+    if (!shown || !this.#own || alternative.text === shown.translation.text) return;
+    if (alternative.text === this.#own.translation.text) {
+      this.#goBack();
+      return;
+    }
+    this.#taking.abort();
+    const { signal } = (this.#taking = new AbortController());
+    try {
+      this.#steer(await this.#steering.taken(shown, alternative, signal));
+    } catch (error) {
+      if (isAbort(error)) return;
+      throw error;
+    }
+  }
+
+  /** @param {LinkedTranslation} chosen */
+  #steer(chosen) {
+    this.#render(chosen);
+    this.#announce(`The translation is now: ${chosen.translation.text}`);
+    this.#onSteered(chosen.translation);
+  }
+
+  #goBack() {
+    if (this.#own) this.#steer(this.#own);
+  }
+}
+
+/**
+ * Links as marks.
+ *
+ * @param {Link[]} links
+ */
+function strengths(links) {
+  return links.map(({ word, weight }) => ({ word, strength: weight }));
 }

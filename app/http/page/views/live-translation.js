@@ -5,7 +5,8 @@
 import { isAbort, Problem, translate, translateStream } from "../api.js";
 import { Characters } from "../characters.js";
 
-/** @import { Span, TranslateAnswer, Translation } from "../types.js" */
+/** @import { TranslateAnswer, Translation } from "../types.js" */
+/** @import { TranslatedSentence } from "./sentences.js" */
 
 const PAUSE_MS = 250;
 /** Confidence and alternatives take longer than the translation: they are asked for once nobody types any more. */
@@ -36,7 +37,7 @@ export class LiveTranslation {
   #controller = new AbortController();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
-  /** @type {Span[]} Where the sentences of the source are, in characters. */
+  /** @type {TranslatedSentence[]} Those of the text, as far as they are translated. */
   sentences = [];
 
   /**
@@ -103,7 +104,7 @@ export class LiveTranslation {
         // What stands between two sentences is kept, as the service does when it joins them.
         text += source.slice(end, event.source[0]) + event.translation;
         end = event.source[1];
-        this.sentences.push(event.source);
+        this.sentences.push({ source: event.source, translation: event.translation });
         this.#listener.partial(text);
       } else if (event.event === "translation") {
         this.#listener.translated(event.translation);

@@ -74,6 +74,7 @@ class TranslateView {
       request: (fields, signal) => this.#request(fields, signal),
       onSteered: (translation) => this.#setTranslation(translation),
       announce,
+      limits: () => this.#model?.limits,
     });
     this.#outputPane = new OutputPane(this.#linkedTexts.element, {
       text: () => this.#shownText,
@@ -171,7 +172,7 @@ class TranslateView {
       },
       detailed: (translation) => {
         this.#setTranslation(translation);
-        this.#linkedTexts.show(translation, this.#page.store.get().text);
+        this.#linkedTexts.show(translation, this.#page.store.get().text, this.#live.sentences);
       },
       failed: (problem) => this.#outputPane.showProblem(problem),
       stopped: () => {
@@ -226,6 +227,12 @@ class TranslateView {
     return { source, target, ...optionFields(choices, this.#page.languages), ...this.#glossary.fields() };
   }
 
+  /** The model that translates. */
+  get #model() {
+    const { store, languages } = this.#page;
+    return languages.model(store.get().source, store.get().target);
+  }
+
   /** @returns {Fields | null} */
   #fields() {
     const { text } = this.#page.store.get();
@@ -241,11 +248,7 @@ class TranslateView {
   /** @param {Fields} fields With no more hypotheses than the search keeps. */
   #servedFields(fields) {
     const { store, languages } = this.#page;
-    const choices = store.get();
-    const most = Math.min(
-      beamSize(choices, languages),
-      languages.model(choices.source, choices.target)?.limits.max_hypotheses ?? 1,
-    );
+    const most = Math.min(beamSize(store.get(), languages), this.#model?.limits.max_hypotheses ?? 1);
     return "num_hypotheses" in fields
       ? { ...fields, num_hypotheses: Math.min(Number(fields.num_hypotheses), most) }
       : fields;
@@ -277,8 +280,8 @@ class TranslateView {
   #sentenceAtCaret() {
     const { caret } = this.#sourcePane;
     const { sentences } = this.#live;
-    const span = sentences.find(([start, end]) => start <= caret && caret <= end) ?? sentences[0];
-    return span ? new Characters(this.#page.store.get().text).slice(...span) : "";
+    const chosen = sentences.find(({ source: [start, end] }) => start <= caret && caret <= end) ?? sentences[0];
+    return chosen ? new Characters(this.#page.store.get().text).slice(...chosen.source) : "";
   }
 }
 

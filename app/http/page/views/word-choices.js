@@ -1,0 +1,179 @@
+/** The box in which one of the words that the search considered is chosen. */
+
+import { isAbort, Problem } from "../api.js";
+import { fill, h } from "../element.js";
+import { placeBy } from "./floating.js";
+import { percent } from "./levels.js";
+
+/** @import { Choice } from "./candidates.js" */
+
+/**
+ * @typedef {object} Question
+ * @property {string} title What the box is about.
+ * @property {string} about What is known of the word.
+ * @property {(signal: AbortSignal) => Promise<Choice[]>} look
+ * @property {(choice: Choice) => boolean} isCurrent Whether the translation has this one.
+ * @property {(choice: Choice, signal: AbortSignal) => Promise<void>} choose
+ */
+
+const MAX_CHOICES = 8;
+
+/** The box; it is closed by Escape, or by a click next to it. */
+export class WordChoices {
+  #title = h("h3", { id: "choices-title" });
+  #about = h("p", { class: "muted" });
+  #content = h("div", { "aria-live": "polite" });
+  element = h(
+    "div",
+    { class: "word-choices card", popover: "auto", role: "dialog", "aria-labelledby": "choices-title", tabindex: "-1" },
+    h(
+      "div",
+      { class: "row" },
+      this.#title,
+      h("button", { type: "button", class: "quiet close", "aria-label": "Close", onclick: () => this.close() }, "✕"),
+    ),
+    this.#about,
+    this.#content,
+  );
+  #abort = new AbortController();
+  /** @type {HTMLElement | undefined} */
+  #anchor;
+
+  /** @param {() => void} onLeft The box was closed while it had the focus. */
+  constructor(onLeft) {
+    this.element.addEventListener("beforetoggle", (event) => {
+      if (event.newState === "open") return;
+      this.#abort.abort();
+      if (this.element.contains(document.activeElement)) onLeft();
+    });
+    this.element.addEventListener("keydown", (event) => this.#press(event));
+    addEventListener("resize", () => this.#place());
+  }
+
+  /**
+   * Opens the box at a word.
+   *
+   * @param {HTMLElement} anchor
+   * @param {Question} question
+   */
+  async open(anchor, question) {
+    this.close();
+    this.#anchor = anchor;
+    const abort = (this.#abort = new AbortController());
+    fill(this.#title, question.title);
+    fill(this.#about, question.about);
+    fill(this.#content, h("p", {}, "Asking what the search considered here …"));
+    this.element.showPopover();
+    this.#place();
+    this.element.focus({ preventScroll: true });
+    await this.#attempt(abort.signal, async () => {
+      const choices = await question.look(abort.signal);
+      if (!abort.signal.aborted) this.#list(choices, question, abort.signal);
+    });
+  }
+
+  /** Closes the box. */
+  close() {
+    this.element.hidePopover();
+  }
+
+  /**
+   * @param {Choice[]} choices
+   * @param {Question} question
+   * @param {AbortSignal} signal
+   */
+  #list(choices, question, signal) {
+    const current = choices.find((choice) => question.isCurrent(choice));
+    const items = choices.slice(0, MAX_CHOICES).map((choice) => {
+      const choose = () => this.#choose(choice, question, choice === current, signal);
+      return h("li", {}, choiceElement(choice, choice === current, choose));
+    });
+    const rest = Math.max(0, 1 - choices.slice(0, MAX_CHOICES).reduce((sum, { probability }) => sum + probability, 0));
+    fill(
+      this.#content,
+      h("ol", {}, ...items),
+      h(
+        "p",
+        { class: "muted" },
+        `All other words together: ${percent(rest)}. Choosing one translates again from there.`,
+      ),
+    );
+    this.#place();
+    if (this.element.contains(document.activeElement)) this.#buttons()[0]?.focus({ preventScroll: true });
+  }
+
+  /**
+   * @param {Choice} choice
+   * @param {Question} question
+   * @param {boolean} isCurrent
+   * @param {AbortSignal} signal
+   */
+  async #choose(choice, question, isCurrent, signal) {
+    if (isCurrent) {
+      this.close();
+      return;
+    }
+    this.element.setAttribute("aria-busy", "true");
+    await this.#attempt(signal, async () => {
+      await question.choose(choice, signal);
+      this.close();
+    });
+    this.element.removeAttribute("aria-busy");
+  }
+
+  /**
+   * @param {AbortSignal} signal
+   * @param {() => Promise<void>} act
+   */
+  async #attempt(signal, act) {
+    try {
+      await act();
+    } catch (error) {
+      if (isAbort(error) || signal.aborted) return;
+      if (!(error instanceof Problem)) throw error;
+      fill(this.#content, h("p", { class: "error" }, error.message));
+      this.#place();
+    }
+  }
+
+  #place() {
+    if (this.#anchor?.isConnected && this.element.matches(":popover-open")) {
+      const rectangle = this.#anchor.getClientRects()[0];
+      if (rectangle) placeBy(this.element, rectangle, "below");
+    }
+  }
+
+  #buttons() {
+    return [...this.#content.querySelectorAll("button")];
+  }
+
+  /** @param {KeyboardEvent} event */
+  #press(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const buttons = this.#buttons();
+    const index = buttons.findIndex((button) => button === document.activeElement) + step;
+    buttons[Math.max(0, Math.min(index, buttons.length - 1))]?.focus();
+  }
+}
+
+/**
+ * @param {Choice} choice
+ * @param {boolean} isCurrent
+ * @param {() => void} choose
+ */
+function choiceElement({ text, probability, continuation, isEnd }, isCurrent, choose) {
+  const bar = h("span", { class: "bar", "aria-hidden": "true" });
+  bar.style.setProperty("--share", String(probability));
+  // The end of the sentence cannot be asked for: a translation goes on behind its prefix until the model ends it.
+  const word = isEnd ? h("em", {}, "end of the sentence") : h("strong", {}, text.trim() || text);
+  return h(
+    "button",
+    { type: "button", class: "choice", "aria-current": isCurrent && "true", disabled: isEnd, onclick: choose },
+    h("span", { class: "choice-text" }, word, h("span", { class: "muted" }, continuation)),
+    isCurrent && h("span", { class: "badge" }, "in the translation"),
+    h("span", { class: "share" }, percent(probability)),
+    bar,
+  );
+}
