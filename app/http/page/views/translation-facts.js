@@ -30,7 +30,7 @@ export function factsOf({ confidence, integrity }, sourceText, isPart) {
         fact(
           "Perhaps left out:",
           listed(confidence.uncovered.map(quote)),
-          ". The translation does not seem to say it, when it is translated back.",
+          ". This is hardly predictable from the translation.",
         ),
       );
     }
