@@ -156,15 +156,19 @@ class TranslateView {
         this.#outputPane.clearNotice();
         this.#outputPane.isBusy = true;
       },
-      partial: (text) => this.#showText(text),
+      partial: (text) => {
+        // A text that is in the target language comes back as it is.
+        if (!this.#page.store.get().text.startsWith(text)) this.#showText(text);
+      },
       translated: (translation) => {
+        if (this.#followsDetected(translation)) return;
         this.#showText(translation.text);
         this.#setTranslation(translation);
         this.#sourcePane.showDetected(translation.detected);
         this.#page.announce(
           translation.text.length > MAX_ANNOUNCED_CHARACTERS ? "Translated." : `Translation: ${translation.text}`,
         );
-        if (!translation.model && translation.detected) this.#proposeTarget(translation.target);
+        if (isInTarget(translation)) this.#proposeTarget(translation.target);
       },
       detailed: (translation) => {
         this.#setTranslation(translation);
@@ -192,15 +196,23 @@ class TranslateView {
     this.#glossary.showOutcome(translation, this.#page.store.get().text);
   }
 
+  /**
+   * Changes the target language if the text is in it, and nobody has chosen it.
+   *
+   * @param {Translation} translation
+   */
+  #followsDetected(translation) {
+    const target = this.#page.languages.targets(translation.target)[0];
+    if (!isInTarget(translation) || this.#languageBar.targetIsChosen || !target) return false;
+    this.#page.store.set({ target });
+    return true;
+  }
+
   /** @param {string} language The text is in the language that it is to be translated to. */
   #proposeTarget(language) {
     const { store, languages } = this.#page;
     const target = languages.targets(language)[0];
     if (!target) return;
-    if (!this.#languageBar.targetIsChosen) {
-      store.set({ target });
-      return;
-    }
     this.#outputPane.showNotice(
       `The text is in ${languageName(language)} already.`,
       `Translate it into ${languageName(target)}`,
@@ -271,4 +283,13 @@ class TranslateView {
     const chosen = sentences.find(({ source: [start, end] }) => start <= caret && caret <= end) ?? sentences[0];
     return chosen ? new Characters(this.#page.store.get().text).slice(...chosen.source) : "";
   }
+}
+
+/**
+ * Whether a text was not translated because it is in the target language.
+ *
+ * @param {Translation} translation
+ */
+function isInTarget({ model, detected }) {
+  return !model && detected !== null;
 }
