@@ -33,14 +33,18 @@ export function choicesOf({ search = [] }) {
       best.set(path.first, { text: path.text, score });
     }
   }
-  return (search[0]?.hypotheses ?? [])
-    .map(({ id, text, log_prob, finished }) => ({
-      text,
-      probability: Math.exp(log_prob),
-      continuation: best.get(id)?.text.slice(text.length) ?? "",
-      isEnd: finished,
-    }))
-    .sort((one, other) => other.probability - one.probability);
+  return (
+    (search[0]?.hypotheses ?? [])
+      // A token that is only the space before a word says nothing yet.
+      .filter(({ text, finished }) => finished || text.trim())
+      .map(({ id, text, log_prob, finished }) => ({
+        text,
+        probability: Math.exp(log_prob),
+        continuation: best.get(id)?.text.slice(text.length) ?? "",
+        isEnd: finished,
+      }))
+      .sort((one, other) => other.probability - one.probability)
+  );
 }
 
 /**

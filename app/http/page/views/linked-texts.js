@@ -20,6 +20,7 @@ import { WordChoices } from "./word-choices.js";
 /** @import { Ask, Limits } from "./steering.js" */
 
 const TIP = "word-tip";
+const MAX_ANNOUNCED_CHARACTERS = 300;
 
 /** The words of both sides, linked. */
 export class LinkedTexts {
@@ -31,7 +32,7 @@ export class LinkedTexts {
   #onSteered;
   #announce;
   #mirror;
-  #tip = h("div", { class: "word-tip", id: TIP, popover: "manual", role: "tooltip" });
+  #tip = h("div", { class: "word-tip", id: TIP, lang: "en", dir: "ltr", popover: "manual", role: "tooltip" });
   #words = new TargetWords({
     onLook: (word) => this.#lookAtTarget(word),
     onOpen: (word) => this.#open(word),
@@ -226,6 +227,8 @@ export class LinkedTexts {
     void this.#choices.open(anchor, {
       title: `Instead of “${shown.target.string(word)}”`,
       about: shown.aboutTarget(word),
+      language: shown.translation.target,
+      before: place?.before ?? "",
       look: (signal) => {
         if (place) return this.#steering.considered(shown, place, signal);
         throw new Problem(0, { detail: "Which sentence this word is in is not known for this translation." });
@@ -258,7 +261,8 @@ export class LinkedTexts {
   /** @param {LinkedTranslation} chosen */
   #steer(chosen) {
     this.#render(chosen);
-    this.#announce(`The translation is now: ${chosen.translation.text}`);
+    const { text } = chosen.translation;
+    this.#announce(text.length > MAX_ANNOUNCED_CHARACTERS ? "The translation was changed." : `Translation: ${text}`);
     this.#onSteered(chosen.translation);
   }
 

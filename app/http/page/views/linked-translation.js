@@ -28,12 +28,17 @@ export class LinkedTranslation {
     this.isSteered = isSteered;
     this.source = new Words(sourceText, translation.source);
     this.target = new Words(translation.text, translation.target);
-    this.links = linkWords(this.source, this.target, translation.alignment ?? []);
     const { words = [], uncovered } = translation.confidence ?? {};
+    const spans = translation.integrity?.spans ?? [];
+    /** @type {Set<number>} Words of the translation that the model was not asked for. */
+    this.protected = new Set(spans.flatMap(({ target }) => this.target.within(target)));
+    const copied = spans.map(({ source: from, target }) => ({ source: from, target, weight: 1 }));
+    this.links = linkWords(this.source, this.target, [...(translation.alignment ?? []), ...copied]);
     /** @type {Map<number, number>} By word of the translation. */
     this.probabilities = new Map(
       words.flatMap((one) => this.target.within(one.target).map((word) => [word, one.probability])),
     );
+    for (const word of this.protected) this.probabilities.delete(word);
     /** @type {Set<number>} Words of the source that may have been left out. */
     this.uncovered = new Set((uncovered ?? []).flatMap((span) => this.source.within(span)));
   }
@@ -70,6 +75,7 @@ export class LinkedTranslation {
    * @param {number} word
    */
   aboutTarget(word) {
+    if (this.protected.has(word)) return "Protected: it stays as it is.";
     const probability = this.probabilities.get(word);
     const level = this.levelOf(word);
     const sure = probability === undefined ? "" : `${percent(probability)} sure${level ? `, ${level.label}` : ""}. `;
@@ -106,13 +112,14 @@ export class LinkedTranslation {
 }
 
 /**
- * What a search found, best first.
+ * What a search found, best first. It finds some texts more than once, from different tokens.
  *
  * @param {Translation} translation
  * @returns {Alternative[]}
  */
 export function hypothesesOf({ text, score, finish_reason, alternatives }) {
-  return [{ text, score, finish_reason }, ...alternatives];
+  const found = [{ text, score, finish_reason }, ...alternatives];
+  return found.filter((one, index) => found.findIndex((other) => other.text === one.text) === index);
 }
 
 /** Counterparts that are named; all are lit. */

@@ -27,7 +27,11 @@ export function factsOf({ confidence, integrity }, sourceText, isPart) {
     facts.push(score(confidence.score, isPart), legend(confidence.uncovered !== null));
     if (confidence.uncovered?.length) {
       facts.push(
-        fact("Perhaps left out:", listed(confidence.uncovered.map(quote)), ". The translation back misses it."),
+        fact(
+          "Perhaps left out:",
+          listed(confidence.uncovered.map(quote)),
+          ". This is hardly predictable from the translation.",
+        ),
       );
     }
   }
@@ -67,7 +71,7 @@ function legend(isCoverageKnown) {
       h("li", {}, h("span", { class: `sample ${name}` }, label), ` under ${percent(below)}`),
     ),
     isCoverageKnown && h("li", {}, h("span", { class: "sample uncovered" }, "source word"), " perhaps left out"),
-    h("li", {}, h("span", { class: "sample lit" }, "counterpart"), " the stronger, the darker"),
+    h("li", {}, h("span", { class: "sample lit" }, "counterpart"), ", in stronger colour the closer it is linked"),
   );
 }
 

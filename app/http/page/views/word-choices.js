@@ -11,6 +11,8 @@ import { percent } from "./levels.js";
  * @typedef {object} Question
  * @property {string} title What the box is about.
  * @property {string} about What is known of the word.
+ * @property {string} language Of the words.
+ * @property {string} before What stands before the word.
  * @property {(signal: AbortSignal) => Promise<Choice[]>} look
  * @property {(choice: Choice) => boolean} isCurrent Whether the translation has this one.
  * @property {(choice: Choice, signal: AbortSignal) => Promise<void>} choose
@@ -25,7 +27,15 @@ export class WordChoices {
   #content = h("div", { "aria-live": "polite" });
   element = h(
     "div",
-    { class: "word-choices card", popover: "auto", role: "dialog", "aria-labelledby": "choices-title", tabindex: "-1" },
+    {
+      class: "word-choices card",
+      lang: "en",
+      dir: "ltr",
+      popover: "auto",
+      role: "dialog",
+      "aria-labelledby": "choices-title",
+      tabindex: "-1",
+    },
     h(
       "div",
       { class: "row" },
@@ -41,10 +51,13 @@ export class WordChoices {
 
   /** @param {() => void} onLeft The box was closed while it had the focus. */
   constructor(onLeft) {
-    this.element.addEventListener("beforetoggle", (event) => {
-      if (event.newState === "open") return;
+    let hadFocus = false;
+    this.element.addEventListener("beforetoggle", () => {
       this.#abort.abort();
-      if (this.element.contains(document.activeElement)) onLeft();
+      hadFocus = this.element.contains(document.activeElement);
+    });
+    this.element.addEventListener("toggle", ({ newState }) => {
+      if (newState === "closed" && hadFocus) onLeft();
     });
     this.element.addEventListener("keydown", (event) => this.#press(event));
     addEventListener("resize", () => this.#place());
@@ -59,16 +72,16 @@ export class WordChoices {
   async open(anchor, question) {
     this.close();
     this.#anchor = anchor;
-    const abort = (this.#abort = new AbortController());
     fill(this.#title, question.title);
     fill(this.#about, question.about);
     fill(this.#content, h("p", {}, "Asking what the search considered here …"));
     this.element.showPopover();
+    const { signal } = (this.#abort = new AbortController());
     this.#place();
     this.element.focus({ preventScroll: true });
-    await this.#attempt(abort.signal, async () => {
-      const choices = await question.look(abort.signal);
-      if (!abort.signal.aborted) this.#list(choices, question, abort.signal);
+    await this.#attempt(signal, async () => {
+      const choices = await question.look(signal);
+      if (!signal.aborted) this.#list(choices, question, signal);
     });
   }
 
@@ -83,20 +96,17 @@ export class WordChoices {
    * @param {AbortSignal} signal
    */
   #list(choices, question, signal) {
-    const current = choices.find((choice) => question.isCurrent(choice));
+    // “ein” is not the choice where the translation has “einen”, and both are choices.
+    const [current] = choices.filter(question.isCurrent).sort((one, other) => other.text.length - one.text.length);
     const items = choices.slice(0, MAX_CHOICES).map((choice) => {
       const choose = () => this.#choose(choice, question, choice === current, signal);
-      return h("li", {}, choiceElement(choice, choice === current, choose));
+      return h("li", {}, choiceElement(choice, question, choice === current, choose));
     });
     const rest = Math.max(0, 1 - choices.slice(0, MAX_CHOICES).reduce((sum, { probability }) => sum + probability, 0));
     fill(
       this.#content,
       h("ol", {}, ...items),
-      h(
-        "p",
-        { class: "muted" },
-        `All other words together: ${percent(rest)}. Choosing one translates again from there.`,
-      ),
+      h("p", { class: "muted" }, `All others together: ${percent(rest)}. Choosing one translates again from there.`),
     );
     this.#place();
     if (this.element.contains(document.activeElement)) this.#buttons()[0]?.focus({ preventScroll: true });
@@ -160,19 +170,25 @@ export class WordChoices {
 
 /**
  * @param {Choice} choice
+ * @param {Question} question
  * @param {boolean} isCurrent
  * @param {() => void} choose
  */
-function choiceElement({ text, probability, continuation, isEnd }, isCurrent, choose) {
+function choiceElement({ text, probability, continuation, isEnd }, { before, language }, isCurrent, choose) {
   const bar = h("span", { class: "bar", "aria-hidden": "true" });
   bar.style.setProperty("--share", String(probability));
-  // The end of the sentence cannot be asked for: a translation goes on behind its prefix until the model ends it.
-  const word = isEnd ? h("em", {}, "end of the sentence") : h("strong", {}, text.trim() || text);
+  // A token without a space before it goes on with the word that stands there.
+  const start = /^\s/u.test(text) ? "" : /\S*$/u.exec(before)?.[0];
+  const words = [h("span", { class: "muted" }, start), h("strong", {}, text.trim()), continuation];
   return h(
     "button",
+    // The end of a sentence cannot be asked for: behind its prefix a translation goes on until the model ends it.
     { type: "button", class: "choice", "aria-current": isCurrent && "true", disabled: isEnd, onclick: choose },
-    h("span", { class: "choice-text" }, word, h("span", { class: "muted" }, continuation)),
+    isEnd
+      ? h("em", { class: "choice-text" }, "the sentence ends here")
+      : h("span", { class: "choice-text", lang: language }, ...words),
     isCurrent && h("span", { class: "badge" }, "in the translation"),
+    !isEnd && !continuation && h("span", { class: "badge" }, "dropped"),
     h("span", { class: "share" }, percent(probability)),
     bar,
   );
