@@ -32,7 +32,7 @@ export class LinkedTexts {
   #onSteered;
   #announce;
   #mirror;
-  #tip = h("div", { class: "word-tip", id: TIP, lang: "en", dir: "ltr", popover: "manual", role: "tooltip" });
+  #tip = h("div", { class: "word-tip", id: TIP, lang: "en", dir: "ltr", role: "tooltip", hidden: true });
   #words = new TargetWords({
     onLook: (word) => this.#lookAtTarget(word),
     onOpen: (word) => this.#open(word),
@@ -41,7 +41,6 @@ export class LinkedTexts {
   #choices = new WordChoices(() => this.#words.focus(this.#opened));
   #facts = h("div", { class: "facts" });
   #alternatives = new Alternatives((alternative) => this.#take(alternative));
-  #problem = h("p", { class: "error", role: "status" });
   #undo = h(
     "p",
     { class: "row", hidden: true },
@@ -49,7 +48,7 @@ export class LinkedTexts {
     h("button", { type: "button", onclick: () => this.#goBack() }, "Back to the model's own"),
   );
   /** What goes into the pane of the translation. */
-  element = h("div", { class: "linked-texts" }, this.#words.element, this.#tip, this.#choices.element);
+  element = h("div", { class: "linked-texts" }, this.#words.element);
   /** What goes below both panes. */
   details = h(
     "div",
@@ -57,7 +56,8 @@ export class LinkedTexts {
     this.#undo,
     this.#facts,
     this.#alternatives.element,
-    this.#problem,
+    this.#tip,
+    this.#choices.element,
   );
 
   /** @type {LinkedTranslation | undefined} */
@@ -146,7 +146,6 @@ export class LinkedTexts {
     }
     this.#undo.hidden = !isSteered;
     fill(this.#facts, ...factsOf(translation, source.text, isSteered && pairs.length > 1));
-    fill(this.#problem);
     this.#alternatives.show(hypotheses, translation.text);
     this.details.hidden = false;
   }
@@ -157,6 +156,7 @@ export class LinkedTexts {
   }
 
   #textChanged() {
+    this.#taking.abort();
     this.#mirror.clear();
     this.#words.light([]);
     this.#hideTip();
@@ -206,14 +206,13 @@ export class LinkedTexts {
    * @param {DOMRect} rectangle
    */
   #showTip(text, rectangle) {
-    if (!this.#tip.isConnected) return;
     fill(this.#tip, text);
-    this.#tip.showPopover();
+    this.#tip.hidden = false;
     placeBy(this.#tip, rectangle, "above");
   }
 
   #hideTip() {
-    this.#tip.hidePopover();
+    this.#tip.hidden = true;
   }
 
   /** @param {number} word */
@@ -260,14 +259,19 @@ export class LinkedTexts {
 
   /** @param {LinkedTranslation} chosen */
   #steer(chosen) {
-    this.#render(chosen);
     const { text } = chosen.translation;
+    // Other tokens may make the same text.
+    const shown = this.#own?.translation.text === text ? this.#own : chosen;
+    this.#render(shown);
     this.#announce(text.length > MAX_ANNOUNCED_CHARACTERS ? "The translation was changed." : `Translation: ${text}`);
-    this.#onSteered(chosen.translation);
+    this.#onSteered(shown.translation);
   }
 
   #goBack() {
+    const hasFocus = this.#undo.contains(document.activeElement);
     if (this.#own) this.#steer(this.#own);
+    // The button is gone.
+    if (hasFocus) this.#words.focus(this.#opened);
   }
 }
 

@@ -91,8 +91,10 @@ export class SourceMirror {
     const caret = document.caretPositionFromPoint?.(x, y);
     if (!this.#words || caret?.offsetNode !== this.#source) return -1;
     const word = this.#words.at(caret.offset);
+    // The caret next to a point may be far away; between two lines it is not.
     const isOver = this.#rectangles(word).some(
-      ({ left, right, top, bottom }) => left <= x && x <= right && top <= y && y <= bottom,
+      ({ left, right, top, bottom, height }) =>
+        left <= x && x <= right && top - height / 2 <= y && y <= bottom + height / 2,
     );
     return isOver ? word : -1;
   }
