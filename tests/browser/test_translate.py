@@ -1,4 +1,4 @@
-"""The view "translate": texts, languages, options, glossaries. Words that are linked and files have tests of their own."""
+"""The view "translate": texts, languages, options, glossaries."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from tests.browser.translating import (
     problem,
     source,
     translated,
+    translation,
 )
 from tests.browser.views import open_view, shown
 from tests.server import Server
@@ -73,7 +74,7 @@ def test_a_text_is_translated_while_it_is_typed_and_its_language_detected(
     open_view(page)
     bodies = asked(page)
     source(page).press_sequentially(BOOK, delay=10)
-    expect(output(page)).to_have_text(BUCH)
+    expect(translation(page)).to_have_text(BUCH)
     expect(page.get_by_text(re.compile(r"Detected English, \d+% sure"))).to_be_visible()
     # The target followed the detected language: it was English before.
     expect(page.get_by_role("combobox", name="Translate to")).to_have_value("de")
@@ -90,13 +91,13 @@ def test_sentences_are_shown_as_they_come(page: Page) -> None:
     page.wait_for_function("() => window.releaseEvent")
     release = "() => window.releaseEvent()"
     page.evaluate(release)
-    expect(output(page)).to_have_text(BUCH)
+    expect(translation(page)).to_have_text(BUCH)
     expect(output(page)).to_have_attribute("aria-busy", "true")
     page.evaluate(release)
     # White space between sentences is that of the source.
-    expect(output(page)).to_have_text(f"{BUCH}  {BAHNHOF}", use_inner_text=True)
+    expect(translation(page)).to_have_text(f"{BUCH}  {BAHNHOF}", use_inner_text=True)
     page.evaluate(release)
-    expect(output(page)).to_have_text(re.compile(rf"^{BUCH} +{BAHNHOF}\s+Wir gehen"))
+    expect(translation(page)).to_contain_text(f"{BUCH}  {BAHNHOF}\nWir gehen", use_inner_text=True)
     for _ in ("translation", "done", "end"):
         page.evaluate(release)
     expect(output(page)).to_have_attribute("aria-busy", "false")
@@ -104,26 +105,28 @@ def test_sentences_are_shown_as_they_come(page: Page) -> None:
 
 def test_typing_cancels_the_request_before(page: Page) -> None:
     open_view(page)
+    choose(page, "Translate to", "German")
     cancelled: list[str] = []
-    page.on("requestfailed", lambda request: cancelled.append(request.post_data_json["text"]))
+    page.on("requestfailed", lambda request: cancelled.append(str(request.post_data)))
     page.route(
         "**/translate", lambda route: None if STATION not in (route.request.post_data or "") else route.continue_()
     )
     with page.expect_request("**/translate"):
         source(page).fill(BOOK)
     translated(page, STATION, BAHNHOF)
-    assert cancelled == [BOOK]
+    assert len(cancelled) == 1
+    assert BOOK in cancelled[0]
 
 
 def test_details_are_asked_for_after_the_translation_and_cancelled_by_typing(page: Page) -> None:
     open_view(page)
     choose(page, "Translate to", "German")
     bodies = asked(page)
-    cancelled: list[dict[str, Any]] = []
-    page.on("requestfailed", lambda request: cancelled.append(request.post_data_json))
+    cancelled: list[str] = []
+    page.on("requestfailed", lambda request: cancelled.append(str(request.post_data)))
 
     def hold_details(route: Route) -> None:
-        if "return_confidence" not in route.request.post_data_json:
+        if "return_confidence" not in (route.request.post_data or ""):
             route.continue_()
 
     page.route("**/translate", hold_details)
@@ -131,8 +134,9 @@ def test_details_are_asked_for_after_the_translation_and_cancelled_by_typing(pag
         translated(page, BOOK, BUCH)
     assert ["return_confidence" in body for body in bodies] == [False, True]
     translated(page, STATION, BAHNHOF)
-    assert [body["text"] for body in cancelled] == [BOOK]
-    assert cancelled[0]["return_confidence"]
+    assert len(cancelled) == 1
+    assert BOOK in cancelled[0]
+    assert "return_confidence" in cancelled[0]
 
 
 def test_a_slow_translation_says_that_it_is_under_way(page: Page) -> None:
@@ -158,7 +162,7 @@ def test_an_error_is_shown_in_its_place_and_the_text_stays(page: Page, watch: Wa
     assert_no_markup(page)
     page.unroute("**/translate")
     page.get_by_role("button", name="Try again").click()
-    expect(output(page)).to_have_text(BUCH)
+    expect(translation(page)).to_have_text(BUCH)
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
@@ -169,7 +173,7 @@ def test_a_lost_connection_is_told_and_what_was_translated_stays(page: Page, wat
     page.route("**/translate", lambda route: route.abort())
     source(page).fill(f"{BOOK} {STATION}")
     expect(page.get_by_role("alert")).to_have_text("The service cannot be reached. Is it running?")
-    expect(output(page)).to_have_text(BUCH)
+    expect(translation(page)).to_have_text(BUCH)
 
 
 def test_languages_are_swapped_together_with_the_texts(page: Page) -> None:
@@ -179,7 +183,7 @@ def test_languages_are_swapped_together_with_the_texts(page: Page) -> None:
     expect(page.get_by_role("combobox", name="Translate from")).to_have_value("de")
     expect(page.get_by_role("combobox", name="Translate to")).to_have_value("en")
     expect(source(page)).to_have_value(BAHNHOF)
-    expect(output(page)).to_have_text(STATION)
+    expect(translation(page)).to_have_text(STATION)
 
 
 def test_a_text_in_the_chosen_target_language_is_noticed(page: Page) -> None:
@@ -188,7 +192,7 @@ def test_a_text_in_the_chosen_target_language_is_noticed(page: Page) -> None:
     source(page).fill("Ich habe das Buch noch nicht gelesen.")
     expect(page.get_by_role("alert")).to_have_text("The text is in German already.")
     page.get_by_role("button", name="Translate it into English").click()
-    expect(output(page)).to_contain_text("book")
+    expect(translation(page)).to_contain_text("book")
 
 
 def test_the_languages_offered_are_those_of_the_models(page: Page) -> None:
@@ -211,10 +215,10 @@ def test_an_example_fills_an_empty_page(page: Page) -> None:
     open_view(page)
     page.get_by_role("button", name=STATION).click()
     expect(source(page)).to_have_value(STATION)
-    expect(output(page)).to_have_text(BAHNHOF)
+    expect(translation(page)).to_have_text(BAHNHOF)
     expect(page.get_by_role("button", name=BOOK)).to_have_count(0)
     page.get_by_role("button", name="Clear").click()
-    expect(output(page)).to_have_text("")
+    expect(translation(page)).to_have_text("")
     expect(page.get_by_role("button", name=BOOK)).to_be_visible()
 
 
@@ -226,12 +230,10 @@ def test_the_search_is_chosen_within_the_bounds_of_the_model(page: Page) -> None
     assert (width.get_attribute("min"), width.get_attribute("max")) == ("1", "16")
     translated(page, BOOK, BUCH)
     assert (bodies[-1]["decoding"], bodies[-1]["beam_size"]) == ("beam", 4)
-    with page.expect_response("**/translate"):
+    with page.expect_request(lambda request: '"beam_size":2' in (request.post_data or "")):
         width.fill("2")
-    assert bodies[-1]["beam_size"] == 2
-    with page.expect_response("**/translate"):
+    with page.expect_request(lambda request: '"greedy"' in (request.post_data or "")):
         page.get_by_label("Greedy").check()
-    assert bodies[-1]["decoding"] == "greedy"
     assert "beam_size" not in bodies[-1]
     expect(width).to_be_disabled()
     expect(page.locator(".options summary")).to_contain_text("greedy search")
@@ -251,7 +253,7 @@ def test_the_form_of_address_is_offered_where_the_model_knows_one(page: Page) ->
     choose(page, "Form of address", "Informal")
     with page.expect_request("**/translate") as request:
         source(page).fill(BOOK)
-    assert request.value.post_data_json["formality"] == "informal"
+    assert '"formality":"informal"' in (request.value.post_data or "")
 
 
 def test_what_became_of_typed_terms_is_shown(page: Page, screenshot: Callable[[str], None]) -> None:
@@ -266,9 +268,9 @@ def test_what_became_of_typed_terms_is_shown(page: Page, screenshot: Callable[[s
     expect(terms).to_have_text(["book → Werk ✓ put in place of another word", "tram not in the text"])
     screenshot("translate-terms")
     page.get_by_role("button", name="Remove the term").first.click()
-    expect(output(page)).to_have_text(BUCH)
+    expect(translation(page)).to_have_text(BUCH)
     page.get_by_label("Term", exact=True).fill("book")
-    expect(output(page)).to_contain_text(MARKUP)
+    expect(translation(page)).to_contain_text(MARKUP)
     assert_no_markup(page)
 
 
@@ -292,7 +294,7 @@ def test_a_text_that_is_too_long_is_not_sent_and_can_be_translated_as_a_file(pag
     source(page).fill("😀" * 20)
     expect(page.get_by_text("20 / 20")).to_be_visible()
     source(page).fill(f"{BOOK} {STATION}")
-    expect(page.get_by_role("alert")).to_contain_text("This is too long by 22 characters: up to 20 are translated")
+    expect(page.get_by_role("status").first).to_contain_text("This is too long by 22 characters: up to 20 are translated")
     page.get_by_role("button", name="Translate it as a file").click()
     expect(page.get_by_role("list", name="Files")).to_contain_text("Translated")
     assert not [body for body in bodies if BOOK in body["text"]]
@@ -335,7 +337,7 @@ def test_a_shared_link_brings_text_and_choices_back_and_the_service_logs_no_text
     page.goto(link)
     shown(page, "translate")
     expect(source(page)).to_have_value(text)
-    expect(output(page)).to_contain_text(BUCH)
+    expect(translation(page)).to_contain_text(BUCH)
     expect(page.get_by_label("Greedy")).to_be_checked()
     assert_no_markup(page)
     page.wait_for_load_state("networkidle")
@@ -347,28 +349,36 @@ def test_a_shared_link_brings_text_and_choices_back_and_the_service_logs_no_text
 def test_a_link_with_wrong_choices_opens_the_page(page: Page) -> None:
     page.goto("/#/translate?source=xx&target=yy&beamSize=999&formality=rude&text=Where+is+the+station%3F")
     shown(page, "translate")
-    expect(output(page)).to_have_text(BAHNHOF)
+    expect(translation(page)).to_have_text(BAHNHOF)
 
 
 def test_markup_as_a_text_is_shown_as_text(page: Page) -> None:
     open_view(page)
     translated(page, f"{MARKUP} {BOOK}", MARKUP)
     page.wait_for_load_state("networkidle")
-    expect(output(page)).to_contain_text(MARKUP)
+    expect(translation(page)).to_contain_text(MARKUP)
     assert_no_markup(page)
 
 
 @pytest.mark.parametrize(("link", "view"), [("Look at attention", "attention"), ("How it works", "tour")])
 def test_other_views_are_opened_with_the_sentence_at_the_caret(page: Page, link: str, view: str) -> None:
+    script = f"""export function {view}View(page) {{
+      const element = document.createElement("h1");
+      return {{ element, show() {{ element.textContent = page.store.get().sentence; }} }};
+    }}"""
+    page.route(f"**/views/{view}.js", lambda route: route.fulfill(content_type="text/javascript", body=script))
     open_view(page)
-    translated(page, f"😀 {BOOK} {STATION} {CINEMA}", BAHNHOF)
+    text = f"😀 {BOOK} {STATION} {CINEMA}"
+    translated(page, text, BAHNHOF)
     expect(output(page)).to_have_attribute("aria-busy", "false")
-    source(page).evaluate("(area, position) => area.setSelectionRange(position, position)", len(f"😀 {BOOK} ") + 3)
+    position = "(area, position) => area.setSelectionRange(position, position)"
+    source(page).evaluate(position, text.index(STATION) + 3)
     page.locator("main").get_by_role("link", name=link).click()
-    shown(page, view)
-    page.goto("/#/translate")
+    expect(shown(page, view)).to_have_text(STATION)
+    page.get_by_role("link", name="Translate", exact=True).click()
     shown(page, "translate")
-    expect(source(page)).to_have_value(f"😀 {BOOK} {STATION} {CINEMA}")
+    expect(source(page)).to_have_value(text)
+    expect(translation(page)).to_contain_text(BAHNHOF)
 
 
 def test_the_text_area_grows_with_its_text(page: Page) -> None:
@@ -397,7 +407,7 @@ def test_a_text_is_translated_with_the_keyboard_alone(page: Page) -> None:
     tab_to("Text to translate")
     page.keyboard.type(STATION)
     page.keyboard.press("Control+Enter")
-    expect(output(page)).to_have_text(BAHNHOF)
+    expect(translation(page)).to_have_text(BAHNHOF)
     tab_to("Options")
     page.keyboard.press("Enter")
     tab_to("Width of the beam")
@@ -429,7 +439,7 @@ def test_all_of_the_view_fits_a_phone(page: Page, screenshot: Callable[[str], No
     choose(page, "Glossary", "Terms typed here")
     page.get_by_label("Term", exact=True).fill("Donaudampfschifffahrtsgesellschaftskapitän")
     page.get_by_label("Its translation").fill("captain")
-    translated(page, f"{'x' * 100} {BOOK}", BUCH)
+    translated(page, f"{'x' * 100} {BOOK}", "ein neues Buch")
     page.wait_for_load_state("networkidle")
     screenshot("translate-phone")
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 320

@@ -88,23 +88,23 @@ export class Documents {
   }
 
   /**
-   * Takes the files that are dropped on an element, which has the class `dropping` while files are above it.
+   * Takes files that are dropped anywhere in the window: a browser would show the file instead of the page.
    *
-   * @param {HTMLElement} element
+   * @param {HTMLElement} element It has the class `dropping` while files are above the window.
    */
-  acceptDropsOn(element) {
-    element.addEventListener("dragover", (event) => {
-      if (!hasFiles(event)) return;
+  acceptDrops(element) {
+    addEventListener("dragover", (event) => {
+      if (this.#isPaused || !hasFiles(event)) return;
       event.preventDefault();
       element.classList.add("dropping");
     });
-    element.addEventListener("dragleave", (event) => {
-      if (!element.contains(/** @type {Node | null} */ (event.relatedTarget))) element.classList.remove("dropping");
+    addEventListener("dragleave", (event) => {
+      if (!event.relatedTarget) element.classList.remove("dropping");
     });
-    element.addEventListener("drop", (event) => {
-      if (!hasFiles(event)) return;
-      event.preventDefault();
+    addEventListener("drop", (event) => {
       element.classList.remove("dropping");
+      if (this.#isPaused || !hasFiles(event)) return;
+      event.preventDefault();
       this.add([...(event.dataTransfer?.files ?? [])]);
     });
   }

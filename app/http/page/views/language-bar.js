@@ -42,7 +42,11 @@ export class LanguageBar {
   update(choices) {
     const pair = servedPair(this.#languages, choices.source, choices.target);
     this.#store.set(pair);
-    fill(this.#target, ...this.#languages.targets(pair.source).map((code) => languageOption(code)));
+    const targets = this.#languages.targets(pair.source);
+    // Options that stay the same are left alone: somebody may be typing the name of one.
+    if ([...this.#target.options].map((shown) => shown.value).join() !== targets.join()) {
+      fill(this.#target, ...targets.map((code) => languageOption(code)));
+    }
     this.#source.value = pair.source;
     this.#target.value = pair.target;
     this.#swap.disabled = !this.#languages.sources.includes(pair.target);

@@ -9,8 +9,8 @@ import { Characters } from "../characters.js";
 /** @import { TranslatedSentence } from "./sentences.js" */
 
 const PAUSE_MS = 250;
-/** Confidence and alternatives take longer than the translation: they are asked for once nobody types any more. */
-const DETAILS_PAUSE_MS = 500;
+/** Confidence and alternatives take longer than the translation: they are asked for if it is left for so long. */
+const DETAILS_PAUSE_MS = 300;
 
 /** @typedef {Record<string, unknown>} Fields  Fields of `POST /translate`. */
 
@@ -88,7 +88,7 @@ export class LiveTranslation {
     } finally {
       if (!signal.aborted) this.#listener.stopped();
     }
-    this.#timer = setTimeout(() => this.#readDetails(fields, signal), DETAILS_PAUSE_MS - PAUSE_MS);
+    this.#timer = setTimeout(() => this.#readDetails(fields, signal), DETAILS_PAUSE_MS);
   }
 
   /**

@@ -10,7 +10,7 @@ import { fill, h } from "../element.js";
 
 /** @type {[Choices["formality"], string][]} */
 const FORMALITIES = [
-  ["", "As the model likes"],
+  ["", "Default"],
   ["formal", "Formal"],
   ["informal", "Informal"],
 ];

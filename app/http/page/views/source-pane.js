@@ -133,7 +133,7 @@ export class SourcePane {
       this.#tooLong,
       h(
         "p",
-        { role: "alert" },
+        { role: "status" },
         `This is too long by ${COUNT.format(over)} characters: up to ${COUNT.format(limit)} are translated at a time.`,
       ),
       h(
@@ -147,6 +147,7 @@ export class SourcePane {
   /** @param {Choices} choices */
   #updateExamples({ source, target, text }) {
     this.#examples.hidden = text !== "";
+    if (text) return;
     const from = this.#languages.sources.filter((code) => code === source || (source === "auto" && code !== target));
     const examples = [...from, ...this.#languages.sources.filter((code) => source === "auto" && code === target)]
       .flatMap((code) => EXAMPLES[code] ?? [])

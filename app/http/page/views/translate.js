@@ -118,7 +118,7 @@ class TranslateView {
       this.#options.element,
       this.#documents.element,
     );
-    this.#documents.acceptDropsOn(element);
+    this.#documents.acceptDrops(element);
     return element;
   }
 
