@@ -53,10 +53,11 @@ export class Alternatives {
    * @param {string} best
    */
   #button(alternative, best) {
-    const pieces = differences(alternative.text, best).map(({ text, kind }) =>
+    const pieces = differences(alternative.text, best).flatMap(({ text, kind }) => [
       // The words that only the best one has are shown, but not read out.
-      h(ELEMENTS[kind], { "aria-hidden": kind === "gone" && "true" }, text),
-    );
+      h(ELEMENTS[kind], { "aria-hidden": kind === "gone" && "true" }, text.trim()),
+      " ",
+    ]);
     const isTaken = alternative.text === this.#taken;
     const { score } = alternative;
     return h(

@@ -23,6 +23,6 @@ export function levelOf(probability) {
  * @param {number} share 0 to 1.
  */
 export function percent(share) {
-  if (share > 0 && share < 0.001) return "under 0.1 %";
+  if (share > 0 && share < 0.001) return "< 0.1 %";
   return `${share > 0 && share < 0.0995 ? (100 * share).toFixed(1) : Math.round(100 * share)} %`;
 }

@@ -66,6 +66,8 @@ export class LinkedTexts {
   #own;
   /** The word of the translation that the box was opened at. */
   #opened = 0;
+  /** The word of the source that the pointer is at, or -1. */
+  #hovered = -1;
   #taking = new AbortController();
 
   /**
@@ -89,6 +91,9 @@ export class LinkedTexts {
     source.addEventListener("pointerleave", () => this.#lookAtCaret());
     source.addEventListener("blur", () => this.#lookAtCaret());
     source.addEventListener("input", () => this.#textChanged());
+    document.addEventListener("keydown", ({ key }) => {
+      if (key === "Escape") this.#hideTip();
+    });
     document.addEventListener("selectionchange", () => {
       if (document.activeElement === source) this.#lookAtCaret();
     });
@@ -156,6 +161,7 @@ export class LinkedTexts {
   }
 
   #textChanged() {
+    this.#hovered = -1;
     this.#taking.abort();
     this.#mirror.clear();
     this.#words.light([]);
@@ -179,6 +185,7 @@ export class LinkedTexts {
    */
   #lookAtSource(word, isHovered) {
     const shown = this.#isCurrent ? this.#shown : undefined;
+    this.#hovered = -1;
     this.#words.light(shown?.links.ofSource.get(word) ?? []);
     this.#mirror.mark("lit", word < 0 ? [] : [{ word }]);
     const rectangle = isHovered && this.#mirror.rectangle(word);
@@ -197,8 +204,10 @@ export class LinkedTexts {
    */
   #hoverSource(x, y) {
     const word = this.#mirror.wordAt(x, y);
+    if (word === this.#hovered) return;
     if (word < 0) this.#lookAtCaret();
     else this.#lookAtSource(word, true);
+    this.#hovered = word;
   }
 
   /**
@@ -224,7 +233,7 @@ export class LinkedTexts {
     this.#hideTip();
     const place = shown.placeOf(word);
     void this.#choices.open(anchor, {
-      title: `Instead of “${shown.target.string(word)}”`,
+      title: `${shown.protected.has(word) ? "At" : "Instead of"} “${shown.target.string(word)}”`,
       about: shown.aboutTarget(word),
       language: shown.translation.target,
       before: place?.before ?? "",
@@ -232,7 +241,8 @@ export class LinkedTexts {
         if (place) return this.#steering.considered(shown, place, signal);
         throw new Problem(0, { detail: "Which sentence this word is in is not known for this translation." });
       },
-      isCurrent: ({ text }) => place?.rest.startsWith(place.before ? text : text.trimStart()) ?? false,
+      isCurrent: ({ text, isEnd }) =>
+        !isEnd && place !== undefined && place.rest.startsWith(place.before ? text : text.trimStart()),
       choose: async (choice, signal) => {
         if (place) this.#steer(await this.#steering.chosen(shown, place, choice, signal));
       },

@@ -25,7 +25,6 @@ export class TargetWords {
   /** @type {HTMLElement[]} */
   #lit = [];
   #current = 0;
-  #onLook;
   #onOpen;
   #describedBy;
   #observer = new IntersectionObserver(
@@ -44,7 +43,6 @@ export class TargetWords {
    * @param {string} options.describedBy Id of the element that says more of the word that is looked at.
    */
   constructor({ onLook, onOpen, describedBy }) {
-    this.#onLook = onLook;
     this.#onOpen = onOpen;
     this.#describedBy = describedBy;
     const { element } = this;
@@ -208,7 +206,6 @@ export class TargetWords {
       End: () => this.focus(last),
       Enter: () => this.#onOpen(this.#current),
       " ": () => this.#onOpen(this.#current),
-      Escape: () => this.#onLook(-1),
     };
     const act = keys[event.key];
     if (!act) return;

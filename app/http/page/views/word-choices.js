@@ -187,7 +187,7 @@ function choiceElement({ text, probability, continuation, isEnd }, { before, lan
     isEnd
       ? h("em", { class: "choice-text" }, "the sentence ends here")
       : h("span", { class: "choice-text", lang: language }, ...words),
-    isCurrent && h("span", { class: "badge" }, "in the translation"),
+    isCurrent && h("span", { class: "badge" }, "current"),
     !isEnd && !continuation && h("span", { class: "badge" }, "dropped"),
     h("span", { class: "share" }, percent(probability)),
     bar,
