@@ -56,9 +56,7 @@ export class OutputPane {
       { class: "pane output-pane" },
       h("div", { class: "busy-line" }),
       this.#output,
-      this.#slow,
-      this.#notice,
-      this.#tools,
+      h("div", { class: "pane-end" }, this.#slow, this.#notice, this.#tools),
     );
     this.hasTranslation = false;
   }

@@ -64,8 +64,12 @@ export class SourcePane {
       { class: "pane source-pane" },
       h("div", { class: "source-text" }, this.textarea),
       this.#examples,
-      this.#tooLong,
-      h("div", { class: "pane-foot" }, this.#detected, this.#clear, this.#count),
+      h(
+        "div",
+        { class: "pane-end" },
+        this.#tooLong,
+        h("div", { class: "pane-foot" }, this.#detected, this.#clear, this.#count),
+      ),
     );
   }
 
