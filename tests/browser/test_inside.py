@@ -17,13 +17,13 @@ from tests.browser.views import open_view
 BOOK, CINEMA = "I bought a new book.", "We are going to the cinema tonight."
 BUCH, BUECHER = "Ich habe ein neues Buch gekauft.", "Ich habe mir ein neues Buch gekauft."
 
-# For each mark behind the text area the word of the text area that is in front of it, and how strong the mark is.
+# For each mark behind the text area the word of the text area that is in front of it, and how much colour the mark has.
 MARKED = """(kind) => [...document.querySelectorAll(`.source-mirror .mark.${kind}`)].map((mark) => {
   const { left, top, width, height } = mark.getBoundingClientRect();
   const { offset, offsetNode } = document.caretPositionFromPoint(left + width / 2, top + height / 2);
   const before = /\\S*$/u.exec(offsetNode.value.slice(0, offset))[0];
   const word = before + /^\\S*/u.exec(offsetNode.value.slice(offset))[0];
-  return { word, strength: Number(mark.style.getPropertyValue("--strength")) };
+  return { word, shade: parseFloat(mark.style.getPropertyValue("--shade")) };
 })"""
 
 # The middle of a word of the text area, by its mark: the test hovers what a person sees there.
@@ -114,7 +114,7 @@ def test_a_word_of_the_translation_lights_up_its_counterparts_by_weight(
     expect(tip(page)).to_contain_text("From “I”")
     [me] = marked(page, "lit")
     assert (book["word"], me["word"]) == ("book.", "I")
-    assert 0 < me["strength"] < book["strength"] <= 1
+    assert 0 < me["shade"] < book["shade"] < 100
     page.mouse.move(0, 0)
     expect(tip(page)).to_be_hidden()
     assert lit(page) == []

@@ -1,4 +1,4 @@
-/** How shares are written, and from which on a word counts as unsure. */
+/** How shares are shown, and below which a word counts as unsure. */
 
 /** @typedef {{ below: number, name: string, label: string }} Level */
 
@@ -25,4 +25,13 @@ export function levelOf(probability) {
 export function percent(share) {
   if (share > 0 && share < 0.001) return "< 0.1 %";
   return `${share > 0 && share < 0.0995 ? (100 * share).toFixed(1) : Math.round(100 * share)} %`;
+}
+
+/**
+ * How much colour a link has. The weakest can still be seen, and words can be read on the strongest.
+ *
+ * @param {number} weight 0 to 1.
+ */
+export function shade(weight) {
+  return `${Math.round(30 + 55 * weight)}%`;
 }

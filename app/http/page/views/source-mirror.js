@@ -4,6 +4,7 @@
  */
 
 import { fill, h } from "../element.js";
+import { shade } from "./levels.js";
 
 /** @import { Words } from "./words.js" */
 
@@ -148,7 +149,7 @@ export class SourceMirror {
         box.style.top = `${rectangle.top - top}px`;
         box.style.width = `${rectangle.width}px`;
         box.style.height = `${rectangle.height}px`;
-        box.style.setProperty("--strength", String(strength));
+        box.style.setProperty("--shade", shade(strength));
         return box;
       }),
     );

@@ -4,6 +4,7 @@
  */
 
 import { fill, h } from "../element.js";
+import { shade } from "./levels.js";
 
 /** @import { Link } from "./links.js" */
 /** @import { Words } from "./words.js" */
@@ -105,7 +106,7 @@ export class TargetWords {
     this.#lit = links.flatMap(({ word }) => this.elementOf(word) ?? []);
     for (const [index, element] of this.#lit.entries()) {
       element.classList.add("lit");
-      element.style.setProperty("--strength", String(links[index]?.weight ?? 0));
+      element.style.setProperty("--shade", shade(links[index]?.weight ?? 0));
     }
   }
 
