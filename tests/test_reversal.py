@@ -18,7 +18,7 @@ from model.training.loop import train
 from model.training.progress import CURVE
 from model.training.settings import GeneratedCorpus, TrainingSettings
 from model.translator import Translator
-from tests.test_end_to_end import Server, served
+from tests.server import Server, served
 
 pytestmark = pytest.mark.thorough
 

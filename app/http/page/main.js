@@ -57,7 +57,10 @@ function showViews(page) {
     shown.show?.();
   }
 
-  addEventListener("hashchange", show);
+  addEventListener("hashchange", async () => {
+    await show();
+    element("main").focus();
+  });
   return show();
 }
 
@@ -131,6 +134,11 @@ function askForKey() {
 
 async function start() {
   addThemeButton();
+  // Its address would name a view.
+  element("skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    element("main").focus();
+  });
   askForKey();
   const languages = await languagesWhenReady();
   const store = new Store();
