@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from model.artifacts.bundle import Bundle, Manifest, load_bundle
+from model.candidates import WrittenSearch
 from model.capabilities import Capabilities
 from model.confidence import Evidence
 from model.decoding.backend import Backend, ModelToDecode, choose_backend
@@ -18,7 +19,15 @@ from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest, Finished
-from model.errors import ArtifactError, DecodingError, EmptySource, SourceTooLong, TargetTooLong, UnsupportedPair
+from model.errors import (
+    ArtifactError,
+    DecodingError,
+    EmptySource,
+    InvalidOptions,
+    SourceTooLong,
+    TargetTooLong,
+    UnsupportedPair,
+)
 from model.evidence import collect_evidence
 from model.languages import closest
 from model.network.padding import pad
@@ -56,6 +65,7 @@ class Attention:
         encoder: (L, H, S, S).
         decoder: (L, H, T, T).
         cross: (L, H, T, S).
+        search: The candidates of the search for the translation; None unless requested.
     """
 
     source_tokens: list[str]
@@ -65,6 +75,7 @@ class Attention:
     encoder: Tensor
     decoder: Tensor
     cross: Tensor
+    search: WrittenSearch | None = None
 
     def labels(self, kind: str) -> tuple[list[str], list[str]]:
         """The tokens of the rows and of the columns of ``encoder``, ``decoder`` or ``cross``."""
@@ -114,7 +125,9 @@ class Translator:
             fold_capitals=manifest.fold_capitals,
             calibration=manifest.calibration,
         )
-        self.pipeline = TextPipeline(codec, manifest.max_source_tokens, retry_loops=manifest.retry_loops)
+        self.pipeline = TextPipeline(
+            codec, manifest.max_source_tokens, manifest.max_target_tokens, retry_loops=manifest.retry_loops
+        )
 
     @classmethod
     def load(
@@ -356,10 +369,17 @@ class Translator:
             SeveralSentences: It holds more than one sentence.
             SourceTooLong: The sentence is longer than the model accepts.
             TargetTooLong: The given translation is.
+            InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
+            InvalidOptions: A translation is given, and an option is for the search of one.
             UnsupportedPair: The model does not translate this pair.
             DecodingError: The model failed.
         """
         pair = self.resolve_pair(source, target)
+        if target_text is not None and options.steering:
+            raise InvalidOptions(
+                f"target_text is a whole translation, and {' and '.join(options.steering)} is for one that the model "
+                "writes; send one of them."
+            )
         plan = self.pipeline.prepare_sentence(text, *pair, replace(options, num_hypotheses=1))
         (sentence,) = plan.sentences
         if target_text is None:
@@ -375,9 +395,11 @@ class Translator:
             raise TargetTooLong(len(target_ids), self.manifest.max_target_tokens)
         inputs = [self._tokenizer.start_id, *target_ids[:-1]]
         encoder, decoder, cross = self._attend([sentence.token_ids], [inputs])
+        search = None
         if target_text is None:
             weights = zip(plan.attended, self.align(plan.attended), strict=True)
-            target_text = plan.complete({one.key: rows for one, rows in weights}).text
+            translation = plan.complete({one.key: rows for one, rows in weights})
+            target_text, search = translation.text, translation.search
         return Attention(
             source_tokens=self._tokenizer.pieces(sentence.token_ids),
             target_tokens=self._tokenizer.target_pieces(target_ids),
@@ -386,6 +408,7 @@ class Translator:
             encoder=encoder[0],
             decoder=decoder[0],
             cross=cross[0],
+            search=search,
         )
 
     def warm_up(self, widths: Sequence[int]) -> None:

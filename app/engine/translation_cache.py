@@ -1,13 +1,14 @@
 """A cache of translated sentences, bounded by memory; the least recently used entries are dropped first.
 
 The key of an entry contains everything that the translation depends on: the source tokens, the forced and the required
-tokens, all options, and the digest of the bundle. Failures are not cached.
+tokens, those it begins with, all options, and the digest of the bundle. Failures are not cached.
 """
 
 from __future__ import annotations
 
 import weakref
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from model.decoding.sentence import DecodingRequest
     from model.translator import Translator
 
-_ENTRY_BYTES = 448
+_ENTRY_BYTES = 520
 """Measured memory of an entry without its tokens: its objects and its share of the tables."""
 
 _ALTERNATIVE_BYTES = 176
@@ -36,16 +37,16 @@ class SentenceKey(NamedTuple):
         sha256: Digest of the model's bundle.
         options: How it is decoded.
         forced_ids: The forced tokens at the start of its translation.
-        prefix_ids: The tokens that its translation begins with.
         once_ids: The tokens that its translation holds once each.
+        prefix: The tokens that its translation begins with, four bytes each.
         source: Its tokens, four bytes each.
     """
 
     sha256: str
     options: DecodingOptions
     forced_ids: tuple[int, ...]
-    prefix_ids: tuple[int, ...]
     once_ids: tuple[int, ...]
+    prefix: bytes
     source: bytes
 
     @classmethod
@@ -55,8 +56,8 @@ class SentenceKey(NamedTuple):
             model.sha256,
             request.options,
             request.forced_ids,
-            request.prefix_ids,
             request.once_ids,
+            _packed(request.prefix_ids),
             _packed(request.source_ids),
         )
 
@@ -119,8 +120,15 @@ class TranslationCache:
         return None if entry is None else entry.unpack()
 
     def put(self, key: SentenceKey, hypothesis: Hypothesis) -> None:
-        """Cache a hypothesis and evict the least recently used ones if needed. Too large hypotheses are not cached."""
-        entry = _PackedHypothesis.of(hypothesis, _ENTRY_BYTES + len(key.source) + _ONCE_ID_BYTES * len(key.once_ids))
+        """Cache a hypothesis and evict the least recently used ones if needed.
+
+        Too large hypotheses are not cached, nor those with the candidates of their search, which are hundreds of times
+        as large and rarely asked for twice.
+        """
+        if key.options.return_search:
+            return
+        key_bytes = len(key.source) + len(key.prefix) + _ONCE_ID_BYTES * len(key.once_ids)
+        entry = _PackedHypothesis.of(hypothesis, _ENTRY_BYTES + key_bytes)
         if entry.num_bytes <= self._entries.maxsize:
             self._entries[key._replace(options=self._shared(key.options))] = entry
 
@@ -137,5 +145,5 @@ class TranslationCache:
         return options
 
 
-def _packed(token_ids: list[int]) -> bytes:
+def _packed(token_ids: Sequence[int]) -> bytes:
     return array("I", token_ids).tobytes()

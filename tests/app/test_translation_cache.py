@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.engine.translation_cache import SentenceKey, TranslationCache
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import Candidate, DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest
 from model.text.glossary import GlossaryTerm
 
@@ -31,9 +31,10 @@ def key(
     options: DecodingOptions = OPTIONS,
     prefix: tuple[int, ...] = (),
     once_ids: tuple[int, ...] = (),
+    begins: tuple[int, ...] = (),
     model: Any = Model,
 ) -> SentenceKey:
-    return SentenceKey.of(model, DecodingRequest(0, list(ids), options, prefix, once_ids))
+    return SentenceKey.of(model, DecodingRequest(0, list(ids), options, prefix, once_ids, begins))
 
 
 def test_a_cached_result_is_returned_unchanged() -> None:
@@ -61,6 +62,7 @@ def test_changing_a_returned_result_does_not_change_the_cache() -> None:
         key(1, 2, 2),
         key(1, 2, prefix=(5,)),
         key(1, 2, once_ids=(5,)),
+        key(1, 2, begins=(5,)),
         key(1, 2, model=Other),
         key(1, 2, options=replace(OPTIONS, return_scores=True)),
     ],
@@ -89,6 +91,8 @@ def test_every_option_is_part_of_the_key(name: str) -> None:
         "protect": "none",
         "format": "html",
         "ignore_tags": ("b",),
+        "target_prefix": "Guten",
+        "return_search": True,
         "return_alignment": True,
         "return_confidence": True,
     }
@@ -98,14 +102,21 @@ def test_every_option_is_part_of_the_key(name: str) -> None:
     assert cache.get(key(1, options=replace(OPTIONS, **{name: other[name]}, **more))) is None
 
 
+def test_a_result_with_the_candidates_of_its_search_is_not_kept() -> None:
+    cache = TranslationCache(10_000)
+    searched = key(1, options=replace(OPTIONS, return_search=True))
+    cache.put(searched, replace(ANSWER, search=((Candidate(1, 0, 7, -0.5, kept=True, finished=False),),)))
+    assert cache.get(searched) is None
+
+
 def test_the_least_recently_used_entries_are_evicted() -> None:
-    cache = TranslationCache(3 * 500)
+    cache = TranslationCache(3 * 600)
     for number in range(3):
         cache.put(key(number), Hypothesis([1], None, "stop"))
     assert cache.get(key(0)) is not None
     cache.put(key(3), Hypothesis([1], None, "stop"))
     assert [cache.get(key(number)) is not None for number in range(4)] == [True, False, True, True]
-    assert cache.num_bytes <= 3 * 500
+    assert cache.num_bytes <= 3 * 600
 
 
 def test_a_result_stored_twice_is_counted_once() -> None:
