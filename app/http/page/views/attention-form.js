@@ -18,14 +18,14 @@ const EXAMPLES = {
 /** The form above the maps. */
 export class AttentionForm {
   #page;
-  #onsubmit;
+  #submitted;
   /** The sentence that the form was filled with last, to see whether another view brought a new one. */
   #filledWith = "";
-  #source = h("select", { onchange: () => this.#change({ source: this.#source.value }) });
-  #target = h("select", { onchange: () => this.#change({ target: this.#target.value }) });
+  #source = h("select", { onchange: () => this.choose({ source: this.#source.value }) });
+  #target = h("select", { onchange: () => this.choose({ target: this.#target.value }) });
   #decoding = h(
     "select",
-    { onchange: () => this.#change({ decoding: this.#decoding.value === "greedy" ? "greedy" : "beam" }) },
+    { onchange: () => this.choose({ decoding: this.#decoding.value === "greedy" ? "greedy" : "beam" }) },
     h("option", { value: "beam" }, "Beam search"),
     h("option", { value: "greedy" }, "Greedy"),
   );
@@ -33,7 +33,7 @@ export class AttentionForm {
     type: "number",
     min: 1,
     required: true,
-    onchange: () => this.#beamSize.reportValidity() && this.#change({ beamSize: this.#beamSize.valueAsNumber }),
+    onchange: () => this.#beamSize.reportValidity() && this.choose({ beamSize: this.#beamSize.valueAsNumber }),
   });
   #width = h("label", {}, "Beam width", this.#beamSize);
   #sentence = h("textarea", { rows: 2, spellcheck: "false", required: true, onkeydown: submitOnEnter });
@@ -41,11 +41,11 @@ export class AttentionForm {
 
   /**
    * @param {Page} page
-   * @param {() => void} onsubmit Called when the form is sent or an option changed.
+   * @param {() => void} submitted Called when the form is sent or an option changed.
    */
-  constructor(page, onsubmit) {
+  constructor(page, submitted) {
     this.#page = page;
-    this.#onsubmit = onsubmit;
+    this.#submitted = submitted;
     this.element = h(
       "form",
       {
@@ -81,15 +81,14 @@ export class AttentionForm {
     return this.#own.value.trim();
   }
 
-  /** Takes over what other views chose. Whether it is another sentence than before. */
+  /** Takes over what other views chose. */
   refill() {
     const choices = this.#page.store.get();
     const sentence = choices.sentence || firstSentence(choices.text) || this.#example(choices);
-    if (sentence === this.#filledWith) return false;
+    if (sentence === this.#filledWith) return;
     this.#filledWith = sentence;
     this.#sentence.value = sentence;
     this.#own.value = "";
-    return true;
   }
 
   /** Looks at another sentence. @param {string} sentence */
@@ -102,17 +101,17 @@ export class AttentionForm {
     if (!this.sentence) return;
     this.#filledWith = this.sentence;
     this.#page.store.set({ sentence: this.sentence });
-    this.#onsubmit();
+    this.#submitted();
   }
 
-  /** @param {Partial<Choices>} changes */
-  #change(changes) {
+  /** Changes languages or options, and sends the form. @param {Partial<Choices>} changes */
+  choose(changes) {
     const { store, languages } = this.#page;
     const source = changes.source ?? store.get().source;
     const targets = languages.targets(source);
     const target = changes.target ?? store.get().target;
     store.set({ ...changes, target: targets.includes(target) ? target : (targets[0] ?? "") });
-    if (this.sentence) this.#onsubmit();
+    if (this.sentence) this.#submitted();
   }
 
   /** @param {Choices} choices */

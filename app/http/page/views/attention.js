@@ -23,6 +23,9 @@ const ABOUT = {
   cross: { title: "Cross", about: "How each token of the translation weighs the source tokens." },
 };
 
+/** Language pairs that are offered when the languages do not fit. */
+const MAX_PAIRS = 6;
+
 /**
  * The attention explorer.
  *
@@ -45,6 +48,8 @@ class Explorer {
   #palette = new Palette();
   /** @type {AbortController | null} Cancels the requests in progress. */
   #running = null;
+  /** What was asked for last. */
+  #loaded = "";
   /** @type {{ weights: AttentionWeights, file: Blob, sentence: string } | null} What is shown. */
   #result = null;
   /** @type {Choice} The enlarged map. */
@@ -90,7 +95,8 @@ class Explorer {
 
   /** The view becomes visible. */
   open() {
-    if (this.#form.refill()) this.#load();
+    this.#form.refill();
+    if (this.#key() !== this.#loaded) this.#load();
   }
 
   /** The view is left. */
@@ -117,12 +123,12 @@ class Explorer {
 
   /** Asks for the weights and the search of what the form holds; a request before is cancelled. */
   async #load() {
+    const { sentence, own } = this.#form;
+    if (!sentence) return;
     this.#running?.abort();
     const running = new AbortController();
     this.#running = running;
-    const sentence = this.#form.sentence;
-    const own = this.#form.own;
-    if (!sentence) return;
+    this.#loaded = this.#key();
     this.element.setAttribute("aria-busy", "true");
     try {
       const body = this.#fields(sentence);
@@ -139,6 +145,11 @@ class Explorer {
     } finally {
       if (this.#running === running) this.element.setAttribute("aria-busy", "false");
     }
+  }
+
+  /** What an answer depends on. */
+  #key() {
+    return JSON.stringify([this.#fields(this.#form.sentence), this.#form.own]);
   }
 
   /** The fields that both requests share. @param {string} text */
@@ -228,7 +239,7 @@ class Explorer {
   }
 
   /**
-   * What the service refused, and a way out where there is an obvious one.
+   * Says what the service refused, and offers a way out.
    *
    * @param {Problem} problem
    * @param {string} sentence
@@ -244,6 +255,8 @@ class Explorer {
   }
 
   /**
+   * Buttons that mend the request, if it is known how.
+   *
    * @param {Problem} problem
    * @param {string} sentence
    */
@@ -252,6 +265,14 @@ class Explorer {
     if (problem.code === "several_sentences" && first !== sentence) {
       const use = () => this.#form.use(first);
       return h("button", { type: "button", onclick: use }, `Look at the first: ${first}`);
+    }
+    if (problem.code === "unsupported_pair" || problem.code === "detected_pair_not_served") {
+      const pairs = this.#page.languages.models.flatMap((model) => model.pairs).slice(0, MAX_PAIRS);
+      const buttons = pairs.map(([source, target]) => {
+        const use = () => this.#form.choose({ source, target });
+        return h("button", { type: "button", onclick: use }, `${languageName(source)} to ${languageName(target)}`);
+      });
+      return h("p", { class: "row" }, ...buttons);
     }
     return null;
   }

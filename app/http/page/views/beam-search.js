@@ -39,7 +39,7 @@ export class BeamSearch {
           step,
           parent,
           children: [],
-          text: (parent?.text ?? "") + (candidate.finished && isSpecial(candidate) ? "" : candidate.text),
+          text: (parent?.text ?? "") + candidate.text,
           probability: Math.exp(candidate.log_prob - (parent?.candidate.log_prob ?? 0)),
           best: false,
         };
@@ -100,15 +100,6 @@ export class BeamSearch {
     place(shown(this.hypotheses.filter(({ parent }) => !parent)));
     return rows;
   }
-}
-
-/**
- * Whether a candidate's token is a sign of the model, such as that of the end, and no text.
- *
- * @param {Candidate} candidate
- */
-function isSpecial({ token }) {
-  return /^<.*>$/.test(token);
 }
 
 /**

@@ -28,7 +28,7 @@ export class BeamTree {
   #lines = new Map();
   /** @type {Hypothesis | null} The one that is described. */
   #current = null;
-  #dropped = h("input", { type: "checkbox", checked: true, onchange: () => this.#draw() });
+  #dropped = h("input", { type: "checkbox", onchange: () => this.#draw() });
   #picture = h("div", { class: "beam-frame" });
   #detail = h("dl", { class: "beam-detail" });
   #rows = h("tbody");

@@ -27,11 +27,11 @@ const MOVES = {
 export class HeadGrid {
   /** @type {Cell[][]} By layer and column. */
   #cells = [];
-  #onchoose;
+  #chosen;
 
-  /** @param {(choice: Choice) => void} onchoose Called when somebody chooses a map. */
-  constructor(onchoose) {
-    this.#onchoose = onchoose;
+  /** @param {(choice: Choice) => void} chosen Called when somebody chooses a map. */
+  constructor(chosen) {
+    this.#chosen = chosen;
     this.element = h("div", { class: "head-grid", role: "grid", onkeydown: this.#move });
   }
 
@@ -71,7 +71,7 @@ export class HeadGrid {
     const canvas = h("canvas", { "aria-hidden": "true" });
     const element = h(
       "div",
-      { role: "gridcell", tabindex: -1, "aria-label": choiceName(choice), onclick: () => this.#onchoose(choice) },
+      { role: "gridcell", tabindex: -1, "aria-label": choiceName(choice), onclick: () => this.#chosen(choice) },
       canvas,
     );
     return { choice, element, canvas };
@@ -111,7 +111,7 @@ export class HeadGrid {
     const target = this.#cells[within(layer + move[0], this.#cells.length)]?.[within(column + move[1], cells.length)];
     event.preventDefault();
     if (!target) return;
-    this.#onchoose(target.choice);
+    this.#chosen(target.choice);
     target.element.focus();
   };
 }

@@ -21,7 +21,7 @@ export class Stepper {
   #palette = null;
   /** @type {ReturnType<typeof setInterval> | undefined} */
   #timer;
-  #onstep;
+  #stepped;
   #slider = h("input", { type: "range", min: 0, value: 0, id: "step", oninput: () => this.#go(this.step) });
   #label = h("label", { for: "step" });
   #back = h("button", { type: "button", "aria-label": "Step back", onclick: () => this.#go(this.step - 1) }, "◂");
@@ -32,15 +32,15 @@ export class Stepper {
   #written = h("ol", { class: "tokens", "aria-label": "Tokens read by the decoder and their weights" });
   #next = h("p", { class: "next-token" });
 
-  /** @param {(step: number) => void} onstep Called when another step is shown. */
-  constructor(onstep) {
-    this.#onstep = onstep;
+  /** @param {(step: number) => void} stepped Called when another step is shown. */
+  constructor(stepped) {
+    this.#stepped = stepped;
     this.element = h(
       "section",
       { class: "card stepper", "aria-labelledby": "stepper-title" },
       h("h2", { id: "stepper-title" }, "Decoding, step by step"),
       this.#about,
-      h("div", { class: "row step-controls" }, this.#play, this.#back, this.#slider, this.#on, this.#label),
+      h("div", { class: "row step-controls" }, this.#play, this.#back, this.#on, this.#label, this.#slider),
       h("h3", {}, "Looks at the source"),
       this.#source,
       h("h3", {}, "Looks at what was written"),
@@ -103,8 +103,8 @@ export class Stepper {
     this.#slider.value = String(wanted); // within its bounds
     const step = this.step;
     const count = weights.targetTokens.length;
-    const cross = rowOf(weights.map(weights.nearest({ kind: "cross", ...this.#choice })), step);
-    const own = rowOf(weights.map(weights.nearest({ kind: "decoder", ...this.#choice })), step);
+    const cross = rowOf(weights.map(weights.nearest({ ...this.#choice, kind: "cross" })), step);
+    const own = rowOf(weights.map(weights.nearest({ ...this.#choice, kind: "decoder" })), step);
     paint(this.#source, cross, palette, weights.sourceTokens.length);
     paint(this.#written, own, palette, step + 1);
     const token = weights.targetTokens[step];
@@ -117,7 +117,7 @@ export class Stepper {
     this.#slider.setAttribute("aria-valuetext", `Step ${step + 1} of ${count}: writes ${token}`);
     this.#back.disabled = step === 0;
     this.#on.disabled = step === count - 1;
-    this.#onstep(step);
+    this.#stepped(step);
   }
 }
 
