@@ -23,6 +23,9 @@ const ABOUT = {
   cross: { title: "Cross", about: "How each token of the translation weighs the source tokens." },
 };
 
+/** With more tokens the enlarged map has the whole width. */
+const LONG = 36;
+
 /** Language pairs that are offered when the languages do not fit. */
 const MAX_PAIRS = 6;
 
@@ -64,6 +67,7 @@ class Explorer {
   #kinds = KINDS.map((kind) =>
     h("input", { type: "radio", name: "kind", value: kind, onchange: () => this.#choose({ ...this.#choice, kind }) }),
   );
+  #maps = h("div", { class: "attention-maps" });
   #results;
 
   /** @param {Page} page */
@@ -71,11 +75,12 @@ class Explorer {
     this.#page = page;
     this.#form = new AttentionForm(page, () => this.#load());
     this.#panel = new MapPanel(page.announce);
+    this.#maps.append(this.#headPanel(), this.#panel.element);
     this.#results = h(
       "div",
       { class: "attention-results", hidden: true },
       this.#translation,
-      h("div", { class: "attention-maps" }, this.#headPanel(), this.#panel.element),
+      this.#maps,
       this.#stepper.element,
       this.#tree.element,
     );
@@ -189,6 +194,7 @@ class Explorer {
     const { weights } = result;
     this.#result = result;
     this.#results.hidden = false;
+    this.#maps.classList.toggle("long", Math.max(weights.sourceTokens.length, weights.targetTokens.length) > LONG);
     this.#stepper.show(weights);
     this.#tree.explain("Searching …");
     const count = `${weights.sourceTokens.length} source tokens, ${weights.targetTokens.length} target tokens`;

@@ -32,6 +32,21 @@ export class BeamTree {
   #picture = h("div", { class: "beam-frame" });
   #detail = h("dl", { class: "beam-detail" });
   #rows = h("tbody");
+  #table = h(
+    "details",
+    { ontoggle: () => this.#fillTable() },
+    h("summary", {}, "The search as a table"),
+    h(
+      "div",
+      { class: "weight-table", tabindex: 0, role: "region", "aria-label": "The search as a table" },
+      h(
+        "table",
+        {},
+        h("thead", {}, h("tr", {}, ...COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
+        this.#rows,
+      ),
+    ),
+  );
   #content = h(
     "div",
     {},
@@ -51,21 +66,7 @@ export class BeamTree {
     ),
     this.#picture,
     this.#detail,
-    h(
-      "details",
-      {},
-      h("summary", {}, "The search as a table"),
-      h(
-        "div",
-        { class: "weight-table", tabindex: 0, role: "region", "aria-label": "The search as a table" },
-        h(
-          "table",
-          {},
-          h("thead", {}, h("tr", {}, ...COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
-          this.#rows,
-        ),
-      ),
-    ),
+    this.#table,
   );
   #note = h("p", { class: "muted" });
 
@@ -99,8 +100,15 @@ export class BeamTree {
     this.#content.hidden = false;
     this.#note.hidden = true;
     this.#current = this.#search.answer ?? this.#search.hypotheses[0] ?? null;
-    fill(this.#rows, ...this.#search.hypotheses.map((hypothesis) => h("tr", {}, ...tableCells(hypothesis))));
+    fill(this.#rows);
+    this.#fillTable();
     this.#draw();
+  }
+
+  /** Fills the table once it is open: a long search has many rows. */
+  #fillTable() {
+    if (!this.#search || !this.#table.open || this.#rows.rows.length) return;
+    fill(this.#rows, ...this.#search.hypotheses.map((hypothesis) => h("tr", {}, ...tableCells(hypothesis))));
   }
 
   #draw() {

@@ -71,15 +71,16 @@ export class HeatMap {
    * @param {string} name What it shows.
    */
   show(map, name) {
-    if (map.rows !== this.#map?.rows || map.columns !== this.#map.columns) {
+    const hasSameTokens = map.rows === this.#map?.rows && map.columns === this.#map.columns;
+    this.#map = map;
+    if (!hasSameTokens) {
       fill(this.#rows, ...map.rows.map(label));
       fill(this.#columns, ...map.columns.map(label));
       this.#position = null;
+      this.#fit();
     }
-    this.#map = map;
     const [rows, columns] = [map.rows.length, map.columns.length];
     this.#cells.setAttribute("aria-label", `${name}: ${rows} by ${columns} weights; arrow keys move, and tell each`);
-    this.#fit();
     if (this.#position) this.#place(...this.#position);
     else this.#clear();
   }

@@ -4,7 +4,7 @@
  */
 
 import { fill, h } from "../element.js";
-import { choiceName, exact, rowOf } from "./attention-weights.js";
+import { choiceName, rowOf } from "./attention-weights.js";
 
 /** @import { AttentionWeights, Choice } from "./attention-weights.js" */
 /** @import { Palette } from "./weight-colours.js" */
@@ -140,7 +140,6 @@ function paint(list, weights, palette, num) {
     item.hidden = index >= num;
     if (item.hidden) return;
     palette.shade(item, weights[index], 1);
-    item.title = exact(weights[index]);
-    fill(/** @type {Element} */ (item.lastElementChild), weights[index].toFixed(3));
+    /** @type {Element} */ (item.lastElementChild).textContent = weights[index].toFixed(3);
   });
 }
