@@ -154,7 +154,8 @@ export class BeamTree {
    */
   #box(one, { x, y, width }) {
     const { candidate } = one;
-    const name = displayed(one);
+    const token = candidate.finished ? `■ ${displayed(one)}` : displayed(one);
+    const score = candidate.log_prob.toFixed(2);
     return svg(
       "g",
       {
@@ -164,9 +165,9 @@ export class BeamTree {
         "aria-level": one.step + 1,
         "aria-selected": "false",
         "aria-label": [
-          `Step ${one.step}: ${candidate.token}`,
+          `${token} ${score} log-probability`,
+          `step ${one.step}`,
           fate(one),
-          `log-probability ${candidate.log_prob.toFixed(2)}`,
           `probability of the token ${percent(one.probability)}`,
           `hypothesis: ${one.text}`,
         ].join("; "),
@@ -175,8 +176,8 @@ export class BeamTree {
         onfocus: () => this.#describe(one),
       },
       svg("rect", { width, height: BOX, rx: 7 }),
-      svg("text", { x: width / 2, y: 15, class: "beam-token" }, candidate.finished ? `■ ${name}` : name),
-      svg("text", { x: width / 2, y: 28, class: "beam-score" }, candidate.log_prob.toFixed(2)),
+      svg("text", { x: width / 2, y: 15, class: "beam-token" }, token),
+      svg("text", { x: width / 2, y: 28, class: "beam-score" }, score),
     );
   }
 
