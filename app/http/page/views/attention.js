@@ -141,6 +141,7 @@ class Explorer {
       const { arrays, file } = await attention(asked, running.signal);
       fill(this.#problem);
       this.#show({ weights: new AttentionWeights(arrays), file, sentence });
+      this.element.setAttribute("aria-busy", "false");
       if (own) this.#tree.explain("A translation of your own was not searched for; leave it out to see the search.");
       else await this.#loadSearch(body, running.signal);
     } catch (error) {

@@ -57,6 +57,15 @@ export function mapPicture(map, { title, dark, highest }) {
       svg("text", { transform: `translate(${left + (column + 0.5) * CELL + 4} ${top - 6}) rotate(-90)` }, token),
     ),
     svg("g", { "shape-rendering": "crispEdges" }, ...cells(map, { left, top, dark, highest })),
+    svg("rect", {
+      x: left,
+      y: top,
+      width: mapWidth,
+      height: bottom - top,
+      fill: "none",
+      stroke: ink,
+      "stroke-width": 0.5,
+    }),
     legend({ x: left, y: bottom + 14, dark, highest }),
   );
 }
