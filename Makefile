@@ -69,7 +69,7 @@ $(VENV)/contribute-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
 # npm writes this file when it has installed the others.
 PAGE_TOOLS_INSTALLED := $(PAGE_TOOLS)/node_modules/.package-lock.json
 $(PAGE_TOOLS_INSTALLED): $(PAGE_TOOLS)/package.json $(PAGE_TOOLS)/package-lock.json | $(VENV)/develop-$(TORCH).stamp
-	$(NPM) ci --silent
+	$(NPM) ci >/dev/null
 	@touch $@
 
 venv: $(VENV)/contribute-$(TORCH).stamp  ## set up .venv with all dependencies, for an editor or a shell

@@ -8,10 +8,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.accessibility import tab_stops, violations
-from tests.browser.chromium import Watch, watched_page
+from tests.browser.chromium import PATIENCE_MS, Watch, watched_page
 from tests.browser.views import open_view
 
-PATIENCE_MS = 5000
 STEP_MS = 20
 
 ON_THE_PAGE = {
@@ -28,7 +27,7 @@ ON_THE_PAGE = {
 
 def wait(page: Page, found: Callable[[], bool]) -> None:
     """Let the page run until something is found."""
-    for _ in range(PATIENCE_MS // STEP_MS):
+    for _ in range(int(PATIENCE_MS) // STEP_MS):
         if found():
             return
         page.wait_for_timeout(STEP_MS)
