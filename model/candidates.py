@@ -53,8 +53,9 @@ def written_search(search: Search, part: str, sentence: SourceSentence, codec: S
         written: list[WrittenCandidate] = []
         for one in step:
             before = texts[one.parent]
-            tokens[one.id] = [*tokens[one.parent], one.token_id]
-            texts[one.id] = codec.write_beginning(part, sentence, tokens[one.id])
+            ends = one.token_id == codec.tokenizer.end_id
+            tokens[one.id] = tokens[one.parent] if ends else [*tokens[one.parent], one.token_id]
+            texts[one.id] = before if ends else codec.write_beginning(part, sentence, tokens[one.id])
             (token,) = codec.tokenizer.target_pieces([one.token_id])
             text = texts[one.id].removeprefix(before) if texts[one.id].startswith(before) else ""
             written.append(WrittenCandidate(one.id, one.parent, token, text, one.log_prob, one.kept, one.finished))

@@ -320,17 +320,24 @@ class SentenceCodec:
         return _with_ending(translation, sentence.ending, sentence.prefix)
 
     def write_beginning(self, part: str, sentence: SourceSentence, token_ids: Sequence[int]) -> str:
-        """What the first tokens of a translation are written as, with nothing placed by alignment.
+        """What the first tokens of a translation are written as, to compare with that of one token more.
+
+        Nothing is placed by alignment, and a prefix may be written as the model would write it.
 
         Args:
             part: The sentence.
             sentence: What :meth:`read` made of it.
             token_ids: The first tokens of the output, those of its prefix included.
         """
-        parts = after_tokens(self._written_parts(sentence, token_ids), len(sentence.prefix_ids))
-        if sentence.in_capitals:
-            parts = [_in_capitals(one) if isinstance(one, TargetText) else one for one in parts]
-        text = put_back(parts, hold(part, sentence.protected), 0, sentence.prefix).text
+        if sentence.protected or sentence.spaces:
+            parts = after_tokens(self._written_parts(sentence, token_ids), len(sentence.prefix_ids))
+            if sentence.in_capitals:
+                parts = [_in_capitals(one) if isinstance(one, TargetText) else one for one in parts]
+            held = [*hold(part, sentence.protected), *(HeldSpan(part[slice(*space)]) for space in sentence.spaces)]
+            text = put_back(parts, held, 0, sentence.prefix).text
+        else:
+            text = self.tokenizer.decode(token_ids)  # a search has thousands of these
+            text = in_capitals(text) if sentence.in_capitals else text
         return text.rstrip("\ufffd")  # a character of which some bytes are still missing
 
     def _with_missing(

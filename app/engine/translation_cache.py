@@ -1,14 +1,14 @@
 """A cache of translated sentences, bounded by memory; the least recently used entries are dropped first.
 
-The key of an entry contains everything that the translation depends on: the source tokens, the forced and the required
-tokens, those it begins with, all options, and the digest of the bundle. Failures are not cached.
+The key of an entry contains everything that the translation depends on: the source tokens, the forced ones, the prefix
+and the required ones, all options, and the digest of the bundle. Failures are not cached, and neither are answers with
+their search, which take the memory of about a hundred others.
 """
 
 from __future__ import annotations
 
 import weakref
 from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,8 +26,8 @@ _ENTRY_BYTES = 520
 _ALTERNATIVE_BYTES = 176
 """Measured memory of an alternative without its tokens."""
 
-_ONCE_ID_BYTES = 8
-"""Memory of a required token in a key."""
+_ID_BYTES = 8
+"""Memory of a required token or one of a prefix in a key."""
 
 
 class SentenceKey(NamedTuple):
@@ -37,16 +37,16 @@ class SentenceKey(NamedTuple):
         sha256: Digest of the model's bundle.
         options: How it is decoded.
         forced_ids: The forced tokens at the start of its translation.
+        prefix_ids: The tokens that its translation begins with.
         once_ids: The tokens that its translation holds once each.
-        prefix: The tokens that its translation begins with, four bytes each.
         source: Its tokens, four bytes each.
     """
 
     sha256: str
     options: DecodingOptions
     forced_ids: tuple[int, ...]
+    prefix_ids: tuple[int, ...]
     once_ids: tuple[int, ...]
-    prefix: bytes
     source: bytes
 
     @classmethod
@@ -56,8 +56,8 @@ class SentenceKey(NamedTuple):
             model.sha256,
             request.options,
             request.forced_ids,
+            request.prefix_ids,
             request.once_ids,
-            _packed(request.prefix_ids),
             _packed(request.source_ids),
         )
 
@@ -122,12 +122,11 @@ class TranslationCache:
     def put(self, key: SentenceKey, hypothesis: Hypothesis) -> None:
         """Cache a hypothesis and evict the least recently used ones if needed.
 
-        Too large hypotheses are not cached, nor those with the candidates of their search, which are hundreds of times
-        as large and rarely asked for twice.
+        Too large hypotheses, and those with their search, are not cached.
         """
         if key.options.return_search:
             return
-        key_bytes = len(key.source) + len(key.prefix) + _ONCE_ID_BYTES * len(key.once_ids)
+        key_bytes = len(key.source) + _ID_BYTES * (len(key.prefix_ids) + len(key.once_ids))
         entry = _PackedHypothesis.of(hypothesis, _ENTRY_BYTES + key_bytes)
         if entry.num_bytes <= self._entries.maxsize:
             self._entries[key._replace(options=self._shared(key.options))] = entry
@@ -145,5 +144,5 @@ class TranslationCache:
         return options
 
 
-def _packed(token_ids: Sequence[int]) -> bytes:
+def _packed(token_ids: list[int]) -> bytes:
     return array("I", token_ids).tobytes()

@@ -97,7 +97,7 @@ class SearchTrace:
         self._rows = [0]  # the number of each row's newest candidate
 
     def add(self, considered: Iterable[Considered]) -> None:
-        """Record a step; one without candidates is left out.
+        """Record a step; one without candidates, in which a given token was fed, is left out.
 
         Args:
             considered: Best first. Those that the search goes on with become rows 0, 1, ... of the next step.
@@ -108,8 +108,8 @@ class SearchTrace:
         )
         if step:
             self._steps.append(step)
-        self._num_candidates += len(step)
-        self._rows = [candidate.id for candidate in step if candidate.kept and not candidate.finished]
+            self._num_candidates += len(step)
+            self._rows = [candidate.id for candidate in step if candidate.kept and not candidate.finished]
 
     @property
     def search(self) -> Search:
