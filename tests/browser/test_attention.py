@@ -338,12 +338,11 @@ def test_the_arrays_are_downloaded_as_the_service_sent_them(page: Page, service:
 def test_a_hundred_tokens_need_no_element_for_each_weight_and_stay_within_the_page(
     page: Page, service: Server, screenshot: Callable[[str], None]
 ) -> None:
-    answer = answered(service, LONG, decoding="greedy", kinds=["cross"])
+    answer = answered(service, LONG, kinds=["cross"])
     num_tokens = len(answer["source_tokens"])
     assert 85 <= num_tokens <= 100
     page.set_viewport_size({"width": 360, "height": 740})
     view = opened(page, LONG)
-    view.get_by_role("combobox", name="Decoding").select_option("greedy")
     expect(view.locator(".heat-columns span")).to_have_count(num_tokens)
     cells = view.locator(".heat-cells")
     cells.press("Home")

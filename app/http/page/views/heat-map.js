@@ -48,7 +48,6 @@ export class HeatMap {
       onpointermove: (/** @type {PointerEvent} */ event) => this.#point(event),
       onpointerdown: (/** @type {PointerEvent} */ event) => this.#point(event),
       onpointerleave: (/** @type {PointerEvent} */ event) => event.pointerType === "mouse" && this.#clear(),
-      onblur: () => this.#clear(),
     },
     this.#canvas,
     this.#stepBand,
@@ -174,7 +173,7 @@ export class HeatMap {
     this.#unmark();
     this.#position = null;
     this.#rowBand.hidden = this.#columnBand.hidden = true;
-    fill(this.#readout, h("span", { class: "muted" }, "Point at a weight, or move with the arrow keys."));
+    fill(this.#readout, h("span", { class: "muted" }, "Point at a weight, or use the arrow keys."));
   }
 }
 
