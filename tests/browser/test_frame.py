@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.accessibility import tab_stops, violations
+from tests.browser.chromium import Watch
+from tests.browser.translating import translation
 from tests.browser.views import SENTENCE, VIEWS, open_view, shown
 from tests.browser.wire import is_of_the_page, measured
 
@@ -110,3 +112,29 @@ def test_the_chosen_theme_is_kept(page: Page) -> None:
     assert page.evaluate(background) == dark
     page.get_by_role("button", name="Light theme").click()
     assert page.evaluate(background) == light
+
+
+def test_a_key_is_asked_for_where_one_is_needed_and_kept_for_the_tab_only(page: Page, watch: Watch) -> None:
+    watch.expect(r"401 \(Unauthorized\)")
+    keys: list[str | None] = []
+
+    def guard(route: Route) -> None:
+        keys.append(route.request.headers.get("authorization"))
+        if keys[-1] == "Bearer secret-key":
+            route.continue_()
+        else:
+            route.fulfill(status=401, json={"title": "A key is needed", "status": 401, "code": "key_needed"})
+
+    page.route("**/translate", guard)
+    open_view(page, text="Where is the station?")
+    dialog = page.get_by_role("dialog", name="This service needs a key")
+    expect(dialog).to_contain_text("A key is needed")
+    dialog.get_by_label("API key").fill("secret-key")
+    dialog.get_by_role("button", name="Use the key").click()
+    expect(translation(page)).to_contain_text("Bahnhof")
+    assert keys[0] is None
+    assert "secret-key" not in page.evaluate("() => JSON.stringify(localStorage) + location.href")
+    assert page.evaluate("() => Object.values(sessionStorage)") == ["secret-key"]
+    page.reload()
+    shown(page, "translate")
+    assert page.evaluate("() => Object.values(sessionStorage)") == ["secret-key"]

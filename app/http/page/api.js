@@ -16,8 +16,7 @@ export class Problem extends Error {
    * @param {Partial<ErrorBody>} body
    */
   constructor(status, body) {
-    const fields = (body.errors ?? []).map((error) => `${error.field}: ${error.message}`);
-    super([body.detail ?? body.title ?? `The service answered with status ${status}.`, ...fields].join(" "));
+    super(body.detail ?? body.title ?? `The service answered with status ${status}.`);
     this.name = "Problem";
     this.status = status;
     this.code = body.code ?? "unknown";

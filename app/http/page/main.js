@@ -36,7 +36,7 @@ function showViews(page) {
 
   async function show() {
     const { view, choices } = readFragment(location.hash);
-    const name = view in VIEWS ? view : FIRST;
+    const name = Object.hasOwn(VIEWS, view) ? view : FIRST;
     const about = /** @type {(typeof VIEWS)[string]} */ (VIEWS[name]);
     if (Object.keys(choices).length) {
       page.store.set(choices);
@@ -102,7 +102,7 @@ function addThemeButton() {
   label();
 }
 
-/** Asks for the API key when an answer says that one is needed; then the page starts anew with it. */
+/** Asks for the API key when an answer says that one is needed. */
 function askForKey() {
   const input = h("input", { type: "password", name: "key", autocomplete: "off", required: true });
   const reason = h("p");
@@ -115,7 +115,8 @@ function askForKey() {
         method: "dialog",
         onsubmit: () => {
           setApiKey(input.value.trim());
-          location.reload();
+          input.value = "";
+          dispatchEvent(new Event("verso:key-given"));
         },
       },
       h("h2", { id: "key-title" }, "This service needs a key"),

@@ -8,7 +8,6 @@ export interface ErrorBody {
   status: number;
   code: string;
   detail: string | null;
-  errors?: { field: string; message: string }[];
 }
 
 export interface Model {

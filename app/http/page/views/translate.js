@@ -88,6 +88,10 @@ class TranslateView {
       this.#update();
       if (INPUTS.some((name) => changed.has(name))) this.#changed();
     });
+    addEventListener("verso:key-given", () => {
+      this.#glossary.load();
+      this.#changed();
+    });
     this.#update();
     if (store.get().text) this.#changed();
   }
