@@ -34,7 +34,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import docker clean
 
 help:  ## list the targets
-	@echo "make serve, then open http://localhost:8000/docs"
+	@echo "make serve, then open http://localhost:8000/"
 	@echo
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
 	@echo

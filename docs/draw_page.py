@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from PIL import Image
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from app.settings import AUTO
 from tests.browser.chromium import Watch, chromium, watched_page
@@ -27,7 +27,7 @@ TEXT = f"{SENTENCE} The train to Berlin leaves in ten minutes."
 
 DESKTOP = (1280, 800)
 PHONE = (390, 844)
-NUM_COLOURS = 64
+NUM_COLOURS = 128
 MAX_BYTES = 100_000
 
 
@@ -51,23 +51,25 @@ class Picture:
 
 
 def translate(page: Page) -> None:
-    """A translated text."""
+    """A translated text, its words linked and unsure ones underlined."""
     open_view(page, "translate", text=TEXT)
+    expect(page.get_by_text("Confidence in the translation")).to_be_visible()
 
 
 def hover(page: Page) -> None:
     """A word of the translation under the mouse, with its counterparts."""
-    open_view(page, "translate", text=TEXT)
-    page.locator("main").get_by_text("Bruder").first.hover()
+    translate(page)
+    page.get_by_role("region", name="Translation", exact=True).get_by_text("Bruder", exact=True).hover()
 
 
 def explorer(page: Page) -> None:
-    """The heads of a sentence."""
+    """The heads of a sentence, one of them enlarged."""
     open_view(page, "attention", text=SENTENCE)
+    page.get_by_role("heading", name="Layers and heads").evaluate("element => element.scrollIntoView()")
 
 
 def tour(page: Page) -> None:
-    """The tour with a sentence."""
+    """The chapter that computes one head."""
     open_view(page, "tour", text=SENTENCE)
 
 

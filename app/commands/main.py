@@ -43,7 +43,7 @@ _DESCRIPTION = "A self-hosted translation service, and the tools to train, impor
 
 _EPILOG = """\
 'verso COMMAND --help' explains a command, 'verso serve --help' every setting. To begin with: 'verso doctor', then
-'verso serve', then open http://localhost:8000/docs.
+'verso serve', then open http://localhost:8000/.
 """
 
 
