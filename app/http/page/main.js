@@ -35,7 +35,7 @@ function showViews(page) {
   fill(element("views"), ...links);
 
   async function show() {
-    const { view, choices } = readFragment(location.hash);
+    const { view, part, choices } = readFragment(location.hash);
     const name = view in VIEWS ? view : FIRST;
     const about = /** @type {(typeof VIEWS)[string]} */ (VIEWS[name]);
     if (Object.keys(choices).length) {
@@ -46,15 +46,16 @@ function showViews(page) {
     const create = made[name] ? null : await about.load();
     if (readFragment(location.hash).view !== view && view !== "") return;
     made[name] ??= /** @type {(page: Page) => View} */ (create)(page);
-    if (shown !== made[name]) shown?.hide?.();
+    const before = shown;
     shown = made[name];
+    if (shown !== before) before?.hide?.();
     for (const link of links) {
       if (link.hash === `#/${name}`) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
     document.title = `${about.title} · Verso`;
-    fill(element("main"), shown.element);
-    shown.show?.();
+    if (shown !== before) fill(element("main"), shown.element);
+    shown.show?.(part);
   }
 
   addEventListener("hashchange", show);
