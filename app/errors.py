@@ -443,6 +443,7 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     model_errors.UnsupportedFormality: ProblemRow(
         "unsupported_formality", 422, "The model cannot be told the form of address"
     ),
+    model_errors.UnknownHead: ProblemRow("unknown_head", 422, "The model has no such attention head"),
     model_errors.InvalidPattern: ProblemRow("invalid_pattern", 422, "A pattern of protected spans cannot be used"),
     model_errors.InvalidMarkup: ProblemRow("invalid_markup", 422, "The document cannot be parsed"),
     model_errors.MarkupNotKept: ProblemRow("markup_not_kept", 500, "The markup could not be kept", show_detail=False),

@@ -14,6 +14,7 @@
     │  ├─ SeveralSentences  one sentence was expected; carries num_sentences
     │  ├─ UnsupportedPair   carries source, target and the supported pairs
     │  ├─ UnsupportedFormality  carries formality, target and the languages it is supported in
+    │  ├─ UnknownHead       carries kind, part, number and count
     │  ├─ InvalidOptions    decoding options that contradict each other or exceed a bound
     │  ├─ InvalidPattern    a pattern of protected spans is wrong or exceeds a bound
     │  └─ InvalidMarkup     a document that is not well-formed; carries line and column
@@ -141,6 +142,26 @@ class UnsupportedFormality(InputError):
         self.formality = formality
         self.target = target
         self.languages = tuple(languages)
+
+
+class UnknownHead(InputError):
+    """An attention head was requested that the model does not have.
+
+    Args:
+        kind: The kind of attention.
+        part: What there is too little of: ``layer`` or ``head``.
+        number: The requested one.
+        count: How many there are.
+    """
+
+    def __init__(self, kind: str, part: str, number: int, count: int) -> None:
+        super().__init__(
+            f"steps names {part} {number} of kind {kind!r}; there are {count}, counted from 0 to {count - 1}."
+        )
+        self.kind = kind
+        self.part = part
+        self.number = number
+        self.count = count
 
 
 class InvalidOptions(InputError):

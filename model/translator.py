@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -21,7 +22,11 @@ from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import ArtifactError, DecodingError, EmptySource, SourceTooLong, TargetTooLong, UnsupportedPair
 from model.evidence import collect_evidence
 from model.languages import closest
+from model.network.config import ModelConfig
+from model.network.heads import AttentionHead
 from model.network.padding import pad
+from model.network.steps import attention_steps
+from model.network.transformer import Transformer
 from model.process.threads import available_threads
 from model.sentence_codec import SentenceCodec
 from model.text.tokenizer import Tokenizer
@@ -56,6 +61,8 @@ class Attention:
         encoder: (L, H, S, S).
         decoder: (L, H, T, T).
         cross: (L, H, T, S).
+        steps: The computation of one head, as :func:`model.network.steps.attention_steps` returns it; None unless asked
+            for. Rows of kind ``encoder`` are ``source_tokens``, of the others ``decoder_input_tokens``.
     """
 
     source_tokens: list[str]
@@ -65,6 +72,7 @@ class Attention:
     encoder: Tensor
     decoder: Tensor
     cross: Tensor
+    steps: dict[str, Tensor] | None = None
 
     def labels(self, kind: str) -> tuple[list[str], list[str]]:
         """The tokens of the rows and of the columns of ``encoder``, ``decoder`` or ``cross``."""
@@ -341,6 +349,7 @@ class Translator:
         source: str | None = None,
         target: str | None = None,
         target_text: str | None = None,
+        steps: AttentionHead | None = None,
     ) -> Attention:
         """All attention weights behind one sentence and its translation.
 
@@ -350,6 +359,7 @@ class Translator:
             source: Its language.
             target: The language of the translation.
             target_text: A translation to look at instead of the model's own.
+            steps: A head whose computation is returned step by step, too.
 
         Raises:
             EmptySource: The text is blank.
@@ -357,8 +367,11 @@ class Translator:
             SourceTooLong: The sentence is longer than the model accepts.
             TargetTooLong: The given translation is.
             UnsupportedPair: The model does not translate this pair.
+            UnknownHead: The model does not have the head of ``steps``.
             DecodingError: The model failed.
         """
+        if steps is not None:
+            steps.check(self._config)  # before anything is decoded
         pair = self.resolve_pair(source, target)
         plan = self.pipeline.prepare_sentence(text, *pair, replace(options, num_hypotheses=1))
         (sentence,) = plan.sentences
@@ -386,6 +399,7 @@ class Translator:
             encoder=encoder[0],
             decoder=decoder[0],
             cross=cross[0],
+            steps=None if steps is None else self._steps(sentence.token_ids, inputs, steps),
         )
 
     def warm_up(self, widths: Sequence[int]) -> None:
@@ -436,3 +450,18 @@ class Translator:
             )
             encoder, decoder, cross = (part.float().cpu() for part in weights)
         return encoder, decoder, cross
+
+    def _steps(self, source: list[int], target: list[int], head: AttentionHead) -> dict[str, Tensor]:
+        with torch.inference_mode():
+            return attention_steps(
+                # Scripted, it has the same parts.
+                cast(Transformer, self._bundle.module),
+                self._config,
+                torch.tensor([source], device=self._bundle.device),
+                torch.tensor([target], device=self._bundle.device),
+                head,
+            )
+
+    @property
+    def _config(self) -> ModelConfig:
+        return ModelConfig.from_dict(self.manifest.architecture)

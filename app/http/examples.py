@@ -74,6 +74,7 @@ from model.errors import (
     SeveralSentences,
     SourceTooLong,
     TargetTooLong,
+    UnknownHead,
     UnsupportedFormality,
     UnsupportedPair,
 )
@@ -180,6 +181,15 @@ ATTENTION_REQUESTS = _requests(
             "kinds": ["encoder", "cross"],
             "layers": [0],
             "heads": [0, 1],
+        },
+        "one head, step by step": {
+            "text": "Good morning.",
+            "source": "en",
+            "target": "de",
+            "kinds": ["decoder"],
+            "layers": [0],
+            "heads": [1],
+            "steps": {"kind": "decoder", "layer": 0, "head": 1},
         },
     }
 )
@@ -322,6 +332,7 @@ ERRORS: tuple[Exception, ...] = (
     ModelAlreadyLoaded("opus-fr-en"),
     UnknownModel("opus-fr-en", ["verso-en-de"]),
     UnsupportedFormality("formal", "en", ["de"]),
+    UnknownHead("cross", "layer", 2, 2),
     InvalidPattern("(a", "missing ): (a"),
     InvalidMarkup("mismatched tag", 1, 12),
     MarkupNotKept(),

@@ -79,21 +79,23 @@ def check_beam(beam_size: int, settings: Settings) -> None:
         raise LimitExceeded("beam_size", beam_size, settings.max_beam_size, "hypotheses in a beam")
 
 
-def check_attention_size(num_cells: int, settings: Settings) -> None:
-    """Refuse an answer with more attention weights than one in JSON may hold.
+def check_attention_size(num_weights: int, num_in_steps: int, settings: Settings) -> None:
+    """Refuse an answer with more attention weights and numbers of steps than one in JSON may hold.
 
     Args:
-        num_cells: Weights asked for, all kinds, layers and heads together.
+        num_weights: Weights asked for, all kinds, layers and heads together.
+        num_in_steps: Numbers in the steps of one head; 0 unless they were asked for.
         settings: The bound.
 
     Raises:
         LimitExceeded: They are too many; the message names smaller forms.
     """
-    if num_cells > settings.max_attention_cells:
+    if num_weights + num_in_steps > settings.max_attention_cells:
+        steps = f" and numbers of steps, which are {num_in_steps}," if num_in_steps else ""
         raise LimitExceeded(
             "kinds",
-            num_cells,
+            num_weights + num_in_steps,
             settings.max_attention_cells,
-            "attention weights in one JSON answer; set average_heads, name fewer kinds, layers or heads, or ask for "
-            "application/x-npz, which has no such limit",
+            f"attention weights{steps} in one JSON answer; set average_heads, name fewer kinds, layers or heads, or "
+            "ask for application/x-npz, which has no such limit",
         )

@@ -32,6 +32,7 @@ from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
 from model.errors import EmptySource
 from model.languages import LanguagePairs
+from model.network.heads import AttentionHead
 from model.process.memory import give_back_freed_memory
 from model.process.threads import usable_threads
 
@@ -293,7 +294,14 @@ class TranslationService:
             return (choice.source, choice.target) if isinstance(choice, ModelChoice) else (choice.target, choice.target)
 
     async def attention(
-        self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None
+        self,
+        text: str,
+        *,
+        source: str | None,
+        target: str | None,
+        options: DecodingOptions,
+        target_text: str | None,
+        steps: AttentionHead | None = None,
     ) -> AttentionResult:
         """All attention weights of a sentence and its translation.
 
@@ -303,6 +311,7 @@ class TranslationService:
             target: The target language, or None.
             options: How to decode, if no translation is given.
             target_text: A given translation, or None.
+            steps: A head whose computation is returned step by step, or None.
 
         Raises:
             InputError: See :meth:`model.translator.Translator.attention`.
@@ -321,7 +330,7 @@ class TranslationService:
                 pair = (choice.source, choice.target)
                 translator = choice.model.translator
                 attention = await self._bridge.call(
-                    lambda: translator.attention(text, options, *pair, target_text), timeout
+                    lambda: translator.attention(text, options, *pair, target_text, steps), timeout
                 )
                 return AttentionResult(attention, choice.model.name, choice.detected)
 

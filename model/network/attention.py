@@ -41,8 +41,20 @@ def attention_weights(query: Tensor, key: Tensor, may_attend: Tensor) -> Tensor:
     Returns:
         Weights, (B, H, T, S).
     """
-    scores = (query / math.sqrt(query.size(-1))) @ key.transpose(-2, -1)
-    return scores.masked_fill(~may_attend, float("-inf")).softmax(dim=-1)
+    return attention_scores(query, key).masked_fill(~may_attend, float("-inf")).softmax(dim=-1)
+
+
+def attention_scores(query: Tensor, key: Tensor) -> Tensor:
+    """Products of queries and keys, divided by the square root of D.
+
+    Args:
+        query: Queries, (B, H, T, D).
+        key: Keys, (B, H, S, D).
+
+    Returns:
+        Scores, (B, H, T, S).
+    """
+    return (query / math.sqrt(query.size(-1))) @ key.transpose(-2, -1)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:

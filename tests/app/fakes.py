@@ -23,6 +23,7 @@ from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import LOOP_REPEATS
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import DecodingError
+from model.network.heads import AttentionHead
 from model.text.known_characters import KnownCharacters
 from model.text.symbols import Span
 from model.text_pipeline import Plan
@@ -197,6 +198,7 @@ class FakeTranslator(Translator):
         source: str | None = None,
         target: str | None = None,
         target_text: str | None = None,
+        steps: AttentionHead | None = None,
     ) -> Attention:
         if "boom" in text:
             raise RuntimeError("secret words")

@@ -23,6 +23,7 @@ from model.artifacts.bundle import Manifest
 from model.confidence import Confidence, WordConfidence
 from model.decoding.options import DecodingOptions
 from model.languages import LanguagePairs
+from model.network.heads import AttentionHead
 from model.term_use import TermUse
 from model.text_plan import SpanUse
 from model.translator import Attention
@@ -108,6 +109,22 @@ def random_weights(layers: int, heads: int, rows: int, columns: int) -> Tensor:
     return torch.rand(layers, heads, rows, columns, generator=generator).softmax(dim=-1)
 
 
+def rote_steps(rows: int, columns: int) -> dict[str, Tensor]:
+    """Steps of a pre-norm model with vectors of 8 and heads of 4; the last column is masked."""
+    generator = torch.Generator().manual_seed(rows * 1000 + columns)
+    shapes = {
+        **dict.fromkeys(("embedding", "position", "input", "normed"), (rows, 8)),
+        "query": (rows, 4),
+        **dict.fromkeys(("key", "value"), (columns, 4)),
+        **dict.fromkeys(("scores", "masked", "weights"), (rows, columns)),
+        "mixed": (rows, 4),
+        **dict.fromkeys(("output", "residual", "result", "feed_forward"), (rows, 8)),
+    }
+    steps = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+    steps["masked"][:, -1] = float("-inf")
+    return steps
+
+
 @dataclass
 class RoteService:
     """Translates into upper case. ``errors`` maps a text to its error; the text ``forever`` never finishes."""
@@ -183,9 +200,16 @@ class RoteService:
         return [self.detected for _ in texts]
 
     async def attention(
-        self, text: str, *, source: str | None, target: str | None, options: DecodingOptions, target_text: str | None
+        self,
+        text: str,
+        *,
+        source: str | None,
+        target: str | None,
+        options: DecodingOptions,
+        target_text: str | None,
+        steps: AttentionHead | None = None,
     ) -> AttentionResult:
-        self.calls.append({"text": text, "target_text": target_text, "options": options})
+        self.calls.append({"text": text, "target_text": target_text, "options": options, "steps": steps})
         if self.request_error is not None:
             raise self.request_error
         words = text.split()
@@ -199,6 +223,7 @@ class RoteService:
             encoder=random_weights(6, 4, size, size),
             decoder=random_weights(2, 4, length, length),
             cross=random_weights(2, 4, length, size),
+            steps=None if steps is None else rote_steps(length, size),
         )
         return AttentionResult(attention, "rote", self.detected)
 

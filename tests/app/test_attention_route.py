@@ -9,13 +9,18 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import torch
 
 from app.http.schemas.answers import AttentionResponse
 from app.serving.detection import Detection
-from model.errors import EmptySource, SeveralSentences, SourceTooLong
-from tests.app.serving import RoteService, client_of, random_weights, rote_app
+from model.errors import EmptySource, SeveralSentences, SourceTooLong, UnknownHead
+from model.network.heads import AttentionHead
+from tests.app.serving import RoteService, client_of, random_weights, rote_app, rote_steps
 
 pytestmark = pytest.mark.anyio
+
+
+HEAD = {"kind": "cross", "layer": 1, "head": 3}
 
 
 @pytest.fixture
@@ -106,6 +111,54 @@ async def test_npz_holds_the_same_arrays_and_nothing_pickled(client: httpx.Async
         assert (arrays["cross_layers"].tolist(), arrays["encoder_heads"].tolist()) == ([1], [0, 1, 2, 3])
 
 
+async def test_json_holds_the_steps_of_a_head(client: httpx.AsyncClient, service: RoteService) -> None:
+    response = await ask(client, target_text="das haus", steps=HEAD)
+    assert service.calls[0]["steps"] == AttentionHead("cross", 1, 3)
+    answer = AttentionResponse.model_validate_json(response.content)
+    assert answer.steps is not None
+    assert (answer.steps.kind, answer.steps.layer, answer.steps.head) == ("cross", 1, 3)
+    steps = response.json()["steps"]
+    expected = rote_steps(2, 3)
+    assert list(steps) == ["kind", "layer", "head", *expected]  # a model's steps that it does not have are no keys
+    for name, values in expected.items():
+        found = np.array(steps[name], dtype=np.float64)  # null becomes NaN
+        np.testing.assert_allclose(found, values.masked_fill(values.isinf(), torch.nan), atol=1e-6)
+    assert [row[-1] for row in steps["masked"]] == [None, None]
+
+
+async def test_npz_holds_the_steps_as_arrays(client: httpx.AsyncClient) -> None:
+    response = await ask(client, "application/x-npz", target_text="das haus", steps=HEAD)
+    with np.load(io.BytesIO(response.content), allow_pickle=False) as arrays:
+        expected = rote_steps(2, 3)
+        found = {name: arrays[name] for name in arrays if name.startswith("steps_")}
+        assert list(found) == ["steps_kind", "steps_layer", "steps_head", *(f"steps_{name}" for name in expected)]
+        for name, values in expected.items():
+            assert found[f"steps_{name}"].dtype == np.float32
+            np.testing.assert_array_equal(found[f"steps_{name}"], values)
+        assert (str(found["steps_kind"]), int(found["steps_layer"]), int(found["steps_head"])) == ("cross", 1, 3)
+
+
+async def test_a_request_without_steps_computes_none_and_gets_none(
+    client: httpx.AsyncClient, service: RoteService
+) -> None:
+    plain, null = await ask(client), await ask(client, steps=None)
+    assert plain.content == null.content
+    assert "steps" not in plain.json()
+    assert [call["steps"] for call in service.calls] == [None, None]
+
+
+async def test_the_numbers_of_steps_count_towards_the_limit_of_json(client: httpx.AsyncClient) -> None:
+    body: dict[str, Any] = {"text": "word " * 14, "layers": [0], "heads": [0]}  # 196 weights
+    assert (await ask(client, **body)).status_code == 200
+    response = await ask(client, **body, steps=HEAD)  # 8 x 14 x 8 + 4 x 14 x 4 + 3 x 14 x 14 = 1708
+    assert response.status_code == 200
+    response = await ask(client, **{**body, "text": "word " * 16}, steps=HEAD)  # 256 + 1024 + 256 + 768 = 2304
+    assert (response.status_code, response.json()["code"]) == (422, "limit_exceeded")
+    for said in ("2304", "2000", "2048", "steps", "application/x-npz"):
+        assert said in response.json()["detail"].replace(",", "")
+    assert (await ask(client, "application/x-npz", **{**body, "text": "word " * 16}, steps=HEAD)).status_code == 200
+
+
 @pytest.mark.parametrize("choice", [{}, {"layers": [0], "heads": [2]}, {"average_heads": True, "kinds": ["encoder"]}])
 async def test_png_is_a_picture(client: httpx.AsyncClient, choice: dict[str, Any]) -> None:
     response = await ask(client, "image/png", **choice)
@@ -113,8 +166,8 @@ async def test_png_is_a_picture(client: httpx.AsyncClient, choice: dict[str, Any
     assert response.content.startswith(b"\x89PNG\r\n\x1a\n")
 
 
-@pytest.mark.parametrize("choice", [{"kinds": ["encoder", "cross"]}, {"layers": [0, 1]}])
-async def test_a_picture_of_more_than_one_layer_or_kind_is_refused(
+@pytest.mark.parametrize("choice", [{"kinds": ["encoder", "cross"]}, {"layers": [0, 1]}, {"steps": HEAD}])
+async def test_a_picture_of_more_than_one_layer_or_kind_or_of_steps_is_refused(
     client: httpx.AsyncClient, service: RoteService, choice: dict[str, Any]
 ) -> None:
     response = await ask(client, "image/png", **choice)
@@ -158,6 +211,10 @@ async def test_a_json_response_over_the_limit_is_refused_with_smaller_formats(cl
 @pytest.mark.parametrize(
     ("choice", "field", "bound"),
     [
+        ({"steps": {"kind": "self", "layer": 0, "head": 0}}, "steps.kind", None),
+        ({"steps": {"kind": "cross", "layer": -1, "head": 0}}, "steps.layer", 0),
+        ({"steps": {"kind": "cross", "layer": 0, "head": 0, "heads": 1}}, "steps.heads", None),
+        ({"steps": {"kind": "cross", "layer": 0}}, "steps.head", None),
         ({"layers": [2]}, "layers[0]", 1),
         ({"heads": [0, 9]}, "heads[1]", 3),
         ({"layers": [-1]}, "layers[0]", 0),
@@ -186,6 +243,7 @@ async def test_layers_of_a_deep_encoder_may_be_more_than_those_of_the_decoder(cl
         (SeveralSentences(2), "several_sentences"),
         (SourceTooLong(300, 256), "source_too_long"),
         (EmptySource(), "empty_source"),
+        (UnknownHead("cross", "layer", 2, 2), "unknown_head"),
     ],
 )
 async def test_a_text_without_attention_is_refused_with_a_reason(

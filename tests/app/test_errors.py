@@ -115,6 +115,7 @@ ERRORS: list[Exception] = [
     model_errors.SeveralSentences(3),
     model_errors.UnsupportedPair("en", "fr", PAIRS),
     model_errors.UnsupportedFormality("formal", "en", ["de"]),
+    model_errors.UnknownHead("cross", "head", 4, 4),
     model_errors.InvalidPattern("(a", "missing )"),
     model_errors.InvalidMarkup("mismatched tag", 1, 2),
     model_errors.MarkupNotKept("a tag is missing"),

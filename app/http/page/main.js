@@ -58,7 +58,10 @@ function showViews(page) {
     shown.show?.(part);
   }
 
-  addEventListener("hashchange", show);
+  addEventListener("hashchange", async () => {
+    await show();
+    element("main").focus();
+  });
   return show();
 }
 
@@ -132,6 +135,11 @@ function askForKey() {
 
 async function start() {
   addThemeButton();
+  // Its address would name a view.
+  element("skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    element("main").focus();
+  });
   askForKey();
   const languages = await languagesWhenReady();
   const store = new Store();

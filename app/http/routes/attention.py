@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -20,14 +21,17 @@ from app.http.json_route import accepting, json_route
 from app.http.limits import check_attention_limits, check_attention_size
 from app.http.openapi import BODY_ERRORS, TRANSLATION_ERRORS, answers
 from app.http.schemas.answers import AttentionResponse, detected_body
-from app.http.schemas.requests import AttentionKind, AttentionRequest
+from app.http.schemas.requests import AttentionRequest
 from app.http.state import service_of, settings_of
 from app.http.stored_terms import stored_terms
 from app.serving.text_job import AttentionResult
 from app.telemetry.logs import log_fields
-from model.errors import EmptySource, SeveralSentences, SourceTooLong, TargetTooLong
+from model.errors import EmptySource, SeveralSentences, SourceTooLong, TargetTooLong, UnknownHead
+from model.network.heads import AttentionHead, AttentionKind
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from model.translator import Attention
 
 JSON = "application/json"
@@ -69,6 +73,7 @@ class Selection:
         SourceTooLong,
         TargetTooLong,
         SeveralSentences,
+        UnknownHead,
         *TRANSLATION_ERRORS,
         also={NPZ: "The same as NumPy arrays.", PNG: "A labelled heat map."},
     ),
@@ -81,6 +86,8 @@ async def attention(
     `Accept` chooses the form: `application/json`, `application/x-npz` (arrays named `encoder`, `decoder`, `cross`,
     each with its `…_layers` and `…_heads`, besides the lists of tokens and `translation`), or
     `image/png` (one kind and one layer: the last, unless `layers` names one).
+
+    `steps` adds the computation of one head, number by number: in JSON as an object, in npz as arrays named `steps_…`.
 
     With `source: auto` the sentence's language is detected first; a sentence in the target language has no weights.
     """
@@ -97,6 +104,7 @@ async def attention(
         target=asked.target,
         options=asked.options(await stored_terms(request, asked, lambda: [asked.text])),
         target_text=asked.target_text,
+        steps=asked.steps_of,
     )
 
     result = outcome.attention
@@ -104,13 +112,14 @@ async def attention(
     selections = select(result, asked, only_last_layer=media_type == PNG)
     # Writing a large answer takes tens of milliseconds, which would block the event loop.
     if media_type == NPZ:
-        content = await asyncio.to_thread(as_npz, outcome, selections)
+        content = await asyncio.to_thread(as_npz, outcome, selections, asked.steps_of)
     elif media_type == PNG:
         content = await asyncio.to_thread(as_png, result, selections[0])
     else:
-        num_cells = sum(selection.weights.size for selection in selections)
-        check_attention_size(num_cells, settings)
-        content = await asyncio.to_thread(as_json, outcome, selections)
+        num_weights = sum(selection.weights.size for selection in selections)
+        num_in_steps = sum(step.numel() for step in (result.steps or {}).values())
+        check_attention_size(num_weights, num_in_steps, settings)
+        content = await asyncio.to_thread(as_json, outcome, selections, asked.steps_of)
     return Response(content, media_type=media_type)
 
 
@@ -118,13 +127,15 @@ def _require_one_picture(asked: AttentionRequest) -> None:
     """Refuse a request that does not fit one heat map.
 
     Raises:
-        InvalidRequest: More than one kind or layer was asked for.
+        InvalidRequest: More than one kind or layer was asked for, or steps.
     """
     problems = []
     if len(asked.kinds) > 1:
         problems.append(FieldProblem("kinds", "a picture shows one kind; ask for one, or for JSON or npz", None, 1))
     if asked.layers is not None and len(asked.layers) > 1:
         problems.append(FieldProblem("layers", "a picture shows one layer; ask for one, or for JSON or npz", None, 1))
+    if asked.steps is not None:
+        problems.append(FieldProblem("steps", "a picture shows weights only; ask for JSON or npz"))
     if problems:
         raise InvalidRequest(problems)
 
@@ -176,8 +187,8 @@ def _out_of_range(field: str, numbers: Sequence[int], count: int, what: str) -> 
     ]
 
 
-def as_json(outcome: AttentionResult, selections: Sequence[Selection]) -> bytes:
-    """The answer as JSON, weights rounded to seven decimals.
+def as_json(outcome: AttentionResult, selections: Sequence[Selection], steps_of: AttentionHead | None = None) -> bytes:
+    """The answer as JSON, weights and steps rounded to seven decimals.
 
     It is written by hand and row by row: one call that serialises all of a large answer, such as FastAPI's, would hold
     the interpreter's lock, and with it the event loop, until it ends.
@@ -185,6 +196,7 @@ def as_json(outcome: AttentionResult, selections: Sequence[Selection]) -> bytes:
     Args:
         outcome: Tokens, translation, model and detected language.
         selections: The weights.
+        steps_of: The head whose steps it has, or None.
     """
     result, detected = outcome.attention, detected_body(outcome.detected)
     head = {
@@ -201,8 +213,20 @@ def as_json(outcome: AttentionResult, selections: Sequence[Selection]) -> bytes:
         parts.append(f', "{selection.kind}": {json.dumps(about)[:-1]}, "weights": ')
         parts.append(_nested(selection.weights.astype(np.float64).round(7)))
         parts.append("}")
+    if steps_of is not None and result.steps is not None:
+        parts.append(f', "steps": {json.dumps(asdict(steps_of))[:-1]}')
+        for name, step in result.steps.items():
+            parts.append(f', "{name}": {_step(step)}')
+        parts.append("}")
     parts.append("}")
     return "".join(parts).encode()
+
+
+def _step(step: Tensor) -> str:
+    """A matrix as JSON lists, minus infinity as null."""
+    rows: npt.NDArray[np.float64] = step.numpy().astype(np.float64).round(7)
+    finite = ([None if value == -math.inf else value for value in row] for row in rows.tolist())
+    return "[" + ", ".join(json.dumps(row, allow_nan=False) for row in finite) + "]"
 
 
 def _nested(weights: npt.NDArray[np.float64]) -> str:
@@ -212,12 +236,13 @@ def _nested(weights: npt.NDArray[np.float64]) -> str:
     return "[" + ", ".join(_nested(part) for part in weights) + "]"
 
 
-def as_npz(outcome: AttentionResult, selections: Sequence[Selection]) -> bytes:
+def as_npz(outcome: AttentionResult, selections: Sequence[Selection], steps_of: AttentionHead | None = None) -> bytes:
     """The answer as NumPy's archive of arrays; it holds no pickled object.
 
     Args:
         outcome: Tokens, translation and detected language.
         selections: The weights.
+        steps_of: The head whose steps it has, or None.
     """
     result = outcome.attention
     arrays: dict[str, npt.NDArray[np.generic]] = {
@@ -230,6 +255,9 @@ def as_npz(outcome: AttentionResult, selections: Sequence[Selection]) -> bytes:
         arrays[selection.kind] = selection.weights
         arrays[f"{selection.kind}_layers"] = np.array(selection.layers)
         arrays[f"{selection.kind}_heads"] = np.array(selection.heads)
+    if steps_of is not None and result.steps is not None:
+        arrays |= {f"steps_{name}": np.array(value) for name, value in asdict(steps_of).items()}
+        arrays |= {f"steps_{name}": step.numpy() for name, step in result.steps.items()}
     if outcome.detected is not None:
         arrays["detected_language"] = np.array(outcome.detected.language, dtype=np.str_)
         arrays["detected_confidence"] = np.array(outcome.detected.confidence)

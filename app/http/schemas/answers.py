@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.http.schemas.problems import ProblemBody
 from app.serving.detection import Detection
+from model.network.heads import AttentionKind
 
 
 def _is_none(value: object) -> bool:
@@ -274,6 +275,80 @@ class AttentionMatrices(_AnswerBody):
     """Layer, head, attending position, attended position."""
 
 
+Matrix = list[list[float]]
+"""Rows of positions."""
+
+
+class AttentionStepsBody(_AnswerBody):
+    """How one head computes its weights, and what its sub-layer makes of them: the running model's numbers.
+
+    T positions attend: `source_tokens` if `kind` is `encoder`, else `decoder_input_tokens`. S positions are attended
+    to: the columns of the weights. Vectors are C wide, within a head D.
+    """
+
+    kind: AttentionKind
+    """Which attention."""
+
+    layer: int
+    """The layer, counted from 0."""
+
+    head: int
+    """The head, counted from 0."""
+
+    embedding: Matrix
+    """Embeddings of the tokens as the model uses them, after scaling, T x C."""
+
+    position: Matrix
+    """What is added to them for their positions, T x C."""
+
+    embedded: Matrix | None = None
+    """Their sum after a norm, T x C; absent unless the model has that norm."""
+
+    input: Matrix
+    """What enters the attention sub-layer, T x C: in layer 0, except of `cross`, the sum of `embedding` and `position`,
+    or `embedded`."""
+
+    normed: Matrix | None = None
+    """`input` after the norm, T x C; only of models with the norm before the sub-layer (pre-norm)."""
+
+    query: Matrix
+    """The head's queries, T x D."""
+
+    key: Matrix
+    """The head's keys, S x D."""
+
+    value: Matrix
+    """The head's values, S x D."""
+
+    scores: Matrix
+    """`query` times `key` transposed, divided by the square root of D, T x S."""
+
+    masked: list[list[float | None]]
+    """`scores` with null where a position may not be attended to, T x S; in npz, minus infinity."""
+
+    weights: Matrix
+    """The softmax of each row of `masked`, T x S: the weights of this layer and head."""
+
+    mixed: Matrix
+    """`weights` times `value`, T x D."""
+
+    output: Matrix
+    """The output projection of `mixed` of all heads, side by side, T x C."""
+
+    normed_output: Matrix | None = None
+    """`output` after the norm, T x C; only of models with the norm before the sum (residual-post-norm)."""
+
+    residual: Matrix
+    """`input` + `output` (or `normed_output`), T x C."""
+
+    result: Matrix
+    """What leaves the sub-layer, T x C: `residual`; with the norm after the sum (post-norm), after that norm."""
+
+    feed_forward: Matrix | None = None
+    """What the feed-forward block makes of `result`, before it is added to it, T x C; absent for `decoder`, where
+    cross-attention follows."""
+
+
 class AttentionResponse(_AnswerBody):
     """The tokens of a sentence and of its translation, and how they attend to each other."""
 
@@ -303,6 +378,9 @@ class AttentionResponse(_AnswerBody):
 
     cross: AttentionMatrices | None = None
     """Target to source, T x S; absent unless asked for."""
+
+    steps: AttentionStepsBody | None = None
+    """The steps of one head; absent unless asked for."""
 
 
 class LimitsBody(_AnswerBody):

@@ -24,10 +24,9 @@ from model.decoding.options import (
     TextFormat,
 )
 from model.digests import is_digest
+from model.network.heads import AttentionHead, AttentionKind
 from model.text.glossary import Glossary, GlossaryTerm
 from model.text.protection import MAX_PATTERN_CHARACTERS, MAX_PATTERNS
-
-AttentionKind = Literal["encoder", "decoder", "cross"]
 
 
 def _without_nul(text: str) -> str:
@@ -248,6 +247,19 @@ class TranslateRequest(DecodingFields):
         return [self.text] if isinstance(self.text, str) else self.text
 
 
+class HeadBody(_RequestBody):
+    """One attention head."""
+
+    kind: AttentionKind
+    """Which attention."""
+
+    layer: int = Field(ge=0)
+    """The layer, counted from 0."""
+
+    head: int = Field(ge=0)
+    """The head, counted from 0."""
+
+
 class AttentionRequest(DecodingFields):
     """One sentence, and which of its attention weights to return."""
 
@@ -268,6 +280,15 @@ class AttentionRequest(DecodingFields):
 
     average_heads: bool = False
     """Whether the heads chosen are averaged into one."""
+
+    steps: HeadBody | None = None
+    """A head whose computation is returned step by step: queries, keys, scores, softmax, residual sum and norm. Not for
+    pictures."""
+
+    @property
+    def steps_of(self) -> AttentionHead | None:
+        """The head of ``steps``."""
+        return None if self.steps is None else AttentionHead(**dict(self.steps))
 
 
 class LoadRequest(_RequestBody):

@@ -1,0 +1,66 @@
+"""What a page must offer to everybody: the rules of axe, and the stops of the Tab key."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from playwright.sync_api import Page
+
+from tests.server import ROOT
+
+AXE = ROOT / "scripts" / "page" / "node_modules" / "axe-core" / "axe.min.js"
+LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+"""WCAG 2.2, levels A and AA, in axe's words."""
+
+RUN = """async (levels) => {
+  const { violations } = await axe.run(document, { runOnly: { type: "tag", values: levels } });
+  return violations.flatMap(({ id, help, nodes }) =>
+    nodes.map(({ target, failureSummary }) => ({ id, help, target: target.join(" "), why: failureSummary })));
+}"""
+
+FOCUSED = """() => {
+  const element = document.activeElement;
+  if (!element || element === document.body) return null;
+  const style = getComputedStyle(element);
+  return {
+    name: element.getAttribute("aria-label") || element.textContent.trim() || element.id || element.tagName,
+    outlined: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
+  };
+}"""
+
+MAX_STOPS = 200
+
+
+@cache
+def _axe() -> str:
+    return AXE.read_text(encoding="utf-8")
+
+
+def violations(page: Page) -> list[str]:
+    """The page's violations of WCAG, a line for each element.
+
+    The script is evaluated by the debugger: the page's policy, which forbids foreign scripts, stays in force.
+    """
+    if not page.evaluate("() => 'axe' in window"):
+        page.evaluate(_axe())
+    found: list[dict[str, Any]] = page.evaluate(RUN, LEVELS)
+    return [f"{one['id']}: {one['help']}: {one['target']}: {' '.join(one['why'].split())}" for one in found]
+
+
+def tab_stops(page: Page) -> list[str]:
+    """Names of the elements that the Tab key reaches, from the top of the page to its end.
+
+    Raises:
+        AssertionError: An element that has the focus does not show it, or the focus does not leave the page.
+    """
+    page.evaluate("() => { document.activeElement?.blur(); scrollTo(0, 0); }")
+    names: list[str] = []
+    while len(names) < MAX_STOPS:
+        page.keyboard.press("Tab")
+        focused = page.evaluate(FOCUSED)
+        if focused is None:
+            return names
+        assert focused["outlined"], f"{focused['name']} does not show that it has the focus"
+        names.append(focused["name"])
+    raise AssertionError(f"the focus stays in the page: {names}")

@@ -1,0 +1,105 @@
+"""The frame of the page: what it loads and costs, its navigation, its look for everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.accessibility import tab_stops, violations
+from tests.browser.views import VIEWS, open_view, shown
+from tests.browser.wire import is_of_the_page, measured
+
+MAX_BYTES = 150_000
+NARROW = 320
+
+TOO_WIDE = """() => [...document.querySelectorAll("body *")]
+  .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
+  .map((element) => `${element.tagName} ${element.className}`)"""
+
+
+def test_the_first_view_is_that_of_translations_and_every_link_of_the_navigation_opens_its_view(
+    page: Page, screenshot: Callable[[str], None]
+) -> None:
+    page.goto("/")
+    shown(page, "translate")
+    for view in VIEWS:
+        page.locator(f"nav a[href='#/{view}']").click()
+        shown(page, view)
+        screenshot(f"frame-{view}")
+    page.go_back()
+    shown(page, VIEWS[-2])
+
+
+def test_the_api_page_is_one_link_away(page: Page) -> None:
+    open_view(page)
+    page.get_by_role("link", name="API", exact=True).click()
+    expect(page.locator("#swagger-ui .opblock").first).to_be_visible()
+
+
+def test_a_visit_of_all_views_takes_less_than_150_kb_of_files(page: Page) -> None:
+    with measured(page) as sizes:
+        for view in VIEWS:
+            open_view(page, view)
+        page.wait_for_load_state("networkidle")
+    files = {url: size for url, size in sizes.items() if is_of_the_page(url)}
+    assert len(files) > len(VIEWS)
+    assert sum(files.values()) < MAX_BYTES, "\n".join(f"{size:7} {url}" for url, size in files.items())
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_meets_wcag_in_the_colours_of_the_system(
+    page: Page, view: str, scheme: Literal["light", "dark"], screenshot: Callable[[str], None]
+) -> None:
+    page.emulate_media(color_scheme=scheme)
+    open_view(page, view)
+    screenshot(f"frame-{view}-{scheme}")
+    found = violations(page)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_fits_into_320_pixels(page: Page, view: str, screenshot: Callable[[str], None]) -> None:
+    page.set_viewport_size({"width": NARROW, "height": 640})
+    open_view(page, view)
+    screenshot(f"frame-{view}-narrow")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= NARROW, page.evaluate(TOO_WIDE)
+
+
+def test_the_keyboard_reaches_the_navigation_and_every_stop_shows_the_focus(page: Page) -> None:
+    open_view(page)
+    stops = tab_stops(page)
+    assert stops[0] == "Skip to the content"
+    assert stops[1:7] == ["Verso", "Translate", "Attention", "How it works", "API", "Dark theme"]
+
+
+def test_the_first_link_skips_to_the_content(page: Page) -> None:
+    open_view(page, "attention")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    shown(page, "attention")
+
+
+def test_a_view_is_opened_with_the_keyboard(page: Page) -> None:
+    open_view(page)
+    page.get_by_role("link", name="How it works").focus()
+    page.keyboard.press("Enter")
+    shown(page, "tour")
+
+
+def test_the_chosen_theme_is_kept(page: Page) -> None:
+    open_view(page)
+    background = "() => getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(background)
+    page.get_by_role("button", name="Dark theme").click()
+    dark = page.evaluate(background)
+    assert dark != light
+    page.reload()
+    shown(page, "translate")
+    assert page.evaluate(background) == dark
+    page.get_by_role("button", name="Light theme").click()
+    assert page.evaluate(background) == light

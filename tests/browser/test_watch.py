@@ -1,0 +1,69 @@
+"""The means of these tests: each thing that a page must not do is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser.accessibility import tab_stops, violations
+from tests.browser.chromium import Watch, watched_page
+from tests.browser.views import open_view
+
+PATIENCE_MS = 5000
+STEP_MS = 20
+
+ON_THE_PAGE = {
+    "console: broken": "() => console.error('broken')",
+    "console: odd": "() => console.warn('odd')",
+    "exception: .*broken": "() => { setTimeout(() => { throw new Error('broken'); }) }",
+    "exception: .*refused": "() => { Promise.reject(new Error('refused')); }",
+    "policy: connect-src forbids http://example.com": "() => { fetch('http://example.com/').catch(() => null); }",
+    "policy: style-src-attr": "() => { document.body.setAttribute('style', 'color: red'); }",
+    "policy: require-trusted-types-for": "() => { try { document.body.innerHTML = '<b>'; } catch {} }",
+    "cookie: ": "() => { document.cookie = 'a=b'; }",
+}
+
+
+def wait(page: Page, found: Callable[[], bool]) -> None:
+    """Let the page run until something is found."""
+    for _ in range(PATIENCE_MS // STEP_MS):
+        if found():
+            return
+        page.wait_for_timeout(STEP_MS)
+
+
+@pytest.mark.parametrize("problem", ON_THE_PAGE)
+def test_what_a_page_must_not_do_is_a_problem(browser: Browser, watch: Watch, problem: str) -> None:
+    with watched_page(browser, watch) as page:
+        open_view(page)
+        assert not watch.problems
+        page.evaluate(ON_THE_PAGE[problem])
+        watch.expect(problem)
+        wait(page, lambda: len(watch.unexpected()) < len(watch.problems) or problem.startswith("cookie"))
+    assert len(watch.unexpected()) < len(watch.problems), watch.problems
+
+
+@pytest.mark.parametrize("url", ["http://example.com/", "http://192.0.2.1/", "http://localhost/"])
+def test_a_request_to_another_host_is_a_problem_and_gets_nowhere(browser: Browser, watch: Watch, url: str) -> None:
+    with watched_page(browser, watch) as page:
+        page.goto("/livez")  # has no policy that would forbid the request
+        with page.expect_event("requestfailed") as failed:
+            page.evaluate("(url) => { new Image().src = url; }", url)
+        assert failed.value.failure == "net::ERR_NAME_NOT_RESOLVED"
+    assert f"another host: {url}" in watch.problems
+
+
+def test_axe_runs_under_the_policy_of_the_page_and_finds_a_missing_label(page: Page) -> None:
+    open_view(page)
+    page.evaluate("() => document.querySelector('main').append(document.createElement('textarea'))")
+    (found,) = violations(page)
+    assert found.startswith("label: ") and "textarea" in found
+
+
+def test_a_stop_that_does_not_show_the_focus_is_noticed(page: Page) -> None:
+    open_view(page)
+    page.evaluate("() => document.querySelector('.brand').style.setProperty('outline', 'none')")
+    with pytest.raises(AssertionError, match="Verso does not show that it has the focus"):
+        tab_stops(page)
