@@ -60,7 +60,8 @@ function showViews(page) {
 
   addEventListener("hashchange", async () => {
     await show();
-    element("main").focus();
+    // A view that shows another part of itself moves the focus there.
+    if (!element("main").contains(document.activeElement)) element("main").focus();
   });
   return show();
 }
