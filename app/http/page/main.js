@@ -41,7 +41,7 @@ function showViews(page) {
     if (Object.keys(choices).length) {
       page.store.set(choices);
       // What was shared is in the page now; a reload after an edit must not bring it back.
-      history.replaceState(null, "", `#/${name}`);
+      history.replaceState(null, "", `#/${name}${part && `/${part}`}`);
     }
     const create = made[name] ? null : await about.load();
     if (readFragment(location.hash).view !== view && view !== "") return;

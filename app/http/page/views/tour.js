@@ -87,18 +87,19 @@ export function tourView(page) {
 }
 
 function tableOfContents() {
+  const list = h("ol");
   const links = CHAPTERS.map(({ name, title }, index) => h("a", { href: `#/tour/${name}` }, `${index + 1}. ${title}`));
+  fill(list, ...links.map((link) => h("li", {}, link)));
   return {
-    element: h(
-      "nav",
-      { class: "contents", "aria-label": "Chapters" },
-      h("ol", {}, ...links.map((link) => h("li", {}, link))),
-    ),
+    element: h("nav", { class: "contents", "aria-label": "Chapters" }, list),
     /** @param {Chapter} chapter */
     mark(chapter) {
       for (const link of links) {
-        if (link.hash === `#/tour/${chapter.name}`) link.setAttribute("aria-current", "page");
-        else link.removeAttribute("aria-current");
+        if (link.hash === `#/tour/${chapter.name}`) {
+          link.setAttribute("aria-current", "page");
+          // On a narrow page the list is one line that scrolls.
+          list.scrollLeft = link.offsetLeft - list.offsetLeft - 16;
+        } else link.removeAttribute("aria-current");
       }
     },
   };

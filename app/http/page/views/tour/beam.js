@@ -2,7 +2,7 @@
 
 import { fill, h } from "../../element.js";
 import { choice } from "./controls.js";
-import { bar, formula, heading, inTheCode, paragraph, table, token } from "./prose.js";
+import { bar, formula, heading, inTheCode, note, paragraph, table, token } from "./prose.js";
 import { stage } from "./stage.js";
 import { Trace } from "./trace.js";
 import { percent, shown } from "./vectors.js";
@@ -96,9 +96,16 @@ async function searchOf(lesson, options) {
     steps(trace, answer),
     heading("The finished hypotheses"),
     finishedOnes(trace, ranked, options, lesson.model),
+    ...(hasTwins(trace) ? [note("Sentences of one text differ in their subwords.")] : []),
     h("p", {}, "The answer: ", h("strong", { class: "answer", dir: "auto" }, translation.text)),
     paragraph(comparison(trace, answer, translation, greedy)),
   ];
+}
+
+/** @param {Trace} trace */
+function hasTwins(trace) {
+  const texts = trace.finished.map((candidate) => trace.text(candidate));
+  return new Set(texts).size < texts.length;
 }
 
 /**

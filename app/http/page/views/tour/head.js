@@ -3,6 +3,7 @@
 import { fill, h } from "../../element.js";
 import { picker } from "./controls.js";
 import { headChoice } from "./choosing.js";
+import { heatMap } from "./heatmap.js";
 import { bar, formula, heading, inTheCode, note, paragraph, table, token } from "./prose.js";
 import { stage } from "./stage.js";
 import { dot, shown, sum } from "./vectors.js";
@@ -13,15 +14,16 @@ import { dot, shown, sum } from "./vectors.js";
 /** Columns and tokens whose numbers are written out; the others are added up. */
 const NUM_COLUMNS = 4;
 const NUM_VALUES = 3;
+const NUM_VALUE_COLUMNS = 2;
 
 /** @type {Chapter} */
 export const head = {
   name: "head",
   title: "One head, step by step",
-  text: ({ architecture }) => [
+  text: () => [
     paragraph(
       "Attention lets a position take in what stands at other positions. Each head projects the vectors to queries, keys" +
-        ` and values of width D = ${architecture.d_model / architecture.num_heads}. The query of a token is compared with` +
+        " and values of width D, which is C divided by the number of heads. The query of a token is compared with" +
         " the key of every token: the dot product q · k says how well the two match.",
     ),
     paragraph(
@@ -64,6 +66,14 @@ function oneHead(steps) {
       draw();
     }),
     product,
+    h(
+      "details",
+      {},
+      h("summary", {}, "All queries, keys and values"),
+      heatMap("Queries", steps.matrix("query"), steps.queries),
+      heatMap("Keys", steps.matrix("key"), steps.keys),
+      heatMap("Values", steps.matrix("value"), steps.keys),
+    ),
     rest,
     note(
       "All numbers come from the running model. They are rounded for display, so the last digit of a sum may differ by" +
@@ -133,7 +143,7 @@ function values(steps, query) {
   const weights = steps.matrix("weights").row(query);
   const value = steps.matrix("value");
   const mixed = steps.matrix("mixed").row(query);
-  const columns = [...Array(Math.min(NUM_COLUMNS, mixed.length)).keys()];
+  const columns = [...Array(Math.min(NUM_VALUE_COLUMNS, mixed.length)).keys()];
   const ranked = [...weights.keys()].sort((one, other) => weights[other] - weights[one]);
   const largest = ranked.slice(0, NUM_VALUES);
   const others = ranked.slice(NUM_VALUES);

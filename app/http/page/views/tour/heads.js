@@ -56,7 +56,7 @@ export const heads = {
  */
 async function gridOf(lesson, focus) {
   const { kind } = focus.head;
-  const weights = (await lesson.weights())[kind];
+  const weights = await lesson.weights(kind);
   const [numLayers, numHeads] = weights.shape;
   const grid = h("div", { class: "heads" });
   for (let layer = 0; layer < numLayers; layer += 1) {

@@ -5,9 +5,11 @@
 
 import { colourOf, isDark } from "../../colours.js";
 import { fill, h } from "../../element.js";
-import { shown } from "./vectors.js";
+import { Matrix, shown } from "./vectors.js";
 
-/** @import { Matrix } from "./vectors.js" */
+const LEGEND_STEPS = 64;
+/** With more rows the rows are thin and have no labels. */
+const MAX_LABELS = 30;
 
 /** @type {WeakMap<Element, () => void>} How each picture is painted. */
 const PAINTERS = new WeakMap();
@@ -30,8 +32,17 @@ export function repaint(root) {
  *   numbers, the middle one.
  */
 export function picture(matrix, name, limit) {
-  const canvas = h("canvas", { width: matrix.columns, height: matrix.rows, role: "img", "aria-label": name });
-  const signed = Array.from(matrix.data).some((value) => value < 0);
+  return painted(matrix, limit, isSigned(matrix), { role: "img", "aria-label": name });
+}
+
+/**
+ * @param {Matrix} matrix
+ * @param {number} limit
+ * @param {boolean} signed
+ * @param {import("../../element.js").Properties} properties
+ */
+function painted(matrix, limit, signed, properties) {
+  const canvas = h("canvas", { width: matrix.columns, height: matrix.rows, ...properties });
 
   function paint() {
     const context = canvas.getContext("2d");
@@ -95,20 +106,38 @@ export function heatMap(name, matrix, rows, { limit = matrix.limit, columns } = 
   canvas.addEventListener("keydown", step);
   canvas.addEventListener("focus", tell);
   canvas.style.setProperty("--rows", String(matrix.rows));
-  const signed = Array.from(matrix.data).some((number) => number < 0);
   return h(
     "figure",
-    { class: columns ? "heat square" : "heat" },
-    h(
-      "figcaption",
-      {},
-      name,
-      h("span", { class: "muted" }, ` ${signed ? shown(-limit, 2) : "0"} to ${shown(limit, 2)}`),
-    ),
+    { class: `heat${columns ? " square" : ""}${rows.length > MAX_LABELS ? " dense" : ""}` },
+    h("figcaption", {}, h("span", {}, name), legend(limit, isSigned(matrix)), value),
     h("ol", { class: "labels mono", "aria-hidden": "true" }, ...rows.map((label) => h("li", {}, label))),
     canvas,
-    value,
   );
+}
+
+/**
+ * The scale of colours.
+ *
+ * @param {number} limit
+ * @param {boolean} signed
+ */
+function legend(limit, signed) {
+  const scale = Matrix.from(1, LEGEND_STEPS, (_, step) => {
+    const share = step / (LEGEND_STEPS - 1);
+    return limit * (signed ? 2 * share - 1 : share);
+  });
+  return h(
+    "span",
+    { class: "legend muted" },
+    signed ? shown(-limit, 2) : "0",
+    painted(scale, limit, signed, { "aria-hidden": "true" }),
+    shown(limit, 2),
+  );
+}
+
+/** @param {Matrix} matrix */
+function isSigned(matrix) {
+  return Array.from(matrix.data).some((value) => value < 0);
 }
 
 /**

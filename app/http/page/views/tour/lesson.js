@@ -5,7 +5,7 @@
 import { attention, Problem, translate } from "../../api.js";
 import { Matrix } from "./vectors.js";
 
-/** @import { Arrays } from "../../npz.js" */
+/** @import { Arrays, NpyArray } from "../../npz.js" */
 /** @import { Model, SearchStep, Translation } from "../../types.js" */
 
 /** @typedef {"encoder" | "decoder" | "cross"} Kind */
@@ -65,14 +65,19 @@ export class Lesson {
     return { layers: decoder, heads: Number(this.model.architecture.decoder_num_heads ?? heads) };
   }
 
-  /** All weights: `encoder`, `decoder` and `cross`, (layers, heads, attending, attended). @returns {Promise<Arrays>} */
-  weights() {
-    return this.#attention({ kinds: Object.keys(KINDS) });
+  /**
+   * The weights of all heads of a kind: (layers, heads, attending, attended).
+   *
+   * @param {Kind} kind
+   * @returns {Promise<NpyArray>}
+   */
+  async weights(kind) {
+    return (await this.#attention({ kinds: [kind] }))[kind];
   }
 
   /** The tokens: of the source, of the translation, and those that the decoder reads. */
   async tokens() {
-    const arrays = await this.weights();
+    const arrays = await this.#attention({ layers: [0], heads: [0] });
     return {
       source: strings(arrays, "source_tokens"),
       target: strings(arrays, "target_tokens"),

@@ -14,29 +14,32 @@ import { dot, Matrix, shown } from "./vectors.js";
 /** Columns whose numbers are written out. */
 const NUM_COLUMNS = 6;
 
-/** What a model's position vectors are. @type {Record<string, { text: string, formula: string }>} */
+/** What a model's position vectors are. @type {Record<string, { text: string, formulas: string[] }>} */
 const LAYOUTS = {
   interleaved: {
     text:
       "In this model an even column holds a sine and the odd column beside it the cosine of the same angle. The" +
       " frequency falls from left to right: the first columns change with every position, the last ones hardly at all.",
-    formula: "position(p, 2i) = sin(p / 10000^(2i / C))   position(p, 2i + 1) = cos(p / 10000^(2i / C))",
+    formulas: ["position(p, 2i) = sin(p / 10000^(2i / C))", "position(p, 2i + 1) = cos(p / 10000^(2i / C))"],
   },
   halves: {
     text:
       "In this model the left half of the columns holds sines and the right half the cosines of the same angles. In" +
       " each half the frequency falls from left to right.",
-    formula: "position(p, i) = sin(p / 10000^(2i / C))   position(p, C/2 + i) = cos(p / 10000^(2i / C))",
+    formulas: ["position(p, i) = sin(p / 10000^(2i / C))", "position(p, C/2 + i) = cos(p / 10000^(2i / C))"],
   },
   tensor2tensor: {
     text:
       "In this model the left half of the columns holds sines and the right half the cosines of the same angles. In" +
       " each half the frequency falls from left to right.",
-    formula: "position(p, i) = sin(p / 10000^(i / (C/2 − 1)))   position(p, C/2 + i) = cos(the same angle)",
+    formulas: [
+      "position(p, i) = sin(p / 10000^(i / (C/2 − 1)))",
+      "position(p, C/2 + i) = cos(p / 10000^(i / (C/2 − 1)))",
+    ],
   },
   learned: {
     text: "In this model the position vectors are weights: they were learned in training, like the embeddings.",
-    formula: "position(p) = row p of a learned table",
+    formulas: ["position(p) = row p of a learned table"],
   },
 };
 
@@ -58,7 +61,7 @@ export const positions = {
       `x = embedding(token)${architecture.scale_embedding ? " · √C" : ""} + position(p)` +
         `${architecture.embedding_norm ? ", then a norm" : ""}`,
     ),
-    ...(LAYOUTS[architecture.positions] ? [formula(LAYOUTS[architecture.positions].formula)] : []),
+    ...(LAYOUTS[architecture.positions]?.formulas ?? []).map(formula),
     inTheCode("model/network/embeddings.py"),
   ],
   live: (lesson) =>

@@ -69,6 +69,7 @@ export function note(text) {
  * @param {Child[][]} rows
  */
 export function table(name, columns, rows) {
+  const kinds = columns.map((_, column) => (rows.some((row) => isNumber(row[column])) ? "number" : null));
   return h(
     "div",
     { class: "scroll", role: "region", "aria-label": name, tabindex: 0 },
@@ -76,16 +77,30 @@ export function table(name, columns, rows) {
       "table",
       {},
       h("caption", {}, name),
-      h("thead", {}, h("tr", {}, ...columns.map((column) => h("th", { scope: "col" }, column)))),
+      h(
+        "thead",
+        {},
+        h("tr", {}, ...columns.map((column, index) => h("th", { scope: "col", class: kinds[index] }, column))),
+      ),
       h(
         "tbody",
         {},
         ...rows.map(([first, ...cells]) =>
-          h("tr", {}, h("th", { scope: "row" }, first), ...cells.map((cell) => h("td", {}, cell))),
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row" }, first),
+            ...cells.map((cell) => h("td", { class: isNumber(cell) && "number" }, cell)),
+          ),
         ),
       ),
     ),
   );
+}
+
+/** @param {Child} cell */
+function isNumber(cell) {
+  return /^[−\d…]/.test(String(cell));
 }
 
 /**

@@ -127,5 +127,6 @@ export function shown(value, digits = 3) {
  * @param {number} share
  */
 export function percent(share) {
-  return `${(100 * share).toFixed(1)} %`;
+  const text = (100 * share).toFixed(1);
+  return share > 0 && text === "0.0" ? "< 0.1 %" : `${text} %`;
 }
