@@ -326,7 +326,7 @@ def test_the_scores_of_finished_hypotheses_are_those_of_the_service(
     ready(page)
     found = translation_of(service, beam_size=beam_size, length_penalty=float(length_penalty))
     expected = [found, *found["alternatives"]]
-    shown = rows(article, "Best first")
+    shown = rows(article, "Finished hypotheses")
     assert [row[0] for row in shown] == [one["text"] for one in expected]
     for row, one in zip(shown, expected, strict=True):
         assert number(row[3]) == pytest.approx(one["score"], abs=ROUNDED)
@@ -356,6 +356,15 @@ def test_the_keyboard_turns_the_pages_and_the_address_names_them(page: Page) -> 
     expect(page.locator("article h2")).to_have_text(re.compile(r"^7\."))
     page.locator("a[rel=prev]").click()
     expect(page.locator("article h2")).to_have_text(re.compile(r"^6\."))
+
+
+def test_pictures_are_painted_anew_in_another_theme(page: Page) -> None:
+    article = open_chapter(page, "heads")
+    corner = "(canvas) => [...canvas.getContext('2d').getImageData(0, 0, 1, 1).data].join()"
+    canvas = article.locator("canvas").first
+    light = canvas.evaluate(corner)
+    page.get_by_role("button", name="Dark theme").click()
+    assert canvas.evaluate(corner) != light
 
 
 def test_arrow_keys_choose_another_token(page: Page) -> None:

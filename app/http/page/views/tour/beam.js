@@ -182,7 +182,7 @@ function fate({ kept, finished }) {
  */
 function finishedOnes(trace, ranked, { lengthPenalty: a }, model) {
   return table(
-    "Best first",
+    "Finished hypotheses, best first",
     ["Sentence", "sum of log P", "L", "score"],
     ranked.map(({ candidate, length, score }) => [
       h("span", { dir: "auto" }, trace.text(candidate)),
