@@ -69,7 +69,7 @@ $(VENV)/contribute-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
 # npm writes this file when it has installed the others.
 PAGE_TOOLS_INSTALLED := $(PAGE_TOOLS)/node_modules/.package-lock.json
 $(PAGE_TOOLS_INSTALLED): $(PAGE_TOOLS)/package.json $(PAGE_TOOLS)/package-lock.json | $(VENV)/develop-$(TORCH).stamp
-	$(NPM) ci --silent
+	$(NPM) ci >/dev/null
 	@touch $@
 
 venv: $(VENV)/contribute-$(TORCH).stamp  ## set up .venv with all dependencies, for an editor or a shell
@@ -123,8 +123,11 @@ docs: $(VENV)/contribute-$(TORCH).stamp  ## build the documentation site into si
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "site/ is built; $(BIN)/python -m http.server --directory site 8001 shows it at http://localhost:8001"
 
-hooks: $(VENV)/contribute-$(TORCH).stamp  ## install the pre-commit hooks: format, lint, types and import contracts
+hooks: $(VENV)/contribute-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## install the pre-commit hooks: format, lint, types and import contracts
 	$(BIN)/python -m pre_commit install
+
+screenshots: $(VENV)/develop-$(TORCH).stamp  ## draw the pictures of the page in docs/images/ (needs Chromium)
+	$(BIN)/python -m docs.draw_page
 
 train: $(VENV)/serve-$(TORCH).stamp  ## train the translator of general text (days on two cores; resumes where it stopped)
 	PYTHON=$(BIN)/python scripts/train_shipped.sh $(DATA)

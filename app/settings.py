@@ -119,7 +119,7 @@ class Settings(BaseSettings):
     """Most hypotheses a request may ask for (422)."""
 
     max_attention_cells: int = Field(default=200_000, ge=1_000, le=100_000_000)
-    """Most attention weights in one JSON answer (422); npz and PNG are not bounded by it."""
+    """Most attention weights and numbers of steps in one JSON answer (422); npz and PNG are not bounded by it."""
 
     queue_sentences: int = Field(default=4_096, ge=1, le=10_000_000)
     """Sentences that may wait for the model (429); a request with more than that is refused for good (422)."""

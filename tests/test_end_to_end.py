@@ -82,6 +82,28 @@ def test_attention_in_three_formats(server: Server) -> None:
     assert picture.content.startswith(b"\x89PNG")
 
 
+def test_the_steps_of_a_head_lead_to_its_weights(server: Server) -> None:
+    asked = {
+        "text": "red cat.",
+        "target": "de",
+        "kinds": ["decoder"],
+        "steps": {"kind": "decoder", "layer": 0, "head": 1},
+    }
+    body = server.client.post("/attention", json=asked).json()
+    steps = {name: np.array(value, dtype=float) for name, value in body["steps"].items() if name != "kind"}
+    query, key = steps["query"], steps["key"]
+    np.testing.assert_allclose(steps["scores"], query @ key.T / np.sqrt(query.shape[1]), atol=1e-5)
+    powers = np.nan_to_num(np.exp(steps["masked"]))  # null becomes NaN
+    np.testing.assert_allclose(powers / powers.sum(axis=1, keepdims=True), steps["weights"], atol=1e-5)
+    np.testing.assert_allclose(steps["weights"], np.array(body["decoder"]["weights"])[0, 1], atol=1e-6)
+    packed = server.client.post("/attention", json=asked, headers={"accept": "application/x-npz"})
+    with np.load(io.BytesIO(packed.content)) as arrays:
+        np.testing.assert_allclose(arrays["steps_result"], steps["result"], atol=1e-6)
+        np.testing.assert_array_equal(np.isneginf(arrays["steps_masked"]), np.isnan(steps["masked"]))
+    refused = server.client.post("/attention", json={**asked, "steps": {"kind": "decoder", "layer": 9, "head": 1}})
+    assert (refused.status_code, refused.json()["code"]) == (422, "unknown_head")
+
+
 def test_sixty_four_concurrent_clients_get_the_results_of_one(server: Server) -> None:
     texts = ["red cat.", "old dog likes tree.", "house.", "tree sees red house."]
     alone = [server.translate(text=text)["translations"][0]["text"] for text in texts]

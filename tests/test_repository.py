@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import json
 import re
 import subprocess
 import sys
@@ -85,6 +86,17 @@ def test_the_lock_file_has_an_exact_version_of_every_dependency_that_pyproject_a
     ):
         required = Requirement(declared)
         assert required.specifier.contains(locked[canonicalize_name(required.name)]), declared
+
+
+def test_the_lock_file_of_the_checks_of_the_page_has_exact_versions_and_no_address_of_a_registry() -> None:
+    folder = ROOT / "scripts" / "page"
+    wanted = json.loads((folder / "package.json").read_text(encoding="utf-8"))["devDependencies"]
+    packages = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    for name, version in wanted.items():
+        assert packages[f"node_modules/{name}"]["version"] == version, name
+    for path, package in packages.items():
+        if path:
+            assert package["integrity"].startswith("sha512-") and "resolved" not in package, path
 
 
 def test_the_image_has_a_supported_python() -> None:
@@ -169,6 +181,7 @@ def test_the_gate_runs_the_documented_commands() -> None:
     gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "make test" in gate
     assert "make check" in gate
+    assert "make test-browser" in gate
     assert subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")], check=False).returncode == 0
 
 

@@ -4,6 +4,7 @@ from verso_client.answers import (
     AlignmentLink,
     Alternative,
     Attention,
+    AttentionSteps,
     Capabilities,
     Confidence,
     Detected,
@@ -42,6 +43,7 @@ from verso_client.errors import (
     VersoError,
 )
 from verso_client.options import (
+    AttentionHead,
     AttentionOptions,
     DecodingOptions,
     GlossaryTerm,
@@ -56,7 +58,9 @@ __all__ = [
     "Alternative",
     "AsyncClient",
     "Attention",
+    "AttentionHead",
     "AttentionOptions",
+    "AttentionSteps",
     "Capabilities",
     "Client",
     "Confidence",

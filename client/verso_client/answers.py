@@ -14,6 +14,9 @@ Span = tuple[int, int]
 Weights = tuple[tuple[tuple[tuple[float, ...], ...], ...], ...]
 """Attention weights: layer, head, attending position, attended position."""
 
+Matrix = tuple[tuple[float, ...], ...]
+"""A row for each position."""
+
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
@@ -255,6 +258,59 @@ class Matrices:
 
 
 @dataclass(frozen=True, slots=True)
+class AttentionSteps:
+    """How one head computes its weights, and what its sub-layer makes of them.
+
+    Rows are the positions that attend: ``source_tokens`` of kind ``encoder``, else ``decoder_input_tokens``; rows of
+    ``key`` and ``value``, and columns of ``scores``, ``masked`` and ``weights``, are those attended to. docs/api.md of
+    Verso has the formulas.
+
+    Args:
+        kind: ``encoder``, ``decoder`` or ``cross``.
+        layer: The layer, counted from 0.
+        head: The head, counted from 0.
+        embedding: Token embeddings, after scaling.
+        position: What is added to them for their positions.
+        input: What enters the attention sub-layer.
+        query: The head's queries.
+        key: The head's keys.
+        value: The head's values.
+        scores: Queries times keys, divided by the square root of a head's width.
+        masked: ``scores`` with None where a position may not be attended to.
+        weights: The softmax of each row of ``masked``.
+        mixed: ``weights`` times ``value``.
+        output: The output projection of all heads.
+        residual: ``input`` plus ``output``, or plus ``normed_output``.
+        result: What leaves the sub-layer.
+        embedded: The sum of ``embedding`` and ``position`` after a norm; None if the model has none there.
+        normed: ``input`` after the norm; None unless the model is pre-norm.
+        normed_output: ``output`` after the norm; None unless the model is residual-post-norm.
+        feed_forward: What the feed-forward block makes of ``result``; None for ``decoder``.
+    """
+
+    kind: str
+    layer: int
+    head: int
+    embedding: Matrix
+    position: Matrix
+    input: Matrix
+    query: Matrix
+    key: Matrix
+    value: Matrix
+    scores: Matrix
+    masked: tuple[tuple[float | None, ...], ...]
+    weights: Matrix
+    mixed: Matrix
+    output: Matrix
+    residual: Matrix
+    result: Matrix
+    embedded: Matrix | None = None
+    normed: Matrix | None = None
+    normed_output: Matrix | None = None
+    feed_forward: Matrix | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Attention:
     """The tokens of a sentence and of its translation, and how they attend to each other.
 
@@ -268,6 +324,7 @@ class Attention:
         encoder: Source to source; None unless asked for.
         decoder: Target to target; None unless asked for.
         cross: Target to source; None unless asked for.
+        steps: The computation of one head; None unless asked for.
     """
 
     source_tokens: tuple[str, ...]
@@ -279,6 +336,7 @@ class Attention:
     encoder: Matrices | None = None
     decoder: Matrices | None = None
     cross: Matrices | None = None
+    steps: AttentionSteps | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,8 @@ class Client:
     def attention_arrays(self, text: str, **options: Unpack[AttentionOptions]) -> dict[str, npt.NDArray[Any]]:
         """The same as NumPy arrays: ``encoder``, ``decoder``, ``cross``, their layers and heads, and the tokens.
 
+        Steps are arrays named ``steps_scores`` and so on; in ``steps_masked``, None is minus infinity.
+
         Args:
             text: The sentence.
             options: Which weights.

@@ -18,6 +18,14 @@ class GlossaryTerm(TypedDict):
     target: str
 
 
+class AttentionHead(TypedDict):
+    """One attention head; layers and heads are counted from 0."""
+
+    kind: AttentionKind
+    layer: int
+    head: int
+
+
 class DecodingOptions(TypedDict, total=False):
     """How sentences are decoded: the fields that ``/translate``, ``/attention`` and ``/documents`` share."""
 
@@ -66,6 +74,8 @@ class AttentionOptions(DecodingOptions, total=False):
     heads: Sequence[int] | None
     """Heads, counted from 0; all of them unless given."""
     average_heads: bool | None
+    steps: AttentionHead | None
+    """A head whose computation is returned step by step."""
 
 
 def body_of(options: Mapping[str, Any]) -> dict[str, Any]:

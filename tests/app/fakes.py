@@ -204,7 +204,8 @@ class FakeTranslator(Translator):
             raise RuntimeError("secret words")
         words = text.split()
         uniform = torch.full((1, 2, len(words), len(words)), 1.0 / len(words))
-        return Attention(words, words, words, target_text or text.upper(), uniform, uniform, uniform)
+        found = None if steps is None else {"weights": uniform[0, steps.head]}
+        return Attention(words, words, words, target_text or text.upper(), uniform, uniform, uniform, found)
 
 
 def manifest_of(name: str, *pairs: str, languages: tuple[str, ...] = ()) -> Manifest:

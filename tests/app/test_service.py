@@ -21,6 +21,7 @@ from app.telemetry.metrics import Metrics
 from model.confidence import NOTHING_TRANSLATED
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, InputError, InvalidMarkup, SeveralSentences, UnsupportedPair
+from model.network.heads import AttentionHead
 from model.text_pipeline import Plan
 from model.text_plan import AttendedSentence, TextPlan
 from model.translator import Attention
@@ -346,6 +347,9 @@ def test_attention_runs_on_the_engine_and_its_errors_are_raised() -> None:
             arguments: dict[str, Any] = {"source": None, "target": "de", "options": GREEDY, "target_text": None}
             found = await service.attention("two words", **arguments)
             assert (found.attention.translation, found.model) == ("TWO WORDS", "fake")
+            assert found.attention.steps is None
+            found = await service.attention("two words", **arguments, steps=AttentionHead("cross", 0, 1))
+            assert found.attention.steps is not None and list(found.attention.steps) == ["weights"]
             with pytest.raises(InferenceFailed):
                 await service.attention("boom", **arguments)
             with pytest.raises(UnsupportedPair):

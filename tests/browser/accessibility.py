@@ -22,12 +22,19 @@ RUN = """async (levels) => {
 FOCUSED = """() => {
   const element = document.activeElement;
   if (!element || element === document.body) return null;
+  window.reached.add(element);
   const style = getComputedStyle(element);
   return {
     name: element.getAttribute("aria-label") || element.textContent.trim() || element.id || element.tagName,
     outlined: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
   };
 }"""
+
+# The Tab key stops at one radio button of a group, the arrow keys reach the others.
+UNREACHED = """() => [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")]
+  .filter((element) => element.tabIndex >= 0 && !element.disabled && element.type !== "radio")
+  .filter((element) => element.checkVisibility({ visibilityProperty: true }) && !window.reached.has(element))
+  .map((element) => element.outerHTML.slice(0, 120))"""
 
 MAX_STOPS = 200
 
@@ -52,14 +59,17 @@ def tab_stops(page: Page) -> list[str]:
     """Names of the elements that the Tab key reaches, from the top of the page to its end.
 
     Raises:
-        AssertionError: An element that has the focus does not show it, or the focus does not leave the page.
+        AssertionError: An element that has the focus does not show it, the focus does not leave the page, or a control
+            is not reached.
     """
-    page.evaluate("() => { document.activeElement?.blur(); scrollTo(0, 0); }")
+    page.evaluate("() => { window.reached = new Set(); document.activeElement?.blur(); scrollTo(0, 0); }")
     names: list[str] = []
     while len(names) < MAX_STOPS:
         page.keyboard.press("Tab")
         focused = page.evaluate(FOCUSED)
         if focused is None:
+            unreached = page.evaluate(UNREACHED)
+            assert not unreached, "\n".join(unreached)
             return names
         assert focused["outlined"], f"{focused['name']} does not show that it has the focus"
         names.append(focused["name"])

@@ -11,10 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, WebError, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    WebError,
+    expect,
+    sync_playwright,
+)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 VIEWPORT = (1280, 800)
+PATIENCE_MS = 60_000.0
+"""Maximal time until the page is as a test expects it. Machines of tests may be busy."""
 
 # Only this machine has an address; the rest keeps Chromium itself from asking its maker's hosts.
 ARGUMENTS = [
@@ -56,6 +67,7 @@ def executable() -> str:
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """A headless browser."""
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=executable(),
@@ -152,6 +164,7 @@ def watched_page(
         **options,
     )
     try:
+        context.set_default_timeout(PATIENCE_MS)
         watch.attach(context)
         yield context.new_page()
         watch.cookies(context)

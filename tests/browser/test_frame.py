@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.accessibility import tab_stops, violations
-from tests.browser.views import VIEWS, open_view, shown
+from tests.browser.views import SENTENCE, VIEWS, open_view, shown
 from tests.browser.wire import is_of_the_page, measured
 
 MAX_BYTES = 150_000
@@ -49,14 +49,15 @@ def test_a_visit_of_all_views_takes_less_than_150_kb_of_files(page: Page) -> Non
     assert sum(files.values()) < MAX_BYTES, "\n".join(f"{size:7} {url}" for url, size in files.items())
 
 
+@pytest.mark.parametrize("text", ["", SENTENCE], ids=["empty", "sentence"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_meets_wcag_in_the_colours_of_the_system(
-    page: Page, view: str, scheme: Literal["light", "dark"], screenshot: Callable[[str], None]
+    page: Page, view: str, scheme: Literal["light", "dark"], text: str, screenshot: Callable[[str], None]
 ) -> None:
     page.emulate_media(color_scheme=scheme)
-    open_view(page, view)
-    screenshot(f"frame-{view}-{scheme}")
+    open_view(page, view, text=text)
+    screenshot(f"frame-{view}-{scheme}{'-text' if text else ''}")
     found = violations(page)
     assert not found, "\n".join(found)
 
@@ -64,7 +65,7 @@ def test_a_view_meets_wcag_in_the_colours_of_the_system(
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_fits_into_320_pixels(page: Page, view: str, screenshot: Callable[[str], None]) -> None:
     page.set_viewport_size({"width": NARROW, "height": 640})
-    open_view(page, view)
+    open_view(page, view, text=SENTENCE)
     screenshot(f"frame-{view}-narrow")
     assert page.evaluate("() => document.documentElement.scrollWidth") <= NARROW, page.evaluate(TOO_WIDE)
 
@@ -74,6 +75,12 @@ def test_the_keyboard_reaches_the_navigation_and_every_stop_shows_the_focus(page
     stops = tab_stops(page)
     assert stops[0] == "Skip to the content"
     assert stops[1:7] == ["Verso", "Translate", "Attention", "How it works", "API", "Dark theme"]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_keyboard_reaches_every_control_of_a_view(page: Page, view: str) -> None:
+    open_view(page, view, text=SENTENCE)
+    assert len(tab_stops(page)) > len(VIEWS)
 
 
 def test_the_first_link_skips_to_the_content(page: Page) -> None:

@@ -8,10 +8,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.accessibility import tab_stops, violations
-from tests.browser.chromium import Watch, watched_page
+from tests.browser.chromium import PATIENCE_MS, Watch, watched_page
 from tests.browser.views import open_view
 
-PATIENCE_MS = 5000
 STEP_MS = 20
 
 ON_THE_PAGE = {
@@ -28,7 +27,7 @@ ON_THE_PAGE = {
 
 def wait(page: Page, found: Callable[[], bool]) -> None:
     """Let the page run until something is found."""
-    for _ in range(PATIENCE_MS // STEP_MS):
+    for _ in range(int(PATIENCE_MS) // STEP_MS):
         if found():
             return
         page.wait_for_timeout(STEP_MS)
@@ -66,4 +65,17 @@ def test_a_stop_that_does_not_show_the_focus_is_noticed(page: Page) -> None:
     open_view(page)
     page.evaluate("() => document.querySelector('.brand').style.setProperty('outline', 'none')")
     with pytest.raises(AssertionError, match="Verso does not show that it has the focus"):
+        tab_stops(page)
+
+
+def test_a_control_that_the_keyboard_does_not_reach_is_noticed(page: Page) -> None:
+    open_view(page)
+    page.evaluate(
+        """() => {
+          const button = document.createElement("button");
+          button.addEventListener("focus", () => button.blur());
+          document.querySelector("footer").append(button);
+        }"""
+    )
+    with pytest.raises(AssertionError, match="<button>"):
         tab_stops(page)

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 from playwright.sync_api import Locator, Page, expect
 
 VIEWS = ("translate", "attention", "tour")
+SENTENCE = "My little brother has forgotten his keys."
 
 
-def open_view(page: Page, view: str = VIEWS[0]) -> Locator:
-    """Open a view by its address, and wait until it is shown; gives the element that it fills."""
-    page.goto(f"/#/{view}")
-    return shown(page, view)
+def open_view(page: Page, view: str = VIEWS[0], *, text: str = "", source: str = "en", target: str = "de") -> Locator:
+    """Open a view by its address, and wait until it is shown; gives the element that it fills.
+
+    Args:
+        page: An open page.
+        view: Name of the view.
+        text: If there is one, the address contains it and the languages, as in a shared link. The service's answers
+            are waited for.
+        source: Language of the text.
+        target: Language of the translation.
+    """
+    query = f"?{urlencode({'source': source, 'target': target, 'text': text})}" if text else ""
+    page.goto(f"/#/{view}{query}")
+    main = shown(page, view)
+    if text:
+        page.wait_for_load_state("networkidle")
+    return main
 
 
 def shown(page: Page, view: str) -> Locator:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.client.driving import ANSWER, TRANSLATION, Driver, Script, answer, problem
 from verso_client import (
+    AttentionHead,
     Client,
     Confidence,
     ConnectionFailed,
@@ -201,6 +202,29 @@ def test_attention_as_json_and_as_a_picture(driver: Driver) -> None:
     server = Script([httpx.Response(200, content=b"\x89PNG")])
     assert driver.run(server, lambda client: client.attention_png("a")) == b"\x89PNG"
     assert server.requests[0].headers["Accept"] == "image/png"
+
+
+def test_the_steps_of_a_head(driver: Driver) -> None:
+    of_head = ("query", "key", "value", "scores", "weights", "mixed")
+    of_all = ("embedding", "position", "input", "normed", "output", "residual", "result")
+    steps: dict[str, Any] = {"kind": "decoder", "layer": 0, "head": 1, "masked": [[-0.5, None]]}
+    steps |= {name: [[0.5, 1]] for name in (*of_head, *of_all)}
+    body = {
+        "source_tokens": ["a"],
+        "target_tokens": ["b"],
+        "decoder_input_tokens": ["<s>"],
+        "translation": "b",
+        "model": "rote",
+        "detected": None,
+        "steps": steps,
+    }
+    server = Script([httpx.Response(200, json=body)])
+    head: AttentionHead = {"kind": "decoder", "layer": 0, "head": 1}
+    found = driver.run(server, lambda client: client.attention("a", steps=head))
+    assert server.body() == {"text": "a", "steps": head}
+    assert (found.steps.kind, found.steps.layer, found.steps.head) == ("decoder", 0, 1)
+    assert (found.steps.query, found.steps.masked) == (((0.5, 1.0),), ((-0.5, None),))
+    assert (found.steps.normed, found.steps.normed_output) == (((0.5, 1.0),), None)
 
 
 def test_arrays_without_numpy_are_refused_before_anything_is_sent(

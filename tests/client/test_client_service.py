@@ -146,6 +146,16 @@ def test_attention_is_the_same_as_json_and_as_arrays(driver: Driver, url: str) -
     assert list(arrays["source_tokens"]) == list(found.source_tokens) == ["two", "words"]
 
 
+def test_steps_are_the_same_as_json_and_as_arrays(driver: Driver, url: str) -> None:
+    asked = {"target": "de", "steps": {"kind": "decoder", "layer": 0, "head": 1}}
+    steps = driver.run(url, lambda client: client.attention("two words", **asked)).steps
+    arrays = driver.run(url, lambda client: client.attention_arrays("two words", **asked))
+    np.testing.assert_allclose(np.array(steps.result), arrays["steps_result"], atol=1e-6)
+    assert [row[-1] for row in steps.masked] == [None, None]
+    assert np.isneginf(arrays["steps_masked"]).tolist() == [[False, True]] * 2
+    assert (steps.kind, steps.normed_output, "steps_normed_output" in arrays) == ("decoder", None, False)
+
+
 def test_attention_as_a_picture(driver: Driver, url: str) -> None:
     picture = driver.run(url, lambda client: client.attention_png("two words", target="de"))
     assert picture.startswith(b"\x89PNG")

@@ -18,6 +18,7 @@ from model.decoding.native.packed import reason_not_supported
 from model.decoding.options import DecodingOptions
 from model.errors import ConfigError
 from model.network.config import ModelConfig
+from model.network.heads import AttentionHead
 from model.network.norms import ScalarLayerNorm
 from model.network.presets import ABOUT, PRESETS, expand_preset
 from model.network.quantised import int8_is_supported
@@ -98,12 +99,14 @@ def test_a_preset_exports_translates_and_returns_attention_of_every_layer(
     # The compiled decoder keeps an int8 model's keys and values in float16, which may change the order of close scores.
     agreed = sum(one.text == answer for one, answer in zip(with_torch.translate(words, GREEDY), answers, strict=True))
     assert agreed >= (len(words) if precision == "float32" else 0.95 * len(words))
-    found = translator.attention("badge", GREEDY)
+    found = translator.attention("badge", GREEDY, steps=AttentionHead("cross", 1, 3))
     assert found.translation == "egdab"
     assert found.encoder.shape == (2, 4, 7, 7)  # <2qrv> b a d g e </s>
     assert found.decoder.shape == (2, 4, 6, 6)
     assert found.cross.shape == (2, 4, 6, 7)
     torch.testing.assert_close(found.cross.sum(dim=-1), torch.ones(2, 4, 6), atol=1e-3, rtol=0)
+    assert found.steps is not None
+    torch.testing.assert_close(found.steps["weights"], found.cross[1, 3], atol=1e-6, rtol=0)
 
 
 def test_post_norm_has_separate_vocabularies(tmp_path: Path) -> None:

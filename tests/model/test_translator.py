@@ -7,7 +7,8 @@ import torch
 
 from model import DecodingOptions, Translator
 from model.artifacts.bundle import load_bundle
-from model.errors import EmptySource, SeveralSentences, SourceTooLong, TargetTooLong, UnsupportedPair
+from model.errors import EmptySource, SeveralSentences, SourceTooLong, TargetTooLong, UnknownHead, UnsupportedPair
+from model.network.heads import AttentionHead, AttentionKind
 
 
 @pytest.fixture(scope="module", params=["compiled", "torch", "slots"])
@@ -127,6 +128,39 @@ def test_attention_of_a_given_translation(translator: Translator) -> None:
     found = translator.attention("red cat.", target="de", target_text="Baum Baum")
     assert found.translation == "Baum Baum"
     assert found.cross.shape[2] == len(found.target_tokens)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_attention_shows_the_steps_of_a_head(translator: Translator, kind: AttentionKind) -> None:
+    found = translator.attention("red cat sees dog.", target="de", steps=AttentionHead(kind, 0, 1))
+    assert found.steps is not None
+    torch.testing.assert_close(found.steps["weights"], getattr(found, kind)[0, 1], atol=1e-6, rtol=0)
+    rows, columns = found.labels(kind)
+    assert found.steps["embedding"].shape == (len(rows), translator.manifest.architecture["d_model"])
+    assert found.steps["scores"].shape == (len(rows), len(columns))
+    assert torch.isneginf(found.steps["masked"]).equal(
+        torch.ones(len(rows), len(columns)).triu(diagonal=1).bool()
+        if kind == "decoder"
+        else torch.zeros(len(rows), len(columns)).bool()
+    )
+    assert translator.attention("red cat sees dog.", target="de").steps is None
+
+
+def test_the_position_of_a_row_is_that_of_its_decoder_input_token(translator: Translator) -> None:
+    found = translator.attention("cat.", target="de", target_text="Katze Katze", steps=AttentionHead("decoder", 0, 0))
+    assert found.steps is not None
+    same = [index for index, token in enumerate(found.decoder_input_tokens) if token.endswith("Katze")]
+    assert len(same) == 2
+    torch.testing.assert_close(found.steps["embedding"][same[0]], found.steps["embedding"][same[1]])
+    assert not torch.equal(found.steps["position"][same[0]], found.steps["position"][same[1]])
+
+
+@pytest.mark.parametrize(("layer", "head", "part"), [(1, 0, "layer 1"), (0, 2, "head 2")])
+def test_steps_of_a_head_that_does_not_exist_are_refused(
+    translator: Translator, layer: int, head: int, part: str
+) -> None:
+    with pytest.raises(UnknownHead, match=part):
+        translator.attention("red cat.", target="de", steps=AttentionHead("cross", layer, head))
 
 
 def test_attention_refuses_what_is_not_one_sentence_of_the_right_length(translator: Translator) -> None:

@@ -56,7 +56,10 @@ function readNpy(content, name) {
   const length = isShort ? view.getUint16(8, true) : view.getUint32(8, true);
   const header = new TextDecoder().decode(new Uint8Array(content, begin, length));
   const type = /'descr': '([^']+)'/.exec(header)?.[1] ?? "";
-  const shape = (/'shape': \(([^)]*)\)/.exec(header)?.[1] ?? "").split(",").filter((size) => size.trim()).map(Number);
+  const shape = (/'shape': \(([^)]*)\)/.exec(header)?.[1] ?? "")
+    .split(",")
+    .filter((size) => size.trim())
+    .map(Number);
   const raw = content.slice(begin + length);
   if (type === "<f4") return { shape, data: new Float32Array(raw) };
   if (type === "<f8") return { shape, data: new Float64Array(raw) };
@@ -74,6 +77,9 @@ function strings(characters, width, shape) {
   const count = shape.reduce((product, size) => product * size, 1);
   return Array.from({ length: count }, (_, index) => {
     const own = characters.subarray(index * width, (index + 1) * width);
-    return Array.from(own.filter((character) => character), (character) => String.fromCodePoint(character)).join("");
+    return Array.from(
+      own.filter((character) => character),
+      (character) => String.fromCodePoint(character),
+    ).join("");
   });
 }

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import pytest
 import torch
 
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.importing.importer import import_checkpoint
+from model.network.config import ModelConfig
+from model.network.heads import AttentionHead
+from model.network.steps import attention_steps
+from model.network.transformer import Transformer
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_m2m100, make_marian, padded, quiet, random_sources
 
@@ -88,6 +92,25 @@ def test_logits_are_those_of_transformers(pair: Pair) -> None:
         found = pair.ours.bundle.module.forward(ids, target)
     assert float(expected.std()) > 0.5
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0.0)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_the_steps_of_each_layer_begin_with_the_hidden_states_of_transformers(
+    pair: Pair, kind: Literal["encoder", "decoder"]
+) -> None:
+    ids, target = torch.tensor([pair.sources[0]]), torch.tensor([[pair.theirs.config.decoder_start_token_id, 9, 5, 7]])
+    with torch.inference_mode():
+        theirs = pair.theirs(input_ids=ids, decoder_input_ids=target, output_hidden_states=True)
+    config = ModelConfig.from_dict(pair.ours.manifest.architecture)
+    states = {"encoder": theirs.encoder_hidden_states, "decoder": theirs.decoder_hidden_states}[kind]
+    # The last of their states is that of the whole stack.
+    for layer, state in enumerate(states[:-1]):
+        with torch.inference_mode():
+            network = cast(Transformer, pair.ours.bundle.module)
+            steps = attention_steps(network, config, ids, target, AttentionHead(kind, layer, 1))
+        torch.testing.assert_close(steps["input"], state[0], atol=1e-4, rtol=0)
+        if layer == 0:
+            torch.testing.assert_close(steps["embedding"] + steps["position"], state[0], atol=1e-4, rtol=0)
 
 
 def generate(pair: Pair, sources: list[list[int]], **options: Any) -> tuple[list[list[list[int]]], list[list[float]]]:

@@ -1,0 +1,123 @@
+"""Draws docs/images/page-*.png, pictures of the page with the shipped model.
+
+``make screenshots``, or ``python -m docs.draw_page NAME...`` for some of them, from the root of the repository. Needs
+Chromium (CONTRIBUTING.md). The pictures have a palette of few colours, so that they are small.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from PIL import Image
+from playwright.sync_api import Browser, Page
+
+from app.settings import AUTO
+from tests.browser.chromium import Watch, chromium, watched_page
+from tests.browser.views import SENTENCE, open_view
+from tests.server import served
+
+IMAGES = Path(__file__).with_name("images")
+TEXT = f"{SENTENCE} The train to Berlin leaves in ten minutes."
+
+DESKTOP = (1280, 800)
+PHONE = (390, 844)
+NUM_COLOURS = 64
+MAX_BYTES = 100_000
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of the page.
+
+    Args:
+        name: Name of the file, without its ending.
+        arrange: Brings the page into the state that is pictured.
+        viewport: Width and height in CSS pixels.
+        theme: The theme of the system.
+        scale: Pixels for each CSS pixel.
+    """
+
+    name: str
+    arrange: Callable[[Page], None]
+    viewport: tuple[int, int] = DESKTOP
+    theme: Literal["light", "dark"] = "light"
+    scale: float = 1.0
+
+
+def translate(page: Page) -> None:
+    """A translated text."""
+    open_view(page, "translate", text=TEXT)
+
+
+def hover(page: Page) -> None:
+    """A word of the translation under the mouse, with its counterparts."""
+    open_view(page, "translate", text=TEXT)
+    page.locator("main").get_by_text("Bruder").first.hover()
+
+
+def explorer(page: Page) -> None:
+    """The heads of a sentence."""
+    open_view(page, "attention", text=SENTENCE)
+
+
+def tour(page: Page) -> None:
+    """The tour with a sentence."""
+    open_view(page, "tour", text=SENTENCE)
+
+
+PICTURES = [
+    Picture("page-translate", translate),
+    Picture("page-hover", hover),
+    Picture("page-explorer", explorer),
+    Picture("page-tour", tour),
+    Picture("page-dark", hover, theme="dark"),
+    Picture("page-phone", translate, viewport=PHONE),
+]
+
+
+def draw(browser: Browser, address: str, picture: Picture) -> bytes:
+    """A picture as a PNG file with a palette.
+
+    Raises:
+        SystemExit: The page did something wrong meanwhile, or the picture is too large.
+    """
+    watch = Watch(address)
+    with watched_page(
+        browser, watch, viewport=picture.viewport, colour_scheme=picture.theme, device_scale_factor=picture.scale
+    ) as page:
+        picture.arrange(page)
+        taken = page.screenshot(animations="disabled", caret="hide")
+    file = io.BytesIO()
+    with Image.open(io.BytesIO(taken)) as image:
+        reduced = image.convert("RGB").quantize(NUM_COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        reduced.save(file, "png", optimize=True)
+    if watch.problems:
+        raise SystemExit(f"{picture.name}: {watch.problems}")
+    if file.tell() > MAX_BYTES:
+        raise SystemExit(f"{picture.name} takes {file.tell()} bytes, more than {MAX_BYTES}.")
+    return file.getvalue()
+
+
+def main(names: list[str]) -> None:
+    """Write the named pictures, or all."""
+    if unknown := set(names) - {picture.name for picture in PICTURES}:
+        raise SystemExit(f"There is no picture {', '.join(sorted(unknown))}.")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served(Path(AUTO), VERSO_DATA_DIR=folder) as server,
+        chromium() as browser,
+    ):
+        address = str(server.client.base_url).rstrip("/")
+        for picture in PICTURES:
+            if not names or picture.name in names:
+                (IMAGES / f"{picture.name}.png").write_bytes(draw(browser, address, picture))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
