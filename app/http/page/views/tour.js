@@ -96,7 +96,7 @@ function tableOfContents() {
     mark(chapter) {
       for (const link of links) {
         if (link.hash === `#/tour/${chapter.name}`) {
-          link.setAttribute("aria-current", "page");
+          link.setAttribute("aria-current", "step");
           // On a narrow page the list is one line that scrolls.
           list.scrollLeft = link.offsetLeft - list.offsetLeft - 16;
         } else link.removeAttribute("aria-current");

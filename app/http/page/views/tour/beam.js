@@ -95,7 +95,7 @@ async function searchOf(lesson, options) {
     heading("Step by step"),
     steps(trace, answer),
     heading("The finished hypotheses"),
-    finishedOnes(trace, ranked, options, lesson.model),
+    finishedOnes(trace, ranked.slice(0, options.beamSize), options, lesson.model),
     ...(hasTwins(trace) ? [note("Sentences of one text differ in their subwords.")] : []),
     h("p", {}, "The answer: ", h("strong", { class: "answer", dir: "auto" }, translation.text)),
     paragraph(comparison(trace, answer, translation, greedy)),
@@ -180,9 +180,9 @@ function fate({ kept, finished }) {
  * @param {SearchOptions} options
  * @param {Model} model
  */
-function finishedOnes(trace, ranked, { lengthPenalty: a }, model) {
+function finishedOnes(trace, ranked, { beamSize, lengthPenalty: a }, model) {
   return table(
-    "Finished hypotheses, best first",
+    `Finished hypotheses, best first; no more than ${beamSize} are kept`,
     ["Sentence", "sum of log P", "L", "score"],
     ranked.map(({ candidate, length, score }) => [
       h("span", { dir: "auto" }, trace.text(candidate)),
