@@ -158,7 +158,7 @@ function candidatesOf(trace, step, answer) {
       const probability = trace.probability(candidate);
       return [
         rank + 1,
-        h("span", { dir: "auto" }, parent ? trace.text(parent) : "(the beginning)"),
+        h("span", { class: "words", dir: "auto" }, parent ? trace.text(parent) : "(the beginning)"),
         token(candidate.token),
         bar(probability, percent(probability)),
         shown(candidate.log_prob),
@@ -185,7 +185,7 @@ function finishedOnes(trace, ranked, { beamSize, lengthPenalty: a }, model) {
     `Finished hypotheses, best first; no more than ${beamSize} are kept`,
     ["Sentence", "sum of log P", "L", "score"],
     ranked.map(({ candidate, length, score }) => [
-      h("span", { dir: "auto" }, trace.text(candidate)),
+      h("span", { class: "words", dir: "auto" }, trace.text(candidate)),
       shown(candidate.log_prob),
       length,
       `${shown(candidate.log_prob)} / ${model.decoding.scoring === "wu" ? `((5 + ${length}) / 6)` : length}^${a} = ${shown(score)}`,

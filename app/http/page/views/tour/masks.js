@@ -87,7 +87,7 @@ function padding(source) {
         ["may be attended to", ...tokens.map(() => "yes")],
         [
           "the other one",
-          ...tokens.map((_, position) => (position < short ? "token" : h("span", { class: "hidden" }, "padding"))),
+          ...tokens.map((_, position) => (position < short ? "token" : h("span", { class: "muted" }, "padding"))),
         ],
         ["may be attended to", ...tokens.map((_, position) => (position < short ? "yes" : "no"))],
       ],
