@@ -152,7 +152,7 @@ def test_the_arrow_keys_and_the_pointer_read_numbers_off_a_heat_map(page: Page, 
     assert number(told.inner_text()) == pytest.approx(answer["steps"]["input"][2][1], abs=ROUNDED)
     box = canvas.bounding_box()
     assert box
-    canvas.hover(position={"x": box["width"] - 1, "y": box["height"] - 1})
+    canvas.hover(position={"x": box["width"] - 4, "y": box["height"] - 4})
     expect(told).to_contain_text("</s>, column 255: ")
     assert number(told.inner_text()) == pytest.approx(answer["steps"]["input"][-1][255], abs=ROUNDED)
 
