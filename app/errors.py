@@ -439,6 +439,7 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     model_errors.SourceTooLong: ProblemRow("source_too_long", 422, "The sentence is too long"),
     model_errors.TargetTooLong: ProblemRow("target_too_long", 422, "The given translation is too long"),
     model_errors.SeveralSentences: ProblemRow("several_sentences", 422, "One sentence was expected"),
+    model_errors.InvalidPrefix: ProblemRow("invalid_prefix", 422, "The translation cannot begin with this text"),
     model_errors.UnsupportedPair: ProblemRow("unsupported_pair", 422, "The language pair is not served"),
     model_errors.UnsupportedFormality: ProblemRow(
         "unsupported_formality", 422, "The model cannot be told the form of address"

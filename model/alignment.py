@@ -110,6 +110,7 @@ def place_of(
     target_spans: Sequence[Span],
     position: int,
     known: Mapping[int, int],
+    first: int = 0,
 ) -> int:
     """The target token before which something belongs that stands between two characters of the source.
 
@@ -125,8 +126,13 @@ def place_of(
         target_spans: Characters of the translation that each target token covers.
         position: Index of a character of the sentence.
         known: Target tokens that are known to belong to a character of the sentence.
+        first: The first target token that it may be put before.
     """
-    places = [index for index, (start, _) in enumerate(target_spans) if not _is_in_word(target, start, start)]
+    places = [
+        index
+        for index, (start, _) in enumerate(target_spans)
+        if index >= first and not _is_in_word(target, start, start)
+    ]
     places.append(len(target_spans))
     visible = [column for column, (start, end) in enumerate(source_spans) if end > start]
     if rows is None or not visible or not target_spans:

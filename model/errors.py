@@ -12,6 +12,7 @@
     │  ├─ SourceTooLong     carries num_tokens and limit
     │  ├─ TargetTooLong     carries num_tokens and limit
     │  ├─ SeveralSentences  one sentence was expected; carries num_sentences
+    │  ├─ InvalidPrefix     the translation cannot begin as requested
     │  ├─ UnsupportedPair   carries source, target and the supported pairs
     │  ├─ UnsupportedFormality  carries formality, target and the languages it is supported in
     │  ├─ UnknownHead       carries kind, part, number and count
@@ -94,17 +95,21 @@ class TargetTooLong(InputError):
 
 
 class SeveralSentences(InputError):
-    """One sentence was expected and the text has more.
+    """One sentence was expected and the text has more, or none.
 
     Args:
         num_sentences: Number of sentences found.
+        needed_by: What takes one sentence.
     """
 
-    def __init__(self, num_sentences: int) -> None:
-        super().__init__(
-            f"The text holds {num_sentences} sentences and attention is defined for one; send them one by one."
-        )
+    def __init__(self, num_sentences: int, needed_by: str = "attention") -> None:
+        held = f"{num_sentences} sentences" if num_sentences else "no sentence with letters"
+        super().__init__(f"The text holds {held} and {needed_by} is defined for one; send one sentence at a time.")
         self.num_sentences = num_sentences
+
+
+class InvalidPrefix(InputError):
+    """The translation of a sentence cannot begin with the text given as ``target_prefix``; the message says why."""
 
 
 class UnsupportedPair(InputError):

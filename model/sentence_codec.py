@@ -19,16 +19,20 @@ from model.confidence import UNCALIBRATED, Calibration
 from model.decoding.options import DecodingOptions, Formality
 from model.errors import UnsupportedFormality
 from model.languages import plain_code
+from model.target_prefix import read_prefix
 from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
 from model.text.glossary import find_terms
 from model.text.layout import repeated_ending, single_bars, start_of_ending, unusual_spaces
 from model.text.placeholders import (
     HeldSpan,
     Place,
+    TargetPrefix,
     TargetSentence,
+    after_tokens,
     blanked,
     hold,
     masked,
+    original_spans,
     outside,
     put_back,
     taken_out,
@@ -80,6 +84,7 @@ class SourceSentence(Segment):
         terms: The glossary terms in it.
         spaces: Unusual white space inside it, which is put back by alignment.
         ending: Repeated punctuation at its end, which its translation gets, too.
+        prefix: What its translation begins with, if that is given.
     """
 
     token_ids: list[int]
@@ -89,6 +94,12 @@ class SourceSentence(Segment):
     terms: tuple[SourceTerm, ...] = ()
     spaces: tuple[Span, ...] = ()
     ending: str = ""
+    prefix: TargetPrefix | None = None
+
+    @property
+    def prefix_ids(self) -> tuple[int, ...]:
+        """The tokens that its translation begins with."""
+        return () if self.prefix is None else self.prefix.token_ids
 
 
 @dataclass(frozen=True)
@@ -112,11 +123,7 @@ class _Reading:
             spans: Spans of the text.
             num_characters: Length of the sentence.
         """
-        if self.origins is None:
-            return list(spans)
-        starts = [*self.origins, num_characters]
-        ends = [0, *(origin + 1 for origin in self.origins)]
-        return [(starts[start], ends[end]) if end > start else (starts[start], starts[start]) for start, end in spans]
+        return list(spans) if self.origins is None else original_spans(spans, self.origins, num_characters)
 
 
 class SentenceCodec:
@@ -211,6 +218,27 @@ class SentenceCodec:
         sentence = SourceSentence(start, end, [], folds, protected, once_ids, terms, spaces, ending)
         return replace(sentence, token_ids=self._encode(part, sentence, options.formality, pair))
 
+    def with_prefix(self, part: str, sentence: SourceSentence, text: str) -> SourceSentence:
+        """A sentence whose translation begins with a text.
+
+        Args:
+            part: The sentence.
+            sentence: What :meth:`read` made of it.
+            text: What its translation begins with.
+
+        Raises:
+            InvalidPrefix: The model would write it differently.
+        """
+        prefix = read_prefix(
+            text,
+            [part[slice(*span)] for span in sentence.protected],
+            [part[slice(*span)] for span in sentence.spaces],
+            len(sentence.once_ids),
+            self.tokenizer,
+            folds=sentence.in_capitals,
+        )
+        return replace(sentence, prefix=prefix)
+
     def folded(self, text: str) -> str:
         """A sentence in lower case if it is in capitals and these are folded."""
         return in_small_letters(text) if self._fold_capitals and is_in_capitals(text) else text
@@ -261,7 +289,7 @@ class SentenceCodec:
             sentence: What :meth:`read` made of it.
             token_ids: The output of the model.
         """
-        if sentence.protected or sentence.spaces or sentence.ending:
+        if sentence.protected or sentence.spaces or sentence.ending or sentence.prefix:
             return self.write_with_offsets(part, sentence, token_ids, None, []).text
         answer = self.tokenizer.decode(token_ids)
         return in_capitals(answer) if sentence.in_capitals else answer
@@ -288,7 +316,29 @@ class SentenceCodec:
         if sentence.in_capitals:
             parts = [_in_capitals(one) if isinstance(one, TargetText) else one for one in parts]
         held = [*hold(part, sentence.protected), *(HeldSpan(part[slice(*space)]) for space in sentence.spaces)]
-        return _with_ending(put_back(parts, held, len(sentence.protected)), sentence.ending)
+        translation = put_back(parts, held, len(sentence.protected), sentence.prefix)
+        return _with_ending(translation, sentence.ending, sentence.prefix)
+
+    def write_beginning(self, part: str, sentence: SourceSentence, token_ids: Sequence[int]) -> str:
+        """What the first tokens of a translation are written as, to compare with that of one token more.
+
+        Nothing is placed by alignment, and a prefix may be written as the model would write it.
+
+        Args:
+            part: The sentence.
+            sentence: What :meth:`read` made of it.
+            token_ids: The first tokens of the output, those of its prefix included.
+        """
+        if sentence.protected or sentence.spaces:
+            parts = after_tokens(self._written_parts(sentence, token_ids), len(sentence.prefix_ids))
+            if sentence.in_capitals:
+                parts = [_in_capitals(one) if isinstance(one, TargetText) else one for one in parts]
+            held = [*hold(part, sentence.protected), *(HeldSpan(part[slice(*space)]) for space in sentence.spaces)]
+            text = put_back(parts, held, 0, sentence.prefix).text
+        else:
+            text = self.tokenizer.decode(token_ids)  # a search has thousands of these
+            text = in_capitals(text) if sentence.in_capitals else text
+        return text.rstrip("\ufffd")  # a character of which some bytes are still missing
 
     def _with_missing(
         self,
@@ -299,20 +349,24 @@ class SentenceCodec:
         rows: Tensor | None,
         source_spans: Sequence[Span],
     ) -> list[Place | TargetText]:
-        """What the model wrote, with the other protected spans and the unusual white space placed by alignment."""
+        """What the model wrote behind the prefix, with other protected spans and white space placed by alignment."""
+        num_given = len(sentence.prefix_ids)
         spans = [*sentence.protected, *sentence.spaces]
         written = dict(written_at(parts))
-        missing = set(range(len(spans))).difference(written.values())
+        parts = after_tokens(parts, num_given)
+        missing = set(range(len(spans))).difference(written.values(), sentence.prefix.held if sentence.prefix else ())
         if not missing:
             return parts
         answer, target_spans = self.tokenizer.decode_with_offsets(token_ids)
         known = {token: spans[number][0] for token, number in written.items()}
         places: list[tuple[int, int]] = []
         for number in missing:
-            token = place_of(rows, part, source_spans, answer, target_spans, spans[number][0], known)
-            # White space at the ends of a translation would be no white space inside it.
-            if number < len(sentence.protected) or 0 < token < len(target_spans):
-                places.append((token, number))
+            is_space = number >= len(sentence.protected)
+            first = 0 if is_space else num_given
+            token = place_of(rows, part, source_spans, answer, target_spans, spans[number][0], known, first)
+            # White space at the ends of a translation would be no white space inside it, and a prefix has its own.
+            if not is_space or max(num_given, 1) <= token < len(target_spans):
+                places.append((token - num_given, number))
         return with_inserted(parts, sorted(places))
 
     def _written_parts(self, sentence: SourceSentence, token_ids: Sequence[int]) -> list[Place | TargetText]:
@@ -363,11 +417,13 @@ def _in_capitals(run: TargetText) -> TargetText:
     return replace(run, text=in_capitals(run.text), tokens=tuple(spans_in_capitals(run.text, run.tokens)))
 
 
-def _with_ending(translation: TargetSentence, ending: str) -> TargetSentence:
-    """A translation with the repeated punctuation of its source at its end."""
+def _with_ending(translation: TargetSentence, ending: str, prefix: TargetPrefix | None) -> TargetSentence:
+    """A translation with the repeated punctuation of its source at its end, unless its prefix has other punctuation."""
     text = translation.text
     start = start_of_ending(text)
     if not ending or text[start:] == ending or any(end > start for _, end in translation.spans):
+        return translation
+    if prefix is not None and not ending.startswith(prefix.text[start:]):
         return translation
     return translation.with_replaced(start, len(text), ending)
 

@@ -62,7 +62,11 @@ def find_uses(terms: Sequence[SourceTerm], translation: TargetSentence) -> list[
 
 
 def put_terms(
-    terms: Sequence[SourceTerm], translation: TargetSentence, rows: Tensor, source_spans: Sequence[Span]
+    terms: Sequence[SourceTerm],
+    translation: TargetSentence,
+    rows: Tensor,
+    source_spans: Sequence[Span],
+    num_given: int = 0,
 ) -> tuple[TargetSentence, list[TermUse]]:
     """Put the terms that a translation lacks in place of the words aligned with them, in the form of the glossary.
 
@@ -71,6 +75,7 @@ def put_terms(
         translation: Its translation.
         rows: Attention weights, (target tokens, source tokens).
         source_spans: Characters of the sentence that each source token covers.
+        num_given: Characters at the beginning of the translation that are not replaced.
 
     Returns:
         The new translation and the use of each term.
@@ -81,7 +86,7 @@ def put_terms(
     for index, use in enumerate(uses):
         if use.target is None:
             place = counterpart(rows, source_spans, translation.tokens, translation.text, use.source)
-            if place is not None and not overlaps(place, taken):
+            if place is not None and place[0] >= num_given and not overlaps(place, taken):
                 places[index] = place
                 insort(taken, place)
     # From right to left, so that a replacement does not move the places of the others.

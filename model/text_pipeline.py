@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import is_empty, is_suspect, loops
-from model.errors import EmptySource, SeveralSentences, SourceTooLong
+from model.errors import EmptySource, InvalidPrefix, SeveralSentences, SourceTooLong
 from model.languages import plain_code
 from model.markup_plan import MarkupPlan
 from model.sentence_codec import SentenceCodec, SourceSentence
@@ -41,13 +41,17 @@ class TextPipeline:
     Args:
         codec: Encodes and decodes its sentences.
         max_source_tokens: Tokens of the longest sentence the model accepts, markers included.
+        max_target_tokens: Tokens of the longest translation the model writes, the end token included.
         retry_loops: Whether a sentence whose output loops or is empty is decoded again with a guard
             (:mod:`model.decoding.repetition_guard`).
     """
 
-    def __init__(self, codec: SentenceCodec, max_source_tokens: int, *, retry_loops: bool) -> None:
+    def __init__(
+        self, codec: SentenceCodec, max_source_tokens: int, max_target_tokens: int, *, retry_loops: bool
+    ) -> None:
         self.codec = codec
         self._max_source_tokens = max_source_tokens
+        self._max_target_tokens = max_target_tokens
         self._retry_loops = retry_loops
 
     @property
@@ -68,6 +72,9 @@ class TextPipeline:
             UnsupportedFormality: The model cannot be told the form of address in the target language.
             InvalidPattern: A pattern of protected spans matches too often.
             InvalidMarkup: The text is no document of the format.
+            EmptySource: The text is blank, and an option is for a single sentence (``options.steering``).
+            SeveralSentences: It has not one sentence, and an option is for a single sentence.
+            InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
         """
         if options.format == "text":
             return self.prepare_text(text, source, target, options)
@@ -136,6 +143,8 @@ class TextPipeline:
             # Segments without letters, such as numbers and emoji, are not translated.
             if any(map(str.isalpha, outside(text[slice(*place)], sentence.protected))):
                 sentences.append(sentence)
+        if options.steering:
+            sentences = [self._steered(text, sentences, target, options)]
         return TextPlan(self.codec, self.to_retry, text, source, target, sentences, options, spans, has_marks=has_marks)
 
     def prepare_sentence(self, text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
@@ -153,6 +162,7 @@ class TextPipeline:
             SourceTooLong: The sentence is longer than the model accepts.
             UnsupportedFormality: The model cannot be told the form of address in the target language.
             InvalidPattern: A pattern of protected spans matches too often.
+            InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
         """
         self.codec.check(options, target)
         text = text.strip()
@@ -165,7 +175,42 @@ class TextPipeline:
         sentence = self.codec.read(text, 0, len(text), spans, options, (source, target))
         if len(sentence.token_ids) > self._max_source_tokens:
             raise SourceTooLong(len(sentence.token_ids), self._max_source_tokens)
+        if options.steering:
+            sentence = self._steered(text, [sentence], target, options)
         return TextPlan(self.codec, self.to_retry, text, source, target, [sentence], options, spans)
+
+    def _steered(
+        self, text: str, sentences: Sequence[SourceSentence], target: str, options: DecodingOptions
+    ) -> SourceSentence:
+        """The only sentence of a text, with the given beginning of its translation.
+
+        Raises:
+            EmptySource: The text is blank.
+            SeveralSentences: It has not one sentence.
+            InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
+        """
+        if not text.strip():
+            raise EmptySource
+        if len(sentences) != 1:
+            raise SeveralSentences(len(sentences), " and ".join(options.steering))
+        (sentence,) = sentences
+        if not options.target_prefix:
+            return sentence
+        before, part = text[: sentence.start], text[sentence.start : sentence.end]
+        if not options.target_prefix.startswith(before):
+            raise InvalidPrefix(
+                f"The text begins with {before!r}, and so does its translation: begin target_prefix with it, or leave "
+                "it out of the text."
+            )
+        sentence = self.codec.with_prefix(part, sentence, options.target_prefix.removeprefix(before))
+        # One more is the end token, or the one that the translation is cut at.
+        limit = self._max_target_tokens - len(self.tokenizer.forced_ids(target)) - 1
+        if len(sentence.prefix_ids) > limit:
+            raise InvalidPrefix(
+                f"target_prefix has {len(sentence.prefix_ids)} tokens and may have {limit}, so that the model can "
+                "write at least one more; shorten it."
+            )
+        return sentence
 
     def to_retry(self, part: str, sentence: SourceSentence, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
         """Whether a sentence has to be decoded again with a guard, because its output loops or is empty.

@@ -12,10 +12,12 @@ from typing import Protocol
 from torch import Tensor
 
 from model.alignment import AlignmentLink, sentence_links
+from model.candidates import WrittenSearch, written_search
 from model.confidence import Confidence, Evidence, WordConfidence, word_confidences, word_gains
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis, Outcome
 from model.decoding.repetition_guard import guarded
 from model.decoding.sentence import DecodingRequest
+from model.errors import DecodingError
 from model.sentence_codec import SentenceCodec, SourceSentence
 from model.term_use import TermUse, find_uses, put_terms
 from model.text.placeholders import TargetSentence
@@ -81,6 +83,7 @@ class Translation:
         confidence: How sure the model is of it; None unless requested.
         integrity: The protected spans of the text, in its order; None for a text without.
         glossary: The terms of the glossary in the text; None without a glossary.
+        search: The candidates of the search for the translation of its only sentence; None unless requested.
     """
 
     text: str
@@ -95,6 +98,7 @@ class Translation:
     confidence: Confidence | None = None
     integrity: tuple[SpanUse, ...] | None = None
     glossary: tuple[TermUse, ...] | None = None
+    search: WrittenSearch | None = None
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,14 @@ class TextPlan:
         self.options = options
         self._outcomes: dict[int, Outcome] = {}  # by sentence
         self._pending = {
-            index: DecodingRequest(index, sentence.token_ids, options.for_decoding, self.forced_ids, sentence.once_ids)
+            index: DecodingRequest(
+                index,
+                sentence.token_ids,
+                options.for_decoding,
+                self.forced_ids,
+                sentence.once_ids,
+                sentence.prefix_ids,
+            )
             for index, sentence in enumerate(sentences)
         }
 
@@ -297,6 +308,7 @@ class TextPlan:
             alignment=None,
             num_source_tokens=sum(len(sentence.token_ids) - num_markers for sentence in self.sentences),
             num_target_tokens=sum(len(hypothesis.token_ids) for hypothesis in best),
+            search=self._search(best) if options.return_search else None,
         )
         if written is None:
             return translation
@@ -385,7 +397,8 @@ class TextPlan:
             return target, []
         if codec.capabilities.glossary or rows is None:
             return target, find_uses(sentence.terms, target)
-        return put_terms(codec.terms_as_written(sentence), target, rows, source_spans)
+        num_given = len(sentence.prefix.text) if sentence.prefix else 0
+        return put_terms(codec.terms_as_written(sentence), target, rows, source_spans, num_given)
 
     def _alternative(
         self, chosen: Sequence[Hypothesis], rank: int, attention: Mapping[AnswerKey, Tensor]
@@ -409,8 +422,15 @@ class TextPlan:
         """The text with each sentence replaced by its translation, which is one of its hypotheses."""
         cut = any(hypothesis.finish_reason == "length" for hypothesis in chosen)
         text = join_text(self.text, self.sentences, answers)
+        if not text.startswith(self.options.target_prefix):
+            raise DecodingError("The translation does not begin with target_prefix.")
         score = mean_score([(hypothesis.score, len(hypothesis.token_ids)) for hypothesis in chosen])
         return Alternative(text, score, "length" if cut else "stop")
+
+    def _search(self, best: Sequence[Hypothesis]) -> WrittenSearch:
+        """The candidates of the search for the translation of the only sentence."""
+        (sentence,), (hypothesis,) = self.sentences, best
+        return written_search(hypothesis.search, self._part(sentence), sentence, self._codec)
 
     def _confidence(self, written: Sequence[_WrittenSentence], evidence: Sequence[Evidence]) -> Confidence:
         calibration = self._codec.calibration

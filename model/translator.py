@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from model.artifacts.bundle import Bundle, Manifest, load_bundle
+from model.candidates import WrittenSearch
 from model.capabilities import Capabilities
 from model.confidence import Evidence
 from model.decoding.backend import Backend, ModelToDecode, choose_backend
@@ -19,7 +20,15 @@ from model.decoding.cohort import Cohort
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest, Finished
-from model.errors import ArtifactError, DecodingError, EmptySource, SourceTooLong, TargetTooLong, UnsupportedPair
+from model.errors import (
+    ArtifactError,
+    DecodingError,
+    EmptySource,
+    InvalidOptions,
+    SourceTooLong,
+    TargetTooLong,
+    UnsupportedPair,
+)
 from model.evidence import collect_evidence
 from model.languages import closest
 from model.network.config import ModelConfig
@@ -63,6 +72,7 @@ class Attention:
         cross: (L, H, T, S).
         steps: The computation of one head, as :func:`model.network.steps.attention_steps` returns it; None unless asked
             for. Rows of kind ``encoder`` are ``source_tokens``, of the others ``decoder_input_tokens``.
+        search: The candidates of the search for the translation; None unless requested.
     """
 
     source_tokens: list[str]
@@ -73,6 +83,7 @@ class Attention:
     decoder: Tensor
     cross: Tensor
     steps: dict[str, Tensor] | None = None
+    search: WrittenSearch | None = None
 
     def labels(self, kind: str) -> tuple[list[str], list[str]]:
         """The tokens of the rows and of the columns of ``encoder``, ``decoder`` or ``cross``."""
@@ -122,7 +133,9 @@ class Translator:
             fold_capitals=manifest.fold_capitals,
             calibration=manifest.calibration,
         )
-        self.pipeline = TextPipeline(codec, manifest.max_source_tokens, retry_loops=manifest.retry_loops)
+        self.pipeline = TextPipeline(
+            codec, manifest.max_source_tokens, manifest.max_target_tokens, retry_loops=manifest.retry_loops
+        )
 
     @classmethod
     def load(
@@ -366,6 +379,8 @@ class Translator:
             SeveralSentences: It holds more than one sentence.
             SourceTooLong: The sentence is longer than the model accepts.
             TargetTooLong: The given translation is.
+            InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
+            InvalidOptions: A translation is given, and an option is for the search of one.
             UnsupportedPair: The model does not translate this pair.
             UnknownHead: The model does not have the head of ``steps``.
             DecodingError: The model failed.
@@ -373,6 +388,11 @@ class Translator:
         if steps is not None:
             steps.check(self._config)  # before anything is decoded
         pair = self.resolve_pair(source, target)
+        if target_text is not None and options.steering:
+            raise InvalidOptions(
+                f"target_text is a whole translation, and {' and '.join(options.steering)} is for one that the model "
+                "writes; send one of them."
+            )
         plan = self.pipeline.prepare_sentence(text, *pair, replace(options, num_hypotheses=1))
         (sentence,) = plan.sentences
         if target_text is None:
@@ -388,9 +408,11 @@ class Translator:
             raise TargetTooLong(len(target_ids), self.manifest.max_target_tokens)
         inputs = [self._tokenizer.start_id, *target_ids[:-1]]
         encoder, decoder, cross = self._attend([sentence.token_ids], [inputs])
+        search = None
         if target_text is None:
             weights = zip(plan.attended, self.align(plan.attended), strict=True)
-            target_text = plan.complete({one.key: rows for one, rows in weights}).text
+            translation = plan.complete({one.key: rows for one, rows in weights})
+            target_text, search = translation.text, translation.search
         return Attention(
             source_tokens=self._tokenizer.pieces(sentence.token_ids),
             target_tokens=self._tokenizer.target_pieces(target_ids),
@@ -400,6 +422,7 @@ class Translator:
             decoder=decoder[0],
             cross=cross[0],
             steps=None if steps is None else self._steps(sentence.token_ids, inputs, steps),
+            search=search,
         )
 
     def warm_up(self, widths: Sequence[int]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, cast
 
 from model.commands import translate as offline
-from model.commands.models import decoding_options
+from model.commands.models import decoding_options, search_table
 from model.decoding.options import DecodingOptions
 from model.errors import ConfigError, DataError
 
@@ -97,7 +97,12 @@ class _Service:
                 raise DataError(self._explained(error, len(part))) from error
             for translation in translations:
                 confidence = translation.confidence
-                yield offline.Translated(translation.text, None if confidence is None else confidence.score)
+                search = search_table(step.hypotheses for step in translation.search or ())
+                yield offline.Translated(
+                    translation.text,
+                    None if confidence is None else confidence.score,
+                    search if translation.search is not None else (),
+                )
             self._num_translated += len(part)
 
     def _parts(self, texts: Sequence[str]) -> Iterator[list[str]]:

@@ -96,8 +96,10 @@ class QueuedSentence:
 
     @property
     def longest_target(self) -> int:
-        """Maximum number of tokens of its translation."""
-        return self.request.options.longest_answer(self.num_source_tokens, self.max_target_tokens)
+        """Maximum number of tokens of its translation, those of a prefix included."""
+        num_prefix = len(self.request.prefix_ids)
+        room = self.max_target_tokens - num_prefix
+        return num_prefix + self.request.options.longest_answer(self.num_source_tokens, room)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """A cache of translated sentences, bounded by memory; the least recently used entries are dropped first.
 
-The key of an entry contains everything that the translation depends on: the source tokens, the forced and the required
-tokens, all options, and the digest of the bundle. Failures are not cached.
+The key of an entry contains everything that the translation depends on: the source tokens, the forced ones, the prefix
+and the required ones, all options, and the digest of the bundle. Failures are not cached, and neither are answers with
+their search, which take the memory of about a hundred others.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
     from model.decoding.sentence import DecodingRequest
     from model.translator import Translator
 
-_ENTRY_BYTES = 448
+_ENTRY_BYTES = 520
 """Measured memory of an entry without its tokens: its objects and its share of the tables."""
 
 _ALTERNATIVE_BYTES = 176
 """Measured memory of an alternative without its tokens."""
 
-_ONCE_ID_BYTES = 8
-"""Memory of a required token in a key."""
+_ID_BYTES = 8
+"""Memory of a required token or one of a prefix in a key."""
 
 
 class SentenceKey(NamedTuple):
@@ -119,8 +120,14 @@ class TranslationCache:
         return None if entry is None else entry.unpack()
 
     def put(self, key: SentenceKey, hypothesis: Hypothesis) -> None:
-        """Cache a hypothesis and evict the least recently used ones if needed. Too large hypotheses are not cached."""
-        entry = _PackedHypothesis.of(hypothesis, _ENTRY_BYTES + len(key.source) + _ONCE_ID_BYTES * len(key.once_ids))
+        """Cache a hypothesis and evict the least recently used ones if needed.
+
+        Too large hypotheses, and those with their search, are not cached.
+        """
+        if key.options.return_search:
+            return
+        key_bytes = len(key.source) + _ID_BYTES * (len(key.prefix_ids) + len(key.once_ids))
+        entry = _PackedHypothesis.of(hypothesis, _ENTRY_BYTES + key_bytes)
         if entry.num_bytes <= self._entries.maxsize:
             self._entries[key._replace(options=self._shared(key.options))] = entry
 

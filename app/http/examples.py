@@ -70,6 +70,7 @@ from model.errors import (
     InvalidMarkup,
     InvalidOptions,
     InvalidPattern,
+    InvalidPrefix,
     MarkupNotKept,
     SeveralSentences,
     SourceTooLong,
@@ -123,6 +124,13 @@ TRANSLATE_REQUESTS = _requests(
             "glossary": [{"source": "house", "target": "Gebäude"}],
         },
         "confidence": {"text": "The house is old.", "source": "en", "target": "de", "return_confidence": True},
+        "a given beginning, and what else was considered": {
+            "text": "Good morning, my friend.",
+            "source": "en",
+            "target": "de",
+            "target_prefix": "Guten",
+            "return_search": True,
+        },
         "texts of any language": {
             "text": ["The house is old.", "Das Haus ist alt."],
             "source": "auto",
@@ -341,6 +349,10 @@ ERRORS: tuple[Exception, ...] = (
     SourceTooLong(300, 256),
     TargetTooLong(300, 256),
     SeveralSentences(2),
+    InvalidPrefix(
+        "target_prefix is 'Gut½', and the model would write 'Gut1/2'; leave out characters that it does not "
+        "know, and write the others as it does."
+    ),
     QueueFull(1.0, 300, 4_000, 4_096),
     InferenceFailed(),
     DecodingError(),

@@ -10,7 +10,7 @@ from app.errors import DetectedPairNotServed, LanguageNotDetected
 from app.models.registry import LoadedModel, Registry
 from app.serving.detection import Detection, LanguageDetector, has_letters, words_of
 from model.decoding.options import DecodingOptions
-from model.errors import InputError, UnsupportedPair
+from model.errors import EmptySource, InputError, UnsupportedPair
 from model.languages import closest
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ class ModelChooser:
           with letters is translated;
         - a text that is already in the target language is returned unchanged;
         - a text is refused if its language cannot be detected or has no pair with the target; other texts are not;
-        - ``target`` may be omitted if the detected language is the source of a single pair.
+        - ``target`` may be omitted if the detected language is the source of a single pair;
+        - a text that would be returned unchanged is refused if ``options.steering`` asks for its decoding.
 
         Args:
             texts: The texts.
@@ -144,7 +145,24 @@ class ModelChooser:
                 choices.append(self._choose_detected(language, target))
             else:
                 choices.append(self._without_language(target))
+        if options.steering:
+            # Nothing was decoded that could begin with a text, or have candidates.
+            pairs = zip(texts, choices, strict=True)
+            return [self.refused(text, target, one) if isinstance(one, Unchanged) else one for text, one in pairs]
         return choices
+
+    def refused(self, text: str, target: str | None, choice: Unchanged) -> Exception:
+        """The error for a text that needs no model, where something is asked for that needs one.
+
+        Args:
+            text: The text.
+            target: The target language, or None.
+            choice: Its choice.
+        """
+        if choice.detected is None:
+            return LanguageNotDetected(self._registry.pairs) if text.strip() else EmptySource()
+        detected = choice.detected
+        return DetectedPairNotServed(detected.language, detected.confidence, target, self._registry.pairs)
 
     async def detect(self, texts: Sequence[str]) -> list[Detection | None]:
         """Detect the languages of texts among the loaded ones.

@@ -17,7 +17,7 @@ from app.engine.coalescing import SharedDecoding
 from app.engine.engine import Dropped, Engine
 from app.engine.scheduler import Budget, Scheduler
 from app.engine.translation_cache import TranslationCache
-from app.errors import DeadlineExceeded, DetectedPairNotServed, LanguageNotDetected, NotReady
+from app.errors import DeadlineExceeded, NotReady
 from app.models.bundles import BundleSource
 from app.models.in_flight import RunningRequests
 from app.models.registry import LoadedModel, Registry
@@ -30,7 +30,6 @@ from app.serving.text_translation import TextTranslation
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
-from model.errors import EmptySource
 from model.languages import LanguagePairs
 from model.network.heads import AttentionHead
 from model.process.memory import give_back_freed_memory
@@ -326,7 +325,7 @@ class TranslationService:
                 self._use(used, choices)
                 choice = choices[0]
                 if not isinstance(choice, ModelChoice):
-                    raise self._no_attention(text, target, choice)
+                    raise choice if isinstance(choice, Exception) else self._chooser.refused(text, target, choice)
                 pair = (choice.source, choice.target)
                 translator = choice.model.translator
                 attention = await self._bridge.call(
@@ -432,15 +431,6 @@ class TranslationService:
         self._require("ready")  # the state may have changed during detection
         for model in {choice.model for choice in choices if isinstance(choice, ModelChoice)}:
             used.enter_context(model.requests.entered())
-
-    def _no_attention(self, text: str, target: str | None, choice: Unchanged | Exception) -> Exception:
-        """The error for a sentence without attention weights, because no model was chosen for it."""
-        if isinstance(choice, Exception):
-            return choice
-        if choice.detected is None:
-            return LanguageNotDetected(self._registry.pairs) if text.strip() else EmptySource()
-        detected = choice.detected
-        return DetectedPairNotServed(detected.language, detected.confidence, target, self._registry.pairs)
 
     @contextlib.asynccontextmanager
     async def _deadline(self) -> AsyncIterator[asyncio.Timeout]:

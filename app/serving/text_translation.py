@@ -94,7 +94,9 @@ class TextTranslation:
         queue_s = await self._decode(jobs, timeout, waits)
         decode_s = max(0.0, self._clock() - submitted - queue_s)
         await self._examine(jobs, timeout)
-        completed = iter(await self._off_loop(num_characters, lambda: [job.complete() for job in jobs]))
+        completed = iter(
+            await self._off_loop(num_characters, lambda: [job.complete() for job in jobs], always=options.return_search)
+        )
         results = [
             next(completed) if isinstance(one, TextJob) else answer_without_model(text, one, options)
             for text, one in zip(texts, prepared, strict=True)
@@ -135,7 +137,7 @@ class TextTranslation:
             timeout: The request's deadline.
         """
         await self._examine([job], timeout)
-        return await self._off_loop(len(job.plan.text), job.complete)
+        return await self._off_loop(len(job.plan.text), job.complete, always=job.plan.options.return_search)
 
     async def _decode(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout, waits: bool) -> float:
         """Decode until no sentence is pending; returns the seconds until the first sentence joined a cohort."""
@@ -207,8 +209,9 @@ class TextTranslation:
         else:
             job.evidence = found
 
-    async def _off_loop(self, num_characters: int, run: Callable[[], _T]) -> _T:
-        if num_characters <= _SMALL_CHARACTERS:
+    async def _off_loop(self, num_characters: int, run: Callable[[], _T], *, always: bool = False) -> _T:
+        # The candidates of a wide search take tenths of a second to be written.
+        if num_characters <= _SMALL_CHARACTERS and not always:
             return run()
         return await asyncio.get_running_loop().run_in_executor(self._pool, run)
 

@@ -169,6 +169,43 @@ class TermUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """One more token for a hypothesis, which a step of the search considered.
+
+    Args:
+        id: Its number, counted from 1 over all steps.
+        parent: The ``id`` of the candidate that it continues; 0 for the beginning, which is ``target_prefix``.
+        token: The token as the model has it.
+        text: What it adds to the translation: the texts of a candidate and of those that it continues, behind
+            ``target_prefix``, are the translation so far.
+        log_prob: Sum of the log-probabilities of its hypothesis up to this token.
+        kept: Whether the search went on with it, or it ended among the best.
+        finished: Whether the translation ends with it.
+    """
+
+    id: int
+    parent: int
+    token: str
+    text: str
+    log_prob: float
+    kept: bool
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SearchStep:
+    """What one step of the search considered.
+
+    Args:
+        step: Its number, from 0.
+        hypotheses: The candidates, best first.
+    """
+
+    step: int
+    hypotheses: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Translation:
     """The translation of one text.
 
@@ -185,6 +222,7 @@ class Translation:
         confidence: None unless ``return_confidence``.
         integrity: None if the text has no protected spans.
         glossary: None without ``glossary``.
+        search: What each step of the search considered; None unless ``return_search``.
     """
 
     text: str
@@ -199,6 +237,7 @@ class Translation:
     confidence: Confidence | None = None
     integrity: Integrity | None = None
     glossary: tuple[TermUse, ...] | None = None
+    search: tuple[SearchStep, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +364,7 @@ class Attention:
         decoder: Target to target; None unless asked for.
         cross: Target to source; None unless asked for.
         steps: The computation of one head; None unless asked for.
+        search: What each step of the search considered; None unless ``return_search``.
     """
 
     source_tokens: tuple[str, ...]
@@ -337,6 +377,7 @@ class Attention:
     decoder: Matrices | None = None
     cross: Matrices | None = None
     steps: AttentionSteps | None = None
+    search: tuple[SearchStep, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,16 @@ class DecodingOptions(TypedDict, total=False):
     """Spans that come back unchanged: a word, or patterns."""
 
 
-class TranslateOptions(DecodingOptions, total=False):
+class SteeringOptions(DecodingOptions, total=False):
+    """What is for one text of a single sentence: in ``/translate`` and ``/attention``."""
+
+    target_prefix: str | None
+    """What the translation begins with."""
+    return_search: bool | None
+    """Whether the answer carries every token that the search considered."""
+
+
+class TranslateOptions(SteeringOptions, total=False):
     """How texts are translated, and what is said about them."""
 
     format: Literal["text", "html", "xml"] | None
@@ -62,7 +71,7 @@ class TranslateOptions(DecodingOptions, total=False):
     return_confidence: bool | None
 
 
-class AttentionOptions(DecodingOptions, total=False):
+class AttentionOptions(SteeringOptions, total=False):
     """Which attention weights are returned."""
 
     target_text: str | None

@@ -8,10 +8,12 @@ from model.commands.models import (
     add_decoding_arguments,
     add_model_arguments,
     add_pair_arguments,
+    add_steering_arguments,
     decoding_options,
     load_translator,
     output_file,
     say,
+    search_table,
 )
 from model.errors import ConfigError
 
@@ -33,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--head", type=int, help="counted from 0; default: the mean of all")
     parser.add_argument("--out", type=output_file, required=True, metavar="FILE", help="a .png or .npz file")
     add_decoding_arguments(parser)
+    add_steering_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -68,5 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         weights = heads.mean(dim=0) if arguments.head is None else heads[arguments.head]
         arguments.out.write_bytes(attention_heat_map(weights, rows, columns, title))
     print(found.translation)
+    for line in search_table(found.search) if found.search is not None else ():
+        print(line)
     say(f"{arguments.out}")
     return 0

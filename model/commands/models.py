@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from tqdm import tqdm
 
@@ -182,6 +182,67 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_steering_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--target-prefix`` and ``--search``."""
+    parser.add_argument(
+        "--target-prefix", default="", metavar="TEXT", help="what the translation of a single sentence begins with"
+    )
+    parser.add_argument(
+        "--search",
+        action="store_true",
+        help="behind the translation of a single sentence, every token that the search considered, step by step",
+    )
+
+
+class SearchCandidate(Protocol):
+    """A candidate of a search, of this machine or of a service."""
+
+    @property
+    def id(self) -> int:
+        """Its number."""
+        ...
+
+    @property
+    def parent(self) -> int:
+        """The number of the candidate that it continues."""
+        ...
+
+    @property
+    def token(self) -> str:
+        """The token as text."""
+        ...
+
+    @property
+    def log_prob(self) -> float:
+        """The sum of log-probabilities so far."""
+        ...
+
+    @property
+    def kept(self) -> bool:
+        """Whether the search went on with it, or it ended among the best."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """Whether the translation ends with it."""
+        ...
+
+
+def search_table(search: Iterable[Iterable[SearchCandidate]]) -> list[str]:
+    """The candidates of a search as lines of a table, with a head.
+
+    Args:
+        search: The candidates of each step.
+    """
+    lines = ["step    id  parent  log_prob  token"]
+    for step, candidates in enumerate(search):
+        for one in candidates:
+            fate = "ended" if one.finished and one.kept else "kept" if one.kept else ""
+            line = f"{step:4}  {one.id:4}  {one.parent:6}  {one.log_prob:8.3f}  {one.token:<16}  {fate}"
+            lines.append(line.rstrip())
+    return lines
+
+
 def read_glossary(text: str) -> Glossary:
     """The terms of a file, as an argument: source and target of a term with a tab between them, one term a line."""
     path = Path(text)
@@ -224,5 +285,7 @@ def decoding_options(arguments: argparse.Namespace, **more: Any) -> DecodingOpti
         formality=arguments.formality,
         glossary=arguments.glossary,
         protect=_protect(arguments.protect),
+        target_prefix=getattr(arguments, "target_prefix", ""),  # not every command offers these
+        return_search=getattr(arguments, "search", False),
         **more,
     )

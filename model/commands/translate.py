@@ -16,8 +16,10 @@ from model.commands.models import (
     add_model_arguments,
     add_pair_arguments,
     add_shortlist_argument,
+    add_steering_arguments,
     decoding_options,
     load_translator,
+    search_table,
 )
 from model.decoding.options import TextFormat
 from model.errors import DataError
@@ -28,8 +30,10 @@ example:
   verso translate --target de --confidence < lines.en | sort -n | head
   verso translate --target de --format html < page.html > seite.html
   verso translate --target de --input document < README.md > LIESMICH.md
+  echo 'Good morning.' | verso translate --target de --target-prefix Schönen --search
 The second shows the translations that the model is least sure of. The input is one text for each line by default, and
-one document with --format html and xml. Order and blank lines are kept; progress goes to standard error.
+one document with --format html and xml. Order and blank lines are kept; progress goes to standard error. The last
+translation begins with the given text, and a table of what the search considered follows it.
 """
 
 _LINES_AT_ONCE = 256
@@ -42,10 +46,12 @@ class Translated:
     Args:
         text: Its translation.
         confidence: Its score; None unless ``--confidence``.
+        search: Lines about its search; empty unless ``--search``.
     """
 
     text: str
     confidence: float | None
+    search: Sequence[str] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="before each translation its confidence, 0 to 1, and a tab (docs/api.md)",
     )
+    add_steering_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -85,7 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
             texts, options, arguments.source, arguments.target, return_confidence=arguments.confidence
         ):
             confidence = translation.confidence
-            yield Translated(translation.text, None if confidence is None else confidence.score)
+            search = () if translation.search is None else search_table(translation.search)
+            yield Translated(translation.text, None if confidence is None else confidence.score, search)
 
     translate_input(arguments, translate, _LINES_AT_ONCE)
     return 0
@@ -102,15 +110,19 @@ def translate_input(
         lines_at_once: Number of lines it is given at once.
 
     Raises:
-        DataError: The input is not UTF-8.
+        DataError: The input is not UTF-8, or has several lines and an option is for a single sentence.
     """
     is_document = (arguments.input or ("lines" if arguments.format == "text" else "document")) == "document"
     texts, end = (_document(), "") if is_document else (_lines(), "\n")
     with tqdm(unit=" texts" if is_document else " lines", disable=arguments.quiet or None, dynamic_ncols=True) as bar:
         while chunk := list(itertools.islice(texts, lines_at_once)):
+            if len(chunk) > 1 and (arguments.target_prefix or arguments.search):
+                raise DataError("The input has several lines; --target-prefix and --search take one line.")
             for translation in translate(chunk):
                 before = "" if translation.confidence is None else f"{translation.confidence:.4f}\t"
                 sys.stdout.buffer.write(f"{before}{translation.text}{end}".encode())
+                for line in translation.search:
+                    sys.stdout.buffer.write(f"{line}\n".encode())
             sys.stdout.buffer.flush()
             bar.update(len(chunk))
 

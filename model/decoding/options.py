@@ -44,9 +44,9 @@ class DecodingOptions:
         length_penalty: Exponent ``a`` that says how much length counts: 0 compares plain sums of log-probabilities
             and favours short answers, 1 compares means. The formula is :attr:`scoring`'s. None: the model's own.
         num_hypotheses: Best hypotheses returned, at most ``beam_size`` (1 for greedy).
-        min_new_tokens: The sentence may not end before this many tokens.
-        max_new_tokens: The sentence is cut after this many tokens, its closing token counted; None lets
-            the length of the source decide (:func:`default_max_new_tokens`).
+        min_new_tokens: The sentence may not end before this many tokens, those of a prefix not counted.
+        max_new_tokens: The sentence is cut after this many tokens, its closing token counted and those of a prefix
+            not; None lets the length of the source decide (:func:`default_max_new_tokens`).
         return_scores: Whether hypotheses carry their score; without it greedy skips the softmax altogether.
         early_stopping: Stop as soon as ``beam_size`` hypotheses ended, without looking whether one that still
             runs could beat them. None: the model's own.
@@ -61,9 +61,10 @@ class DecodingOptions:
         format: What the texts are written in: ``text``, ``html`` or ``xml`` (:mod:`model.text.markup`). Decoding
             ignores it, too.
         ignore_tags: Names of elements that are not translated; needs a format with elements.
-        target_prefix: What the translation of a single sentence begins with. Decoding ignores it: it gets tokens
-            (:attr:`model.decoding.sentence.DecodingRequest.prefix_ids`).
-        return_search: Whether the hypothesis carries the candidates of every step (:attr:`Hypothesis.search`).
+        target_prefix: What the translation of a single sentence begins with, in plain text. Decoding ignores it: it
+            gets tokens (:attr:`model.decoding.sentence.DecodingRequest.prefix_ids`).
+        return_search: Whether the hypothesis carries the candidates of every step (:attr:`Hypothesis.search`); for a
+            single sentence of plain text, too.
         return_alignment: Whether translations carry their alignment. Decoding ignores it, too.
         return_confidence: Whether translations carry their confidence. Decoding ignores it, too.
 
@@ -122,6 +123,7 @@ class DecodingOptions:
         if self.format not in get_args(TextFormat):
             raise InvalidOptions(f"format is {self.format!r}; it must be one of {', '.join(get_args(TextFormat))}.")
         self._check_markup()
+        self._check_steering()
         if isinstance(self.protect, tuple):
             if "none" in self.protect:
                 raise InvalidOptions("protect has 'none' among its patterns; 'none' stands alone.")
@@ -137,6 +139,17 @@ class DecodingOptions:
         if len(self.ignore_tags) > MAX_TAGS:
             raise InvalidOptions(f"ignore_tags has {len(self.ignore_tags)} names; it may have {MAX_TAGS}.")
 
+    def _check_steering(self) -> None:
+        for name in self.steering:
+            if self.format != "text":
+                raise InvalidOptions(f"{name} needs format 'text'; the format is {self.format!r}.")
+        if len(self.target_prefix) > MAX_PREFIX_CHARACTERS:
+            raise InvalidOptions(
+                f"target_prefix has {len(self.target_prefix)} characters; it may have {MAX_PREFIX_CHARACTERS}."
+            )
+        if self.target_prefix != self.target_prefix.strip():
+            raise InvalidOptions("target_prefix has white space at its ends; leave it out, the model writes its own.")
+
     def _check_glossary(self) -> None:
         if len(self.glossary) > MAX_TERMS:
             raise InvalidOptions(f"glossary has {len(self.glossary)} terms; it may have {MAX_TERMS}.")
@@ -149,14 +162,23 @@ class DecodingOptions:
                     )
 
     def longest_answer(self, num_source_tokens: int, longest_target: int) -> int:
-        """Tokens the answer to a source may have: what was asked for or the default, and no more than the model can.
+        """Tokens that may be chosen for a source: what was asked for or the default, and no more than the model can.
 
         Args:
             num_source_tokens: Tokens of the source sentence, markers included.
-            longest_target: Tokens the model can produce at all.
+            longest_target: Tokens the model can produce behind forced ones and a prefix.
         """
         wanted = self.max_new_tokens or default_max_new_tokens(num_source_tokens, longest_target)
         return min(wanted, longest_target)
+
+    @property
+    def steering(self) -> tuple[str, ...]:
+        """The names of the options in use that are for one text of a single sentence."""
+        return tuple(
+            name
+            for name, used in (("target_prefix", self.target_prefix), ("return_search", self.return_search))
+            if used
+        )
 
     @property
     def for_decoding(self) -> DecodingOptions:

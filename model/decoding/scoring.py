@@ -9,9 +9,9 @@ marian    ``s / L ** a``                               all rows ended: each one 
 wu        ``s / ((5 + L) / 6) ** a``                   as hf
 ========  ===========================================  ===========================================================
 
-``s`` is the sum of log-probabilities, the closing token's included; L counts that token and forced tokens, too; ``a``
-is the length penalty. hf is what transformers 4.57 computes, ct2 CTranslate2 4.8, marian marian-decoder's
-``--normalize a``, wu is Wu et al. 2016 (arXiv:1609.08144), equation 14, without coverage.
+``s`` is the sum of log-probabilities, the closing token's included; forced tokens and those of a prefix add 0 to it. L
+counts all of these tokens. ``a`` is the length penalty. hf is what transformers 4.57 computes, ct2 CTranslate2 4.8,
+marian marian-decoder's ``--normalize a``, wu is Wu et al. 2016 (arXiv:1609.08144), equation 14, without coverage.
 
 :data:`RULES` is the only place where a rule's name means anything. Each back-end reads the properties of a sentence's
 :class:`ScoringRule`, so a rule made of these properties is one more row of the table.
@@ -58,7 +58,7 @@ class ScoringRule:
 
         Args:
             sum_log_probs: Of all its tokens.
-            num_tokens: Those tokens, the closing one and forced ones included; at least 1.
+            num_tokens: Those tokens, the closing one, forced ones and a prefix included; at least 1.
         """
         length = (self.length_offset + num_tokens) / self.length_scale
         return float(sum_log_probs / length**self.length_penalty)

@@ -1,12 +1,15 @@
-"""What the searches of several back-ends share: the model's steps, the best continuations, the error message."""
+"""What the searches of several back-ends share: the model's steps, the best continuations, the record of a search."""
 
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+
+from model.decoding.options import Candidate, Search
 
 NO_TOKEN = "The model gave no usable next token: its output was NaN or infinite, or every token was forbidden."
 
@@ -65,3 +68,50 @@ def best_continuations(logits: Tensor, offsets: Tensor, number: int) -> tuple[Te
         best_tokens = torch.nn.functional.pad(best_tokens, (0, missing))
         parents = torch.nn.functional.pad(parents, (0, missing))
     return best, best_tokens, parents
+
+
+class Considered(NamedTuple):
+    """A candidate of a step, as a back-end knows it.
+
+    Args:
+        token_id: As in :class:`model.decoding.options.Candidate`.
+        log_prob: As there.
+        row: The row that it continues; 0 in the first step.
+        kept: As there.
+        finished: As there.
+    """
+
+    token_id: int
+    log_prob: float
+    row: int
+    kept: bool
+    finished: bool
+
+
+class SearchTrace:
+    """The candidates of one sentence's search, numbered over all its steps."""
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[Candidate, ...]] = []
+        self._num_candidates = 0
+        self._rows = [0]  # the number of each row's newest candidate
+
+    def add(self, considered: Iterable[Considered]) -> None:
+        """Record a step; one without candidates, in which a given token was fed, is left out.
+
+        Args:
+            considered: Best first. Those that the search goes on with become rows 0, 1, ... of the next step.
+        """
+        step = tuple(
+            Candidate(number, self._rows[one.row], one.token_id, one.log_prob, one.kept, one.finished)
+            for number, one in enumerate(considered, start=self._num_candidates + 1)
+        )
+        if step:
+            self._steps.append(step)
+            self._num_candidates += len(step)
+            self._rows = [candidate.id for candidate in step if candidate.kept and not candidate.finished]
+
+    @property
+    def search(self) -> Search:
+        """All steps so far."""
+        return tuple(self._steps)

@@ -45,6 +45,11 @@ class DecodingRequest:
         if len(set(self.once_ids)) < len(self.once_ids):
             raise ValueError(f"once_ids are {self.once_ids}; they must be all different.")
 
+    @property
+    def given_ids(self) -> tuple[int, ...]:
+        """Tokens between the start token and the first one that is chosen: the forced ones, then the prefix."""
+        return (*self.forced_ids, *self.prefix_ids)
+
 
 @dataclass(frozen=True)
 class Sentence:
@@ -53,7 +58,7 @@ class Sentence:
     Args:
         request: What was asked for.
         rule: How its hypotheses are compared and what ends its search.
-        max_new_tokens: The number of tokens after which it is cut.
+        max_new_tokens: The number of chosen tokens after which it is cut; at least 1.
     """
 
     request: DecodingRequest
@@ -67,11 +72,17 @@ class Sentence:
         Args:
             request: What is asked for.
             policy: The model's way of decoding.
-            longest_target: Tokens the model can produce at all, forced ones included.
+            longest_target: Tokens the model can produce at all, forced ones and a prefix included.
+
+        Raises:
+            ValueError: Forced tokens and prefix leave no room for another token.
         """
-        longest_answer = request.options.longest_answer(
-            len(request.source_ids), longest_target - len(request.forced_ids)
-        )
+        room = longest_target - len(request.given_ids)
+        if room < 1:
+            raise ValueError(
+                f"forced_ids and prefix_ids are {len(request.given_ids)} tokens; there may be {longest_target - 1}."
+            )
+        longest_answer = request.options.longest_answer(len(request.source_ids), room)
         return cls(request, policy.rule(request.options), longest_answer)
 
     @property
@@ -91,8 +102,18 @@ class Sentence:
 
     @property
     def num_forced(self) -> int:
-        """Tokens between its start token and the first one that is chosen."""
+        """Tokens between its start token and its answer."""
         return len(self.request.forced_ids)
+
+    @property
+    def num_prefix(self) -> int:
+        """Tokens of its answer that are not chosen."""
+        return len(self.request.prefix_ids)
+
+    @property
+    def num_given(self) -> int:
+        """Tokens between its start token and the first one that is chosen."""
+        return self.num_forced + self.num_prefix
 
 
 @dataclass(frozen=True)

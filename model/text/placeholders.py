@@ -8,7 +8,7 @@ puts the spans back and restores the spaces around them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from model.text.symbols import Span, shifted
@@ -85,6 +85,23 @@ class TargetSentence:
             tokens=tuple(_after_change(span, (start, end), by) for span in self.tokens),
             spans=tuple(_after_change(span, (start, end), by) for span in self.spans),
         )
+
+
+@dataclass(frozen=True)
+class TargetPrefix:
+    """The given beginning of the translation of a sentence.
+
+    Args:
+        text: Its characters, which stand in the translation as they are.
+        token_ids: What the model reads of them.
+        tokens: The characters that each of these tokens covers.
+        held: Which protected spans and unusual white space of the sentence it has, by number, and where.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    tokens: tuple[Span, ...]
+    held: Mapping[int, Span]
 
 
 def _after_change(span: Span, changed: Span, by: int) -> Span:
@@ -190,6 +207,39 @@ def taken_out(text: str, spans: Sequence[Span]) -> tuple[str, list[int]]:
     return "".join(text[index] for index in kept), kept
 
 
+def original_spans(spans: Sequence[Span], origins: Sequence[int], num_characters: int) -> list[Span]:
+    """Spans of what is left of a text, as spans of the text.
+
+    Args:
+        spans: Characters of what is left.
+        origins: Index in the text of each of these characters.
+        num_characters: Length of the text.
+    """
+    starts = [*origins, num_characters]
+    ends = [0, *(origin + 1 for origin in origins)]
+    return [(starts[start], ends[end]) if end > start else (starts[start], starts[start]) for start, end in spans]
+
+
+def after_tokens(parts: Sequence[Place | TargetText], number: int) -> list[Place | TargetText]:
+    """Texts and places behind the first tokens of a translation.
+
+    Args:
+        parts: What the model wrote.
+        number: Number of tokens to leave out.
+    """
+    found: list[Place | TargetText] = []
+    for part in parts:
+        num_tokens = _num_tokens(part)
+        if number and isinstance(part, TargetText) and number < num_tokens:
+            found.append(_split(part, number)[1])
+            number = 0
+        elif number:
+            number -= num_tokens
+        else:
+            found.append(part)
+    return found
+
+
 def with_inserted(parts: Sequence[Place | TargetText], places: Sequence[tuple[int, int]]) -> list[Place | TargetText]:
     """Texts and places with more places between them.
 
@@ -227,18 +277,27 @@ def written_at(parts: Sequence[Place | TargetText]) -> Iterator[tuple[int, int]]
         token += _num_tokens(part)
 
 
-def put_back(parts: Sequence[Place | TargetText], held: Sequence[HeldSpan], num_protected: int) -> TargetSentence:
+def put_back(
+    parts: Sequence[Place | TargetText],
+    held: Sequence[HeldSpan],
+    num_protected: int,
+    prefix: TargetPrefix | None = None,
+) -> TargetSentence:
     """A translation with its protected spans at their places.
 
     Args:
         parts: Texts, and the place of each protected span exactly once.
         held: The protected spans, and then white space, by number.
         num_protected: Number of protected spans.
+        prefix: What stands before the parts, if anything is given; it has the spans that have no place in the parts.
     """
     text = ""
     tokens: list[Span] = []
     spans: dict[int, Span] = {}
     before: HeldSpan | None = None
+    if prefix is not None:
+        text, tokens, spans = prefix.text, list(prefix.tokens), dict(prefix.held)
+        before = next((held[number] for number, span in spans.items() if span[1] == len(text)), None)
     for part in parts:
         if isinstance(part, TargetText):
             joins = before is not None and _is_joined(before, part.text)

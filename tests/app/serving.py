@@ -20,6 +20,7 @@ from app.serving.detection import Detection
 from app.serving.text_job import AttentionResult
 from app.settings import Settings
 from model.artifacts.bundle import Manifest
+from model.candidates import WrittenCandidate, WrittenSearch
 from model.confidence import Confidence, WordConfidence
 from model.decoding.options import DecodingOptions
 from model.languages import LanguagePairs
@@ -69,6 +70,7 @@ class RoteTranslation:
     confidence: Confidence | None = None
     integrity: tuple[SpanUse, ...] | None = None
     glossary: tuple[TermUse, ...] | None = None
+    search: WrittenSearch | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,15 @@ class RoteModel:
     @property
     def name(self) -> str:
         return self.manifest.name
+
+
+SEARCH: WrittenSearch = (
+    (
+        WrittenCandidate(1, 0, "▁Gu", "Gu", -0.5, kept=True, finished=False),
+        WrittenCandidate(2, 0, "▁Ha", "Ha", -1.5, kept=False, finished=False),
+    ),
+    (WrittenCandidate(3, 1, "</s>", "", -0.75, kept=True, finished=True),),
+)
 
 
 def random_weights(layers: int, heads: int, rows: int, columns: int) -> Tensor:
@@ -186,6 +197,7 @@ class RoteService:
             confidence=Confidence(0.5, words, ((0, 1),)) if options.return_confidence else None,
             integrity=(SpanUse((0, 1), (0, 1), restored=True),) if options.protect != "auto" else None,
             glossary=tuple(TermUse((0, 1), (0, 1), "used") for _ in options.glossary) if options.glossary else None,
+            search=SEARCH if options.return_search else None,
         )
 
     async def language_pairs(self) -> LanguagePairs:
@@ -224,6 +236,7 @@ class RoteService:
             decoder=random_weights(2, 4, length, length),
             cross=random_weights(2, 4, length, size),
             steps=None if steps is None else rote_steps(length, size),
+            search=SEARCH if options.return_search else None,
         )
         return AttentionResult(attention, "rote", self.detected)
 

@@ -117,6 +117,20 @@ def test_equal_sentences_of_one_request_are_translated_once() -> None:
         assert desk.counted("coalesced_sentences_total") == 2
 
 
+def test_sentences_with_different_prefixes_are_translated_separately() -> None:
+    translator = FakeTranslator()
+    with desk_of(translator) as desk:
+        for _ in range(2):
+            done = threading.Event()
+            sentences = [
+                (translator, DecodingRequest(0, [2, 97, 3], GREEDY, (9,), prefix_ids=prefix))
+                for prefix in ((), (98,), (99,), (98,))
+            ]
+            desk.submit(sentences, done.set)
+            assert done.wait(PATIENCE_S)
+        assert sum(translator.log.joins) == 3
+
+
 def test_equal_sentences_of_several_requests_are_translated_once() -> None:
     translator = held_translator()
     with desk_of(translator, cache_bytes=0) as desk:

@@ -113,6 +113,7 @@ ERRORS: list[Exception] = [
     model_errors.TargetTooLong(99, 50),
     errors.InvalidParameter("zz is not supported"),
     model_errors.SeveralSentences(3),
+    model_errors.InvalidPrefix("target_prefix has 300 tokens and may have 255."),
     model_errors.UnsupportedPair("en", "fr", PAIRS),
     model_errors.UnsupportedFormality("formal", "en", ["de"]),
     model_errors.UnknownHead("cross", "head", 4, 4),

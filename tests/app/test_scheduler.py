@@ -423,6 +423,9 @@ def test_a_target_is_never_longer_than_the_model_allows() -> None:
     assert silent.longest_target == 200
     short = QueuedSentence(DecodingRequest(2, [1] * 5, DecodingOptions()), MODEL, ignore, max_target_tokens=200)
     assert short.longest_target == 30
+    for num_prefix, longest_target in ((7, 37), (190, 200)):
+        request = DecodingRequest(3, [1] * 5, DecodingOptions(), prefix_ids=(1,) * num_prefix)
+        assert QueuedSentence(request, MODEL, ignore, max_target_tokens=200).longest_target == longest_target
 
 
 @given(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.engine.translation_cache import SentenceKey, TranslationCache
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import Candidate, DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest
 from model.text.glossary import GlossaryTerm
 
@@ -29,11 +29,12 @@ class Other:
 def key(
     *ids: int,
     options: DecodingOptions = OPTIONS,
-    prefix: tuple[int, ...] = (),
+    forced_ids: tuple[int, ...] = (),
     once_ids: tuple[int, ...] = (),
+    prefix_ids: tuple[int, ...] = (),
     model: Any = Model,
 ) -> SentenceKey:
-    return SentenceKey.of(model, DecodingRequest(0, list(ids), options, prefix, once_ids))
+    return SentenceKey.of(model, DecodingRequest(0, list(ids), options, forced_ids, once_ids, prefix_ids))
 
 
 def test_a_cached_result_is_returned_unchanged() -> None:
@@ -59,7 +60,8 @@ def test_changing_a_returned_result_does_not_change_the_cache() -> None:
         key(1, 3),
         key(1),
         key(1, 2, 2),
-        key(1, 2, prefix=(5,)),
+        key(1, 2, forced_ids=(5,)),
+        key(1, 2, prefix_ids=(5,)),
         key(1, 2, once_ids=(5,)),
         key(1, 2, model=Other),
         key(1, 2, options=replace(OPTIONS, return_scores=True)),
@@ -89,6 +91,8 @@ def test_every_option_is_part_of_the_key(name: str) -> None:
         "protect": "none",
         "format": "html",
         "ignore_tags": ("b",),
+        "target_prefix": "a",
+        "return_search": True,
         "return_alignment": True,
         "return_confidence": True,
     }
@@ -99,13 +103,13 @@ def test_every_option_is_part_of_the_key(name: str) -> None:
 
 
 def test_the_least_recently_used_entries_are_evicted() -> None:
-    cache = TranslationCache(3 * 500)
+    cache = TranslationCache(3 * 600)
     for number in range(3):
         cache.put(key(number), Hypothesis([1], None, "stop"))
     assert cache.get(key(0)) is not None
     cache.put(key(3), Hypothesis([1], None, "stop"))
     assert [cache.get(key(number)) is not None for number in range(4)] == [True, False, True, True]
-    assert cache.num_bytes <= 3 * 500
+    assert cache.num_bytes <= 3 * 600
 
 
 def test_a_result_stored_twice_is_counted_once() -> None:
@@ -124,6 +128,23 @@ def test_results_larger_than_the_cache_are_not_kept_and_a_cache_of_size_0_keeps_
     off = TranslationCache(0)
     off.put(key(1), ANSWER)
     assert (off.is_on, len(off), off.num_bytes) == (False, 0, 0)
+
+
+def test_answers_with_their_search_are_not_kept() -> None:
+    cache = TranslationCache(10_000)
+    search = ((Candidate(1, 0, 7, -0.25, kept=True, finished=True),),)
+    found = Hypothesis([7], None, "length", search=search)
+    asked = key(1, options=replace(OPTIONS, return_search=True))
+    cache.put(asked, found)
+    assert (len(cache), cache.get(asked)) == (0, None)
+
+
+def test_a_prefix_counts_as_memory() -> None:
+    cache = TranslationCache(10_000)
+    cache.put(key(1), ANSWER)
+    without = cache.num_bytes
+    cache.put(key(1, prefix_ids=(5,) * 100), ANSWER)
+    assert cache.num_bytes - 2 * without >= 100 * 8
 
 
 def test_forgetting_a_bundle_removes_only_its_results() -> None:

@@ -25,6 +25,7 @@ BODIES: dict[type, type[BaseModel]] = {
     verso_client.Alternative: answers.AlternativeBody,
     verso_client.AlignmentLink: answers.AlignmentLinkBody,
     verso_client.Attention: answers.AttentionResponse,
+    verso_client.Candidate: answers.CandidateBody,
     verso_client.Capabilities: answers.CapabilitiesBody,
     verso_client.Confidence: answers.ConfidenceBody,
     verso_client.Detected: answers.DetectedBody,
@@ -37,6 +38,7 @@ BODIES: dict[type, type[BaseModel]] = {
     verso_client.Matrices: answers.AttentionMatrices,
     verso_client.Model: answers.ModelBody,
     verso_client.Problem: problems.InvalidRequestBody,
+    verso_client.SearchStep: answers.SearchStepBody,
     verso_client.Sentence: answers.SentenceEvent,
     verso_client.SentenceCounts: documents.SentencesBody,
     verso_client.SpanUse: answers.SpanUseBody,
@@ -87,6 +89,8 @@ def test_what_is_asked_for_comes_back(driver: Driver, url: str, service: RoteSer
             return_confidence=True,
             protect=["x+"],
             glossary=[{"source": "a", "target": "b"}],
+            target_prefix="GO",
+            return_search=True,
         ),
     )
     (translation,) = given.results
@@ -99,6 +103,10 @@ def test_what_is_asked_for_comes_back(driver: Driver, url: str, service: RoteSer
     assert translation.glossary[0].status == "used"
     assert given.request_id
     assert service.calls[0]["options"].glossary[0].target == "b"
+    assert service.calls[0]["options"].target_prefix == "GO"
+    first, second = translation.search
+    assert [one.text for one in first.hypotheses] == ["Gu", "Ha"]
+    assert (second.step, second.hypotheses[0].parent, second.hypotheses[0].finished) == (1, 1, True)
 
 
 def test_a_text_fails_alone(driver: Driver, url: str, service: RoteService) -> None:
@@ -154,6 +162,13 @@ def test_steps_are_the_same_as_json_and_as_arrays(driver: Driver, url: str) -> N
     assert [row[-1] for row in steps.masked] == [None, None]
     assert np.isneginf(arrays["steps_masked"]).tolist() == [[False, True]] * 2
     assert (steps.kind, steps.normed_output, "steps_normed_output" in arrays) == ("decoder", None, False)
+
+
+def test_attention_has_the_search_if_it_is_asked_for(driver: Driver, url: str, service: RoteService) -> None:
+    asked = {"target": "de", "target_prefix": "A", "return_search": True}
+    given = driver.run(url, lambda client: client.attention("a b c", **asked))
+    assert given.search[0].hypotheses[0].token == "▁Gu"
+    assert service.calls[0]["options"].target_prefix == "A"
 
 
 def test_attention_as_a_picture(driver: Driver, url: str) -> None:

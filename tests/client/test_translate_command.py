@@ -86,6 +86,22 @@ def test_only_options_that_were_given_are_sent(monkeypatch: pytest.MonkeyPatch, 
     assert server.body() == {"text": ["Hello."], "target": "de", "beam_size": 2}
 
 
+def test_a_beginning_is_sent_and_the_search_of_the_service_is_shown(
+    monkeypatch: pytest.MonkeyPatch, stdin: io.BytesIO, capfd: pytest.CaptureFixture[str]
+) -> None:
+    end = {"id": 1, "parent": 0, "token": "</s>", "text": "", "log_prob": -0.25, "kept": True, "finished": True}
+    searched = TRANSLATION | {"search": [{"step": 0, "hypotheses": [end]}]}
+    answer = httpx.Response(200, json=ANSWER | {"translations": [searched]})
+    server = scripted(monkeypatch, httpx.Response(200, json=MODELS), answer)
+    stdin.write(b"Hello.\n")
+    stdin.seek(0)
+    more = ["--target-prefix", "Hallo.", "--search", "--quiet"]
+    assert main(["translate", "--server", "http://verso.test", "--target", "de", *more]) == 0
+    assert server.body() == {"text": ["Hello."], "target": "de", "target_prefix": "Hallo.", "return_search": True}
+    text, _, candidate = capfd.readouterr().out.splitlines()
+    assert (text, candidate.split()) == ("Hallo.", ["0", "1", "0", "-0.250", "</s>", "ended"])
+
+
 def test_many_and_long_texts_are_several_requests(monkeypatch: pytest.MonkeyPatch, stdin: io.BytesIO) -> None:
     lines = ["short"] * 100 + ["x" * 12_000, "y" * 6_000, "z" * 6_000]
     sizes = (64, 36, 1, 1, 1)

@@ -12,15 +12,22 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class RecordedGraph:
-    """Replaces ``torch.cuda.CUDAGraph``: repeats the same operations on the same tensors with their current values."""
+    """Replaces ``torch.cuda.CUDAGraph``: repeats the same operations on the same tensors with their current values.
+
+    Unlike a capture, a recording executes the operations, so the first replay does nothing.
+    """
 
     num_replays = 0
 
     def __init__(self) -> None:
         self.operations: list[tuple[Any, Any, Any, Any]] = []
+        self._executed = True
 
     def replay(self) -> None:
         RecordedGraph.num_replays += 1
+        if self._executed:
+            self._executed = False
+            return
         for function, args, kwargs, results in self.operations:
             again = function(*args, **kwargs)
             for old, new in zip(_tensors(results), _tensors(again), strict=True):
@@ -52,7 +59,7 @@ def _record(graph: RecordedGraph, pool: object, capture_error_mode: str) -> Iter
 
 
 def use_recorded_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace CUDA graphs by recordings. Unlike a capture, a recording also executes the operations once."""
+    """Replace CUDA graphs by recordings."""
     monkeypatch.setattr(torch.cuda, "CUDAGraph", RecordedGraph)
     monkeypatch.setattr(torch.cuda, "graph", _record)
     monkeypatch.setattr(torch.cuda, "Stream", _NoStream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest, Finished
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import SlotModel, SlotStep
+from tests.model.searches import same_searches
 from tests.model.tiny import VOCABULARY
 
 LONGEST_TARGET = 60
@@ -64,12 +66,20 @@ def requests(
     options: DecodingOptions,
     forced_ids: tuple[int, ...] = (),
     once_ids: Sequence[tuple[int, ...]] = ((),),
+    prefix_ids: Sequence[tuple[int, ...]] = ((),),
 ) -> list[DecodingRequest]:
-    """One request a source; ``once_ids`` are taken in turn."""
+    """One request a source; ``once_ids`` and ``prefix_ids`` are taken in turn."""
     return [
-        DecodingRequest(key, source, options, forced_ids, once_ids[key % len(once_ids)])
+        DecodingRequest(
+            key, source, options, forced_ids, once_ids[key % len(once_ids)], prefix_ids[key % len(prefix_ids)]
+        )
         for key, source in enumerate(sources)
     ]
+
+
+def some_searches(asked: Sequence[DecodingRequest]) -> list[DecodingRequest]:
+    """The same requests; a third of them return their search."""
+    return [replace(request, options=replace(request.options, return_search=request.key % 3 == 1)) for request in asked]
 
 
 def drive(group: Cohort, joining: Sequence[DecodingRequest]) -> dict[int, Finished]:
@@ -120,6 +130,7 @@ def same(found: Finished, expected: Finished, tolerance: float = 1e-4) -> None:
         assert (one.score is None) == (other.score is None)
         if one.score is not None:
             assert one.score == pytest.approx(other.score, abs=tolerance)
+        same_searches(one.search, other.search, tolerance)
 
 
 def all_same(found: dict[int, Finished], expected: dict[int, Finished], tolerance: float = 1e-4) -> None:

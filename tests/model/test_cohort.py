@@ -10,7 +10,18 @@ import pytest
 from model.decoding.options import DecodingOptions, Hypothesis, Scoring
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest
-from tests.model.slots import all_same, check_required, drive, drive_at_random, plain_cohort, ranked, requests
+from tests.model.searches import PREFIXES, check_search
+from tests.model.slots import (
+    LONGEST_TARGET,
+    all_same,
+    check_required,
+    drive,
+    drive_at_random,
+    plain_cohort,
+    ranked,
+    requests,
+    some_searches,
+)
 from tests.model.slots import same as same_outcome
 from tests.model.tiny import cohort, decode, log_probs, random_sources, tiny_transformer
 
@@ -27,31 +38,37 @@ def same(found: Hypothesis | None, expected: Hypothesis | None) -> None:
         assert one.score == pytest.approx(other.score, abs=1e-5)
 
 
+@pytest.mark.parametrize("prefixes", [[()], PREFIXES], ids=["no prefix", "prefixes"])
 @pytest.mark.parametrize("options", [GREEDY, BEAM])
-def test_a_batch_of_n_gives_the_outputs_of_n_single_sentences(options: DecodingOptions) -> None:
+def test_a_batch_of_n_gives_the_outputs_of_n_single_sentences(
+    options: DecodingOptions, prefixes: list[tuple[int, ...]]
+) -> None:
     transformer = tiny_transformer()
-    sources = random_sources(17)
-    together = decode(transformer, sources, options)
-    for number, source in enumerate(sources):
-        same(together[number].hypothesis, decode(transformer, [source], options)[0].hypothesis)
+    asked = some_searches(requests(random_sources(17), options, prefix_ids=prefixes))
+    together = drive(plain_cohort(transformer, options.width), asked)
+    for request in asked:
+        same_outcome(together[request.key], drive(plain_cohort(transformer, options.width), [request])[request.key])
 
 
+@pytest.mark.parametrize("prefixes", [[()], PREFIXES], ids=["no prefix", "prefixes"])
 @pytest.mark.parametrize("options", [GREEDY, BEAM])
 @pytest.mark.parametrize("seed", range(4))
-def test_sentences_that_join_and_leave_change_no_output(options: DecodingOptions, seed: int) -> None:
+def test_sentences_that_join_and_leave_change_no_output(
+    options: DecodingOptions, seed: int, prefixes: list[tuple[int, ...]]
+) -> None:
     transformer = tiny_transformer()
     rng = random.Random(seed)
-    sources = random_sources(40, seed=seed)
-    expected = decode(transformer, sources, options)
+    asked = some_searches(requests(random_sources(40, seed=seed), options, prefix_ids=prefixes))
+    expected = drive(plain_cohort(transformer, options.width), asked)
     group = cohort(transformer, options.width)
-    waiting = list(range(len(sources)))
+    waiting = list(asked)
     dropped: set[int] = set()
     outcomes = {}
     while waiting or group.num_sentences:
         if waiting and rng.random() < 0.5:
             number = rng.randint(1, 4)
             joining, waiting = waiting[:number], waiting[number:]
-            for outcome in group.join([DecodingRequest(key, sources[key], options) for key in joining]):
+            for outcome in group.join(joining):
                 outcomes[outcome.key] = outcome
         if group.num_sentences and rng.random() < 0.1:
             gone = rng.choice(group.keys)
@@ -61,9 +78,11 @@ def test_sentences_that_join_and_leave_change_no_output(options: DecodingOptions
         for outcome in group.step():
             outcomes[outcome.key] = outcome
     assert dropped
-    assert set(outcomes) == set(range(len(sources))) - dropped
+    assert set(outcomes) == set(range(len(asked))) - dropped
     for key, outcome in outcomes.items():
-        same(outcome.hypothesis, expected[key].hypothesis)
+        same_outcome(outcome, expected[key])
+        assert outcome.hypothesis is not None
+        check_search(outcome.hypothesis, asked[key], DecodingPolicy(), LONGEST_TARGET)
 
 
 def test_options_of_one_cohort_may_differ_from_sentence_to_sentence() -> None:
@@ -99,7 +118,7 @@ ONCE_IDS = [(), (9,), (11, 8, 10), (), (10, 9, 8, 11)]
 def test_sentences_with_and_without_required_tokens_decode_together(options: DecodingOptions, seed: int) -> None:
     transformer = tiny_transformer()
     sources = random_sources(30, seed=seed)
-    asked = requests(sources, options, once_ids=ONCE_IDS)
+    asked = some_searches(requests(sources, options, once_ids=ONCE_IDS, prefix_ids=[(), (4, 9), (), (5,)]))
     found, left = drive_at_random(plain_cohort(transformer, options.width, RESERVED), asked, seed)
     for key, outcome in found.items():
         check_required(outcome, asked[key].once_ids)

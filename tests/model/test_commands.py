@@ -128,6 +128,30 @@ def test_confidences_stand_before_the_translations(
     assert (text, blank) == ("rot Katze.", "1.0000\t")
 
 
+def test_a_translation_can_be_begun_and_its_search_shown(
+    toy_bundle: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Bytes(b"red cat.\n"))
+    base = ["translate", "--model", str(toy_bundle), "--device", "cpu", "--target", "de", "--quiet"]
+    assert main([*base, "--target-prefix", "rot", "--search", "--decoding", "greedy"]) == 0
+    text, head, *lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert text == "rot Katze."
+    assert head.split() == ["step", "id", "parent", "log_prob", "token"]
+    rows = [line.split() for line in lines]
+    assert [row[:3] for row in rows] == [[str(step), str(step + 1), str(step)] for step in range(len(rows))]
+    assert "".join(row[4] for row in rows) == "▁Katze.</s>"
+    assert [row[5] for row in rows] == ["kept"] * (len(rows) - 1) + ["ended"]
+
+
+@pytest.mark.parametrize("option", [["--target-prefix", "rot"], ["--search"]], ids=lambda option: option[0])
+def test_several_lines_are_refused_with_an_option_for_one_sentence(
+    option: list[str], toy_bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Bytes(b"red cat.\nold dog.\n"))
+    assert main(["translate", "--model", str(toy_bundle), "--device", "cpu", "--target", "de", *option]) == 1
+    assert "error: The input has several lines" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("format", ["text", "html", "xml"])
 def test_input_that_is_not_utf8_names_its_line(
     format: str, toy_bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -231,6 +255,17 @@ def test_a_pair_the_model_does_not_have_is_refused(toy_bundle: Path, capsys: pyt
     arguments = ["evaluate", "--model", str(toy_bundle), "--device", "cpu", "--test", "x", "--pair", "en-fr"]
     assert main(arguments) == 1
     assert "--pair is 'en-fr'; the model has" in capsys.readouterr().err
+
+
+def test_attention_of_a_begun_translation_with_its_search(
+    toy_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = ["attention", "red cat.", "--model", str(toy_bundle), "--device", "cpu", "--target", "de"]
+    assert main([*base, "--out", str(tmp_path / "a.png"), "--target-prefix", "alt", "--search"]) == 0
+    text, head, *lines = capsys.readouterr().out.splitlines()
+    assert text.startswith("alt ") and head.startswith("step") and lines
+    assert main([*base, "--out", str(tmp_path / "a.png"), "--target-text", "rot.", "--target-prefix", "alt"]) == 1
+    assert "target_text is a whole translation" in capsys.readouterr().err
 
 
 def test_attention_is_drawn_or_written_as_arrays(toy_bundle: Path, tmp_path: Path) -> None:

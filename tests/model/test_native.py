@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from model.artifacts.script import script
-from model.decoding.batch import decode_in_order
+from model.decoding.batch import decode_all
 from model.decoding.cohort import Cohort
 from model.decoding.eager.attention import attention_by_torch
 from model.decoding.eager.state import TorchState
@@ -34,6 +34,8 @@ from model.network.transformer import Transformer
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_m2m100, make_marian
 from tests.model.importing.checkpoints import random_sources as long_sources
+from tests.model.searches import PREFIXES, check_search, same_searches
+from tests.model.slots import requests, some_searches
 from tests.model.tiny import VOCABULARY, random_sources
 from tests.model.torch_layers import randomise, small_config
 
@@ -146,10 +148,12 @@ def answers(outcome: Finished) -> list[Hypothesis]:
 
 
 def check_same_in_any_batch(make: Callable[[int], Cohort], sources: list[list[int]], options: DecodingOptions) -> None:
-    together = decode_in_order(make, sources, options, max_batch_tokens=100_000)
-    for source, outcome in zip(sources, together, strict=True):
-        (alone,) = decode_in_order(make, [source], options)
-        assert answers(alone) == answers(outcome)  # scores, too
+    asked = some_searches(requests(sources, options, prefix_ids=PREFIXES))
+    together = {outcome.key: outcome for outcome in decode_all(make, asked, max_batch_tokens=100_000)}
+    assert len(together) == len(asked)
+    for request in asked:
+        (alone,) = decode_all(make, [request])
+        assert answers(alone) == answers(together[request.key])  # scores and searches, too
 
 
 @needs_library
@@ -172,8 +176,9 @@ def decode_together(
     group: Cohort,
     sources: list[list[int]],
     options: list[DecodingOptions],
-    prefix: tuple[int, ...] = (),
+    forced_ids: tuple[int, ...] = (),
     once_ids: Sequence[tuple[int, ...]] = ((),),
+    prefix_ids: Sequence[tuple[int, ...]] = ((),),
 ) -> dict[int, Finished]:
     """Sentences that join at different times, while some are removed."""
     outcomes: dict[int, Finished] = {}
@@ -182,7 +187,17 @@ def decode_together(
     while waiting or group.num_sentences:
         joining, waiting = waiting[: 1 + turn % 5], waiting[1 + turn % 5 :]
         finished = group.join(
-            [DecodingRequest(key, sources[key], options[key], prefix, once_ids[key % len(once_ids)]) for key in joining]
+            [
+                DecodingRequest(
+                    key,
+                    sources[key],
+                    options[key],
+                    forced_ids,
+                    once_ids[key % len(once_ids)],
+                    prefix_ids[key % len(prefix_ids)],
+                )
+                for key in joining
+            ]
         )
         if turn % 7 == 3 and 10 + turn in group.keys:
             group.leave([10 + turn, 9999])
@@ -204,6 +219,7 @@ def same(found: dict[int, Finished], expected: dict[int, Finished], gone: int) -
             assert (ours.score is None) == (theirs.score is None)
             if ours.score is not None:
                 assert ours.score == pytest.approx(theirs.score, abs=1e-4)
+            same_searches(ours.search, theirs.search)
 
 
 POLICIES = {
@@ -225,6 +241,7 @@ def random_options(rng: random.Random, width: int, scoring: Scoring) -> Decoding
         min_new_tokens=rng.choice([0, 0, 4]),
         max_new_tokens=rng.choice([None, 4, 9]),
         no_repeat_ngram_size=rng.choice([0, 0, 1, 2, 3]),
+        return_search=rng.random() < 0.5,
     )
 
 
@@ -240,11 +257,16 @@ def test_a_compiled_cohort_gives_the_outputs_of_torch(width: int, scoring: Scori
     rng = random.Random(f"{width} {scoring} {policy}")
     sources = random_sources(80, vocab_size=20, seed=3)
     options = [random_options(rng, width, scoring) for _ in sources]
-    prefix = (5, 6) if width == 2 else ()
+    forced_ids = (5, 6) if width == 2 else ()
     own = NativeCohort(model, VOCABULARY, width, 30, POLICIES[policy])
-    found = decode_together(own, sources, options, prefix)
-    expected = decode_together(torch_cohort(eager, width, POLICIES[policy]), sources, options, prefix)
+    prefixes = [*PREFIXES, (), (5, 9) * 13]  # the last one leaves room for few tokens
+    found = decode_together(own, sources, options, forced_ids, prefix_ids=prefixes)
+    torchs = torch_cohort(eager, width, POLICIES[policy])
+    expected = decode_together(torchs, sources, options, forced_ids, prefix_ids=prefixes)
     same(found, expected, gone=10)
+    for key, outcome in found.items():
+        request = DecodingRequest(key, sources[key], options[key], forced_ids, prefix_ids=prefixes[key % len(prefixes)])
+        check_search(answers(outcome)[0], request, POLICIES[policy], 30)
 
 
 SEVERAL_BLOCKS: dict[str, Any] = {"source_vocab_size": 80, "target_vocab_size": 80}
@@ -272,16 +294,17 @@ def test_required_tokens_are_placed_as_by_torch(width: int, scoring: Scoring, po
     rng = random.Random(f"{width} {scoring} {policy}")
     sources = random_sources(80, vocab_size=80, seed=3)
     options = [random_options(rng, width, scoring) for _ in sources]
-    prefix = (5, 17) if width == 2 else ()
+    forced_ids = (5, 17) if width == 2 else ()
     reserved = with_reserved(POLICIES[policy], RESERVED)
     own = NativeCohort(model, VOCABULARY, width, 30, reserved)
-    found = decode_together(own, sources, options, prefix, ONCE_IDS)
-    expected = decode_together(torch_cohort(eager, width, reserved), sources, options, prefix, ONCE_IDS)
+    prefixes = [(), (17, 9), (71,), (), (4,), (9, 16, 9)]  # they hold tokens that are required, and one that is not
+    found = decode_together(own, sources, options, forced_ids, ONCE_IDS, prefixes)
+    expected = decode_together(torch_cohort(eager, width, reserved), sources, options, forced_ids, ONCE_IDS, prefixes)
     same(found, expected, gone=10)
     for key, outcome in found.items():
-        once_ids = ONCE_IDS[key % len(ONCE_IDS)]
+        once_ids, prefix = ONCE_IDS[key % len(ONCE_IDS)], prefixes[key % len(prefixes)]
         for answer in answers(outcome):
-            assert set(answer.token_ids) & set(RESERVED) <= set(once_ids)
+            assert set(answer.token_ids) & set(RESERVED) <= {*once_ids, *prefix}
             if (options[key].max_new_tokens or 30) > len(once_ids):
                 assert [answer.token_ids.count(token) for token in once_ids] == [1] * len(once_ids)
 
@@ -297,7 +320,12 @@ def test_required_tokens_change_no_other_sentence(width: int) -> None:
     def decode(keys: Sequence[int], once_ids: Sequence[tuple[int, ...]]) -> dict[int, Finished]:
         group = NativeCohort(model, VOCABULARY, width, 30, policy)
         group.join(
-            [DecodingRequest(key, sources[key], options[key], (), once_ids[key % len(once_ids)]) for key in keys]
+            [
+                DecodingRequest(
+                    key, sources[key], options[key], (), once_ids[key % len(once_ids)], PREFIXES[key % len(PREFIXES)]
+                )
+                for key in keys
+            ]
         )
         return {outcome.key: outcome for _ in range(31) for outcome in group.step()}
 
@@ -377,8 +405,11 @@ def test_token_ids_beyond_the_vocabulary_are_refused_without_affecting_others(so
     group.join([DecodingRequest(0, [5, 2], options)])
     with pytest.raises(IndexError, match="the model does not have"):
         group.join([DecodingRequest(1, [6, 2], options), DecodingRequest(2, source, options)])
-    with pytest.raises(IndexError, match="the model does not have"):
-        group.join([DecodingRequest(3, [6, 2], options, (), (5, 20))])
+    for more in ({"once_ids": (5, 20)}, {"forced_ids": (20,)}, {"prefix_ids": (5, -1)}):
+        with pytest.raises(IndexError, match="the model does not have"):
+            group.join([DecodingRequest(3, [6, 2], options, **more)])
+    with pytest.raises(ValueError, match="30 tokens; there may be 29"):
+        group.join([DecodingRequest(4, [6, 2], options), DecodingRequest(5, [6, 2], options, (), (), (5,) * 30)])
     assert group.keys == [0]
     finished = []
     while group.num_sentences:

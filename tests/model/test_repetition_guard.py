@@ -77,8 +77,8 @@ class Forgetful(TextPipeline):
 
 def forgetful(bundle: Bundle, *, retry_loops: bool, native: bool = True) -> Translator:
     translator = Translator(bundle, native=native)
-    limit = bundle.manifest.max_source_tokens
-    translator.pipeline = Forgetful(translator.pipeline.codec, limit, retry_loops=retry_loops)
+    limits = bundle.manifest.max_source_tokens, bundle.manifest.max_target_tokens
+    translator.pipeline = Forgetful(translator.pipeline.codec, *limits, retry_loops=retry_loops)
     return translator
 
 
@@ -100,6 +100,13 @@ def test_a_repetition_loop_is_decoded_again_and_its_neighbours_are_not(translato
 
 def test_attention_is_that_of_the_retry(translator: Translator) -> None:
     assert translator.attention(SOURCE, target="de").translation == translator.translate([SOURCE], target="de")[0].text
+
+
+def test_a_retry_begins_with_the_given_prefix(translator: Translator) -> None:
+    options = DecodingOptions(target_prefix="Hund Katze Katze")
+    (found,) = translator.translate([SOURCE], options, target="de")
+    assert found.text.startswith("Hund Katze Katze") and not loops(found.text)
+    assert [found] == translator.translate([SOURCE], guarded(options), target="de")
 
 
 def test_models_without_retries_may_loop(toy_bundle: Path) -> None:

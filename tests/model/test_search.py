@@ -12,12 +12,13 @@ from model.decoding.eager.beam import BeamSearch
 from model.decoding.eager.filters import TokenFilter
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import Candidate, Decoding, DecodingOptions, Hypothesis, Search
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest
 from model.errors import DecodingError
 from model.network.transformer import Transformer
-from tests.model.slots import drive, plain_cohort, ranked, requests
+from tests.model.searches import PREFIXES, check_search, same_searches
+from tests.model.slots import LONGEST_TARGET, drive, plain_cohort, ranked, requests
 from tests.model.tiny import VOCABULARY, cohort, decode, log_probs, random_sources, tiny_transformer
 
 
@@ -38,11 +39,17 @@ def may_come(token: int, tokens: list[int], longest: int, once_ids: tuple[int, .
 
 
 def step_by_step(
-    transformer: Transformer, source: list[int], longest: int, shortest: int = 0, once_ids: tuple[int, ...] = ()
+    transformer: Transformer,
+    source: list[int],
+    longest: int,
+    shortest: int = 0,
+    once_ids: tuple[int, ...] = (),
+    prefix: tuple[int, ...] = (),
 ) -> tuple[list[int], float]:
     """Greedy search without cache or batch: tokens and the sum of their log-probabilities."""
-    tokens: list[int] = []
+    tokens = list(prefix)
     total = 0.0
+    longest, shortest = longest + len(prefix), shortest + len(prefix)
     while True:
         scores = log_probs(transformer, source, tokens)
         scores[[token for token in range(len(scores)) if not may_come(token, tokens, longest, once_ids)]] = -math.inf
@@ -112,7 +119,12 @@ def test_a_beam_of_one_is_greedy() -> None:
 
 
 def exhaustive(
-    transformer: Transformer, source: list[int], vocabulary: list[int], longest: int, penalty: float
+    transformer: Transformer,
+    source: list[int],
+    vocabulary: list[int],
+    longest: int,
+    penalty: float,
+    prefix: tuple[int, ...] = (),
 ) -> list[tuple[float, list[int]]]:
     """All possible outputs, best first: finished ones of up to ``longest`` tokens, and truncated ones."""
     found: list[tuple[float, list[int]]] = []
@@ -120,28 +132,28 @@ def exhaustive(
         for tokens in itertools.product(vocabulary, repeat=length):
             closing = [VOCABULARY.end_id] if length < longest else []
             total = sum(
-                float(log_probs(transformer, source, list(tokens[:position]))[token])
+                float(log_probs(transformer, source, [*prefix, *tokens[:position]])[token])
                 for position, token in enumerate([*tokens, *closing])
             )
-            found.append((total / (length + len(closing)) ** penalty, list(tokens)))
+            found.append((total / (len(prefix) + length + len(closing)) ** penalty, [*prefix, *tokens]))
     return sorted(found, key=lambda entry: -entry[0])
 
 
+@pytest.mark.parametrize("prefix", [(), (4,), (5, 3, 3)], ids=str)
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
-def test_a_sufficiently_wide_beam_is_exhaustive_search(penalty: float) -> None:
+def test_a_sufficiently_wide_beam_is_exhaustive_search(penalty: float, prefix: tuple[int, ...]) -> None:
     transformer = tiny_transformer(vocab_size=6, sharpness=1.0)
     source = [4, 5, 3, 2]
-    expected = exhaustive(transformer, source, [3, 4, 5], 3, penalty)
+    expected = exhaustive(transformer, source, [3, 4, 5], 3, penalty, prefix)
     options = DecodingOptions(
         beam_size=64, num_hypotheses=40, length_penalty=penalty, max_new_tokens=3, return_scores=True
     )
-    found = answer(transformer, source, options)
-    ranked = [found, *found.alternatives]
-    assert len(ranked) == len(expected) == 40
-    for hypothesis, (score, tokens) in zip(ranked, expected, strict=True):
+    found = ranked(drive(plain_cohort(transformer, 64), requests([source], options, prefix_ids=[prefix]))[0])
+    assert len(found) == len(expected) == 40
+    for hypothesis, (score, tokens) in zip(found, expected, strict=True):
         assert hypothesis.score == pytest.approx(score, abs=1e-5)
         assert hypothesis.token_ids == tokens
-        assert hypothesis.finish_reason == ("length" if len(tokens) == 3 else "stop")
+        assert hypothesis.finish_reason == ("length" if len(tokens) == len(prefix) + 3 else "stop")
 
 
 def holding(entries: list[tuple[float, list[int]]], once_ids: tuple[int, ...]) -> list[tuple[float, list[int]]]:
@@ -175,36 +187,54 @@ def reference_beam(
     longest: int,
     early: bool,
     once_ids: tuple[int, ...] = (),
-) -> list[tuple[float, list[int]]]:
+    prefix: tuple[int, ...] = (),
+) -> tuple[list[tuple[float, list[int]]], Search]:
     """Beam search over Python lists, with the rules of the module's docstring and without a cache."""
-    running: list[tuple[float, list[int]]] = [(0.0, [])]
+    running: list[tuple[float, list[int]]] = [(0.0, list(prefix))]
     ended: list[tuple[float, list[int]]] = []
-    for length in range(1, longest + 1):
+    search: list[tuple[Candidate, ...]] = []
+    ids = {prefix: 0}  # of candidates by their tokens
+    for length in range(len(prefix) + 1, len(prefix) + longest + 1):
         candidates: list[tuple[float, list[int], int]] = []
         for total, tokens in running:
             scores = log_probs(transformer, source, tokens)
             for token in range(len(scores)):
-                if may_come(token, tokens, longest, once_ids):
+                if may_come(token, tokens, len(prefix) + longest, once_ids):
                     candidates.append((total + float(scores[token]), tokens, token))
-        candidates.sort(key=lambda candidate: -candidate[0])
-        running = []
-        for rank, (total, tokens, token) in enumerate(candidates[: 2 * width]):
-            if token == VOCABULARY.end_id:
-                if rank < width:
-                    ended.append((total / length**penalty, tokens))
-            elif len(running) < width:
-                running.append((total, [*tokens, token]))
+        candidates = sorted(candidates, key=lambda candidate: -candidate[0])[: 2 * width]
+        last = length == len(prefix) + longest
+        running = [(total, [*tokens, token]) for total, tokens, token in candidates if token != VOCABULARY.end_id]
+        running = running[:width]
+        for total, tokens, token in candidates[:width]:
+            closed = token == VOCABULARY.end_id
+            if closed or last:
+                ended.append((total / length**penalty, tokens if closed else [*tokens, token]))
         ended = sorted(ended, key=lambda entry: -entry[0])[:width]
-        if len(ended) == width and (early or ended[-1][0] >= running[0][0] / length**penalty):
-            return ended
-    ended += [(total / longest**penalty, tokens) for total, tokens in running]
-    return sorted(ended, key=lambda entry: -entry[0])[:width]
+        done = last or (len(ended) == width and (early or ended[-1][0] >= running[0][0] / length**penalty))
+        step = []
+        for rank, (total, tokens, token) in enumerate(candidates):
+            closed = token == VOCABULARY.end_id
+            hypothesis = tokens if closed else [*tokens, token]
+            if closed or last:
+                kept = rank < width and (total / length**penalty, hypothesis) in ended
+            else:
+                kept = not done and (total, hypothesis) in running
+            number = len(ids)
+            step.append(Candidate(number, ids[tuple(tokens)], token, total, kept, closed or last))
+            ids[*tokens, token] = number
+        search.append(tuple(step))
+        if done:
+            break
+    return ended, tuple(search)
 
 
+@pytest.mark.parametrize("prefixes", [[()], PREFIXES], ids=["no prefix", "prefixes"])
 @pytest.mark.parametrize(
     ("width", "penalty", "early"), [(2, 1.0, False), (4, 0.0, False), (4, 1.4, True), (5, 1.0, False)]
 )
-def test_beams_are_those_of_a_plain_implementation(width: int, penalty: float, early: bool) -> None:
+def test_beams_and_their_searches_are_those_of_a_plain_implementation(
+    width: int, penalty: float, early: bool, prefixes: list[tuple[int, ...]]
+) -> None:
     transformer = tiny_transformer(sharpness=2.0)
     options = DecodingOptions(
         beam_size=width,
@@ -213,28 +243,89 @@ def test_beams_are_those_of_a_plain_implementation(width: int, penalty: float, e
         max_new_tokens=10,
         early_stopping=early,
         return_scores=True,
+        return_search=True,
     )
-    for source in random_sources(6, seed=width):
-        expected = reference_beam(transformer, source, width, penalty, 10, early)
-        found = answer(transformer, source, options)
-        ranked = [found, *found.alternatives]
-        assert [hypothesis.token_ids for hypothesis in ranked] == [tokens for _, tokens in expected]
-        assert [hypothesis.score for hypothesis in ranked] == pytest.approx([score for score, _ in expected], abs=1e-5)
+    asked = requests(random_sources(6, seed=width), options, prefix_ids=prefixes)
+    outcomes = drive(plain_cohort(transformer, width), asked)
+    for request in asked:
+        expected, search = reference_beam(
+            transformer, request.source_ids, width, penalty, 10, early, prefix=request.prefix_ids
+        )
+        found = ranked(outcomes[request.key])
+        assert [hypothesis.token_ids for hypothesis in found] == [tokens for _, tokens in expected]
+        assert [hypothesis.score for hypothesis in found] == pytest.approx([score for score, _ in expected], abs=1e-5)
+        same_searches(found[0].search, search, tolerance=1e-5)
+        check_search(found[0], request, DecodingPolicy(), LONGEST_TARGET)
 
 
+def test_the_first_tokens_of_a_greedy_answer_as_its_prefix_do_not_change_it() -> None:
+    transformer = tiny_transformer()
+    for source in random_sources(8):
+        expected, _ = step_by_step(transformer, source, 12)
+        for number in range(len(expected)):
+            options = DecodingOptions(
+                decoding="greedy", return_scores=True, return_search=True, max_new_tokens=12 - number
+            )
+            prefix = tuple(expected[:number])
+            (found,) = ranked(drive(plain_cohort(transformer, 1), requests([source], options, prefix_ids=[prefix]))[0])
+            assert found.token_ids == expected
+            ended = len(expected) < 12
+            assert found.finish_reason == ("stop" if ended else "length")
+            chosen = [*expected[number:], *[VOCABULARY.end_id] * ended]
+            total = sum(
+                float(log_probs(transformer, source, [*prefix, *chosen[:position]])[token])
+                for position, token in enumerate(chosen)
+            )
+            assert found.score == pytest.approx(total / (number + len(chosen)), abs=1e-5)
+            steps = [candidate for step in found.search for candidate in step]
+            assert [candidate.token_id for candidate in steps] == chosen
+            assert steps[-1].log_prob == pytest.approx(total, abs=1e-5)
+
+
+@pytest.mark.parametrize("decoding", ["greedy", "beam"])
+def test_new_tokens_are_counted_behind_the_prefix(decoding: Decoding) -> None:
+    options = DecodingOptions(decoding=decoding, min_new_tokens=5, max_new_tokens=6)
+    asked = requests(random_sources(12), options, prefix_ids=PREFIXES)
+    for key, outcome in drive(plain_cohort(tiny_transformer(), options.width), asked).items():
+        for hypothesis in ranked(outcome):
+            prefix = asked[key].prefix_ids
+            assert tuple(hypothesis.token_ids[: len(prefix)]) == prefix
+            assert 5 <= len(hypothesis.token_ids) - len(prefix) <= 6
+
+
+def test_an_answer_with_its_prefix_is_no_longer_than_the_model_can() -> None:
+    group = plain_cohort(tiny_transformer(), 1, longest_target=20)
+    options = DecodingOptions(decoding="greedy", min_new_tokens=15)
+    joined = [DecodingRequest(0, [4, 5, 2], options, (3,), prefix_ids=(5,) * 9)]
+    (found,) = ranked(drive(group, joined)[0])
+    assert len(found.token_ids) == 20 - 1
+    with pytest.raises(ValueError, match="20 tokens; there may be 19"):
+        group.join([DecodingRequest(1, [4, 2], options), DecodingRequest(2, [4, 2], options, (3,), (), (5,) * 19)])
+    assert group.keys == []
+
+
+def test_the_search_is_absent_unless_requested() -> None:
+    for decoding in (DecodingOptions(decoding="greedy"), DecodingOptions(num_hypotheses=2)):
+        found = answer(tiny_transformer(), [4, 5, 2], decoding)
+        assert all(one.search == () for one in (found, *found.alternatives))
+
+
+@pytest.mark.parametrize("prefix", [(), (8, 5)], ids=str)
 @pytest.mark.parametrize("once_ids", [(), (11,), (8, 11, 10)], ids=str)
 @pytest.mark.parametrize("longest", [4, 12])
-def test_required_tokens_are_placed_as_by_plain_implementations(longest: int, once_ids: tuple[int, ...]) -> None:
+def test_required_tokens_are_placed_as_by_plain_implementations(
+    longest: int, once_ids: tuple[int, ...], prefix: tuple[int, ...]
+) -> None:
     transformer = tiny_transformer(sharpness=2.0)
     sources = random_sources(6, seed=longest)
     greedy = DecodingOptions(decoding="greedy", max_new_tokens=longest)
-    found = drive(plain_cohort(transformer, 1), requests(sources, greedy, once_ids=[once_ids]))
+    found = drive(plain_cohort(transformer, 1), requests(sources, greedy, once_ids=[once_ids], prefix_ids=[prefix]))
     for number, source in enumerate(sources):
-        assert ranked(found[number])[0].token_ids == step_by_step(transformer, source, longest, 0, once_ids)[0]
+        assert ranked(found[number])[0].token_ids == step_by_step(transformer, source, longest, 0, once_ids, prefix)[0]
     beam = DecodingOptions(num_hypotheses=4, max_new_tokens=longest, return_scores=True)
-    found = drive(plain_cohort(transformer, 4), requests(sources, beam, once_ids=[once_ids]))
+    found = drive(plain_cohort(transformer, 4), requests(sources, beam, once_ids=[once_ids], prefix_ids=[prefix]))
     for number, source in enumerate(sources):
-        expected = reference_beam(transformer, source, 4, 1.0, longest, False, once_ids)
+        expected, _ = reference_beam(transformer, source, 4, 1.0, longest, False, once_ids, prefix)
         assert [one.token_ids for one in ranked(found[number])] == [tokens for _, tokens in expected]
         assert [one.score for one in ranked(found[number])] == pytest.approx([s for s, _ in expected], abs=1e-5)
 

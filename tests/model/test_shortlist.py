@@ -33,6 +33,7 @@ from model.errors import ArtifactError, ConfigError, DataError
 from model.network.transformer import Transformer
 from model.training.lexicon import ShortlistSettings, learn_for_model, learn_shortlist
 from model.translator import Translator
+from tests.model.searches import PREFIXES
 from tests.model.test_export_and_bundle import rewrite
 from tests.model.test_native import (
     POLICIES,
@@ -366,18 +367,20 @@ def test_with_a_shortlist_a_compiled_cohort_gives_the_outputs_of_torch(
             min_new_tokens=rng.choice([0, 0, 4]),
             max_new_tokens=rng.choice([None, 4, 9]),
             no_repeat_ngram_size=rng.choice([0, 0, 2, 3]),
+            return_search=rng.random() < 0.5,
         )
         for _ in sources
     ]
-    # Forced tokens need not be candidates.
-    prefix = (5, 6) if width == 2 else ()
-    found = decode_together(native(eager, width, shortlist, policy), sources, options, prefix)
-    expected = decode_together(with_torch(eager, width, shortlist, policy), sources, options, prefix)
+    # Forced tokens and those of a prefix need not be candidates.
+    forced_ids = (5, 6) if width == 2 else ()
+    own, torchs = (make(eager, width, shortlist, policy) for make in (native, with_torch))
+    found = decode_together(own, sources, options, forced_ids, prefix_ids=PREFIXES)
+    expected = decode_together(torchs, sources, options, forced_ids, prefix_ids=PREFIXES)
     same(found, expected, gone=10)
     for key, outcome in found.items():
         candidates = set(shortlist.candidates(sources[key]).tolist())
         for answer in answers(outcome):
-            assert set(answer.token_ids) <= candidates
+            assert set(answer.token_ids[len(PREFIXES[key % len(PREFIXES)]) :]) <= candidates
 
 
 @needs_library

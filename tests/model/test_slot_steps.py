@@ -19,6 +19,7 @@ from model.decoding.slots.model import at_rest
 from model.decoding.slots.tensors import SlotTensors
 from model.network.transformer import Transformer
 from tests.model.recorded import RecordedGraph, use_recorded_graphs
+from tests.model.searches import PREFIXES
 from tests.model.slots import (
     BEAM,
     GREEDY,
@@ -30,6 +31,7 @@ from tests.model.slots import (
     same,
     slot_cohort,
     slot_model,
+    some_searches,
     step_of,
 )
 from tests.model.tiny import random_sources, tiny_transformer
@@ -108,7 +110,7 @@ def test_a_step_reads_no_tensor_value_on_the_host(width: int) -> None:
     slots = SlotTensors.allocate(Bucket(4, width, 16, 32), like)
     constants = replace(CONSTANTS, never=CONSTANTS.never.to("meta"))
     with Watch() as watch:
-        take_step(transformer, constants, slots, Variant(True, True, True))
+        take_step(transformer, constants, slots, Variant(True, True, True, True))
     assert any("topk" in seen[0] or "max" in seen[0] for seen in watch.seen)
 
 
@@ -119,14 +121,14 @@ def test_every_step_has_the_same_operations_shapes_and_addresses(width: int) -> 
     model = slot_model(transformer)
     group = SlotCohort(model, width)
     options = DecodingOptions(beam_size=width, return_scores=True, no_repeat_ngram_size=2, min_new_tokens=9)
-    group.join(requests(random_sources(3), options, once_ids=[(), (9, 11)]))
+    group.join(requests(random_sources(3), options, once_ids=[(), (9, 11)], prefix_ids=[(), (5, 6)]))
     slots = step_of(group).tensors
     tensors = [value for value in vars(slots).values() if isinstance(value, torch.Tensor)]
     addresses = [tensor.data_ptr() for tensor in tensors]
     steps = []
     for _ in range(4):
         with Watch() as watch:
-            take_step(transformer, CONSTANTS, slots, Variant(True, True, True))
+            take_step(transformer, CONSTANTS, slots, Variant(True, True, True, True))
         steps.append(watch.seen)
     assert all(step == steps[0] for step in steps)
     assert [tensor.data_ptr() for tensor in tensors] == addresses
@@ -138,12 +140,14 @@ def test_a_step_contains_only_what_its_sentences_need() -> None:
     group.join(requests(random_sources(2), plain))
     group.step()
     step = step_of(group)
-    assert step._calls.keys() == {Variant(False, False, False)}  # private: a cohort does not show its steps
+    assert step._calls.keys() == {Variant(False, False, False, False)}  # private: a cohort does not show its steps
     group.join([DecodingRequest(7, [5, 2], plain, once_ids=(9,))])
     group.step()
-    assert Variant(False, False, True) in step_of(group)._calls
+    assert Variant(False, False, True, False) in step_of(group)._calls
     group.leave([7])
+    group.join([DecodingRequest(8, [5, 2], replace(plain, return_search=True))])
     group.step()
+    assert Variant(True, False, False, True) in step_of(group)._calls
 
 
 def test_the_watch_detects_a_step_that_reads_on_the_host() -> None:
@@ -164,13 +168,13 @@ def test_the_watch_detects_a_step_that_reads_on_the_host() -> None:
 def test_a_step_at_rest_changes_no_output(options: DecodingOptions) -> None:
     transformer = tiny_transformer()
     group = slot_cohort(transformer, options.width)
-    asked = requests(random_sources(5), options)
+    asked = some_searches(requests(random_sources(5), options, prefix_ids=PREFIXES))
     found: dict[int, Finished] = {outcome.key: outcome for outcome in group.join(asked)}
     while group.num_sentences:
         slots = step_of(group).tensors
         before = copy.deepcopy(slots)
         with at_rest(slots):
-            step_of(group).run(Variant(True, True, True))
+            step_of(group).run(Variant(True, True, True, True))
         for name in ("active", "position", "history", "sums", "pool_scores", "pool_history", "suffixes", "num_ended"):
             assert torch.equal(getattr(slots, name), getattr(before, name)), name
         found |= {outcome.key: outcome for outcome in group.step()}
@@ -186,7 +190,9 @@ def test_recorded_and_replayed_steps_give_the_same_outputs(
     transformer = tiny_transformer()
     model = slot_model(transformer, steps_per_call=3, look_ahead=True)
     model._graphs = True  # private: no option turns graphs on without a GPU
-    asked = requests(random_sources(30, seed=seed), options, once_ids=[(), (), (9, 11)])
+    asked = some_searches(
+        requests(random_sources(30, seed=seed), options, once_ids=[(), (), (9, 11)], prefix_ids=PREFIXES)
+    )
     expected = drive(plain_cohort(transformer, options.width), asked)
     found, left = drive_at_random(SlotCohort(model, options.width), asked, seed)
     assert found.keys() | left == expected.keys()

@@ -21,9 +21,11 @@ from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import make_slot_model
 from model.errors import DecodingError
 from model.network.transformer import Transformer
+from tests.model.searches import PREFIXES, check_search
 from tests.model.slots import (
     BEAM,
     GREEDY,
+    LONGEST_TARGET,
     all_same,
     check_required,
     drive,
@@ -35,6 +37,7 @@ from tests.model.slots import (
     same,
     slot_cohort,
     slot_model,
+    some_searches,
     step_of,
 )
 from tests.model.test_search import exhaustive
@@ -52,9 +55,11 @@ def compare(
     once_ids: Sequence[tuple[int, ...]] = ((),),
     **changes: Any,
 ) -> None:
-    """Decode a dozen sentences in both ways."""
+    """Decode a dozen sentences in both ways, half of them with prefixes and some with their search."""
     transformer = tiny_transformer()
-    asked = requests(random_sources(12, seed=options.width), options, forced_ids, once_ids)
+    asked = some_searches(
+        requests(random_sources(12, seed=options.width), options, forced_ids, once_ids, prefix_ids=PREFIXES)
+    )
     found = drive(slot_cohort(transformer, options.width, policy, **changes), asked)
     all_same(found, drive(plain_cohort(transformer, options.width, policy), asked))
 
@@ -161,7 +166,11 @@ def test_sentences_with_and_without_required_tokens_decode_together(
     transformer = tiny_transformer()
     policy = DecodingPolicy(forbidden=(0, 1, 8, 9, 10, 11))
     # The first sentences decode in steps that leave the rules of required tokens out.
-    asked = requests(random_sources(30), options, once_ids=[*[()] * 9, *ONCE_IDS, *ONCE_IDS])
+    asked = some_searches(
+        requests(
+            random_sources(30), options, once_ids=[*[()] * 9, *ONCE_IDS, *ONCE_IDS], prefix_ids=[(), (9,), (), (4, 8)]
+        )
+    )
     found, _ = drive_at_random(slot_cohort(transformer, options.width, policy, **stepping), asked, seed=2)
     for key, outcome in found.items():
         check_required(outcome, asked[key].once_ids)
@@ -182,15 +191,17 @@ def test_as_many_tokens_as_allowed_may_be_required(options: DecodingOptions) -> 
             check_required(outcome, asked[key].once_ids)
 
 
+@pytest.mark.parametrize("prefix", [(), (5, 3, 3)], ids=str)
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
-def test_a_sufficiently_wide_beam_is_exhaustive_search(penalty: float) -> None:
+def test_a_sufficiently_wide_beam_is_exhaustive_search(penalty: float, prefix: tuple[int, ...]) -> None:
     transformer = tiny_transformer(vocab_size=6, sharpness=1.0)
     source = [4, 5, 3, 2]
     options = DecodingOptions(
         beam_size=64, num_hypotheses=40, length_penalty=penalty, max_new_tokens=3, return_scores=True
     )
-    found = ranked(drive(slot_cohort(transformer, 64), requests([source], options))[0])
-    for hypothesis, (score, tokens) in zip(found, exhaustive(transformer, source, [3, 4, 5], 3, penalty), strict=True):
+    found = ranked(drive(slot_cohort(transformer, 64), requests([source], options, prefix_ids=[prefix]))[0])
+    expected = exhaustive(transformer, source, [3, 4, 5], 3, penalty, prefix)
+    for hypothesis, (score, tokens) in zip(found, expected, strict=True):
         assert hypothesis.token_ids == tokens
         assert hypothesis.score == pytest.approx(score, abs=1e-5)
 
@@ -202,12 +213,15 @@ def test_sentences_that_join_and_leave_change_no_output(
     options: DecodingOptions, seed: int, stepping: dict[str, Any]
 ) -> None:
     transformer = tiny_transformer()
-    asked = requests(random_sources(40, seed=seed), options)
+    # Seed 0: steps that record nothing and have no prefix to feed.
+    asked = requests(random_sources(40, seed=seed), options, prefix_ids=PREFIXES if seed else [()])
+    asked = some_searches(asked) if seed else asked
     expected = drive(plain_cohort(transformer, options.width), asked)
     found, left = drive_at_random(slot_cohort(transformer, options.width, **stepping), asked, seed)
     assert found.keys() | left == expected.keys()
     for key, outcome in found.items():
         same(outcome, expected[key])
+        check_search(ranked(outcome)[0], asked[key], DecodingPolicy(), LONGEST_TARGET)
 
 
 @pytest.mark.parametrize("stepping", STEPPING, ids=str)
@@ -313,6 +327,13 @@ def test_the_memory_of_idle_slots_is_bounded() -> None:
     drive(SlotCohort(model, 4), small)
     assert sum(step.tensors.num_bytes for step in idle_steps(model)) <= num_bytes
     assert idle_steps(model)[-1].tensors.bucket.slots == 1, "the most recently used one is kept"
+
+
+def test_a_prefix_that_leaves_no_room_is_refused_and_no_sentence_joins() -> None:
+    group = slot_cohort(tiny_transformer(), 1, longest_target=20)
+    with pytest.raises(ValueError, match="20 tokens; there may be 19"):
+        group.join([DecodingRequest(0, [4, 2], GREEDY), DecodingRequest(1, [4, 2], GREEDY, (3,), (), (5,) * 19)])
+    assert group.keys == []
 
 
 def test_the_cohort_reports_its_load() -> None:

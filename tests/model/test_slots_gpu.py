@@ -21,6 +21,7 @@ from model.decoding.options import DecodingOptions
 from model.decoding.slots.choice import Variant
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import make_slot_model
+from tests.model.searches import PREFIXES
 from tests.model.slots import (
     BEAM,
     GREEDY,
@@ -32,6 +33,7 @@ from tests.model.slots import (
     requests,
     same,
     slot_model,
+    some_searches,
     step_of,
 )
 from tests.model.tiny import random_sources, tiny_transformer
@@ -56,7 +58,7 @@ OPTIONS = {
 def test_captured_steps_give_the_outputs_of_the_cpu(name: str, once_ids: list[tuple[int, ...]]) -> None:
     options = OPTIONS[name]
     on_cpu = tiny_transformer()
-    asked = requests(random_sources(60), options, once_ids=once_ids)
+    asked = some_searches(requests(random_sources(60), options, once_ids=once_ids, prefix_ids=PREFIXES))
     expected = drive(plain_cohort(on_cpu, options.width), asked)
     model = slot_model(tiny_transformer().to("cuda"), device="cuda", steps_per_call=4, look_ahead=True)
     for seed in range(3):
@@ -117,7 +119,7 @@ def test_a_step_without_a_graph_does_not_synchronise_with_the_host() -> None:
     group = SlotCohort(model, 4)
     group.join(requests(random_sources(5), BEAM))
     with torch.inference_mode(), no_waiting():
-        step_of(group).run(Variant(scored=True, guarded=True, required=True))
+        step_of(group).run(Variant(scored=True, guarded=True, required=True, recorded=True))
 
 
 @pytest.mark.gpu

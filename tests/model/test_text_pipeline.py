@@ -26,7 +26,7 @@ OPTIONS = DecodingOptions(decoding="greedy")
 def pipeline(max_source_tokens: int = 50, *, fold_capitals: bool = False, retry_loops: bool = True) -> TextPipeline:
     tokenizer: Any = FakeTokenizer()
     codec = SentenceCodec(tokenizer, Capabilities(), fold_capitals=fold_capitals)
-    return TextPipeline(codec, max_source_tokens, retry_loops=retry_loops)
+    return TextPipeline(codec, max_source_tokens, 50, retry_loops=retry_loops)
 
 
 def prepare(text: str, **settings: Any) -> TextPlan:

@@ -4,7 +4,7 @@
 
 import { readNpz } from "./npz.js";
 
-/** @import { Document, DocumentOptions, ErrorBody, Glossary, Model, StreamEvent, TranslateAnswer } from "./types.js" */
+/** @import { Document, ErrorBody, Glossary, Model, StreamEvent, TranslateAnswer } from "./types.js" */
 /** @import { Arrays } from "./npz.js" */
 
 const KEY = "verso.key";
@@ -39,14 +39,16 @@ export function setApiKey(key) {
  * A request that was answered with success.
  *
  * @param {string} path
- * @param {{ method?: string, json?: unknown, form?: FormData, accept?: string, signal?: AbortSignal }} [options]
+ * @param {{ method?: string, json?: unknown, form?: FormData, accept?: string, scheme?: string, signal?: AbortSignal }}
+ *   [options] `scheme`: how the key is named in the header.
  * @returns {Promise<Response>}
  * @throws {Problem} The service refused it, or could not be reached (status 0).
  */
-export async function request(path, { method, json, form, accept = "application/json", signal } = {}) {
+export async function request(path, { method, json, form, accept = "application/json", scheme, signal } = {}) {
   const headers = new Headers({ Accept: accept });
-  const key = apiKey();
-  if (key) headers.set("Authorization", `Bearer ${key}`);
+  // The routes with a scheme of their own want a key, any key, even where the service needs none.
+  const key = apiKey() ?? (scheme ? "page" : null);
+  if (key) headers.set("Authorization", `${scheme ?? "Bearer"} ${key}`);
   if (json !== undefined) headers.set("Content-Type", "application/json");
   const body = json === undefined ? form : JSON.stringify(json);
   /** @type {Response} */
@@ -60,8 +62,7 @@ export async function request(path, { method, json, form, accept = "application/
       credentials: "omit",
     });
   } catch (error) {
-    if (isAbort(error)) throw error;
-    throw new Problem(0, { code: "unreachable", detail: "The service cannot be reached. Is it running?" });
+    return lostConnection(error);
   }
   if (!response.ok) {
     const problem = new Problem(response.status, await response.json().catch(() => ({})));
@@ -71,6 +72,15 @@ export async function request(path, { method, json, form, accept = "application/
     throw problem;
   }
   return response;
+}
+
+/**
+ * @param {unknown} error What the browser says of a request without an answer.
+ * @returns {never}
+ */
+function lostConnection(error) {
+  if (isAbort(error)) throw error;
+  throw new Problem(0, { code: "unreachable", detail: "The service cannot be reached. Is it running?" });
 }
 
 /** @param {unknown} error Whether it says that a request was cancelled by this page. */
@@ -95,11 +105,12 @@ export async function translate(body, signal) {
 }
 
 /**
- * A translation, event by event. An event `error` without an index of a text is thrown.
+ * The translation of one text, event by event.
  *
  * @param {Record<string, unknown>} body The fields of `POST /translate`.
  * @param {AbortSignal} signal
  * @returns {AsyncGenerator<StreamEvent, void>}
+ * @throws {Problem} Also one that happens amid the events.
  */
 export async function* translateStream(body, signal) {
   const response = await request("translate", { json: body, accept: "application/x-ndjson", signal });
@@ -107,12 +118,15 @@ export async function* translateStream(body, signal) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch(lostConnection);
     if (done) return;
     const lines = (rest + value).split("\n");
     rest = lines.pop() ?? "";
     for (const line of lines) {
-      if (line) yield JSON.parse(line);
+      if (!line) continue;
+      const event = JSON.parse(line);
+      if (event.event === "error") throw new Problem(event.status, event);
+      yield event;
     }
   }
 }
@@ -132,14 +146,14 @@ export async function attention(body, signal) {
 
 /** @returns {Promise<Glossary[]>} The stored glossaries. */
 export async function glossaries() {
-  return (await (await request("v2/glossaries")).json()).glossaries;
+  return (await (await request("v2/glossaries", { scheme: "DeepL-Auth-Key" })).json()).glossaries;
 }
 
 /**
  * Hands a document in.
  *
  * @param {File} file
- * @param {DocumentOptions} options
+ * @param {Record<string, unknown>} options The fields of the form; values that are no texts are written as JSON.
  * @param {AbortSignal} [signal]
  * @returns {Promise<Document>}
  */
@@ -147,7 +161,7 @@ export async function addDocument(file, options, signal) {
   const form = new FormData();
   form.append("file", file);
   for (const [name, value] of Object.entries(options)) {
-    if (value !== undefined && value !== null) form.append(name, String(value));
+    form.append(name, typeof value === "string" ? value : JSON.stringify(value));
   }
   return (await request("documents", { form, ...(signal && { signal }) })).json();
 }

@@ -1,6 +1,7 @@
 /**
- * The colour scale of weights: cividis (Nuñez et al. 2018), which people with any colour vision see alike, from light
- * for 0 to dark for 1 on a light page, and from dark to light on a dark one.
+ * The colour scale of weights: cividis (Nuñez et al. 2018), which people with any colour vision see alike, from dark for
+ * 0 to light for 1 on a dark page. On a light page it is reversed and begins with white: most weights are near 0, and a
+ * page of bright yellow would hide the others.
  */
 
 /** @typedef {[number, number, number]} Colour  Red, green and blue, 0 to 255. */
@@ -19,6 +20,9 @@ const CIVIDIS = [
   [254, 232, 56],
 ];
 
+/** @type {Colour[]} At equal distances, from 0 to 1 on a light page; lightness falls all the way. */
+const FROM_WHITE = [[255, 255, 255], ...CIVIDIS.toReversed()];
+
 /** Whether the page is dark now. */
 export function isDark() {
   const chosen = document.documentElement.dataset.theme;
@@ -33,10 +37,10 @@ export function isDark() {
  * @returns {Colour}
  */
 export function colourOf(weight, dark) {
-  const clipped = Math.min(Math.max(weight, 0), 1);
-  const position = (dark ? clipped : 1 - clipped) * (CIVIDIS.length - 1);
-  const below = Math.min(Math.floor(position), CIVIDIS.length - 2);
-  const [low, high] = /** @type {[Colour, Colour]} */ ([CIVIDIS[below], CIVIDIS[below + 1]]);
+  const scale = dark ? CIVIDIS : FROM_WHITE;
+  const position = Math.min(Math.max(weight, 0), 1) * (scale.length - 1);
+  const below = Math.min(Math.floor(position), scale.length - 2);
+  const [low, high] = /** @type {[Colour, Colour]} */ ([scale[below], scale[below + 1]]);
   const share = position - below;
   return /** @type {Colour} */ (low.map((value, index) => Math.round(value + share * ((high[index] ?? 0) - value))));
 }

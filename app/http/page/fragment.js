@@ -25,6 +25,7 @@ export function readFragment(fragment) {
     else choices[name] = value;
   }
   if (choices.decoding !== "greedy" && "decoding" in choices) choices.decoding = "beam";
+  if (choices.formality !== "formal" && choices.formality !== "informal") delete choices.formality;
   const [view = "", part = ""] = path.split("/", 2);
   return { view, part, choices };
 }

@@ -113,7 +113,6 @@ export type StreamEvent =
       finish_reason: "stop" | "length";
     }
   | { event: "translation"; text: number; translation: Translation }
-  | ({ event: "error"; text?: number } & ErrorBody)
   | ({ event: "done" } & Omit<TranslateAnswer, "translations">);
 
 export interface Document {
@@ -127,13 +126,10 @@ export interface Document {
   problem?: ErrorBody;
 }
 
-export interface DocumentOptions {
+/** A term typed by hand. */
+export interface GlossaryTerm {
   source: string;
   target: string;
-  decoding?: string;
-  beam_size?: number;
-  formality?: string | null;
-  glossary?: string | null;
 }
 
 export interface Glossary {

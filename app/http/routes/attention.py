@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,13 @@ from app.http.examples import ATTENTION_ANSWER, ATTENTION_REQUESTS
 from app.http.json_route import accepting, json_route
 from app.http.limits import check_attention_limits, check_attention_size
 from app.http.openapi import BODY_ERRORS, TRANSLATION_ERRORS, answers
-from app.http.schemas.answers import AttentionResponse, detected_body
+from app.http.schemas.answers import AttentionResponse, detected_body, search_body
 from app.http.schemas.requests import AttentionRequest
 from app.http.state import service_of, settings_of
 from app.http.stored_terms import stored_terms
 from app.serving.text_job import AttentionResult
 from app.telemetry.logs import log_fields
-from model.errors import EmptySource, SeveralSentences, SourceTooLong, TargetTooLong, UnknownHead
+from model.errors import EmptySource, InvalidPrefix, SeveralSentences, SourceTooLong, TargetTooLong, UnknownHead
 from model.network.heads import AttentionHead, AttentionKind
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class Selection:
         TargetTooLong,
         SeveralSentences,
         UnknownHead,
+        InvalidPrefix,
         *TRANSLATION_ERRORS,
         also={NPZ: "The same as NumPy arrays.", PNG: "A labelled heat map."},
     ),
@@ -84,7 +85,7 @@ async def attention(
     """The attention weights of one sentence and its translation, or of a translation given as `target_text`.
 
     `Accept` chooses the form: `application/json`, `application/x-npz` (arrays named `encoder`, `decoder`, `cross`,
-    each with its `…_layers` and `…_heads`, besides the lists of tokens and `translation`), or
+    each with its `…_layers` and `…_heads`, besides the lists of tokens and `translation`, and `search` as JSON), or
     `image/png` (one kind and one layer: the last, unless `layers` names one).
 
     `steps` adds the computation of one head, number by number: in JSON as an object, in npz as arrays named `steps_…`.
@@ -127,7 +128,7 @@ def _require_one_picture(asked: AttentionRequest) -> None:
     """Refuse a request that does not fit one heat map.
 
     Raises:
-        InvalidRequest: More than one kind or layer was asked for, or steps.
+        InvalidRequest: More than one kind or layer was asked for, or steps, or the search.
     """
     problems = []
     if len(asked.kinds) > 1:
@@ -136,6 +137,8 @@ def _require_one_picture(asked: AttentionRequest) -> None:
         problems.append(FieldProblem("layers", "a picture shows one layer; ask for one, or for JSON or npz", None, 1))
     if asked.steps is not None:
         problems.append(FieldProblem("steps", "a picture shows weights only; ask for JSON or npz"))
+    if asked.return_search:
+        problems.append(FieldProblem("return_search", "a picture shows no search; ask for JSON or npz"))
     if problems:
         raise InvalidRequest(problems)
 
@@ -206,6 +209,7 @@ def as_json(outcome: AttentionResult, selections: Sequence[Selection], steps_of:
         "translation": result.translation,
         "model": outcome.model,
         "detected": None if detected is None else detected.model_dump(),
+        **_search(result),
     }
     parts = [json.dumps(head, ensure_ascii=False)[:-1]]
     for selection in selections:
@@ -227,6 +231,12 @@ def _step(step: Tensor) -> str:
     rows: npt.NDArray[np.float64] = step.numpy().astype(np.float64).round(7)
     finite = ([None if value == -math.inf else value for value in row] for row in rows.tolist())
     return "[" + ", ".join(json.dumps(row, allow_nan=False) for row in finite) + "]"
+
+
+def _search(result: Attention) -> dict[str, Any]:
+    """The candidates of the search, if they were asked for, as JSON has them."""
+    found = search_body(result.search)
+    return {} if found is None else {"search": [step.model_dump() for step in found]}
 
 
 def _nested(weights: npt.NDArray[np.float64]) -> str:
@@ -251,6 +261,8 @@ def as_npz(outcome: AttentionResult, selections: Sequence[Selection], steps_of: 
         "decoder_input_tokens": np.array(result.decoder_input_tokens, dtype=np.str_),
         "translation": np.array(result.translation, dtype=np.str_),
     }
+    for name, search in _search(result).items():
+        arrays[name] = np.array(json.dumps(search, ensure_ascii=False), dtype=np.str_)
     for selection in selections:
         arrays[selection.kind] = selection.weights
         arrays[f"{selection.kind}_layers"] = np.array(selection.layers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from app.errors import (
     DocumentRefused,
     DocumentsFull,
     DocumentTooLarge,
+    FieldProblem,
     InvalidRequest,
     LimitExceeded,
     MalformedForm,
@@ -30,6 +32,7 @@ from app.http.limits import check_beam
 from app.http.openapi import TRANSLATION_ERRORS, answers
 from app.http.schemas.documents import DocumentBody, DocumentRequest, SentencesBody
 from app.http.schemas.problems import ProblemBody
+from app.http.schemas.requests import STEERING_FIELDS
 from app.http.state import documents_of, settings_of
 from app.http.stored_terms import stored_terms, texts_of_file
 from app.telemetry.logs import log_fields
@@ -80,6 +83,7 @@ async def add_document(request: Request) -> DocumentBody:
     """
     settings = settings_of(request)
     form = await read_file_form(request, settings.max_document_bytes)
+    _refuse_steering(form.fields)
     asked = form_fields(form.fields, DocumentRequest, _TEXT_FIELDS)
     check_beam(asked.beam_size, settings)
     ending = form.filename.rpartition(".")[2][:20]
@@ -88,6 +92,18 @@ async def add_document(request: Request) -> DocumentBody:
     options = asked.options(terms)
     document = await documents_of(request).add(form.content, form.filename, asked.source, asked.target, options)
     return document_body(document)
+
+
+def _refuse_steering(sent: Sequence[tuple[str, str]]) -> None:
+    """Refuse the fields of ``/translate`` that are for one sentence.
+
+    Raises:
+        InvalidRequest: The form has one of them.
+    """
+    reason = "is for one text of a single sentence; send that to /translate"
+    problems = [FieldProblem(name, reason) for name, value in sent if name in STEERING_FIELDS and value]
+    if problems:
+        raise InvalidRequest(problems)
 
 
 @router.get("/documents/{id}", summary="How far a document is", responses=answers(DOCUMENT_DONE, DocumentNotFound))

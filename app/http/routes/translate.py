@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Body, Request
 
-from app.errors import LimitExceeded, NotAcceptable, problem_for
+from app.errors import FieldProblem, InvalidRequest, LimitExceeded, NotAcceptable, problem_for
 from app.http.event_stream import EVENT_STREAM, NDJSON, Event, EventStream, as_stream, begin
 from app.http.examples import TRANSLATE_ANSWER, TRANSLATE_EVENTS, TRANSLATE_REQUESTS
 from app.http.json_route import accepting, json_route
@@ -32,6 +32,7 @@ from app.http.schemas.answers import (
     UsageBody,
     WordConfidenceBody,
     detected_body,
+    search_body,
 )
 from app.http.schemas.problems import ProblemBody
 from app.http.schemas.requests import TranslateRequest
@@ -40,7 +41,7 @@ from app.http.stored_terms import stored_terms
 from app.serving.text_job import TextResult, TranslateResult
 from app.serving.text_stream import StreamedSentence, StreamedText
 from app.telemetry.logs import log_fields
-from model.errors import InvalidMarkup, MarkupNotKept
+from model.errors import EmptySource, InvalidMarkup, InvalidPrefix, MarkupNotKept, SeveralSentences
 
 if TYPE_CHECKING:
     from model.confidence import Confidence
@@ -60,6 +61,9 @@ router = APIRouter(tags=["translation"], route_class=json_route(accepting("appli
         LimitExceeded,
         InvalidMarkup,
         MarkupNotKept,
+        EmptySource,
+        SeveralSentences,
+        InvalidPrefix,
         *TRANSLATION_ERRORS,
         streams={media_type: as_stream(TRANSLATE_EVENTS, media_type) for media_type in (NDJSON, EVENT_STREAM)},
     ),
@@ -79,6 +83,9 @@ async def translate(
     already, comes back unchanged. A text whose language cannot be detected, or is not translated into the target,
     fails alone. `target` is optional if the language leaves a single pair.
 
+    With `target_prefix` the translation of a single sentence begins with that text, and so do its alternatives; with
+    `return_search` the answer shows what the search considered. A text that would come back unchanged is refused then.
+
     `Accept: application/x-ndjson` or `text/event-stream` streams the answer: an event `sentence` when a sentence is
     finished (in order within a text), `translation` with the whole entry when a text is, `error` instead if it failed,
     and `done` at the end. A client that leaves stops the work.
@@ -86,6 +93,7 @@ async def translate(
     texts = asked.texts
     log_fields(request.scope).update(texts=len(texts), characters=sum(map(len, texts)), decoding=asked.decoding)
     check_translate_limits(asked, settings_of(request))
+    _require_one_text(asked)
 
     options = asked.options(await stored_terms(request, asked, lambda: texts))
     asked_for: dict[str, Any] = {"source": asked.source, "target": asked.target, "options": options}
@@ -104,6 +112,17 @@ async def translate(
         usage=usage,
         timings_ms=timings,
     )
+
+
+def _require_one_text(asked: TranslateRequest) -> None:
+    """Refuse several texts with a field that is for one.
+
+    Raises:
+        InvalidRequest: There is not one text.
+    """
+    if asked.steering and len(asked.texts) != 1:
+        reason = f"holds {len(asked.texts)} texts, and {' and '.join(asked.steering)} takes one; send them one by one"
+        raise InvalidRequest([FieldProblem("text", reason, None, 1)])
 
 
 def _summary(request: Request, outcome: TranslateResult) -> tuple[UsageBody, TimingsBody]:
@@ -178,6 +197,7 @@ def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
         glossary=None
         if result.glossary is None
         else [TermUseBody(source=use.source, target=use.target, status=use.status) for use in result.glossary],
+        search=search_body(result.search),
     )
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.http.schemas.problems import ProblemBody
 from app.serving.detection import Detection
 from model.network.heads import AttentionKind
+
+if TYPE_CHECKING:
+    from model.candidates import WrittenSearch
 
 
 def _is_none(value: object) -> bool:
@@ -123,6 +127,53 @@ def detected_body(detected: Detection | None) -> DetectedBody | None:
     return None if detected is None else DetectedBody(language=detected.language, confidence=detected.confidence)
 
 
+class CandidateBody(_AnswerBody):
+    """One more token for a hypothesis, which a step of the search considered."""
+
+    id: int
+    """Its number, counted from 1 over all steps."""
+
+    parent: int
+    """The `id` of the candidate that it continues; 0 for the beginning, which is `target_prefix`."""
+
+    token: str
+    """The token, as `target_tokens` of `/attention` has it."""
+
+    text: str
+    """What it adds to the sentence; a space stands before a word that is not the first. The texts of a candidate and
+    of those that it continues, behind `target_prefix`, are the translation so far. Empty for the end of the sentence,
+    and for a token that is only a part of a character."""
+
+    log_prob: float
+    """Sum of the log-probabilities of its hypothesis up to this token; `target_prefix` counts 0."""
+
+    kept: bool
+    """Whether the search went on with it, or it ended among the best; false if it was dropped."""
+
+    finished: bool
+    """Whether the translation ends with it."""
+
+
+class SearchStepBody(_AnswerBody):
+    """What one step of the search considered."""
+
+    step: int
+    """Its number, from 0."""
+
+    hypotheses: list[CandidateBody]
+    """The candidates, best first; greedy search considers one."""
+
+
+def search_body(search: WrittenSearch | None) -> list[SearchStepBody] | None:
+    """The candidates of a search as JSON has them."""
+    if search is None:
+        return None
+    return [
+        SearchStepBody(step=number, hypotheses=[CandidateBody(**asdict(candidate)) for candidate in step])
+        for number, step in enumerate(search)
+    ]
+
+
 class TranslationBody(_AnswerBody):
     """The translation of one text."""
 
@@ -162,6 +213,9 @@ class TranslationBody(_AnswerBody):
 
     glossary: list[TermUseBody] | None = Field(default=None, exclude_if=_is_none)
     """What became of the terms of the glossary that the text holds; absent without `glossary`."""
+
+    search: list[SearchStepBody] | None = Field(default=None, exclude_if=_is_none)
+    """What each step of the search considered; absent unless `return_search`."""
 
 
 class FailedTranslationBody(_AnswerBody):
@@ -369,6 +423,9 @@ class AttentionResponse(_AnswerBody):
 
     detected: DetectedBody | None
     """The detected language of the sentence; null unless `source` was `auto`."""
+
+    search: list[SearchStepBody] | None = None
+    """What each step of the search for the translation considered; absent unless `return_search`."""
 
     encoder: AttentionMatrices | None = None
     """Source to source, S x S; absent unless asked for."""

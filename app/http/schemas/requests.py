@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from model.decoding.options import (
     MAX_BEAM_SIZE,
+    MAX_PREFIX_CHARACTERS,
     MAX_TAGS,
     MAX_TERM_CHARACTERS,
     MAX_TERMS,
@@ -39,6 +40,12 @@ def _without_nul(text: str) -> str:
 def _trimmed(text: str) -> str:
     if text != text.strip() or len(text.splitlines()) > 1:
         raise PydanticCustomError("white_space", "must have no white space at its ends and no line break")
+    return _without_nul(text)
+
+
+def _without_outer_space(text: str) -> str:
+    if text != text.strip():
+        raise PydanticCustomError("outer_space", "has white space at its ends; leave it out, the model writes its own")
     return _without_nul(text)
 
 
@@ -196,6 +203,8 @@ class DecodingFields(_RequestBody):
         values["protect"] = self.protect if isinstance(self.protect, str) else tuple(self.protect)
         if "ignore_tags" in values:
             values["ignore_tags"] = tuple(values["ignore_tags"])
+        if values.get("target_prefix") is None:
+            values.pop("target_prefix", None)
         terms = self.glossary if isinstance(self.glossary, list) else ()
         values["glossary"] = stored or tuple(GlossaryTerm(term.source, term.target) for term in terms)
         return DecodingOptions(**values)
@@ -207,7 +216,30 @@ def _option_names(schema: type[BaseModel]) -> tuple[str, ...]:
     return tuple(option.name for option in fields(DecodingOptions) if option.name in schema.model_fields)
 
 
-class TranslateRequest(DecodingFields):
+STEERING_FIELDS = ("target_prefix", "return_search")
+"""The fields that are for one text of a single sentence."""
+
+
+class SteeringFields(DecodingFields):
+    """What is for one text of a single sentence."""
+
+    target_prefix: (
+        Annotated[str, Field(max_length=MAX_PREFIX_CHARACTERS), AfterValidator(_without_outer_space)] | None
+    ) = None
+    """What the translation begins with, character for character; the model continues it, also in the middle of a word.
+    It needs one text of a single sentence, in `format` `text`. Null or empty leaves the beginning to the model."""
+
+    return_search: bool = False
+    """Whether the answer carries every token that the search considered, step by step. It needs one text of a single
+    sentence, in `format` `text`."""
+
+    @property
+    def steering(self) -> list[str]:
+        """The names of these fields that are used."""
+        return [name for name in STEERING_FIELDS if getattr(self, name)]
+
+
+class TranslateRequest(SteeringFields):
     """Texts to translate, and how."""
 
     text: Annotated[
@@ -260,14 +292,14 @@ class HeadBody(_RequestBody):
     """The head, counted from 0."""
 
 
-class AttentionRequest(DecodingFields):
+class AttentionRequest(SteeringFields):
     """One sentence, and which of its attention weights to return."""
 
     text: Text
     """One sentence."""
 
     target_text: Text | None = None
-    """A translation to use instead of the model's own."""
+    """A translation to use instead of the model's own; it goes with neither `target_prefix` nor `return_search`."""
 
     kinds: list[AttentionKind] = Field(default=["cross"], min_length=1, max_length=3)
     """Which attention: `encoder` (source to source), `decoder` (target to target), `cross` (target to source)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import math
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -18,7 +19,7 @@ from model.decoding.eager.filters import TokenFilter
 from model.decoding.eager.step import Choice, Past
 from model.decoding.options import Hypothesis
 from model.decoding.policy import DecodingPolicy
-from model.decoding.search import NO_TOKEN, best_continuations
+from model.decoding.search import NO_TOKEN, Considered, SearchTrace, best_continuations
 from model.decoding.sentence import Finished, Sentence
 from model.errors import DecodingError
 
@@ -31,16 +32,24 @@ class _Pool:
         size: The number kept, K.
         ended: The best of them with their scores, best first.
         leader_ended: Whether the best candidate of some step was one that ended.
+        trace: The candidates of each step, if they are asked for.
     """
 
     size: int
     ended: list[tuple[float, Hypothesis]] = field(default_factory=list)
     leader_ended: bool = False
+    trace: SearchTrace | None = None
 
-    def add(self, score: float, hypothesis: Hypothesis) -> None:
-        """Keep a hypothesis if it is among the best; of equals the one that ended first."""
-        bisect.insort_right(self.ended, (score, hypothesis), key=lambda entry: -entry[0])
+    @classmethod
+    def of(cls, sentence: Sentence, size: int) -> _Pool:
+        return cls(size, trace=SearchTrace() if sentence.options.return_search else None)
+
+    def add(self, score: float, hypothesis: Hypothesis) -> bool:
+        """Keep a hypothesis if it is among the best; of equals the one that ended first. Whether it was kept."""
+        rank = bisect.bisect_right(self.ended, -score, key=lambda entry: -entry[0])
+        self.ended.insert(rank, (score, hypothesis))
         del self.ended[self.size :]
+        return rank < self.size
 
 
 class BeamSearch:
@@ -64,7 +73,7 @@ class BeamSearch:
     def first(self, logits: Tensor, past: Past) -> Choice:
         """Take in sentences by their first logits, (n, 1, V): one live row each, which gives all K."""
         sums = torch.zeros(logits.shape[:2], device=logits.device)
-        pools = [_Pool(self.width) for _ in past.sentences]
+        pools = [_Pool.of(sentence, self.width) for sentence in past.sentences]
         choice, sums = self._choose(logits, past, sums, pools)
         self._sums = sums if self._sums is None else torch.cat([self._sums, sums])
         self._pools += pools
@@ -100,14 +109,22 @@ class BeamSearch:
         continuing = torch.argsort(gone, dim=-1, stable=True)[:, : self.width]
         new_sums = best.gather(1, continuing).masked_fill(ends.gather(1, continuing), -math.inf)
 
-        self._add_to_pools(past, pools, best, best_tokens, parents)
+        pooled = self._add_to_pools(past, pools, best, best_tokens, parents)
         finished: dict[int, Finished] = {}
         leaders = new_sums[:, 0].tolist()
         for index, sentence in enumerate(past.sentences):
+            pool = pools[index]
             if broken[index]:
                 finished[index] = Finished(sentence.key, None, DecodingError(NO_TOKEN))
-            elif past.is_last(index) or self._is_done(past, index, pools[index], leaders[index]):
-                finished[index] = _finish(sentence, pools[index])
+                continue
+            last = past.is_last(index)
+            done = last or self._is_done(past, index, pool, leaders[index])
+            if pool.trace is not None:
+                candidates = torch.stack([best[index].double(), best_tokens[index], parents[index]], dim=1)  # (2K, 3)
+                ranks = {rank for where, rank in pooled if where == index}
+                pool.trace.add(self._considered(candidates, ranks, last=last, done=done))
+            if done:
+                finished[index] = _finish(sentence, pool)
         return Choice(best_tokens.gather(1, continuing), parents.gather(1, continuing), finished), new_sums
 
     def _force_end(self, logits: Tensor, totals: Tensor, past: Past) -> None:
@@ -126,8 +143,35 @@ class BeamSearch:
         ranks = torch.arange(best.size(1), device=best.device)
         return ranks >= torch.tensor(rows_left, device=best.device).unsqueeze(1)
 
-    def _add_to_pools(self, past: Past, pools: list[_Pool], best: Tensor, best_tokens: Tensor, parents: Tensor) -> None:
-        """Put the candidates (N, 2K) that end or are cut at this step into the pools of their sentences."""
+    def _considered(
+        self, candidates: Tensor, pooled: Collection[int], *, last: bool, done: bool
+    ) -> Iterator[Considered]:
+        """What became of a sentence's candidates.
+
+        Args:
+            candidates: Their log-probabilities, tokens and parents, (2K, 3).
+            pooled: Ranks of those that are in the pool now.
+            last: Whether they are cut.
+            done: Whether the search ends with this step.
+        """
+        rows_left = 0 if done else self.width
+        for rank, (log_prob, token, parent) in enumerate(candidates.tolist()):
+            if math.isinf(log_prob):
+                continue
+            finished = last or token == self._end_id
+            kept = rank in pooled if finished else rows_left > 0
+            rows_left -= not finished
+            yield Considered(int(token), log_prob, int(parent), kept, finished)
+
+    def _add_to_pools(
+        self, past: Past, pools: list[_Pool], best: Tensor, best_tokens: Tensor, parents: Tensor
+    ) -> list[tuple[int, int]]:
+        """Put the candidates (N, 2K) that end or are cut at this step into the pools of their sentences.
+
+        Returns:
+            The sentence and the rank of each that was kept there.
+        """
+        pooled = []
         ends = best_tokens == self._end_id
         last = [past.is_last(index) for index in range(len(past.sentences))]
         leaving = ends | torch.tensor(last, device=ends.device).unsqueeze(1)
@@ -140,8 +184,10 @@ class BeamSearch:
             cut = last[index] and (not closed or sentence.rule.force_end)
             score = sentence.rule.score(float(best[index, rank]), len(tokens) + int(closed) + sentence.num_forced)
             shown = score if sentence.options.return_scores else None
-            pool.add(score, Hypothesis(tokens, shown, "length" if cut else "stop"))
+            if pool.add(score, Hypothesis(tokens, shown, "length" if cut else "stop")):
+                pooled.append((index, rank))
             pool.leader_ended |= rank == 0
+        return pooled
 
     def _is_done(self, past: Past, index: int, pool: _Pool, leader: float) -> bool:
         """Whether nothing that still runs can change the answer.
@@ -161,7 +207,7 @@ class BeamSearch:
         if num_ended < self.width:
             return False
         worst, _ = pool.ended[-1]
-        num_tokens = past.num_generated(index) + 1 + sentence.num_forced
+        num_tokens = past.num_generated(index) + 1 + sentence.num_given
         return rule.stops_when_full or worst >= rule.score(leader, num_tokens)
 
 
@@ -170,4 +216,5 @@ def _finish(sentence: Sentence, pool: _Pool) -> Finished:
     if not pool.ended:
         return Finished(sentence.key, None, DecodingError(NO_TOKEN))
     answers = [hypothesis for _, hypothesis in pool.ended[: sentence.options.num_hypotheses]]
-    return Finished(sentence.key, Hypothesis.ranked(answers))
+    search = () if pool.trace is None else pool.trace.search
+    return Finished(sentence.key, Hypothesis.ranked(answers, search))

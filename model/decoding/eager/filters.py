@@ -10,6 +10,8 @@ that occurred already. A sentence may also require tokens (``once_ids``). Every 
 
 A token that is missing completes no sequence that occurred already, so no other filter forbids it, and a sentence that
 requires tokens always has a next one.
+
+A prefix is part of the hypothesis for the guard and for required tokens. ``min_new_tokens`` does not count it.
 """
 
 from __future__ import annotations
@@ -74,8 +76,8 @@ class TokenFilter:
         once_ids = past.sentences[index].request.once_ids
         logits[:, list(once_ids)] = -math.inf
         for row in range(logits.size(0)):
-            generated = set(past.tokens(index, row))
-            missing = [number for number, token in enumerate(once_ids) if token not in generated]
+            present = set(past.tokens(index, row))
+            missing = [number for number, token in enumerate(once_ids) if token not in present]
             if not missing:
                 continue
             if len(missing) == past.num_left(index):

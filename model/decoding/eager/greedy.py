@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -10,9 +11,26 @@ from model.decoding.eager.filters import TokenFilter
 from model.decoding.eager.step import Choice, Past
 from model.decoding.options import Hypothesis
 from model.decoding.policy import DecodingPolicy
-from model.decoding.search import NO_TOKEN
-from model.decoding.sentence import Finished
+from model.decoding.search import NO_TOKEN, Considered, SearchTrace
+from model.decoding.sentence import Finished, Sentence
 from model.errors import DecodingError
+
+
+@dataclass
+class _Running:
+    """What is known of a sentence's hypothesis besides its tokens.
+
+    Args:
+        total: Its log-probability so far, if scores or the search are asked for.
+        trace: The tokens chosen, if the search is asked for.
+    """
+
+    total: float = 0.0
+    trace: SearchTrace | None = None
+
+    @classmethod
+    def of(cls, sentence: Sentence) -> _Running:
+        return cls(trace=SearchTrace() if sentence.options.return_search else None)
 
 
 class GreedySearch:
@@ -30,26 +48,25 @@ class GreedySearch:
         self._filter = token_filter
         self._end_id = end_id
         self._policy = policy
-        self._sums: list[float] = []  # log-probabilities so far, of sentences that return scores
+        self._running: list[_Running] = []
 
     def first(self, logits: Tensor, past: Past) -> Choice:
         """Take in sentences by their first logits, (n, 1, V), and choose for them alone."""
-        sums = [0.0] * len(past.sentences)
-        choice = self._choose(logits, past, sums)
-        self._sums += sums
-        return choice
+        running = [_Running.of(sentence) for sentence in past.sentences]
+        self._running += running
+        return self._choose(logits, past, running)
 
     def next(self, logits: Tensor, past: Past) -> Choice:
         """Choose for all sentences taken in, from (N, 1, V)."""
-        return self._choose(logits, past, self._sums)
+        return self._choose(logits, past, self._running)
 
     def keep(self, indices: list[int]) -> None:
         """Forget all sentences but these."""
-        self._sums = [self._sums[index] for index in indices]
+        self._running = [self._running[index] for index in indices]
 
-    def _choose(self, logits: Tensor, past: Past, sums: list[float]) -> Choice:
-        # No softmax unless a score is asked for: the largest logit is the most probable token.
-        scored = any(sentence.options.return_scores for sentence in past.sentences)
+    def _choose(self, logits: Tensor, past: Past, running: list[_Running]) -> Choice:
+        # No softmax unless probabilities are asked for: the largest logit is the most probable token.
+        scored = any(sentence.options.return_scores or sentence.options.return_search for sentence in past.sentences)
         totals = logits.logsumexp(-1).flatten().tolist() if scored and not self._policy.renormalise else None
         # NaN wins every comparison: one reduction finds it, before the filter can cover it.
         poisoned = logits.amax(-1).isnan().flatten().tolist()
@@ -59,19 +76,22 @@ class GreedySearch:
         best, tokens = logits.max(-1)  # (N, 1)
         finished: dict[int, Finished] = {}
         for index, (value, token) in enumerate(zip(best.flatten().tolist(), tokens.flatten().tolist(), strict=True)):
-            sentence = past.sentences[index]
+            sentence, one = past.sentences[index], running[index]
             if poisoned[index] or math.isinf(value):
                 finished[index] = Finished(sentence.key, None, DecodingError(NO_TOKEN))
                 continue
             forced = past.is_last(index) and sentence.rule.force_end
             if totals is not None and not forced:
-                sums[index] += value - totals[index]
-            if past.is_last(index) or token == self._end_id:
-                hypothesis = self._hypothesis(past, index, token, sums[index], forced=forced)
+                one.total += value - totals[index]
+            ends = past.is_last(index) or token == self._end_id
+            if one.trace is not None:
+                one.trace.add([Considered(self._end_id if forced else token, one.total, 0, kept=True, finished=ends)])
+            if ends:
+                hypothesis = self._hypothesis(past, index, token, one, forced=forced)
                 finished[index] = Finished(sentence.key, hypothesis)
         return Choice(tokens, None, finished)
 
-    def _hypothesis(self, past: Past, index: int, token: int, total: float, *, forced: bool) -> Hypothesis:
+    def _hypothesis(self, past: Past, index: int, token: int, running: _Running, *, forced: bool) -> Hypothesis:
         """The answer whose last token is ``token``, or a closing token that is forced instead of it."""
         sentence, tokens = past.sentences[index], past.tokens(index, 0)
         cut = token != self._end_id
@@ -80,5 +100,6 @@ class GreedySearch:
         score = None
         if sentence.options.return_scores:
             num_tokens = len(tokens) + int(forced or not cut) + sentence.num_forced
-            score = sentence.rule.score(total, num_tokens)
-        return Hypothesis(tokens, score, "length" if cut else "stop")
+            score = sentence.rule.score(running.total, num_tokens)
+        search = () if running.trace is None else running.trace.search
+        return Hypothesis(tokens, score, "length" if cut else "stop", search=search)

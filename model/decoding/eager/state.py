@@ -63,7 +63,7 @@ class TorchState:
 
         Args:
             sources: Their tokens.
-            inputs: Start token and forced ones, (n, P).
+            inputs: Start token, forced ones and prefix, (n, P).
 
         Returns:
             Logits of the next token, (n, 1, V), float32.
@@ -98,6 +98,7 @@ class TorchState:
             self._self_cache = cross_cache.new_zeros(layers, 2, 0, heads, capacity, head_width)
             self._cross_cache = cross_cache[:, :, :0]
             self._may_attend_memory = may_attend_memory[:0]
+        self._add_columns_before(num_inputs - self.columns)
         start, capacity = self.columns - num_inputs, self.history.size(2)
         history = inputs.new_zeros(num_joining, self._width, capacity)
         history[:, :, start : self.columns] = inputs.unsqueeze(1)
@@ -111,6 +112,14 @@ class TorchState:
             [_widen(self._may_attend_memory, 3, length), _widen(may_attend_memory, 3, length)]
         )
         self._set_starts([*self.starts, *[start] * num_joining])
+
+    def _add_columns_before(self, number: int) -> None:
+        """Make room for sentences that join with more inputs than there are columns."""
+        if number > 0:
+            self.history = torch.nn.functional.pad(self.history, (number, 0))
+            self._self_cache = torch.nn.functional.pad(self._self_cache, (0, 0, number, 0))
+            self._set_starts([start + number for start in self.starts])
+            self.columns += number
 
     def step(self, tokens: Tensor) -> Tensor:
         """Feed one token to every row.

@@ -27,8 +27,8 @@ class Past:
     columns: int
 
     def num_generated(self, index: int) -> int:
-        """Tokens generated so far by sentence ``index``, before the choice."""
-        return self.columns - self._first(index)
+        """Tokens chosen so far for sentence ``index``, before this choice."""
+        return self.columns - self.starts[index] - 1 - self.sentences[index].num_given
 
     def is_last(self, index: int) -> bool:
         """Whether the token chosen now is the last that sentence ``index`` may have."""
@@ -43,12 +43,9 @@ class Past:
         return sentence.max_new_tokens - self.num_generated(index) - int(sentence.rule.force_end)
 
     def tokens(self, index: int, row: int) -> list[int]:
-        """Tokens generated so far by one row of sentence ``index``."""
-        return list(self.history[index, row, self._first(index) : self.columns].tolist())
-
-    def _first(self, index: int) -> int:
-        """Column of the first token that was chosen."""
-        return self.starts[index] + 1 + self.sentences[index].num_forced
+        """The answer so far of one row of sentence ``index``: its prefix and the tokens chosen."""
+        first = self.starts[index] + 1 + self.sentences[index].num_forced
+        return list(self.history[index, row, first : self.columns].tolist())
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class TorchCohort:
         state: The model with its caches; empty.
         vocabulary: Special tokens.
         width: Rows of each sentence: the beam size, 1 for greedy search.
-        longest_target: Tokens the model can produce at all, forced ones included.
+        longest_target: Tokens the model can produce at all, forced ones and a prefix included.
         device: Where the model is.
         policy: The model's way of decoding.
         shortlist: The tokens sentences choose from, if not the whole vocabulary. It saves no time here: it gives the
@@ -118,9 +118,17 @@ class TorchCohort:
                 self._keep(kept)
 
     def _join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
-        joining = [Sentence.of(request, self._policy, self._longest_target) for request in requests]
+        groups: dict[int, list[Sentence]] = {}
+        for request in requests:
+            sentence = Sentence.of(request, self._policy, self._longest_target)
+            groups.setdefault(sentence.num_given, []).append(sentence)
+        return [finished for group in groups.values() for finished in self._join_group(group)]
+
+    def _join_group(self, joining: list[Sentence]) -> list[Finished]:
+        """Let sentences with equally many given tokens join."""
+        requests = [sentence.request for sentence in joining]
         inputs = torch.tensor(
-            [[self._vocabulary.start_id, *request.forced_ids] for request in requests], device=self._device
+            [[self._vocabulary.start_id, *request.given_ids] for request in requests], device=self._device
         )
         logits = self._state.join([request.source_ids for request in requests], inputs)
         left_out = None if self._shortlist is None else self._without_candidates(self._shortlist, requests, logits)

@@ -56,7 +56,7 @@ class Cohort {
     for (Sentence& s : sentences_) release(s, chunks);
   }
 
-  // tokens: of each request its source, then the start token and the forced ones, then those it requires.
+  // tokens: of each request its source, then the start token, the forced ones and the prefix, then those it requires.
   void join(const Request* requests, int n, const int32_t* tokens) {
     size_t old = sentences_.size();
     sentences_.resize(old + n);
@@ -65,12 +65,13 @@ class Cohort {
       s.request = requests[i];
       s.source.assign(tokens, tokens + s.request.num_source);
       tokens += s.request.num_source;
-      s.inputs.assign(tokens, tokens + s.request.num_forced + 1);
-      tokens += s.request.num_forced + 1;
+      int num_inputs = 1 + s.request.num_forced + s.request.num_prefix;
+      s.inputs.assign(tokens, tokens + num_inputs);
+      tokens += num_inputs;
       s.once.assign(tokens, tokens + s.request.num_once);
       tokens += s.request.num_once;
       bool fits = !s.source.empty() && (int)s.source.size() <= m_.positions &&
-                  s.request.num_forced + s.request.max_new_tokens <= m_.positions;
+                  s.request.max_new_tokens > 0 && num_inputs - 1 + s.request.max_new_tokens <= m_.positions;
       for (int32_t token : s.source) fits &= token >= 0 && token < m_.source_vocab;
       for (int32_t token : s.inputs) fits &= token >= 0 && token < m_.V;
       for (int32_t token : s.once) fits &= token >= 0 && token < m_.V;
@@ -136,9 +137,11 @@ class Cohort {
   }
 
   // For each sentence that finished: its key (low and high half), the number of hypotheses (0: it failed), and for each
-  // hypothesis whether it was cut, the number of tokens, the tokens. scores() has the scores, in the same order.
+  // hypothesis whether it was cut, the number of tokens, the tokens; then, if it did not fail and the search was asked for, the
+  // number of candidates. scores() and candidates() have the scores and the candidates, in the same order.
   const std::vector<int32_t>& outcomes() const { return outcomes_; }
   const std::vector<double>& scores() const { return scores_; }
+  const std::vector<TracedCandidate>& candidates() const { return candidates_; }
 
  private:
   // Encode new sentences.
@@ -212,6 +215,7 @@ class Cohort {
   void collect() {
     outcomes_.clear();
     scores_.clear();
+    candidates_.clear();
     WorkerChunks chunks(m_);
     for (Sentence& s : sentences_) {
       if (!s.done) continue;
@@ -224,6 +228,10 @@ class Cohort {
         outcomes_.push_back((int32_t)s.pool[i].tokens.size());
         outcomes_.insert(outcomes_.end(), s.pool[i].tokens.begin(), s.pool[i].tokens.end());
         scores_.push_back(s.pool[i].score);
+      }
+      if (num && s.request.return_search) {
+        outcomes_.push_back((int32_t)s.trace.size());
+        candidates_.insert(candidates_.end(), s.trace.begin(), s.trace.end());
       }
       release(s, chunks);
     }
@@ -248,4 +256,5 @@ class Cohort {
   std::vector<Sentence> sentences_;
   std::vector<int32_t> outcomes_;
   std::vector<double> scores_;
+  std::vector<TracedCandidate> candidates_;
 };

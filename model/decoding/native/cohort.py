@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import itertools
 import weakref
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import astuple
@@ -11,11 +12,11 @@ from dataclasses import astuple
 import torch
 
 from model.decoding.cohort import Vocabulary
-from model.decoding.native.library import Request, Rule, check
+from model.decoding.native.library import Request, Rule, TracedCandidate, check
 from model.decoding.native.packed import NativeModel
-from model.decoding.options import Hypothesis
+from model.decoding.options import Hypothesis, Search
 from model.decoding.policy import DecodingPolicy
-from model.decoding.search import NO_TOKEN
+from model.decoding.search import NO_TOKEN, Considered, SearchTrace
 from model.decoding.sentence import DecodingRequest, Finished, Sentence
 from model.errors import DecodingError
 
@@ -23,6 +24,7 @@ STEP_S = 0.002
 """A call takes steps for this long, so that calling the library costs little; a new sentence waits no longer."""
 
 _DOUBLE_BYTES = ctypes.sizeof(ctypes.c_double)
+_CANDIDATE_BYTES = ctypes.sizeof(TracedCandidate)
 
 
 class NativeCohort:
@@ -32,7 +34,7 @@ class NativeCohort:
         model: The packed model.
         vocabulary: Special tokens.
         width: Rows of each sentence.
-        longest_target: Tokens the model can produce at all, forced ones included.
+        longest_target: Tokens the model can produce at all, forced ones and a prefix included.
         policy: The model's way of decoding.
     """
 
@@ -89,13 +91,14 @@ class NativeCohort:
 
         Raises:
             IndexError: A token or a length is one the model does not have; no sentence was added.
+            ValueError: Forced tokens and prefix of a sentence leave no room for another token; likewise.
         """
         if requests:
             tokens = array.array("i")
             for request in requests:
                 tokens.extend(request.source_ids)
                 tokens.append(self._vocabulary.start_id)
-                tokens.extend(request.forced_ids)
+                tokens.extend(request.given_ids)
                 tokens.extend(request.once_ids)
             native_requests = (Request * len(requests))(*map(self._native_request, requests))
             address, _ = tokens.buffer_info()
@@ -107,7 +110,8 @@ class NativeCohort:
         """Take at least one step with all sentences, and more until :data:`STEP_S` are over."""
         if not self._sentences:
             return []
-        outcomes, scores, length = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int32()
+        outcomes, scores, candidates = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+        length = ctypes.c_int32()
         check(
             self._model.library.verso_run(
                 self._handle,
@@ -116,13 +120,14 @@ class NativeCohort:
                 ctypes.byref(outcomes),
                 ctypes.byref(length),
                 ctypes.byref(scores),
+                ctypes.byref(candidates),
             )
         )
         if not length.value:
             return []
         assert outcomes.value is not None
         numbers = (ctypes.c_int32 * length.value).from_address(outcomes.value)[:]
-        return list(self._read(numbers, scores.value))
+        return list(self._read(numbers, scores.value, candidates.value))
 
     def leave(self, keys: Collection[int]) -> None:
         """Drop cancelled sentences; unknown keys are ignored."""
@@ -140,17 +145,19 @@ class NativeCohort:
             Rule(*astuple(sentence.rule)),
             sentence.num_source_tokens,
             sentence.num_forced,
+            sentence.num_prefix,
             len(request.once_ids),
             options.min_new_tokens,
             sentence.max_new_tokens,
             options.no_repeat_ngram_size,
             options.num_hypotheses,
             options.return_scores,
+            options.return_search,
         )
 
-    def _read(self, numbers: Sequence[int], scores: int | None) -> Iterator[Finished]:
+    def _read(self, numbers: Sequence[int], scores: int | None, candidates: int | None) -> Iterator[Finished]:
         """Sentences that finished, from the encoding that cohort.h describes."""
-        position = num_scores = 0  # read so far
+        position = num_scores = num_candidates = 0  # read so far
         while position < len(numbers):
             low, high, num_hypotheses = numbers[position : position + 3]
             position += 3
@@ -171,7 +178,21 @@ class NativeCohort:
                 tokens = numbers[position : position + num_tokens]
                 position += num_tokens
                 answers.append(Hypothesis(list(tokens), score, "length" if cut else "stop"))
-            yield Finished(key, Hypothesis.ranked(answers))
+            search: Search = ()
+            if request.options.return_search:
+                assert candidates is not None
+                search = _search(candidates + _CANDIDATE_BYTES * num_candidates, numbers[position])
+                num_candidates += numbers[position]
+                position += 1
+            yield Finished(key, Hypothesis.ranked(answers, search))
+
+
+def _search(address: int, number: int) -> Search:
+    """The search with this many candidates at an address."""
+    trace = SearchTrace()
+    for _, step in itertools.groupby((TracedCandidate * number).from_address(address), key=lambda one: one.step):
+        trace.add(Considered(one.token, one.log_prob, one.row, bool(one.kept), bool(one.finished)) for one in step)
+    return trace.search
 
 
 def _free(model: NativeModel, handle: int) -> None:

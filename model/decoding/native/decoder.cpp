@@ -155,15 +155,16 @@ void verso_cohort_free(void* cohort) { delete static_cast<Cohort*>(cohort); }
 int32_t verso_join(void* cohort, const Request* requests, int32_t n, const int32_t* tokens) {
   return guarded([&] { static_cast<Cohort*>(cohort)->join(requests, n, tokens); });
 }
-// outcomes, scores: what finished; it can be read until the next call. See Cohort::outcomes.
+// outcomes, scores, candidates: what finished; it can be read until the next call. See Cohort::outcomes.
 int32_t verso_run(void* cohort, double seconds, int32_t threads, const int32_t** outcomes, int32_t* num_outcomes,
-                  const double** scores) {
+                  const double** scores, const TracedCandidate** candidates) {
   return guarded([&] {
     auto* c = static_cast<Cohort*>(cohort);
     c->run(seconds, threads);
     *outcomes = c->outcomes().data();
     *num_outcomes = (int32_t)c->outcomes().size();
     *scores = c->scores().data();
+    *candidates = c->candidates().data();
   });
 }
 int32_t verso_leave(void* cohort, const int64_t* keys, int32_t n) {

@@ -85,12 +85,27 @@ class Request(ctypes.Structure):
         ("rule", Rule),
         ("num_source", ctypes.c_int32),
         ("num_forced", ctypes.c_int32),
+        ("num_prefix", ctypes.c_int32),
         ("num_once", ctypes.c_int32),
         ("min_new_tokens", ctypes.c_int32),
         ("max_new_tokens", ctypes.c_int32),
         ("no_repeat_ngram_size", ctypes.c_int32),
         ("num_hypotheses", ctypes.c_int32),
         ("return_scores", ctypes.c_int32),
+        ("return_search", ctypes.c_int32),
+    )
+
+
+class TracedCandidate(ctypes.Structure):
+    """A candidate of a step of a search, as search.h gives it."""
+
+    _fields_ = (
+        ("step", ctypes.c_int32),
+        ("token", ctypes.c_int32),
+        ("row", ctypes.c_int32),
+        ("kept", ctypes.c_int32),
+        ("finished", ctypes.c_int32),
+        ("log_prob", ctypes.c_float),
     )
 
 
@@ -159,7 +174,7 @@ def _with_types(library: ctypes.CDLL) -> ctypes.CDLL:
         ("verso_cohort", pointer, [pointer, number, number, number, pointer, number]),
         ("verso_cohort_free", None, [pointer]),
         ("verso_join", number, [pointer, ctypes.POINTER(Request), number, pointer]),
-        ("verso_run", number, [pointer, ctypes.c_double, number, address, ctypes.POINTER(number), address]),
+        ("verso_run", number, [pointer, ctypes.c_double, number, address, ctypes.POINTER(number), address, address]),
         ("verso_leave", number, [pointer, pointer, number]),
         ("verso_attention", number, [pointer, pointer, number, pointer, number, pointer]),
         ("verso_logits", number, [pointer, pointer, pointer, pointer]),

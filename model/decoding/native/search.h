@@ -147,8 +147,18 @@ struct ScoringRule {
 struct Request {
   int64_t key;
   ScoringRule rule;
-  int32_t num_source, num_forced, num_once;  // tokens of the source, forced behind the start token, and required
-  int32_t min_new_tokens, max_new_tokens, no_repeat_ngram_size, num_hypotheses, return_scores;
+  // Tokens of the source, forced behind the start token, of the answer's given beginning, and required.
+  int32_t num_source, num_forced, num_prefix, num_once;
+  int32_t min_new_tokens, max_new_tokens, no_repeat_ngram_size, num_hypotheses, return_scores, return_search;
+};
+
+// A candidate of a step, for callers that ask for the search (model/decoding/search.py: Considered). library.py has the same
+// fields.
+struct TracedCandidate {
+  int32_t step;        // tokens chosen before
+  int32_t token, row;  // row: the one it continues
+  int32_t kept, finished;
+  float log_prob;
 };
 
 // A hypothesis that ended.
@@ -167,7 +177,7 @@ struct Row {
 
 struct Sentence {
   Request request;
-  std::vector<int32_t> source, inputs;   // inputs: the start token and forced ones
+  std::vector<int32_t> source, inputs;   // inputs: the start token, forced ones and the prefix
   std::vector<MemoryBlock*> memory;      // of the source, once it is encoded
   std::vector<int32_t> once;             // tokens that every hypothesis holds once each, in ascending order
   std::vector<int32_t> never;            // with a shortlist or with `once`: positions never chosen
@@ -175,23 +185,27 @@ struct Sentence {
   std::vector<void*> slices;             // with a shortlist: the own candidates' columns
   std::vector<Row> rows;
   std::vector<Hypothesis> pool;  // the best hypotheses that ended, best first
+  std::vector<TracedCandidate> trace;  // the candidates of each step, best first, if the search is asked for
   bool leader_ended = false;     // the best candidate of some step was one that ended
   bool done = false, failed = false;
 
   // Tokens fed so far, the start token included.
   int num_fed() const { return (int)rows[0].pages.size(); }
-  // Tokens generated so far, before the choice.
+  // Tokens chosen so far, before this choice.
   int num_generated() const { return num_fed() - (int)inputs.size(); }
   // Whether the token chosen now is the last it may have.
   bool is_last() const { return num_generated() + 1 == request.max_new_tokens; }
   // Tokens that a hypothesis can still take, this one included.
   int num_left() const { return request.max_new_tokens - num_generated() - request.rule.force_end; }
+  // Whether greedy search sums log-probabilities.
+  bool needs_sum() const { return request.return_scores || request.return_search; }
+  // The answer so far of one row: the prefix and the tokens chosen.
   std::vector<int32_t> tokens(const Row& row) const {
     std::vector<int32_t> out;
-    for (size_t i = inputs.size(); i < row.pages.size(); i++) out.push_back(row.pages[i]->token);
+    for (size_t i = 1 + request.num_forced; i < row.pages.size(); i++) out.push_back(row.pages[i]->token);
     return out;
   }
-  // num_tokens: those of a hypothesis, its closing token included and forced ones not.
+  // num_tokens: those of a hypothesis, its prefix and closing token included and forced ones not.
   double score(double sum, int num_tokens) const { return request.rule.score(sum, num_tokens + request.num_forced); }
 };
 
@@ -206,7 +220,7 @@ struct Search {
   LogitReader reader(const Sentence& s, const Row& row) const {
     if (row.pages.size() < s.inputs.size()) return LogitReader(0, false, false, {}, {});
     bool beam = width > 1;
-    return LogitReader(beam ? 2 * width : 1, beam || s.request.return_scores, renormalise,
+    return LogitReader(beam ? 2 * width : 1, beam || s.needs_sum(), renormalise,
                        shortlist || !s.once.empty() ? s.never : never, forbidden(s, row));
   }
 
@@ -274,9 +288,12 @@ struct Search {
     }
     best.token = token(s, best.token);
     bool last = s.is_last(), forced = last && s.request.rule.force_end;
-    if (s.request.return_scores && !forced) row.sum += best.value - reader.total();
+    if (s.needs_sum() && !forced) row.sum += best.value - reader.total();
     row.token = best.token;
-    if (!last && best.token != end) return;
+    bool ends = last || best.token == end;
+    if (s.request.return_search)
+      s.trace.push_back({s.num_generated(), forced ? end : best.token, 0, true, ends, row.sum});
+    if (!ends) return;
     bool cut = best.token != end;
     std::vector<int32_t> tokens = s.tokens(row);
     if (cut && !forced) tokens.push_back(best.token);
@@ -292,12 +309,13 @@ struct Search {
         return;
       }
     std::vector<Candidate> candidates = best_candidates(s, readers);
-    add_to_pool(s, candidates);
+    size_t num_pooled = add_to_pool(s, candidates);
     std::vector<Candidate> continuing;
     for (const Candidate& c : candidates)
       if (c.token != end && continuing.size() < (size_t)width) continuing.push_back(c);
     s.done = s.is_last() || continuing.empty() || is_done(s, continuing[0].value);
     s.failed = s.done && s.pool.empty();
+    if (s.request.return_search) record(s, candidates, num_pooled);
     if (!s.done) continue_rows(s, continuing, pages);
   }
 
@@ -321,8 +339,10 @@ struct Search {
     return out;
   }
 
-  // Put the candidates that end or are cut at this step into the pool, which keeps the best.
-  void add_to_pool(Sentence& s, const std::vector<Candidate>& candidates) const {
+  // Put the candidates that end or are cut at this step into the pool, which keeps the best. Returns the rank behind the last
+  // one that was kept: those of one step are equally long, so one that is kept has no better one that is not.
+  size_t add_to_pool(Sentence& s, const std::vector<Candidate>& candidates) const {
+    size_t kept = 0;
     for (size_t rank = 0; rank < candidates.size() && rank < (size_t)width; rank++) {
       const Candidate& c = candidates[rank];
       bool closed = c.token == end, last = s.is_last();
@@ -334,8 +354,21 @@ struct Search {
       bool cut = last && (!closed || s.request.rule.force_end);
       auto next = std::upper_bound(s.pool.begin(), s.pool.end(), score,
                                    [](double x, const Hypothesis& other) { return x > other.score; });
+      if (next - s.pool.begin() < width) kept = rank + 1;
       s.pool.insert(next, {score, std::move(tokens), cut});
       if (s.pool.size() > (size_t)width) s.pool.pop_back();
+    }
+    return kept;
+  }
+
+  // Remember what became of the candidates of this step. num_pooled: see add_to_pool().
+  void record(Sentence& s, const std::vector<Candidate>& candidates, size_t num_pooled) const {
+    int rows_left = s.done ? 0 : width;
+    for (size_t rank = 0; rank < candidates.size(); rank++) {
+      const Candidate& c = candidates[rank];
+      bool finished = s.is_last() || c.token == end;
+      bool kept = finished ? rank < num_pooled : rows_left-- > 0;
+      s.trace.push_back({s.num_generated(), c.token, c.row, kept, finished, c.value});
     }
   }
 
@@ -345,7 +378,7 @@ struct Search {
     int num_ended = (int)s.pool.size();
     if (rule.leader_must_end) return s.leader_ended && num_ended >= s.request.num_hypotheses;
     if (num_ended < width) return false;
-    return rule.stops_when_full || s.pool.back().score >= s.score(leader, s.num_generated() + 1);
+    return rule.stops_when_full || s.pool.back().score >= s.score(leader, s.request.num_prefix + s.num_generated() + 1);
   }
 
   // Make the rows of the next step: each continues a row of this one. The first one to continue a row takes its pages, the

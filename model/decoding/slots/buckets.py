@@ -21,7 +21,7 @@ class Bucket:
         slots: Sentences, N.
         width: Rows of each sentence, K.
         source: Source tokens of each sentence, S.
-        target: Target columns of each sentence, start token and forced tokens included, T.
+        target: Target columns of each sentence, start token and given tokens included, T.
     """
 
     slots: int

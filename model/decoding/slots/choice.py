@@ -70,19 +70,21 @@ class Variant(NamedTuple):
         scored: Greedy search: sums of log-probabilities. Beam search always needs them.
         guarded: The guard against repeated sequences.
         required: Tokens that sentences require.
+        recorded: The candidates of the step.
     """
 
     scored: bool
     guarded: bool
     required: bool
+    recorded: bool
 
 
 class _Progress(NamedTuple):
     """The progress of each sentence, (N,)."""
 
     num_generated: Tensor  # before this step's choice
-    num_tokens: Tensor  # including this choice and forced tokens: the length that scores are normalised by
-    choosing: Tensor  # whether it decodes and its next token is not a forced one
+    num_tokens: Tensor  # including this choice and given tokens: the length that scores are normalised by
+    choosing: Tensor  # whether it decodes and its next token is not a given one
     last: Tensor  # whether the token chosen now is the last it may have
 
 
@@ -109,15 +111,15 @@ def take_step(model: SlotStepModel, constants: Constants, slots: SlotTensors, va
     else:
         tokens, parents, ended = _beam(logits, suffixes, slots, now, constants, variant)
     if variant.guarded:
-        _keep(slots.suffixes, _follow(suffixes, parents), now.choosing)
+        _keep(slots.suffixes, _follow(suffixes, parents), slots.active)
     active = slots.active & ~ended
     slots.active.copy_(active)
     slots.position.add_(active)
     slots.ancestors.copy_(_follow(slots.ancestors, parents))
     history = _follow(slots.history, parents)
     next_column = now.num_tokens.view(-1, 1, 1).expand(-1, slots.bucket.width, 1)
-    forced = history.gather(2, next_column)
-    next_tokens = torch.where(now.choosing.view(-1, 1, 1), tokens.unsqueeze(-1), forced)
+    given = history.gather(2, next_column)
+    next_tokens = torch.where(now.choosing.view(-1, 1, 1), tokens.unsqueeze(-1), given)
     slots.history.copy_(history.scatter(2, next_column, next_tokens))
 
 
@@ -163,6 +165,10 @@ def _greedy(
     _keep(slots.pool_lengths, now.num_generated.unsqueeze(-1) + ~(closed | forced), ended)
     _keep(slots.pool_cut, ~closed, ended)
     _keep(slots.pool_history, _with_token(slots.history, tokens, now), ended)
+    if variant.recorded:
+        chosen = tokens.masked_fill(forced, constants.end_id)
+        finished = closed | now.last.unsqueeze(-1)
+        _record(slots, now, slots.sums, chosen, torch.zeros_like(tokens), torch.ones_like(finished), finished)
     return tokens, torch.zeros_like(tokens), ended
 
 
@@ -194,11 +200,19 @@ def _beam(
     sums = best.gather(1, continuing).masked_fill(ends.gather(1, continuing), -math.inf)
     _keep(slots.sums, sums, now.choosing)
 
-    leaving = ((ends | now.last.unsqueeze(-1)) & best.isfinite())[:, :width]
-    _add_to_pool(slots, now, leaving, best[:, :width], best_tokens[:, :width], parents[:, :width], constants.end_id)
+    finished = ends | now.last.unsqueeze(-1)
+    leaving = (finished & best.isfinite())[:, :width]
+    pooled = _add_to_pool(
+        slots, now, leaving, best[:, :width], best_tokens[:, :width], parents[:, :width], constants.end_id
+    )
     done = now.last | _is_done(slots, now, sums[:, 0])
     ended = now.choosing & (failed | done)
     _keep(slots.failed, failed, ended)
+    if variant.recorded:
+        continues = ~finished & ((~finished).cumsum(-1) <= width) & ~ended.unsqueeze(-1)
+        is_pooled = leaving & (pooled.unsqueeze(1) == width + ranks[:width].unsqueeze(-1)).any(-1)
+        kept = continues | torch.nn.functional.pad(is_pooled, (0, width))
+        _record(slots, now, best, best_tokens, parents, kept, finished)
     own = torch.arange(width, device=best.device)
     return (
         best_tokens.gather(1, continuing),
@@ -215,8 +229,12 @@ def _add_to_pool(
     tokens: Tensor,
     parents: Tensor,
     end_id: int,
-) -> None:
-    """Add the candidates that leave the beam, (N, K), to the pool, and keep the K best."""
+) -> Tensor:
+    """Add the candidates that leave the beam, (N, K), to the pool, and keep the K best.
+
+    Returns:
+        Which ones are kept, best first, (N, K): those of the pool count from 0, the candidates from K.
+    """
     width = slots.bucket.width
     closed = tokens == end_id
     cut = now.last.unsqueeze(-1) & (~closed | slots.flag(Setting.FORCE_END).unsqueeze(-1))
@@ -234,6 +252,22 @@ def _add_to_pool(
     _keep(slots.pool_history, _follow(torch.cat([slots.pool_history, new_history], dim=1), kept), now.choosing)
     _keep(slots.num_ended, slots.num_ended + leaving.sum(-1), now.choosing)
     _keep(slots.leader_ended, slots.leader_ended | leaving[:, 0], now.choosing)
+    return kept
+
+
+def _record(
+    slots: SlotTensors,
+    now: _Progress,
+    log_probs: Tensor,
+    token_ids: Tensor,
+    rows: Tensor,
+    kept: Tensor,
+    finished: Tensor,
+) -> None:
+    """Write the candidates of the step, (N, C) each, where :class:`SlotTensors` has them."""
+    log_probs = log_probs.masked_fill(~now.choosing.unsqueeze(-1), -math.inf)
+    fields = (token_ids, log_probs, rows, kept, finished)  # in the order of Considered
+    slots.considered.copy_(torch.stack([field.double() for field in fields], dim=1))
 
 
 def _is_done(slots: SlotTensors, now: _Progress, leaders: Tensor) -> Tensor:
@@ -263,7 +297,7 @@ def _forbid(
     closing.masked_fill_(too_short.unsqueeze(-1), -math.inf)
     if variant.guarded:
         size = slots.setting(Setting.NGRAM_SIZE).view(-1, 1, 1)
-        repeats = (size > 0) & (suffixes >= size - 1) & _is_generated(slots)
+        repeats = (size > 0) & (suffixes >= size - 1) & _of_answer(slots)
         ceiling = logits.new_full(slots.history.shape, math.inf).masked_fill(repeats, -math.inf)
         logits.scatter_reduce_(2, slots.history, ceiling, "amin")
     if allowed is not None:
@@ -274,7 +308,7 @@ def _require(logits: Tensor, allowed: Tensor, slots: SlotTensors, now: _Progress
     """Apply the rules of required tokens; ``allowed`` are their logits where they may come, (N, K, R)."""
     once_ids = slots.once_ids.unsqueeze(1)  # (N, 1, R)
     equal = slots.history.unsqueeze(-1) == once_ids.unsqueeze(2)  # (N, K, T, R)
-    present = (equal & _is_generated(slots).unsqueeze(-1)).any(2)
+    present = (equal & _of_answer(slots).unsqueeze(-1)).any(2)
     missing = (once_ids >= 0) & ~present
     num_missing = missing.sum(-1)  # (N, K)
     left = slots.setting(Setting.MAX_NEW_TOKENS) - slots.setting(Setting.FORCE_END) - now.num_generated
@@ -295,15 +329,15 @@ def _places(slots: SlotTensors) -> Tensor:
 def _suffixes(slots: SlotTensors) -> Tensor:
     """:attr:`SlotTensors.suffixes` with the newest input taken into account, from those without it."""
     newest = slots.history.gather(2, slots.position.view(-1, 1, 1).expand(-1, slots.bucket.width, 1))
-    before = _is_generated(slots)[..., :-1] & (slots.history[..., :-1] == newest)
+    before = _of_answer(slots)[..., :-1] & (slots.history[..., :-1] == newest)
     grown = (slots.suffixes[..., :-1] + 1).masked_fill(~before, 0)
     return torch.nn.functional.pad(grown, (1, 0))
 
 
-def _is_generated(slots: SlotTensors) -> Tensor:
-    """True for columns that hold tokens that were chosen, (N, 1, T)."""
+def _of_answer(slots: SlotTensors) -> Tensor:
+    """True for columns that hold tokens of the answer, those of a prefix included, (N, 1, T)."""
     columns = torch.arange(slots.bucket.target, device=slots.position.device)
-    first, newest = slots.setting(Setting.NUM_INPUTS).view(-1, 1, 1), slots.position.view(-1, 1, 1)
+    first, newest = slots.setting(Setting.ANSWER_COLUMN).view(-1, 1, 1), slots.position.view(-1, 1, 1)
     return (columns >= first) & (columns <= newest)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-import torch
+from torch import Tensor
 
 from model.decoding.options import Hypothesis
-from model.decoding.search import NO_TOKEN
+from model.decoding.search import NO_TOKEN, Considered, SearchTrace
 from model.decoding.sentence import DecodingRequest, Finished, Sentence
 from model.decoding.slots.buckets import Bucket
 from model.decoding.slots.choice import Variant
@@ -27,11 +27,13 @@ class _Occupant:
         sentence: The sentence.
         slot: The index of its slot.
         steps_left: Steps after which it is done at the latest.
+        trace: The candidates of each step, if they are asked for.
     """
 
     sentence: Sentence
     slot: int
     steps_left: int
+    trace: SearchTrace | None
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,12 @@ class _Report:
 
     Args:
         answers: Copies of the tensors that answers are read from.
+        considered: The candidates of each of these steps, if they were recorded.
         slots: The sentences at that time, with the slots they had.
     """
 
     answers: Download
+    considered: list[Download]
     slots: list[tuple[_Occupant, int]]
 
 
@@ -119,11 +123,12 @@ class SlotCohort:
             taken = {occupant.slot for occupant in self._occupants.values()}
             free = [slot for slot in range(tensors.bucket.slots) if slot not in taken][: len(sentences)]
             start_id = self._model.vocabulary.start_id
-            inputs = torch.tensor([[start_id, *request.forced_ids] for request in requests])
+            inputs = [[start_id, *request.given_ids] for request in requests]
             tensors.put(free, sentences, inputs, encoded)
             for sentence, slot in zip(sentences, free, strict=True):
-                steps = sentence.num_forced + sentence.max_new_tokens
-                self._occupants[sentence.key] = _Occupant(sentence, slot, steps)
+                steps = sentence.num_given + sentence.max_new_tokens
+                trace = SearchTrace() if sentence.options.return_search else None
+                self._occupants[sentence.key] = _Occupant(sentence, slot, steps, trace)
         return []
 
     def step(self) -> list[Finished]:
@@ -162,7 +167,7 @@ class SlotCohort:
             len(sentences),
             self._width,
             max(sentence.num_source_tokens for sentence in sentences),
-            max(1 + sentence.num_forced + sentence.max_new_tokens for sentence in sentences),
+            max(1 + sentence.num_given + sentence.max_new_tokens for sentence in sentences),
         )
 
     def _launch(self, step: SlotStep, num_steps: int) -> None:
@@ -170,36 +175,46 @@ class SlotCohort:
         if not num_steps:
             return
         decoding = [occupant.sentence.request for occupant in self._occupants.values()]
+        recorded = any(request.options.return_search for request in decoding)
         variant = Variant(
-            scored=self._width > 1 or any(request.options.return_scores for request in decoding),
+            scored=self._width > 1 or recorded or any(request.options.return_scores for request in decoding),
             guarded=any(request.options.no_repeat_ngram_size for request in decoding),
             required=any(request.once_ids for request in decoding),
+            recorded=recorded,
         )
+        considered = []
         for _ in range(num_steps):
             step.run(variant)
+            if recorded:
+                considered.append(Download(step.tensors.considered))
         for occupant in self._occupants.values():
             occupant.steps_left = max(0, occupant.steps_left - num_steps)
         slots = step.tensors
         answers = Download(
             slots.active, slots.failed, slots.pool_scores, slots.pool_lengths, slots.pool_cut, slots.pool_history
         )
-        self._reports.append(_Report(answers, [(occupant, occupant.slot) for occupant in self._occupants.values()]))
+        occupants = [(occupant, occupant.slot) for occupant in self._occupants.values()]
+        self._reports.append(_Report(answers, considered, occupants))
 
     def _read(self, report: _Report) -> list[Finished]:
         """Let the sentences leave that have finished by now and were not cancelled."""
         active, failed, scores, lengths, cut, history = report.answers.wait()
+        steps = [candidates for download in report.considered for candidates in download.wait()]
         finished: list[Finished] = []
         for (occupant, slot), decodes in zip(
             report.slots, active[[slot for _, slot in report.slots]].tolist(), strict=True
         ):
             sentence = occupant.sentence
+            if occupant.trace is not None:
+                for candidates in steps:
+                    occupant.trace.add(_considered(candidates[slot]))
             if decodes or self._occupants.get(sentence.key) is not occupant:
                 continue
             del self._occupants[sentence.key]
-            first = 1 + sentence.num_forced
+            first, chosen = 1 + sentence.num_forced, 1 + sentence.num_given
             ranked = [
                 Hypothesis(
-                    history[slot, rank, first : first + int(length)].tolist(),
+                    history[slot, rank, first : chosen + int(length)].tolist(),
                     score if sentence.options.return_scores else None,
                     "length" if is_cut else "stop",
                 )
@@ -211,7 +226,8 @@ class SlotCohort:
             if bool(failed[slot]) or not ranked:
                 finished.append(Finished(sentence.key, None, DecodingError(NO_TOKEN)))
                 continue
-            finished.append(Finished(sentence.key, Hypothesis.ranked(ranked)))
+            search = () if occupant.trace is None else occupant.trace.search
+            finished.append(Finished(sentence.key, Hypothesis.ranked(ranked, search)))
         return finished
 
     def _make_room(self) -> None:
@@ -235,3 +251,10 @@ class SlotCohort:
             occupant.slot = slot
         step.tensors.free(range(step.tensors.bucket.slots))
         self._model.give_back(step)
+
+
+def _considered(fields: Tensor) -> Iterator[Considered]:
+    """A sentence's candidates, from its part of :attr:`SlotTensors.considered`."""
+    for token_id, log_prob, row, kept, finished in fields.T.tolist():
+        if log_prob != -math.inf:
+            yield Considered(int(token_id), log_prob, int(row), bool(kept), bool(finished))

@@ -71,7 +71,7 @@ class SlotModel:
     Args:
         module: Computes logits.
         vocabulary: Special tokens.
-        longest_target: Tokens the model can produce at all, forced ones included.
+        longest_target: Tokens the model can produce at all, forced ones and a prefix included.
         device: Where the model is.
         policy: The model's way of decoding.
         graphs: Whether steps are captured as CUDA graphs, if the device is a GPU.

@@ -10,27 +10,31 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
+from model.decoding.search import Considered
 from model.decoding.sentence import MAX_ONCE_IDS, Sentence
 from model.decoding.slots.buckets import Bucket
+from model.network.padding import pad
 
 
 class Setting(IntEnum):
     """Columns of :attr:`SlotTensors.settings`: a sentence's options and rule, each as a number."""
 
-    NUM_INPUTS = 0
-    """Start token and forced ones."""
-    MIN_NEW_TOKENS = 1
-    MAX_NEW_TOKENS = 2
-    NUM_HYPOTHESES = 3
-    NGRAM_SIZE = 4
+    ANSWER_COLUMN = 0
+    """The column of the first token of the answer: behind the start token and forced ones."""
+    NUM_INPUTS = 1
+    """Start token, forced ones and prefix."""
+    MIN_NEW_TOKENS = 2
+    MAX_NEW_TOKENS = 3
+    NUM_HYPOTHESES = 4
+    NGRAM_SIZE = 5
     # The properties of model.decoding.scoring.ScoringRule, in its order:
-    LENGTH_PENALTY = 5
-    LENGTH_OFFSET = 6
-    LENGTH_SCALE = 7
-    NARROWS = 8
-    STOPS_WHEN_FULL = 9
-    LEADER_MUST_END = 10
-    FORCE_END = 11
+    LENGTH_PENALTY = 6
+    LENGTH_OFFSET = 7
+    LENGTH_SCALE = 8
+    NARROWS = 9
+    STOPS_WHEN_FULL = 10
+    LEADER_MUST_END = 11
+    FORCE_END = 12
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class SlotTensors:
         active: Whether the slot's sentence still decodes, (N,). Other slots are computed, and left unchanged.
         failed: Whether it ended because the model gave no usable token, (N,).
         position: Column of the newest input, (N,).
-        history: Inputs by column, the newest and forced ones included, (N, K, T).
+        history: Inputs by column, the newest and given ones included, (N, K, T).
         ancestors: The row that wrote a hypothesis' keys and values at a column, (N, K, T).
         suffixes: Tokens before a column that equal those before the next one, counted backwards, (N, K, T): where
             they are n - 1, the token at that column would complete a sequence of n that occurred already.
@@ -58,9 +62,12 @@ class SlotTensors:
         leader_ended: Whether the best candidate of some step was one that ended, (N,).
         num_ended: Hypotheses that ended, (N,).
         pool_scores: Scores of the K best that ended, best first, float64, padded with -inf, (N, K).
-        pool_lengths: Their tokens, without the closing one, (N, K).
+        pool_lengths: Their chosen tokens, without the closing one, (N, K).
         pool_cut: Whether they were cut, (N, K).
         pool_history: Their inputs and last token by column, (N, K, T).
+        considered: The last step's candidates, best first, (N, fields of :class:`model.decoding.search.Considered`, C),
+            float64, which represents all of them exactly. C is 1 for greedy search and 2K for beam search; where
+            ``log_prob`` is -inf, there is no candidate. Written only by steps that are recorded.
     """
 
     bucket: Bucket
@@ -81,6 +88,7 @@ class SlotTensors:
     pool_lengths: Tensor
     pool_cut: Tensor
     pool_history: Tensor
+    considered: Tensor
 
     @classmethod
     def allocate(cls, bucket: Bucket, like: Tensor) -> SlotTensors:
@@ -116,6 +124,7 @@ class SlotTensors:
             pool_lengths=zeros(slots, width),
             pool_cut=zeros(slots, width, dtype=torch.bool),
             pool_history=zeros(slots, width, target),
+            considered=zeros(slots, len(Considered._fields), 1 if width == 1 else 2 * width, dtype=torch.float64),
         )
 
     @property
@@ -136,13 +145,15 @@ class SlotTensors:
         """Tokens that each sentence requires, filled up with -1, (N, :data:`MAX_ONCE_IDS`)."""
         return self.settings[:, len(Setting) :].long()
 
-    def put(self, slots: Sequence[int], sentences: Sequence[Sentence], inputs: Tensor, encoded: Encoded) -> None:
+    def put(
+        self, slots: Sequence[int], sentences: Sequence[Sentence], inputs: Sequence[Sequence[int]], encoded: Encoded
+    ) -> None:
         """Put new sentences into free slots.
 
         Args:
             slots: Indices of free slots, n of them.
             sentences: The sentences, n.
-            inputs: Start token and forced ones, (n, P).
+            inputs: Start token, forced ones and prefix of each.
             encoded: Their sources, no longer than the bucket's.
         """
         device, number = self.active.device, len(slots)
@@ -160,8 +171,9 @@ class SlotTensors:
             tensor.index_fill_(0, indices, False)
         for tensor in (self.position, self.history, self.suffixes, self.num_ended):
             tensor.index_fill_(0, indices, 0)
-        rows = upload(inputs, device).unsqueeze(1).expand(-1, self.bucket.width, -1)
-        self.history[..., : inputs.size(1)].index_copy_(0, indices, rows)
+        # The columns behind short inputs are written before they are read.
+        rows = upload(pad(inputs, 0), device).unsqueeze(1).expand(-1, self.bucket.width, -1)
+        self.history[..., : rows.size(2)].index_copy_(0, indices, rows)
         # One live row each, which all K continue.
         self.sums.index_fill_(0, indices, -math.inf)
         self.sums[:, 0].index_fill_(0, indices, 0.0)
@@ -229,6 +241,7 @@ def _numbers(sentence: Sentence) -> list[float]:
     once_ids = sentence.request.once_ids
     return [
         1 + sentence.num_forced,
+        1 + sentence.num_given,
         sentence.options.min_new_tokens,
         sentence.max_new_tokens,
         sentence.options.num_hypotheses,

@@ -1,11 +1,286 @@
-import { h } from "../element.js";
+/**
+ * The view "attention": every head's weights of one sentence and its translation, decoding step by step, and the search.
+ */
+
+import { attention, isAbort, Problem, translate } from "../api.js";
+import { fill, h } from "../element.js";
+import { languageName } from "../languages.js";
+import { AttentionForm, firstSentence } from "./attention-form.js";
+import { AttentionWeights, choiceName, KINDS } from "./attention-weights.js";
+import { BeamTree } from "./beam-tree.js";
+import { HeadGrid } from "./head-grid.js";
+import { MapPanel } from "./map-panel.js";
+import { Stepper } from "./stepper.js";
+import { Palette } from "./weight-colours.js";
 
 /** @import { Page, View } from "../types.js" */
+/** @import { Choice, Kind } from "./attention-weights.js" */
+
+/** @type {Record<Kind, { title: string, about: string }>} */
+const ABOUT = {
+  encoder: { title: "Encoder", about: "How each source token weighs the source tokens." },
+  decoder: { title: "Decoder", about: "How each token of the translation weighs those that the decoder wrote before." },
+  cross: { title: "Cross", about: "How each token of the translation weighs the source tokens." },
+};
+
+/** With more tokens the enlarged map has the whole width. */
+const LONG = 36;
+
+/** Language pairs that are offered when the languages do not fit. */
+const MAX_PAIRS = 6;
 
 /**
- * @param {Page} _page
+ * The attention explorer.
+ *
+ * @param {Page} page
  * @returns {View}
  */
-export function attentionView(_page) {
-  return { element: h("section", { "aria-labelledby": "attention-title" }, h("h1", { id: "attention-title" }, "attention")) };
+export function attentionView(page) {
+  const explorer = new Explorer(page);
+  return { element: explorer.element, show: () => explorer.open(), hide: () => explorer.close() };
+}
+
+/** Joins the parts of the view: a map that is chosen in one of them is chosen for all. */
+class Explorer {
+  #page;
+  #form;
+  #panel;
+  #grid = new HeadGrid((choice) => this.#choose(choice));
+  #stepper = new Stepper((step) => this.#markStep(step));
+  #tree = new BeamTree();
+  #palette = new Palette();
+  /** @type {AbortController | null} Cancels the requests in progress. */
+  #running = null;
+  /** What was asked for last. */
+  #loaded = "";
+  /** @type {{ weights: AttentionWeights, file: Blob, sentence: string } | null} What is shown. */
+  #result = null;
+  /** @type {Choice} The enlarged map. */
+  #choice = { kind: "cross", layer: Infinity, head: null };
+  /** @type {Pick<Choice, "layer" | "head">} The decoder's layer and head that the steps show. */
+  #decoderChoice = this.#choice;
+
+  #problem = h("div", { role: "alert" });
+  #translation = h("p", { class: "attention-translation" });
+  #about = h("p", { class: "muted" });
+  #stretched = h("input", { type: "checkbox", onchange: () => this.#draw() });
+  #kinds = KINDS.map((kind) =>
+    h("input", { type: "radio", name: "kind", value: kind, onchange: () => this.#choose({ ...this.#choice, kind }) }),
+  );
+  #maps = h("div", { class: "attention-maps" });
+  #results;
+
+  /** @param {Page} page */
+  constructor(page) {
+    this.#page = page;
+    this.#form = new AttentionForm(page, () => this.#load());
+    this.#panel = new MapPanel(page.announce);
+    this.#maps.append(this.#headPanel(), this.#panel.element);
+    this.#results = h(
+      "div",
+      { class: "attention-results", hidden: true },
+      this.#translation,
+      this.#maps,
+      this.#stepper.element,
+      this.#tree.element,
+    );
+    this.element = h(
+      "section",
+      { class: "attention", "aria-labelledby": "attention-title" },
+      h("h1", { id: "attention-title" }, "What the model looks at"),
+      this.#form.element,
+      this.#problem,
+      this.#results,
+    );
+    addEventListener("verso:theme", () => {
+      this.#palette = new Palette();
+      this.#draw();
+    });
+  }
+
+  /** The view becomes visible. */
+  open() {
+    this.#form.refill();
+    if (this.#key() !== this.#loaded) this.#load();
+  }
+
+  /** The view is left. */
+  close() {
+    this.#stepper.stop();
+  }
+
+  #headPanel() {
+    return h(
+      "section",
+      { class: "card head-panel", "aria-labelledby": "heads-title" },
+      h("h2", { id: "heads-title" }, "Layers and heads"),
+      h(
+        "fieldset",
+        { class: "kinds" },
+        h("legend", { class: "unseen" }, "Attention"),
+        ...KINDS.map((kind, index) => h("label", {}, this.#kinds[index], ABOUT[kind].title)),
+      ),
+      this.#about,
+      h("div", { class: "head-frame" }, this.#grid.element),
+      h("label", { class: "check" }, this.#stretched, "Stretch the colours to each map’s largest weight"),
+    );
+  }
+
+  /** Asks for the weights and the search of what the form holds; a request before is cancelled. */
+  async #load() {
+    const { sentence, own } = this.#form;
+    if (!sentence) return;
+    this.#running?.abort();
+    const running = new AbortController();
+    this.#running = running;
+    this.#loaded = this.#key();
+    this.element.setAttribute("aria-busy", "true");
+    try {
+      const body = this.#fields(sentence);
+      const asked = { ...body, kinds: KINDS, ...(own && { target_text: own }) };
+      const { arrays, file } = await attention(asked, running.signal);
+      fill(this.#problem);
+      this.#show({ weights: new AttentionWeights(arrays), file, sentence });
+      this.element.setAttribute("aria-busy", "false");
+      if (own) this.#tree.explain("A translation of your own was not searched for; leave it out to see the search.");
+      else await this.#loadSearch(body, running.signal);
+    } catch (error) {
+      if (isAbort(error)) return;
+      if (!(error instanceof Problem)) throw error;
+      this.#showProblem(error, sentence);
+    } finally {
+      if (this.#running === running) this.element.setAttribute("aria-busy", "false");
+    }
+  }
+
+  /** What an answer depends on. */
+  #key() {
+    return JSON.stringify([this.#fields(this.#form.sentence), this.#form.own]);
+  }
+
+  /** The fields that both requests share. @param {string} text */
+  #fields(text) {
+    const { source, target, decoding, beamSize, formality, glossary } = this.#page.store.get();
+    return {
+      text,
+      source,
+      target,
+      decoding,
+      beam_size: beamSize,
+      ...(formality && { formality }),
+      ...(glossary && { glossary }),
+    };
+  }
+
+  /**
+   * @param {Record<string, unknown>} body
+   * @param {AbortSignal} signal
+   */
+  async #loadSearch(body, signal) {
+    try {
+      const answer = await translate({ ...body, return_search: true }, signal);
+      const [translation] = answer.translations;
+      if (translation && "search" in translation && translation.search) {
+        this.#tree.show(translation.search, translation.text);
+      } else this.#tree.explain("This translation was not searched for.");
+    } catch (error) {
+      if (isAbort(error)) throw error;
+      if (!(error instanceof Problem)) throw error;
+      this.#tree.explain(`The search cannot be shown. ${error.message}`);
+    }
+  }
+
+  /** @param {{ weights: AttentionWeights, file: Blob, sentence: string }} result */
+  #show(result) {
+    const { weights } = result;
+    this.#result = result;
+    this.#results.hidden = false;
+    this.#maps.classList.toggle("long", Math.max(weights.sourceTokens.length, weights.targetTokens.length) > LONG);
+    this.#stepper.show(weights);
+    this.#tree.explain("Searching …");
+    const count = `${weights.sourceTokens.length} source tokens, ${weights.targetTokens.length} target tokens`;
+    const detected = weights.detected ? `, detected: ${languageName(weights.detected)}` : "";
+    fill(this.#translation, h("b", {}, weights.translation), " ", h("span", { class: "muted" }, `${count}${detected}`));
+    this.#page.announce(`Translation: ${weights.translation}`);
+    this.#showKind(this.#choice.kind);
+    this.#choose(this.#choice);
+  }
+
+  /** @param {Kind} kind */
+  #showKind(kind) {
+    if (!this.#result) return;
+    this.#grid.show(this.#result.weights, kind);
+    this.#grid.draw(this.#result.weights, this.#palette, this.#stretched.checked);
+    fill(this.#about, ABOUT[kind].about);
+    this.#kinds.forEach((radio) => {
+      radio.checked = radio.value === kind;
+    });
+  }
+
+  /** @param {Choice} wanted */
+  #choose(wanted) {
+    if (!this.#result) return;
+    const { weights, file, sentence } = this.#result;
+    const before = this.#choice.kind;
+    this.#choice = weights.nearest(wanted);
+    if (this.#choice.kind !== before) this.#showKind(this.#choice.kind);
+    if (this.#choice.kind !== "encoder") this.#decoderChoice = this.#choice;
+    this.#grid.mark(this.#choice);
+    const name = `${ABOUT[this.#choice.kind].title} attention, ${choiceName(this.#choice)}`;
+    this.#panel.show({ map: weights.map(this.#choice), name, file, sentence });
+    this.#panel.draw(this.#palette, this.#stretched.checked);
+    this.#stepper.draw(this.#decoderChoice, this.#palette);
+  }
+
+  /** Draws everything anew, in other colours. */
+  #draw() {
+    if (!this.#result) return;
+    this.#grid.draw(this.#result.weights, this.#palette, this.#stretched.checked);
+    this.#panel.draw(this.#palette, this.#stretched.checked);
+    this.#stepper.draw(this.#decoderChoice, this.#palette);
+  }
+
+  /** @param {number} step */
+  #markStep(step) {
+    this.#panel.markStep(this.#choice.kind === "encoder" ? null : step);
+  }
+
+  /**
+   * Says what the service refused, and offers a way out.
+   *
+   * @param {Problem} problem
+   * @param {string} sentence
+   */
+  #showProblem(problem, sentence) {
+    this.#stepper.stop();
+    this.#results.hidden = true;
+    this.#result = null;
+    fill(
+      this.#problem,
+      h("div", { class: "notice error" }, h("p", {}, problem.message), this.#wayOut(problem, sentence)),
+    );
+  }
+
+  /**
+   * Buttons that mend the request, if it is known how.
+   *
+   * @param {Problem} problem
+   * @param {string} sentence
+   */
+  #wayOut(problem, sentence) {
+    const first = firstSentence(sentence);
+    if (problem.code === "several_sentences" && first !== sentence) {
+      const use = () => this.#form.use(first);
+      return h("button", { type: "button", onclick: use }, `Look at the first: ${first}`);
+    }
+    if (problem.code === "unsupported_pair" || problem.code === "detected_pair_not_served") {
+      const pairs = this.#page.languages.models.flatMap((model) => model.pairs).slice(0, MAX_PAIRS);
+      const buttons = pairs.map(([source, target]) => {
+        const use = () => this.#form.choose({ source, target });
+        return h("button", { type: "button", onclick: use }, `${languageName(source)} to ${languageName(target)}`);
+      });
+      return h("p", { class: "row" }, ...buttons);
+    }
+    return null;
+  }
 }

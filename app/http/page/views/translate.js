@@ -1,11 +1,295 @@
-import { h } from "../element.js";
+/**
+ * The view "translate": a text and its translation, the options, and files.
+ */
 
-/** @import { Page, View } from "../types.js" */
+import { translate } from "../api.js";
+import { Characters } from "../characters.js";
+import { h } from "../element.js";
+import { fragmentFor } from "../fragment.js";
+import { languageName } from "../languages.js";
+import { Documents } from "./documents.js";
+import { GlossaryChoice } from "./glossary-choice.js";
+import { LanguageBar } from "./language-bar.js";
+import { LinkedTexts } from "./linked-texts.js";
+import { LiveTranslation, onlyTranslation } from "./live-translation.js";
+import { beamSize, optionFields, Options } from "./options.js";
+import { OutputPane } from "./output-pane.js";
+import { SourcePane } from "./source-pane.js";
+
+/** @import { Choices, Page, Translation, View } from "../types.js" */
+/** @import { Fields, Listener } from "./live-translation.js" */
+
+/** Words are linked in texts of up to so many characters: longer ones would keep the service busy for long. */
+const MAX_LINKED_CHARACTERS = 5000;
+const MAX_ANNOUNCED_CHARACTERS = 300;
+
+/** @type {(keyof Choices)[]} Choices that change the translation. */
+const INPUTS = ["source", "target", "text", "decoding", "beamSize", "formality", "glossary"];
 
 /**
- * @param {Page} _page
+ * The view, made once.
+ *
+ * @param {Page} page
  * @returns {View}
  */
-export function translateView(_page) {
-  return { element: h("section", { "aria-labelledby": "translate-title" }, h("h1", { id: "translate-title" }, "translate")) };
+export function translateView(page) {
+  const view = new TranslateView(page);
+  return { element: view.element, show: () => view.show(), hide: () => view.hide() };
+}
+
+class TranslateView {
+  #page;
+  #languageBar;
+  #sourcePane;
+  #outputPane;
+  #linkedTexts;
+  #live;
+  #glossary;
+  #options;
+  #documents;
+  /** @type {Translation | null} The translation of the text, once it is complete. */
+  #translation = null;
+  /** What is shown: the translation, or as many sentences of it as there are. */
+  #shownText = "";
+
+  /** @param {Page} page */
+  constructor(page) {
+    const { store, announce } = page;
+    this.#page = page;
+    this.#live = new LiveTranslation(
+      () => this.#fields(),
+      () => this.#details(),
+      this.#listener(),
+    );
+    this.#languageBar = new LanguageBar(page, () => this.#swap());
+    this.#glossary = new GlossaryChoice(page, () => this.#changed());
+    this.#options = new Options(page, this.#glossary);
+    this.#documents = new Documents(() => this.#howToTranslate(), announce);
+    this.#sourcePane = new SourcePane(page, {
+      translateNow: () => this.#live.start(),
+      translateAsFile: (text) => this.#documents.add([new File([text], "text.txt")]),
+    });
+    this.#linkedTexts = new LinkedTexts({
+      source: this.#sourcePane.textarea,
+      request: (fields, signal) => this.#request(fields, signal),
+      onSteered: (translation) => this.#setTranslation(translation),
+      announce,
+      limits: () => this.#model?.limits,
+    });
+    this.#outputPane = new OutputPane(this.#linkedTexts.element, {
+      text: () => this.#shownText,
+      link: () => new URL(fragmentFor("translate", store.get()), location.href).href,
+      retry: () => this.#live.start(),
+      chooseSentence: () => store.set({ sentence: this.#sentenceAtCaret() }),
+      announce,
+    });
+    this.element = this.#arranged();
+    store.subscribe((_choices, changed) => {
+      this.#update();
+      if (INPUTS.some((name) => changed.has(name))) this.#changed();
+    });
+    this.#update();
+    if (store.get().text) this.#changed();
+  }
+
+  show() {
+    this.#update();
+    this.#glossary.load();
+    this.#documents.resume();
+  }
+
+  hide() {
+    this.#documents.pause();
+  }
+
+  #arranged() {
+    const element = h(
+      "section",
+      { class: "translate", "aria-labelledby": "translate-title" },
+      h("h1", { id: "translate-title", class: "unseen" }, "Translate"),
+      h(
+        "div",
+        { class: "card translator" },
+        this.#languageBar.element,
+        h("div", { class: "panes" }, this.#sourcePane.element, this.#outputPane.element),
+      ),
+      this.#glossary.outcome,
+      this.#linkedTexts.details,
+      this.#options.element,
+      this.#documents.element,
+    );
+    this.#documents.acceptDrops(element);
+    return element;
+  }
+
+  /** Shows the choices. */
+  #update() {
+    const { store } = this.#page;
+    // Either of these may replace a choice that does not fit the others.
+    this.#languageBar.update(store.get());
+    this.#glossary.update(store.get());
+    const choices = store.get();
+    this.#sourcePane.update(choices);
+    this.#options.update(choices);
+    this.#outputPane.language = choices.target;
+  }
+
+  /** What is shown is no longer the translation of the text. */
+  #changed() {
+    this.#options.update(this.#page.store.get());
+    this.#translation = null;
+    this.#outputPane.clearNotice();
+    this.#outputPane.isStale = true;
+    this.#live.change();
+    if (this.#page.store.get().text.trim()) return;
+    this.#shownText = "";
+    this.#linkedTexts.clear();
+    this.#outputPane.hasTranslation = false;
+    this.#sourcePane.showDetected(null);
+    this.#glossary.showOutcome(null);
+  }
+
+  /** @returns {Listener} */
+  #listener() {
+    return {
+      started: () => {
+        this.#outputPane.clearNotice();
+        this.#outputPane.isBusy = true;
+      },
+      partial: (text) => {
+        // A text that is in the target language comes back as it is.
+        if (!this.#page.store.get().text.startsWith(text)) this.#showText(text);
+      },
+      translated: (translation) => {
+        if (this.#followsDetected(translation)) return;
+        this.#showText(translation.text);
+        this.#setTranslation(translation);
+        this.#sourcePane.showDetected(translation.detected);
+        this.#page.announce(
+          translation.text.length > MAX_ANNOUNCED_CHARACTERS ? "Translated." : `Translation: ${translation.text}`,
+        );
+        if (isInTarget(translation)) this.#proposeTarget(translation.target);
+      },
+      detailed: (translation) => {
+        this.#setTranslation(translation);
+        this.#linkedTexts.show(translation, this.#page.store.get().text, this.#live.sentences);
+      },
+      failed: (problem) => this.#outputPane.showProblem(problem),
+      stopped: () => {
+        this.#outputPane.isBusy = false;
+      },
+    };
+  }
+
+  /** @param {string} text The translation, or its first sentences. */
+  #showText(text) {
+    this.#shownText = text;
+    this.#outputPane.isStale = false;
+    this.#outputPane.hasTranslation = true;
+    this.#linkedTexts.showPartial(text);
+  }
+
+  /** @param {Translation} translation */
+  #setTranslation(translation) {
+    this.#translation = translation;
+    this.#shownText = translation.text;
+    this.#glossary.showOutcome(translation, this.#page.store.get().text);
+  }
+
+  /**
+   * Changes the target language if the text is in it, and nobody has chosen it.
+   *
+   * @param {Translation} translation
+   */
+  #followsDetected(translation) {
+    const target = this.#page.languages.targets(translation.target)[0];
+    if (!isInTarget(translation) || this.#languageBar.targetIsChosen || !target) return false;
+    this.#page.store.set({ target });
+    return true;
+  }
+
+  /** @param {string} language The text is in the language that it is to be translated to. */
+  #proposeTarget(language) {
+    const { store, languages } = this.#page;
+    const target = languages.targets(language)[0];
+    if (!target) return;
+    this.#outputPane.showNotice(
+      `The text is in ${languageName(language)} already.`,
+      `Translate it into ${languageName(target)}`,
+      () => store.set({ target }),
+    );
+  }
+
+  /** How texts and files are to be translated, as fields of a request. */
+  #howToTranslate() {
+    const choices = this.#page.store.get();
+    const { source, target } = choices;
+    return { source, target, ...optionFields(choices, this.#page.languages), ...this.#glossary.fields() };
+  }
+
+  /** The model that translates. */
+  get #model() {
+    const { store, languages } = this.#page;
+    return languages.model(store.get().source, store.get().target);
+  }
+
+  /** @returns {Fields | null} */
+  #fields() {
+    const { text } = this.#page.store.get();
+    return text.trim() && !this.#sourcePane.isTooLong ? { text, ...this.#howToTranslate() } : null;
+  }
+
+  /** @returns {Fields | null} */
+  #details() {
+    const isLong = new Characters(this.#page.store.get().text).length > MAX_LINKED_CHARACTERS;
+    return isLong || !this.#translation?.model ? null : this.#servedFields(LinkedTexts.fields);
+  }
+
+  /** @param {Fields} fields With no more hypotheses than the search keeps. */
+  #servedFields(fields) {
+    const { store, languages } = this.#page;
+    const most = Math.min(beamSize(store.get(), languages), this.#model?.limits.max_hypotheses ?? 1);
+    return "num_hypotheses" in fields
+      ? { ...fields, num_hypotheses: Math.min(Number(fields.num_hypotheses), most) }
+      : fields;
+  }
+
+  /**
+   * @param {Fields} fields
+   * @param {AbortSignal} signal
+   */
+  async #request(fields, signal) {
+    const { text } = this.#page.store.get();
+    return onlyTranslation(await translate({ text, ...this.#howToTranslate(), ...this.#servedFields(fields) }, signal));
+  }
+
+  #swap() {
+    const { store, languages } = this.#page;
+    const { source, target, text } = store.get();
+    const from = source === "auto" ? this.#translation?.detected?.language : source;
+    const targets = languages.targets(target);
+    store.set({
+      source: target,
+      target: from && targets.includes(from) ? from : (targets[0] ?? ""),
+      text: this.#translation?.text ?? text,
+      sentence: "",
+    });
+  }
+
+  /** The sentence for the other views; empty, which is the first one, if nothing is translated yet. */
+  #sentenceAtCaret() {
+    const { caret } = this.#sourcePane;
+    const { sentences } = this.#live;
+    const chosen = sentences.find(({ source: [start, end] }) => start <= caret && caret <= end) ?? sentences[0];
+    return chosen ? new Characters(this.#page.store.get().text).slice(...chosen.source) : "";
+  }
+}
+
+/**
+ * Whether a text was not translated because it is in the target language.
+ *
+ * @param {Translation} translation
+ */
+function isInTarget({ model, detected }) {
+  return !model && detected !== null;
 }

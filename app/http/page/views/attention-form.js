@@ -1,0 +1,157 @@
+/**
+ * What the explorer looks at: a sentence, its languages, how it is decoded, or a translation of one's own.
+ */
+
+import { fill, h } from "../element.js";
+import { languageName } from "../languages.js";
+
+/** @import { Choices, Page } from "../types.js" */
+
+/** @type {Record<string, string>} Sentences for whoever has none at hand, by language. */
+const EXAMPLES = {
+  en: "I bought a new book.",
+  de: "Ich habe ein neues Buch gekauft.",
+  es: "He comprado un libro nuevo.",
+  fr: "J’ai acheté un nouveau livre.",
+};
+
+/** The form above the maps. */
+export class AttentionForm {
+  #page;
+  #submitted;
+  /** The sentence that the form was filled with last, to see whether another view brought a new one. */
+  #filledWith = "";
+  #source = h("select", { onchange: () => this.choose({ source: this.#source.value }) });
+  #target = h("select", { onchange: () => this.choose({ target: this.#target.value }) });
+  #decoding = h(
+    "select",
+    { onchange: () => this.choose({ decoding: this.#decoding.value === "greedy" ? "greedy" : "beam" }) },
+    h("option", { value: "beam" }, "Beam search"),
+    h("option", { value: "greedy" }, "Greedy"),
+  );
+  #beamSize = h("input", {
+    type: "number",
+    min: 1,
+    required: true,
+    onchange: () => this.#beamSize.reportValidity() && this.choose({ beamSize: this.#beamSize.valueAsNumber }),
+  });
+  #width = h("label", {}, "Beam width", this.#beamSize);
+  #sentence = h("textarea", { rows: 2, spellcheck: "false", required: true, onkeydown: submitOnEnter });
+  #own = h("textarea", { rows: 1, spellcheck: "false", onkeydown: submitOnEnter });
+
+  /**
+   * @param {Page} page
+   * @param {() => void} submitted Called when the form is sent or an option changed.
+   */
+  constructor(page, submitted) {
+    this.#page = page;
+    this.#submitted = submitted;
+    this.element = h(
+      "form",
+      {
+        class: "card attention-form",
+        onsubmit: (/** @type {Event} */ event) => {
+          event.preventDefault();
+          this.#submit();
+        },
+      },
+      h("label", { class: "wide" }, "One sentence", this.#sentence),
+      h("label", {}, "From", this.#source),
+      h("label", {}, "To", this.#target),
+      h("label", {}, "Decoding", this.#decoding),
+      this.#width,
+      h("label", { class: "wide" }, "A translation of your own (optional)", this.#own),
+      h("button", { class: "primary" }, "Look inside"),
+    );
+    page.store.subscribe((choices, changed) => {
+      // A new text brings a new sentence, unless somebody chose one with it.
+      if (changed.has("text") && !changed.has("sentence")) page.store.set({ sentence: "" });
+      this.#showOptions(choices);
+    });
+    this.#showOptions(page.store.get());
+  }
+
+  /** The sentence. */
+  get sentence() {
+    return this.#sentence.value.trim();
+  }
+
+  /** The translation to use instead of the model's own, or nothing. */
+  get own() {
+    return this.#own.value.trim();
+  }
+
+  /** Takes over what other views chose. */
+  refill() {
+    const choices = this.#page.store.get();
+    const sentence = choices.sentence || firstSentence(choices.text) || this.#example(choices);
+    if (sentence === this.#filledWith) return;
+    this.#filledWith = sentence;
+    this.#sentence.value = sentence;
+    this.#own.value = "";
+  }
+
+  /** Looks at another sentence. @param {string} sentence */
+  use(sentence) {
+    this.#sentence.value = sentence;
+    this.#submit();
+  }
+
+  #submit() {
+    if (!this.sentence) return;
+    this.#filledWith = this.sentence;
+    this.#page.store.set({ sentence: this.sentence });
+    this.#submitted();
+  }
+
+  /** Changes languages or options, and sends the form. @param {Partial<Choices>} changes */
+  choose(changes) {
+    const { store, languages } = this.#page;
+    const source = changes.source ?? store.get().source;
+    const targets = languages.targets(source);
+    const target = changes.target ?? store.get().target;
+    store.set({ ...changes, target: targets.includes(target) ? target : (targets[0] ?? "") });
+    if (this.sentence) this.#submitted();
+  }
+
+  /** @param {Choices} choices */
+  #showOptions({ source, target, decoding, beamSize }) {
+    const { languages } = this.#page;
+    fill(this.#source, h("option", { value: "auto" }, "Detect the language"), ...languages.sources.map(option));
+    fill(this.#target, ...languages.targets(source).map(option));
+    this.#source.value = source;
+    this.#target.value = target;
+    this.#decoding.value = decoding;
+    this.#beamSize.value = String(beamSize);
+    this.#beamSize.max = String(languages.model(source, target)?.limits.max_beam_size ?? "");
+    this.#width.hidden = decoding === "greedy";
+  }
+
+  /** @param {Choices} choices */
+  #example({ source, target }) {
+    const languages = source === "auto" ? this.#page.languages.sources.filter((code) => code !== target) : [source];
+    return languages.map((code) => EXAMPLES[code]).find(Boolean) ?? "";
+  }
+}
+
+/** @param {string} code */
+function option(code) {
+  return h("option", { value: code }, languageName(code));
+}
+
+/**
+ * The first sentence of a text.
+ *
+ * @param {string} text
+ */
+export function firstSentence(text) {
+  const [first] = new Intl.Segmenter(undefined, { granularity: "sentence" }).segment(text.trim());
+  return first?.segment.trim() ?? "";
+}
+
+/** Enter sends; a sentence has no line break. @param {KeyboardEvent} event */
+function submitOnEnter(event) {
+  if (event.key !== "Enter" || event.isComposing) return;
+  event.preventDefault();
+  /** @type {HTMLTextAreaElement} */ (event.currentTarget).form?.requestSubmit();
+}

@@ -1,0 +1,50 @@
+/**
+ * Copies texts to the clipboard.
+ */
+
+import { fill, h } from "../element.js";
+
+const SHOWN_MS = 2000;
+
+/**
+ * A button that copies a text and says so.
+ *
+ * @param {string} label
+ * @param {() => string} text
+ * @param {(message: string) => void} announce
+ */
+export function copyButton(label, text, announce) {
+  const button = h("button", { type: "button", class: "quiet" }, label);
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  button.addEventListener("click", async () => {
+    const feedback = (await copied(text())) ? "Copied" : "Not copied";
+    fill(button, feedback);
+    announce(`${feedback}.`);
+    clearTimeout(timer);
+    timer = setTimeout(() => fill(button, label), SHOWN_MS);
+  });
+  return button;
+}
+
+/**
+ * @param {string} text
+ * @returns {Promise<boolean>} Whether the browser allows it.
+ */
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // Browsers have no clipboard on pages that come without TLS from another machine, but they have this old way.
+    const active = document.activeElement;
+    const area = h("textarea", { class: "unseen", "aria-hidden": "true", tabindex: -1 });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    if (active instanceof HTMLElement) active.focus();
+    return done;
+  }
+}

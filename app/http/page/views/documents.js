@@ -1,0 +1,124 @@
+/**
+ * Files to translate: chosen or dropped, and a list of what becomes of them.
+ */
+
+import { h } from "../element.js";
+import { DocumentEntry } from "./document-entry.js";
+
+/** @import { Fields } from "./live-translation.js" */
+
+/** Endings of the names of files that the service translates. */
+const ENDINGS = ["txt", "md", "html", "srt", "vtt", "po", "xliff", "json", "csv", "docx", "odt", "pptx", "epub"];
+
+/** The files of this page. */
+export class Documents {
+  #fields;
+  #announce;
+  /** @type {Set<DocumentEntry>} */
+  #entries = new Set();
+  #list = h("ul", { class: "documents", "aria-label": "Files", hidden: true });
+  #input;
+  #isPaused = false;
+
+  /**
+   * @param {() => Fields} fields How to translate, as the fields of the form.
+   * @param {(message: string) => void} announce
+   */
+  constructor(fields, announce) {
+    this.#fields = fields;
+    this.#announce = announce;
+    this.#input = h("input", {
+      type: "file",
+      class: "unseen",
+      tabindex: -1,
+      multiple: true,
+      accept: ENDINGS.map((ending) => `.${ending}`).join(),
+      "aria-label": "Files to translate",
+      onchange: () => {
+        this.add([...(this.#input.files ?? [])]);
+        // The same file can be chosen again.
+        this.#input.value = "";
+      },
+    });
+    this.element = h(
+      "section",
+      { class: "card files", "aria-labelledby": "files-title" },
+      h("h2", { id: "files-title" }, "Files"),
+      h(
+        "div",
+        { class: "row" },
+        h("button", { type: "button", onclick: () => this.#input.click() }, "Choose files …"),
+        this.#input,
+        h("span", {}, "or drop them anywhere here."),
+      ),
+      h("p", { class: "muted" }, `Layout and formatting stay: ${ENDINGS.map((ending) => `.${ending}`).join(" ")}`),
+      this.#list,
+    );
+  }
+
+  /** @param {File[]} files To translate, as the options say now. */
+  add(files) {
+    for (const file of files) {
+      /** @type {DocumentEntry} */
+      const entry = new DocumentEntry(file, {
+        announce: this.#announce,
+        removed: () => this.#remove(entry),
+      });
+      this.#entries.add(entry);
+      this.#list.prepend(entry.element);
+      const ending = file.name.split(".").pop()?.toLowerCase() ?? "";
+      if (ENDINGS.includes(ending)) entry.send(this.#fields());
+      else entry.refuse(`Files of this kind cannot be translated. These can: ${ENDINGS.join(", ")}.`);
+    }
+    this.#list.hidden = !this.#entries.size;
+    if (files.length) this.#list.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Asks no longer how far they are. */
+  pause() {
+    this.#isPaused = true;
+    for (const entry of this.#entries) entry.pause();
+  }
+
+  /** Asks again. */
+  resume() {
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    for (const entry of this.#entries) entry.resume();
+  }
+
+  /**
+   * Takes files that are dropped anywhere in the window: a browser would show the file instead of the page.
+   *
+   * @param {HTMLElement} element It has the class `dropping` while files are above the window.
+   */
+  acceptDrops(element) {
+    addEventListener("dragover", (event) => {
+      if (this.#isPaused || !hasFiles(event)) return;
+      event.preventDefault();
+      element.classList.add("dropping");
+    });
+    addEventListener("dragleave", (event) => {
+      if (!event.relatedTarget) element.classList.remove("dropping");
+    });
+    addEventListener("drop", (event) => {
+      element.classList.remove("dropping");
+      if (this.#isPaused || !hasFiles(event)) return;
+      event.preventDefault();
+      this.add([...(event.dataTransfer?.files ?? [])]);
+    });
+  }
+
+  /** @param {DocumentEntry} entry */
+  #remove(entry) {
+    this.#entries.delete(entry);
+    entry.element.remove();
+    this.#list.hidden = !this.#entries.size;
+    this.element.querySelector("button")?.focus();
+  }
+}
+
+/** @param {DragEvent} event Whether it carries files; text that is dragged is for the browser. */
+function hasFiles(event) {
+  return event.dataTransfer?.types.includes("Files") ?? false;
+}

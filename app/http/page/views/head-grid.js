@@ -1,0 +1,125 @@
+/**
+ * All heads of one kind of attention as small maps: a row for each layer, the mean of its heads first.
+ */
+
+import { fill, h } from "../element.js";
+import { choiceName } from "./attention-weights.js";
+
+/** @import { AttentionWeights, Choice, Kind } from "./attention-weights.js" */
+/** @import { Palette } from "./weight-colours.js" */
+
+/** @typedef {{ choice: Choice, element: HTMLElement, canvas: HTMLCanvasElement }} Cell */
+
+/** Tokens that a small map shows one by one; of more, several share a pixel. */
+const FEW = 40;
+
+/** The change of layer and column that a key makes. @type {Record<string, [number, number]>} */
+const MOVES = {
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+  Home: [0, -Infinity],
+  End: [0, Infinity],
+};
+
+/** A grid of maps of which one is chosen. */
+export class HeadGrid {
+  /** @type {Cell[][]} By layer and column. */
+  #cells = [];
+  #chosen;
+
+  /** @param {(choice: Choice) => void} chosen Called when somebody chooses a map. */
+  constructor(chosen) {
+    this.#chosen = chosen;
+    this.element = h("div", { class: "head-grid", role: "grid", onkeydown: this.#move });
+  }
+
+  /**
+   * Shows the heads of a kind.
+   *
+   * @param {AttentionWeights} weights
+   * @param {Kind} kind
+   */
+  show(weights, kind) {
+    const layers = Array.from({ length: weights.numLayers(kind) }, (_, layer) => layer);
+    const heads = [null, ...Array.from({ length: weights.numHeads(kind) }, (_, head) => head)];
+    this.#cells = layers.map((layer) => heads.map((head) => this.#cell({ kind, layer, head })));
+    this.element.style.setProperty("--heads", String(heads.length));
+    this.element.setAttribute("aria-label", `Maps of the ${kind} attention, by layer and head`);
+    fill(
+      this.element,
+      h(
+        "div",
+        { role: "row" },
+        h("span", { role: "columnheader" }, h("span", { class: "unseen" }, "Layer")),
+        ...heads.map((head) => h("span", { role: "columnheader" }, head === null ? "Mean" : `Head ${head}`)),
+      ),
+      ...this.#cells.map((cells, layer) =>
+        h(
+          "div",
+          { role: "row" },
+          h("span", { role: "rowheader" }, `Layer ${layer}`),
+          ...cells.map((cell) => cell.element),
+        ),
+      ),
+    );
+  }
+
+  /** @param {Choice} choice @returns {Cell} */
+  #cell(choice) {
+    const canvas = h("canvas", { "aria-hidden": "true" });
+    const element = h(
+      "div",
+      { role: "gridcell", tabindex: -1, "aria-label": choiceName(choice), onclick: () => this.#chosen(choice) },
+      canvas,
+    );
+    return { choice, element, canvas };
+  }
+
+  /**
+   * Draws all maps in one pass.
+   *
+   * @param {AttentionWeights} weights
+   * @param {Palette} palette
+   * @param {boolean} stretched Whether the last colour is the largest weight of each map, instead of 1.
+   */
+  draw(weights, palette, stretched) {
+    for (const { choice, canvas } of this.#cells.flat()) {
+      const map = weights.map(choice);
+      palette.draw(canvas, map, stretched ? map.largest : 1);
+      canvas.classList.toggle("few", map.columns.length <= FEW && map.rows.length <= FEW);
+    }
+  }
+
+  /** Marks the chosen map. @param {Choice} chosen */
+  mark(chosen) {
+    for (const { choice, element } of this.#cells.flat()) {
+      const isChosen = choice.layer === chosen.layer && choice.head === chosen.head;
+      element.setAttribute("aria-selected", String(isChosen));
+      element.tabIndex = isChosen ? 0 : -1;
+    }
+  }
+
+  /** @param {KeyboardEvent} event */
+  #move = (event) => {
+    const move = MOVES[event.key];
+    const layer = this.#cells.findIndex((cells) => cells.some(({ element }) => element === event.target));
+    const cells = this.#cells[layer];
+    if (!move || !cells) return;
+    const column = cells.findIndex(({ element }) => element === event.target);
+    const target = this.#cells[within(layer + move[0], this.#cells.length)]?.[within(column + move[1], cells.length)];
+    event.preventDefault();
+    if (!target) return;
+    this.#chosen(target.choice);
+    target.element.focus();
+  };
+}
+
+/**
+ * @param {number} index
+ * @param {number} length
+ */
+function within(index, length) {
+  return Math.min(Math.max(index, 0), length - 1);
+}

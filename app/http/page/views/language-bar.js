@@ -1,0 +1,92 @@
+/**
+ * The two languages, and the button that swaps them.
+ */
+
+import { fill, h } from "../element.js";
+import { languageName } from "../languages.js";
+
+/** @import { Choices, Page } from "../types.js" */
+/** @import { Languages } from "../languages.js" */
+
+const AUTO = "auto";
+
+/** Chooses the languages. */
+export class LanguageBar {
+  #store;
+  #languages;
+  #source;
+  #target;
+  #swap;
+  /** Whether somebody has chosen the target; otherwise it follows the language that is detected. */
+  targetIsChosen = false;
+
+  /**
+   * @param {Page} page
+   * @param {() => void} swap
+   */
+  constructor({ store, languages }, swap) {
+    this.#store = store;
+    this.#languages = languages;
+    this.#source = h("select", { "aria-label": "Translate from", onchange: () => this.#chooseSource() });
+    this.#target = h("select", { "aria-label": "Translate to", onchange: () => this.#chooseTarget() });
+    this.#swap = h(
+      "button",
+      { type: "button", class: "quiet swap", "aria-label": "Swap the languages", title: "Swap", onclick: swap },
+      "⇄",
+    );
+    fill(this.#source, option(AUTO, "Detect language"), ...languages.sources.map((code) => languageOption(code)));
+    this.element = h("div", { class: "language-bar" }, this.#source, this.#swap, this.#target);
+  }
+
+  /** @param {Choices} choices What is shown now; languages that are not served are replaced. */
+  update(choices) {
+    const pair = servedPair(this.#languages, choices.source, choices.target);
+    this.#store.set(pair);
+    const targets = this.#languages.targets(pair.source);
+    // Options that stay the same are left alone: somebody may be typing the name of one.
+    if ([...this.#target.options].map((shown) => shown.value).join() !== targets.join()) {
+      fill(this.#target, ...targets.map((code) => languageOption(code)));
+    }
+    this.#source.value = pair.source;
+    this.#target.value = pair.target;
+    this.#swap.disabled = !this.#languages.sources.includes(pair.target);
+  }
+
+  #chooseSource() {
+    const { source: before, target } = this.#store.get();
+    const source = this.#source.value;
+    // Translating from the language that was translated to: the other side is most likely wanted in exchange.
+    this.#store.set({ source, target: source === target && before !== AUTO ? before : target });
+  }
+
+  #chooseTarget() {
+    this.targetIsChosen = true;
+    this.#store.set({ target: this.#target.value });
+  }
+}
+
+/**
+ * A pair that the models translate, as near to the one wanted as can be.
+ *
+ * @param {Languages} languages
+ * @param {string} source
+ * @param {string} target
+ */
+function servedPair(languages, source, target) {
+  const from = languages.sources.includes(source) ? source : AUTO;
+  const targets = languages.targets(from);
+  return { source: from, target: targets.includes(target) ? target : (targets[0] ?? "") };
+}
+
+/** @param {string} code */
+function languageOption(code) {
+  return option(code, languageName(code));
+}
+
+/**
+ * @param {string} value
+ * @param {string} label
+ */
+function option(value, label) {
+  return h("option", { value }, label);
+}

@@ -1,0 +1,143 @@
+/**
+ * Translation while somebody types: each change cancels the request before, and a pause starts the next one.
+ */
+
+import { isAbort, Problem, translate, translateStream } from "../api.js";
+import { Characters } from "../characters.js";
+
+/** @import { TranslateAnswer, Translation } from "../types.js" */
+/** @import { TranslatedSentence } from "./sentences.js" */
+
+const PAUSE_MS = 250;
+/** Confidence and alternatives take longer than the translation: they are asked for if it is left for so long. */
+const DETAILS_PAUSE_MS = 300;
+
+/** @typedef {Record<string, unknown>} Fields  Fields of `POST /translate`. */
+
+/**
+ * What becomes of a text. A translation that is cancelled gives no further call.
+ *
+ * @typedef {object} Listener
+ * @property {() => void} started
+ * @property {(text: string) => void} partial The sentences translated so far.
+ * @property {(translation: Translation) => void} translated
+ * @property {(translation: Translation) => void} detailed The same translation, with the details asked for.
+ * @property {(problem: Problem) => void} failed
+ * @property {() => void} stopped Nothing is being translated any more: it is done, cancelled or has failed.
+ */
+
+/** Keeps one translation up to date. */
+export class LiveTranslation {
+  /** @type {() => Fields | null} */
+  #fields;
+  /** @type {() => Fields | null} */
+  #details;
+  /** @type {Listener} */
+  #listener;
+  #controller = new AbortController();
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
+  /** @type {TranslatedSentence[]} Those of the text, as far as they are translated. */
+  sentences = [];
+
+  /**
+   * @param {() => Fields | null} fields The request; null if there is nothing to translate.
+   * @param {() => Fields | null} details The further fields of the second request; null if none is wanted.
+   * @param {Listener} listener
+   */
+  constructor(fields, details, listener) {
+    this.#fields = fields;
+    this.#details = details;
+    this.#listener = listener;
+  }
+
+  /** Something has changed: translates after a pause. */
+  change() {
+    this.cancel();
+    this.sentences = [];
+    this.#timer = setTimeout(() => this.#run(), PAUSE_MS);
+  }
+
+  /** Translates at once. */
+  start() {
+    this.change();
+    clearTimeout(this.#timer);
+    return this.#run();
+  }
+
+  /** Cancels what is being translated, or would be after the pause. */
+  cancel() {
+    clearTimeout(this.#timer);
+    this.#controller.abort();
+  }
+
+  async #run() {
+    const fields = this.#fields();
+    if (!fields) return;
+    this.#controller = new AbortController();
+    const { signal } = this.#controller;
+    signal.addEventListener("abort", () => this.#listener.stopped());
+    this.#listener.started();
+    try {
+      await this.#stream(fields, signal);
+    } catch (error) {
+      if (isAbort(error)) return;
+      if (!(error instanceof Problem)) throw error;
+      this.#listener.failed(error);
+      return;
+    } finally {
+      if (!signal.aborted) this.#listener.stopped();
+    }
+    this.#timer = setTimeout(() => this.#readDetails(fields, signal), DETAILS_PAUSE_MS);
+  }
+
+  /**
+   * @param {Fields} fields
+   * @param {AbortSignal} signal
+   */
+  async #stream(fields, signal) {
+    const source = new Characters(String(fields.text));
+    let text = "";
+    let end = 0;
+    for await (const event of translateStream(fields, signal)) {
+      if (event.event === "sentence") {
+        // What stands between two sentences is kept, as the service does when it joins them.
+        text += source.slice(end, event.source[0]) + event.translation;
+        end = event.source[1];
+        this.sentences.push({ source: event.source, translation: event.translation });
+        this.#listener.partial(text);
+      } else if (event.event === "translation") {
+        this.#listener.translated(event.translation);
+      }
+    }
+  }
+
+  /**
+   * @param {Fields} fields
+   * @param {AbortSignal} signal
+   */
+  async #readDetails(fields, signal) {
+    const details = this.#details();
+    if (!details) return;
+    try {
+      this.#listener.detailed(onlyTranslation(await translate({ ...fields, ...details }, signal)));
+    } catch (error) {
+      // The translation is there. Without details it looks plainer, and nothing else is amiss.
+      if (!isAbort(error) && !(error instanceof Problem)) throw error;
+    }
+  }
+}
+
+/**
+ * The translation of the only text of a request.
+ *
+ * @param {TranslateAnswer} answer
+ * @returns {Translation}
+ * @throws {Problem} The text could not be translated.
+ */
+export function onlyTranslation(answer) {
+  const [translation] = answer.translations;
+  if (!translation) throw new Problem(500, {});
+  if ("error" in translation) throw new Problem(translation.error.status, translation.error);
+  return translation;
+}

@@ -1,0 +1,114 @@
+/**
+ * Where the translation is shown, and what can be done with it.
+ */
+
+import { fill, h } from "../element.js";
+import { copyButton } from "./copy.js";
+
+/** @import { Problem } from "../api.js" */
+
+const SLOW_MS = 4000;
+
+/**
+ * What the pane needs of the view.
+ *
+ * @typedef {object} Actions
+ * @property {() => string} text The translation.
+ * @property {() => string} link The address to share.
+ * @property {() => void} retry
+ * @property {() => void} chooseSentence Other views are about to be opened: says which sentence they show.
+ * @property {(message: string) => void} announce
+ */
+
+/** The pane of the translation. */
+export class OutputPane {
+  #retry;
+  #content;
+  #output;
+  #notice = h("div", { class: "notice", hidden: true });
+  #slow = h("p", { class: "muted slow", role: "status" });
+  #tools;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #slowTimer;
+
+  /**
+   * @param {HTMLElement} content The translation.
+   * @param {Actions} actions
+   */
+  constructor(content, { text, link, retry, chooseSentence, announce }) {
+    this.#retry = retry;
+    this.#content = content;
+    this.#tools = h(
+      "div",
+      { class: "pane-foot" },
+      copyButton("Copy", text, announce),
+      copyButton("Copy link", link, announce),
+      h("a", { href: "#/attention", onclick: chooseSentence }, "Look at attention"),
+      h("a", { href: "#/tour", onclick: chooseSentence }, "How it works"),
+    );
+    this.#output = h(
+      "div",
+      { class: "output", role: "region", "aria-label": "Translation", "aria-busy": "false", dir: "auto" },
+      content,
+    );
+    this.element = h(
+      "div",
+      { class: "pane output-pane" },
+      h("div", { class: "busy-line" }),
+      this.#output,
+      h("div", { class: "pane-end" }, this.#slow, this.#notice, this.#tools),
+    );
+    this.hasTranslation = false;
+  }
+
+  /** @param {string} language Of the translation. */
+  set language(language) {
+    this.#output.lang = language;
+  }
+
+  /** @param {boolean} is Whether there is a translation, perhaps of a part. */
+  set hasTranslation(is) {
+    this.#tools.hidden = !is;
+    this.element.classList.toggle("empty", !is);
+  }
+
+  /** @param {boolean} is Whether a translation is under way. */
+  set isBusy(is) {
+    clearTimeout(this.#slowTimer);
+    fill(this.#slow);
+    this.#output.setAttribute("aria-busy", String(is));
+    if (is) this.#slowTimer = setTimeout(() => fill(this.#slow, "Still translating …"), SLOW_MS);
+  }
+
+  /** @param {boolean} is Whether what is shown belongs to a text that has been changed. */
+  set isStale(is) {
+    this.#content.classList.toggle("stale", is);
+  }
+
+  /**
+   * Tells why there is no translation.
+   *
+   * @param {Problem} problem
+   */
+  showProblem(problem) {
+    this.showNotice(problem.message, "Try again", this.#retry);
+    this.#notice.classList.add("error");
+  }
+
+  /**
+   * @param {string} message
+   * @param {string} label Of the button.
+   * @param {() => void} action
+   */
+  showNotice(message, label, action) {
+    fill(this.#notice, h("p", { role: "alert" }, message), h("button", { type: "button", onclick: action }, label));
+    this.#notice.classList.remove("error");
+    this.#notice.hidden = false;
+  }
+
+  /** Takes the notice away. */
+  clearNotice() {
+    fill(this.#notice);
+    this.#notice.hidden = true;
+  }
+}

@@ -1,0 +1,167 @@
+/**
+ * Where the text to translate is typed.
+ */
+
+import { Characters } from "../characters.js";
+import { fill, h } from "../element.js";
+import { languageName } from "../languages.js";
+
+/** @import { Choices, Page, Translation } from "../types.js" */
+
+const SURE = 0.8;
+const PERCENT = new Intl.NumberFormat("en", { style: "percent" });
+const COUNT = new Intl.NumberFormat("en");
+
+/** @type {Record<string, string[]>} Sentences to try, by language. */
+const EXAMPLES = {
+  en: [
+    "I bought a new book.",
+    "Where is the station?",
+    "We are going to the cinema tonight. Do you want to come with us?",
+  ],
+  de: ["Wo ist der Bahnhof?", "Ich habe das Buch noch nicht gelesen."],
+  fr: ["Où est la gare ?"],
+  es: ["¿Dónde está la estación?"],
+  it: ["Dov'è la stazione?"],
+};
+const MAX_EXAMPLES = 4;
+
+/** The pane of the source. */
+export class SourcePane {
+  #store;
+  #languages;
+  #detected = h("span", { class: "detected" });
+  #count = h("span", { class: "count" });
+  #clear;
+  #examples = h("div", { class: "examples" });
+  #tooLong = h("div", { class: "notice error too-long", hidden: true });
+  #translateAsFile;
+
+  /**
+   * @param {Page} page
+   * @param {{ translateNow: () => void, translateAsFile: (text: string) => void }} actions The second is for texts that
+   *   are too long.
+   */
+  constructor({ store, languages }, { translateNow, translateAsFile }) {
+    this.#store = store;
+    this.#languages = languages;
+    this.#translateAsFile = translateAsFile;
+    this.textarea = h("textarea", {
+      "aria-label": "Text to translate",
+      "aria-describedby": "source-count",
+      placeholder: "Type or paste a text, or drop a file",
+      dir: "auto",
+      spellcheck: "false",
+      oninput: () => store.set({ text: this.textarea.value, sentence: "" }),
+      onkeydown: (/** @type {KeyboardEvent} */ event) => {
+        if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translateNow();
+      },
+    });
+    this.#count.id = "source-count";
+    this.#clear = h("button", { type: "button", class: "quiet", onclick: () => this.#setText("") }, "Clear");
+    this.element = h(
+      "div",
+      { class: "pane source-pane" },
+      h("div", { class: "source-text" }, this.textarea),
+      this.#examples,
+      h(
+        "div",
+        { class: "pane-end" },
+        this.#tooLong,
+        h("div", { class: "pane-foot" }, this.#detected, this.#clear, this.#count),
+      ),
+    );
+  }
+
+  /** @param {Choices} choices What is shown now. */
+  update(choices) {
+    if (this.textarea.value !== choices.text) {
+      this.textarea.value = choices.text;
+      this.textarea.setSelectionRange(0, 0);
+    }
+    this.textarea.lang = choices.source === "auto" ? "" : choices.source;
+    this.#clear.hidden = !choices.text;
+    this.#updateCount(choices);
+    this.#updateExamples(choices);
+  }
+
+  /** Whether the text is longer than the service translates at a time. */
+  get isTooLong() {
+    const choices = this.#store.get();
+    return new Characters(choices.text).length > this.#limit(choices);
+  }
+
+  /** The position of the caret, in characters. */
+  get caret() {
+    return new Characters(this.textarea.value.slice(0, this.textarea.selectionStart)).length;
+  }
+
+  /** @param {Translation["detected"]} detected What the service has detected, if it was asked to. */
+  showDetected(detected) {
+    if (!detected) {
+      fill(this.#detected);
+      return;
+    }
+    const { language, confidence } = detected;
+    const sure = confidence >= SURE ? "Detected" : "Perhaps";
+    fill(this.#detected, `${sure} ${languageName(language)}, ${PERCENT.format(confidence)} sure`);
+  }
+
+  /** @param {string} text */
+  #setText(text) {
+    this.#store.set({ text, sentence: "" });
+    this.textarea.focus();
+    this.textarea.setSelectionRange(text.length, text.length);
+  }
+
+  /** @param {{ source: string, target: string }} pair */
+  #limit({ source, target }) {
+    return this.#languages.model(source, target)?.limits.max_text_characters ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** @param {Choices} choices */
+  #updateCount(choices) {
+    const { length } = new Characters(choices.text);
+    const limit = this.#limit(choices);
+    const over = length - limit;
+    fill(
+      this.#count,
+      `${COUNT.format(length)} / ${COUNT.format(limit)}`,
+      h("span", { class: "unseen" }, " characters"),
+    );
+    this.#count.classList.toggle("over", over > 0);
+    this.textarea.setAttribute("aria-invalid", String(over > 0));
+    this.#tooLong.hidden = over <= 0;
+    if (over <= 0) return;
+    fill(
+      this.#tooLong,
+      h(
+        "p",
+        { role: "status" },
+        `This is too long by ${COUNT.format(over)} characters: up to ${COUNT.format(limit)} are translated at a time.`,
+      ),
+      h(
+        "button",
+        { type: "button", onclick: () => this.#translateAsFile(this.#store.get().text) },
+        "Translate it as a file",
+      ),
+    );
+  }
+
+  /** @param {Choices} choices */
+  #updateExamples({ source, target, text }) {
+    this.#examples.hidden = text !== "";
+    if (text) return;
+    const from = this.#languages.sources.filter((code) => code === source || (source === "auto" && code !== target));
+    const examples = [...from, ...this.#languages.sources.filter((code) => source === "auto" && code === target)]
+      .flatMap((code) => EXAMPLES[code] ?? [])
+      .slice(0, MAX_EXAMPLES);
+    fill(
+      this.#examples,
+      examples.length ? h("span", { class: "muted" }, "For example:") : null,
+      ...examples.map((example) =>
+        h("button", { type: "button", class: "example", onclick: () => this.#setText(example) }, example),
+      ),
+    );
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * Decoding token by token: what the decoder has written, and how it weighs the source and its own tokens before it
+ * writes the next one.
+ */
+
+import { fill, h } from "../element.js";
+import { choiceName, rowOf } from "./attention-weights.js";
+
+/** @import { AttentionWeights, Choice } from "./attention-weights.js" */
+/** @import { Palette } from "./weight-colours.js" */
+
+const STEP_MS = 900;
+
+/** A slider over the steps of decoding one translation. */
+export class Stepper {
+  /** @type {AttentionWeights | null} */
+  #weights = null;
+  /** @type {Pick<Choice, "layer" | "head">} */
+  #choice = { layer: 0, head: null };
+  /** @type {Palette | null} */
+  #palette = null;
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  #timer;
+  #stepped;
+  #slider = h("input", { type: "range", min: 0, value: 0, id: "step", oninput: () => this.#go(this.step) });
+  #label = h("label", { for: "step" });
+  #back = h("button", { type: "button", "aria-label": "Step back", onclick: () => this.#go(this.step - 1) }, "◂");
+  #on = h("button", { type: "button", "aria-label": "Step on", onclick: () => this.#go(this.step + 1) }, "▸");
+  #play = h("button", { type: "button", class: "primary", onclick: () => this.#toggle() }, "Play");
+  #about = h("p", { class: "muted" });
+  #source = h("ol", { class: "tokens", "aria-label": "Source tokens and their weights" });
+  #written = h("ol", { class: "tokens", "aria-label": "Tokens read by the decoder and their weights" });
+  #next = h("p", { class: "next-token" });
+
+  /** @param {(step: number) => void} stepped Called when another step is shown. */
+  constructor(stepped) {
+    this.#stepped = stepped;
+    this.element = h(
+      "section",
+      { class: "card stepper", "aria-labelledby": "stepper-title" },
+      h("h2", { id: "stepper-title" }, "Decoding, step by step"),
+      this.#about,
+      h("div", { class: "row step-controls" }, this.#play, this.#back, this.#on, this.#label, this.#slider),
+      h("h3", {}, "Looks at the source"),
+      this.#source,
+      h("h3", {}, "Looks at what was written"),
+      this.#written,
+      this.#next,
+    );
+  }
+
+  /** The step that is shown, counted from 0. */
+  get step() {
+    return this.#slider.valueAsNumber;
+  }
+
+  /** @param {AttentionWeights} weights Those of another translation: begins at its first step. */
+  show(weights) {
+    this.stop();
+    this.#weights = weights;
+    this.#slider.max = String(weights.targetTokens.length - 1);
+    this.#slider.value = "0";
+    fill(this.#source, ...weights.sourceTokens.map(chip));
+    fill(this.#written, ...weights.inputTokens.map(chip));
+  }
+
+  /**
+   * Shows the weights of one layer and head.
+   *
+   * @param {Pick<Choice, "layer" | "head">} choice
+   * @param {Palette} palette
+   */
+  draw(choice, palette) {
+    this.#choice = choice;
+    this.#palette = palette;
+    this.#go(this.step);
+  }
+
+  /** Stops playing. */
+  stop() {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    fill(this.#play, "Play");
+  }
+
+  #toggle() {
+    if (this.#timer !== undefined) {
+      this.stop();
+      return;
+    }
+    fill(this.#play, "Pause");
+    if (this.step === Number(this.#slider.max)) this.#go(0);
+    this.#timer = setInterval(() => {
+      this.#go(this.step + 1);
+      if (this.step === Number(this.#slider.max)) this.stop();
+    }, STEP_MS);
+  }
+
+  /** @param {number} wanted */
+  #go(wanted) {
+    const [weights, palette] = [this.#weights, this.#palette];
+    if (!weights || !palette) return;
+    this.#slider.value = String(wanted); // within its bounds
+    const step = this.step;
+    const count = weights.targetTokens.length;
+    const cross = rowOf(weights.map(weights.nearest({ ...this.#choice, kind: "cross" })), step);
+    const own = rowOf(weights.map(weights.nearest({ ...this.#choice, kind: "decoder" })), step);
+    paint(this.#source, cross, palette, weights.sourceTokens.length);
+    paint(this.#written, own, palette, step + 1);
+    const token = weights.targetTokens[step];
+    fill(
+      this.#about,
+      `Cross-attention and decoder self-attention of ${choiceName(this.#choice)}; choose others above.`,
+    );
+    fill(this.#label, `Step ${step + 1} of ${count}`);
+    fill(this.#next, "and writes ", h("b", {}, token));
+    this.#slider.setAttribute("aria-valuetext", `Step ${step + 1} of ${count}: writes ${token}`);
+    this.#back.disabled = step === 0;
+    this.#on.disabled = step === count - 1;
+    this.#stepped(step);
+  }
+}
+
+/** @param {string} token */
+function chip(token) {
+  return h("li", {}, h("span", {}, token), h("span", { class: "chip-weight" }));
+}
+
+/**
+ * Shades tokens by their weights, and hides those that come later.
+ *
+ * @param {HTMLElement} list
+ * @param {Float32Array} weights
+ * @param {Palette} palette
+ * @param {number} num How many tokens there are yet.
+ */
+function paint(list, weights, palette, num) {
+  [...list.children].forEach((child, index) => {
+    const item = /** @type {HTMLElement} */ (child);
+    item.hidden = index >= num;
+    if (item.hidden) return;
+    palette.shade(item, weights[index], 1);
+    /** @type {Element} */ (item.lastElementChild).textContent = weights[index].toFixed(3);
+  });
+}

@@ -1,0 +1,90 @@
+/** What is known of a translation as a whole: how sure the model is, what it left out and kept. */
+
+import { Characters } from "../characters.js";
+import { h } from "../element.js";
+import { LEVELS, percent } from "./levels.js";
+
+/** @import { Span, Translation } from "../types.js" */
+/** @import { Child } from "../element.js" */
+
+/** Words that are named, of long texts; the marks show them all. */
+const MAX_NAMED = 12;
+
+/**
+ * What there is to say of a translation.
+ *
+ * @param {Translation} translation
+ * @param {string} sourceText
+ * @param {boolean} isPart Whether the score is that of the sentence that was changed last.
+ * @returns {HTMLElement[]}
+ */
+export function factsOf({ confidence, integrity }, sourceText, isPart) {
+  const source = new Characters(sourceText);
+  const quote = (/** @type {Span} */ span) => `“${source.slice(...span)}”`;
+  /** @type {HTMLElement[]} */
+  const facts = [];
+  if (confidence) {
+    facts.push(score(confidence.score, isPart), legend(confidence.uncovered !== null));
+    if (confidence.uncovered?.length) {
+      facts.push(
+        fact(
+          "Perhaps left out:",
+          listed(confidence.uncovered.map(quote)),
+          ". This is hardly predictable from the translation.",
+        ),
+      );
+    }
+  }
+  if (integrity) {
+    const { spans, status } = integrity;
+    const said =
+      status === "intact"
+        ? " came back unchanged, where the model put it."
+        : " came back unchanged; what the model had lost was put back by alignment.";
+    facts.push(fact("Protected:", listed(spans.map((span) => quote(span.source))), said));
+  }
+  return facts;
+}
+
+/**
+ * @param {number} share
+ * @param {boolean} isPart
+ */
+function score(share, isPart) {
+  const bar = h("span", { class: "bar", "aria-hidden": "true" });
+  bar.style.setProperty("--share", String(share));
+  return h(
+    "p",
+    { class: "confidence", title: "Estimated probability that the translation is adequate" },
+    isPart ? "Confidence in the changed sentence: " : "Confidence in the translation: ",
+    h("strong", {}, percent(share)),
+    bar,
+  );
+}
+
+/** @param {boolean} isCoverageKnown */
+function legend(isCoverageKnown) {
+  return h(
+    "ul",
+    { class: "legend", "aria-label": "Legend" },
+    ...LEVELS.toReversed().map(({ below, name, label }) =>
+      h("li", {}, h("span", { class: `sample ${name}` }, label), ` under ${percent(below)}`),
+    ),
+    isCoverageKnown && h("li", {}, h("span", { class: "sample uncovered" }, "source word"), " perhaps left out"),
+    h("li", {}, h("span", { class: "sample lit" }, "counterpart"), ", in stronger colour the closer it is linked"),
+  );
+}
+
+/**
+ * @param {string} title
+ * @param {...Child} children
+ */
+function fact(title, ...children) {
+  return h("p", { class: "fact" }, h("strong", {}, title), " ", ...children);
+}
+
+/** @param {string[]} names */
+function listed(names) {
+  const more = names.length - MAX_NAMED;
+  return names.slice(0, MAX_NAMED).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}

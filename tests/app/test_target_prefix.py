@@ -1,0 +1,232 @@
+"""``target_prefix`` and ``return_search`` through the whole service, with a trained model."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from app.http.schemas.answers import TranslateResponse
+from app.main import create_app
+from app.settings import Settings
+from tests.app.fakes import BUDGET
+from tests.app.serving import client_of
+from tests.app.test_translate_route import problem_of
+
+pytestmark = pytest.mark.anyio
+
+SENTENCE = "red cat sees old dog."
+ANSWER = "rot Katze sieht alt Hund."
+CANDIDATE = {"id", "parent", "token", "text", "log_prob", "kept", "finished"}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def client(toy_bundle: Path) -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(Settings(**BUDGET, model=str(toy_bundle), device="cpu", threads=1))
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        await app.state.service.wait_loaded()
+        yield client
+
+
+async def post(client: httpx.AsyncClient, accept: str = "application/json", **fields: Any) -> httpx.Response:
+    body = {"text": SENTENCE, "source": "en", "target": "de", **fields}
+    return await client.post("/translate", json=body, headers={"accept": accept})
+
+
+async def entry(client: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:
+    response = await post(client, **fields)
+    assert response.status_code == 200, response.text
+    TranslateResponse.model_validate_json(response.content)
+    (found,) = response.json()["translations"]
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("decoding", ["greedy", "beam"])
+async def test_the_answer_begins_with_every_prefix_of_itself_and_continues_identically(
+    client: httpx.AsyncClient, decoding: str
+) -> None:
+    plain = await entry(client, decoding=decoding)
+    assert plain["text"] == ANSWER
+    words = ANSWER.removesuffix(".").split()
+    for number in range(1, len(words) + 1):
+        assert await entry(client, decoding=decoding, target_prefix=" ".join(words[:number])) == plain
+
+
+async def test_another_word_steers_the_answer_and_its_alternatives(client: httpx.AsyncClient) -> None:
+    found = await entry(client, target_prefix="Hund", num_hypotheses=3, return_scores=True)
+    texts = [found["text"], *(other["text"] for other in found["alternatives"])]
+    assert len(texts) == 3 and all(text.startswith("Hund") for text in texts)
+    scores = [found["score"], *(other["score"] for other in found["alternatives"])]
+    assert scores == sorted(scores, reverse=True)
+
+
+async def test_a_list_of_one_text_and_a_detected_language_are_fine(client: httpx.AsyncClient) -> None:
+    found = await entry(client, text=[SENTENCE], target_prefix="Hund")
+    assert found["text"].startswith("Hund")
+    text = "The old dog likes the house."
+    detected = await entry(client, text=text, source="auto", target_prefix="Hund")
+    assert detected["text"].startswith("Hund") and detected["detected"]["language"] == "en"
+
+
+@pytest.mark.parametrize("prefix", [None, ""])
+async def test_without_the_new_fields_nothing_changes(client: httpx.AsyncClient, prefix: str | None) -> None:
+    plain = await entry(client)
+    assert "search" not in plain
+    assert await entry(client, target_prefix=prefix, return_search=False) == plain
+
+
+async def test_a_url_of_the_prefix_stands_in_the_answer_once(client: httpx.AsyncClient) -> None:
+    text, prefix = "red cat sees https://example.com/a_b old dog.", "rot Katze https://example.com/a_b"
+    found = await entry(client, text=text, target_prefix=prefix)
+    assert found["text"].startswith(prefix) and found["text"].count("https://") == 1
+    (span,) = found["integrity"]["spans"]
+    assert found["text"][slice(*span["target"])] == "https://example.com/a_b"
+    assert found["integrity"]["status"] == "intact"
+
+
+@pytest.mark.parametrize("accept", ["application/x-ndjson", "text/event-stream"])
+async def test_streams_begin_with_the_prefix_and_have_the_search(client: httpx.AsyncClient, accept: str) -> None:
+    asked: dict[str, Any] = {"target_prefix": "Hund", "return_search": True}
+    whole = await entry(client, **asked)
+    response = await post(client, accept, **asked)
+    lines = [line.removeprefix("data:").strip() for line in response.text.splitlines() if "{" in line]
+    sentence, translation, done = map(json.loads, lines)
+    assert sentence["translation"] == whole["text"] and whole["text"].startswith("Hund")
+    assert translation["translation"] == whole
+    assert done["usage"]["target_tokens"] > 0
+
+
+async def test_the_search_shows_how_the_answer_was_found(client: httpx.AsyncClient) -> None:
+    found = await entry(client, target_prefix="rot Katze", return_search=True, beam_size=3)
+    assert [step["step"] for step in found["search"]] == list(range(len(found["search"])))
+    candidates = {one["id"]: one for step in found["search"] for one in step["hypotheses"]}
+    assert all(one.keys() == CANDIDATE for one in candidates.values())
+    texts = {0: "rot Katze"}
+    for one in candidates.values():
+        texts[one["id"]] = texts[one["parent"]] + one["text"]
+        if one["parent"]:
+            assert candidates[one["parent"]]["kept"] and not candidates[one["parent"]]["finished"]
+            assert one["log_prob"] <= candidates[one["parent"]]["log_prob"]
+    assert found["text"] == ANSWER
+    assert ANSWER in {texts[one["id"]] for one in candidates.values() if one["finished"] and one["kept"]}
+    for step in found["search"]:
+        log_probs = [one["log_prob"] for one in step["hypotheses"]]
+        assert log_probs == sorted(log_probs, reverse=True)
+
+
+async def test_a_candidate_that_was_dropped_can_be_chosen(client: httpx.AsyncClient) -> None:
+    found = await entry(client, return_search=True)
+    for one in found["search"][0]["hypotheses"]:
+        if one["text"].strip():
+            assert (await entry(client, target_prefix=one["text"])).get("text", "").startswith(one["text"])
+
+
+async def test_greedy_search_considers_one_candidate_in_each_step(client: httpx.AsyncClient) -> None:
+    found = await entry(client, decoding="greedy", return_search=True)
+    assert "".join(one["text"] for step in found["search"] for one in step["hypotheses"]) == ANSWER
+    assert all(len(step["hypotheses"]) == 1 for step in found["search"])
+    again = await entry(client, decoding="greedy", return_search=True)  # the first answer is not taken from the cache
+    assert again == found
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "message"),
+    [
+        ({"target_prefix": "rot "}, "target_prefix", "has white space at its ends; leave it out"),
+        ({"target_prefix": " rot"}, "target_prefix", "has white space at its ends; leave it out"),
+        ({"target_prefix": "r" * 2001}, "target_prefix", "must be at most 2000 characters long"),
+        ({"target_prefix": "a\0b"}, "target_prefix", "holds the NUL character at 1"),
+        ({"target_prefix": 7}, "target_prefix", "must be a string"),
+        ({"return_search": 1}, "return_search", "must be true or false"),
+        ({"text": ["red.", "cat."], "target_prefix": "rot"}, "text", "holds 2 texts, and target_prefix takes one"),
+        ({"text": ["red.", "cat."], "return_search": True}, "text", "holds 2 texts, and return_search takes one"),
+    ],
+)
+async def test_a_wrong_field_is_refused_and_named(
+    client: httpx.AsyncClient, fields: dict[str, Any], field: str, message: str
+) -> None:
+    problem = problem_of(await post(client, **fields), 422, "invalid_request")
+    (error,) = problem["errors"]
+    assert error["field"] == field
+    assert message in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "detail"),
+    [
+        ({"text": "red cat. old dog."}, "several_sentences", "2 sentences and target_prefix is defined for one"),
+        ({"text": "12"}, "several_sentences", "no sentence with letters"),
+        ({"text": " "}, "empty_source", "empty or only white space"),
+        ({"format": "html"}, "invalid_options", "target_prefix needs format 'text'"),
+        ({"target_prefix": "rot ½"}, "invalid_prefix", "would write 'rot 1⁄2'"),
+        ({"target_prefix": "rot  Katze"}, "invalid_prefix", "would write 'rot Katze'"),
+        ({"target_prefix": "rot " * 70 + "rot"}, "invalid_prefix", "has 71 tokens and may have 63"),
+        ({"text": "- red cat."}, "invalid_prefix", "begins with '- '"),
+        ({"text": "Die alte Katze sieht einen Hund.", "source": "auto"}, "detected_pair_not_served", "'de'"),
+        ({"text": "12", "source": "auto"}, "language_not_detected", "Loaded"),
+    ],
+)
+async def test_what_cannot_be_begun_is_refused_with_its_reason(
+    client: httpx.AsyncClient, fields: dict[str, Any], code: str, detail: str
+) -> None:
+    problem = problem_of(await post(client, **{"target_prefix": "rot", **fields}), 422, code)
+    assert detail in problem["detail"]
+
+
+async def test_a_search_of_several_sentences_is_refused(client: httpx.AsyncClient) -> None:
+    problem = problem_of(await post(client, text="red cat. old dog.", return_search=True), 422, "several_sentences")
+    assert "return_search is defined for one" in problem["detail"]
+
+
+async def attention(client: httpx.AsyncClient, accept: str = "application/json", **fields: Any) -> httpx.Response:
+    body = {"text": SENTENCE, "source": "en", "target": "de", **fields}
+    return await client.post("/attention", json=body, headers={"accept": accept})
+
+
+async def test_attention_is_that_of_the_steered_translation(client: httpx.AsyncClient) -> None:
+    asked: dict[str, Any] = {"target_prefix": "Hund", "return_search": True, "decoding": "greedy"}
+    found = (await attention(client, **asked)).json()
+    translation = await entry(client, **asked)
+    assert found["translation"] == translation["text"]
+    assert found["search"] == translation["search"]
+    chosen = [one["token"] for step in found["search"] for one in step["hypotheses"]]
+    assert found["target_tokens"][-len(chosen) :] == chosen
+    assert "search" not in (await attention(client)).json()
+
+
+async def test_the_archive_has_the_search_as_json_and_a_picture_has_none(client: httpx.AsyncClient) -> None:
+    response = await attention(client, "application/x-npz", return_search=True)
+    with np.load(io.BytesIO(response.content), allow_pickle=False) as archive:
+        steps = json.loads(str(archive["search"]))
+    assert steps == (await attention(client, return_search=True)).json()["search"]
+    problem = problem_of(await attention(client, "image/png", return_search=True), 422, "invalid_request")
+    assert problem["errors"][0]["field"] == "return_search"
+
+
+async def test_a_whole_translation_and_its_beginning_contradict_each_other(client: httpx.AsyncClient) -> None:
+    for fields in ({"target_prefix": "rot"}, {"return_search": True}):
+        response = await attention(client, target_text="rot Katze.", **fields)
+        problem = problem_of(response, 422, "invalid_options")
+        assert f"{next(iter(fields))} is for one that the model writes" in problem["detail"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("target_prefix", "rot"), ("return_search", "true")])
+async def test_documents_refuse_what_is_for_one_sentence(client: httpx.AsyncClient, name: str, value: str) -> None:
+    response = await client.post(
+        "/documents", files={"file": ("a.txt", b"red cat.")}, data={"source": "en", "target": "de", name: value}
+    )
+    (error,) = problem_of(response, 422, "invalid_request")["errors"]
+    assert error["field"] == name
+    assert "is for one text of a single sentence; send that to /translate" in error["message"]
