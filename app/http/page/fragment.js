@@ -8,10 +8,10 @@
 const SHARED = ["source", "target", "text", "decoding", "beamSize", "formality"];
 
 /**
- * The view and the choices that a fragment names.
+ * The view, the part of it and the choices that a fragment names: `#/view`, `#/view/part`, `#/view?choices`.
  *
  * @param {string} fragment With its `#`.
- * @returns {{ view: string, choices: Partial<Choices> }}
+ * @returns {{ view: string, part: string, choices: Partial<Choices> }}
  */
 export function readFragment(fragment) {
   const [path = "", query = ""] = fragment.replace(/^#\/?/, "").split("?", 2);
@@ -26,7 +26,8 @@ export function readFragment(fragment) {
   }
   if (choices.decoding !== "greedy" && "decoding" in choices) choices.decoding = "beam";
   if (choices.formality !== "formal" && choices.formality !== "informal") delete choices.formality;
-  return { view: path, choices };
+  const [view = "", part = ""] = path.split("/", 2);
+  return { view, part, choices };
 }
 
 /**

@@ -35,31 +35,33 @@ function showViews(page) {
   fill(element("views"), ...links);
 
   async function show() {
-    const { view, choices } = readFragment(location.hash);
+    const { view, part, choices } = readFragment(location.hash);
     const name = Object.hasOwn(VIEWS, view) ? view : FIRST;
     const about = /** @type {(typeof VIEWS)[string]} */ (VIEWS[name]);
     if (Object.keys(choices).length) {
       page.store.set(choices);
       // What was shared is in the page now; a reload after an edit must not bring it back.
-      history.replaceState(null, "", `#/${name}`);
+      history.replaceState(null, "", `#/${name}${part && `/${part}`}`);
     }
     const create = made[name] ? null : await about.load();
     if (readFragment(location.hash).view !== view && view !== "") return;
     made[name] ??= /** @type {(page: Page) => View} */ (create)(page);
-    if (shown !== made[name]) shown?.hide?.();
+    const before = shown;
     shown = made[name];
+    if (shown !== before) before?.hide?.();
     for (const link of links) {
       if (link.hash === `#/${name}`) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
     document.title = `${about.title} · Verso`;
-    fill(element("main"), shown.element);
-    shown.show?.();
+    if (shown !== before) fill(element("main"), shown.element);
+    shown.show?.(part);
   }
 
   addEventListener("hashchange", async () => {
     await show();
-    element("main").focus();
+    // A view that shows another part of itself moves the focus there.
+    if (!element("main").contains(document.activeElement)) element("main").focus();
   });
   return show();
 }

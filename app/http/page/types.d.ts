@@ -28,6 +28,8 @@ export interface Model {
     positions: string;
     [name: string]: unknown;
   };
+  /** How it is decoded unless a request says otherwise. */
+  decoding: { scoring: "hf" | "ct2" | "marian" | "wu"; length_penalty: number; [name: string]: unknown };
   limits: {
     max_texts: number;
     max_text_characters: number;
@@ -168,8 +170,8 @@ export interface Page {
 /** One view of the page, made once when it is first opened. */
 export interface View {
   element: HTMLElement;
-  /** It becomes visible. */
-  show?(): void;
+  /** It becomes visible, or another part of it is asked for: what the address has behind `#/view/`. */
+  show?(part: string): void;
   /** It is left. */
   hide?(): void;
 }

@@ -1,11 +1,198 @@
-import { h } from "../element.js";
+/**
+ * How it works: a tour of the Transformer, driven by the running model and one sentence.
+ */
 
-/** @import { Page, View } from "../types.js" */
+import { fill, h } from "../element.js";
+import { languageName } from "../languages.js";
+import { beam } from "./tour/beam.js";
+import { sentenceOf } from "./tour/example.js";
+import { head } from "./tour/head.js";
+import { heads } from "./tour/heads.js";
+import { repaint } from "./tour/heatmap.js";
+import { Lesson } from "./tour/lesson.js";
+import { masks } from "./tour/masks.js";
+import { output } from "./tour/output.js";
+import { positions } from "./tour/positions.js";
+import { residual } from "./tour/residual.js";
+import { subwords } from "./tour/subwords.js";
+
+/** @import { Choices, Page, View } from "../types.js" */
+/** @import { Chapter, Focus } from "./tour/chapter.js" */
+
+/** @type {Chapter[]} In the order in which data passes through the model. */
+const CHAPTERS = [subwords, positions, head, heads, residual, masks, output, beam];
 
 /**
- * @param {Page} _page
+ * The view.
+ *
+ * @param {Page} page
  * @returns {View}
  */
-export function tourView(_page) {
-  return { element: h("section", { "aria-labelledby": "tour-title" }, h("h1", { id: "tour-title" }, "tour")) };
+export function tourView(page) {
+  const contents = tableOfContents();
+  const article = h("article", { class: "card chapter" });
+  const sentence = sentenceForm(page);
+  let chapter = CHAPTERS[0];
+  /** @type {Lesson | null} */
+  let lesson = null;
+  let isShown = false;
+  /** @type {Focus} */
+  const focus = { head: { kind: "encoder", layer: 0, head: 0 }, open: (name) => page.open(`tour/${name}`) };
+
+  function draw() {
+    contents.mark(chapter);
+    if (lesson) fill(article, ...chapterParts(chapter, lesson, focus));
+    else fill(article, h("p", { class: "notice" }, "No loaded model translates these languages."));
+  }
+
+  function renew() {
+    lesson?.close();
+    lesson = lessonOf(page);
+    sentence.show(lesson);
+    draw();
+  }
+
+  /** @type {(keyof Choices)[]} */
+  const relevant = ["source", "target", "text", "sentence", "beamSize", "formality"];
+  let isOutdated = true;
+  page.store.subscribe((_choices, changed) => {
+    if (!relevant.some((name) => changed.has(name))) return;
+    if (isShown) renew();
+    else isOutdated = true;
+  });
+  addEventListener("verso:theme", () => repaint(article));
+
+  return {
+    element: h(
+      "section",
+      { class: "tour", "aria-labelledby": "tour-title" },
+      h("h1", { id: "tour-title" }, "How a Transformer translates your sentence"),
+      sentence.element,
+      h("div", { class: "pages" }, contents.element, article),
+    ),
+    show(part) {
+      const wanted = CHAPTERS.find(({ name }) => name === part) ?? CHAPTERS[0];
+      const moves = isShown && wanted !== chapter;
+      chapter = wanted;
+      isShown = true;
+      if (isOutdated) renew();
+      else if (moves || !article.firstChild) draw();
+      isOutdated = false;
+      if (moves) article.querySelector("h2")?.focus();
+    },
+    hide() {
+      isShown = false;
+    },
+  };
+}
+
+function tableOfContents() {
+  const list = h("ol");
+  const links = CHAPTERS.map(({ name, title }, index) => h("a", { href: `#/tour/${name}` }, `${index + 1}. ${title}`));
+  fill(list, ...links.map((link) => h("li", {}, link)));
+  return {
+    element: h("nav", { class: "contents", "aria-label": "Chapters" }, list),
+    /** @param {Chapter} chapter */
+    mark(chapter) {
+      for (const link of links) {
+        if (link.hash === `#/tour/${chapter.name}`) {
+          link.setAttribute("aria-current", "step");
+          // On a narrow page the list is one line that scrolls.
+          list.scrollLeft = link.offsetLeft - list.offsetLeft - 16;
+        } else link.removeAttribute("aria-current");
+      }
+    },
+  };
+}
+
+/**
+ * @param {Chapter} chapter
+ * @param {Lesson} lesson
+ * @param {Focus} focus
+ */
+function chapterParts(chapter, lesson, focus) {
+  const index = CHAPTERS.indexOf(chapter);
+  const before = CHAPTERS[index - 1];
+  const after = CHAPTERS[index + 1];
+  return [
+    h("h2", { tabindex: -1 }, `${index + 1}. ${chapter.title}`),
+    h("div", { class: "prose" }, ...chapter.text(lesson.model)),
+    chapter.live(lesson, focus),
+    h(
+      "nav",
+      { class: "turn", "aria-label": "Previous and next chapter" },
+      before && h("a", { href: `#/tour/${before.name}`, rel: "prev" }, `← ${before.title}`),
+      after && h("a", { href: `#/tour/${after.name}`, rel: "next" }, `${after.title} →`),
+    ),
+  ];
+}
+
+/**
+ * The sentence and its languages, to be changed. Languages are those of all views.
+ *
+ * @param {Page} page
+ */
+function sentenceForm(page) {
+  const input = h("input", { name: "sentence", autocomplete: "off", required: true, dir: "auto" });
+  const pair = h("p", { class: "muted" });
+  const form = h(
+    "form",
+    {
+      class: "card sentence",
+      onsubmit: (/** @type {Event} */ event) => {
+        event.preventDefault();
+        page.store.set({ sentence: input.value.trim() });
+        page.announce("The tour shows this sentence now.");
+      },
+    },
+    h("label", { class: "choice" }, "Your sentence", input),
+    h("button", { class: "primary" }, "Show"),
+    pair,
+  );
+  return {
+    element: form,
+    /** @param {Lesson | null} lesson */
+    show(lesson) {
+      if (!lesson) return;
+      input.value = lesson.sentence;
+      const { source, target } = lesson.fields;
+      const from = source === "auto" ? "the detected language" : languageName(String(source));
+      fill(pair, `${lesson.model.name}, from ${from} to ${languageName(String(target))}. The languages are those of `);
+      pair.append(h("a", { href: "#/translate" }, "Translate"), ".");
+    },
+  };
+}
+
+/**
+ * The sentence now, and the model that translates it.
+ *
+ * @param {Page} page
+ * @returns {Lesson | null} Null if no model translates the pair.
+ */
+function lessonOf({ store, languages }) {
+  const choices = store.get();
+  const model = languages.model(choices.source, choices.target);
+  if (!model) return null;
+  const source = choices.source === "auto" ? sourceFor(model, choices.target) : choices.source;
+  const { sentence, isExample } = sentenceOf(choices, source);
+  const fields = {
+    source: isExample ? source : choices.source,
+    target: choices.target,
+    ...(choices.formality && { formality: choices.formality }),
+  };
+  return new Lesson(model, sentence, fields, {
+    beamSize: Math.min(choices.beamSize, model.limits.max_beam_size),
+    lengthPenalty: model.decoding.length_penalty,
+  });
+}
+
+/**
+ * A language that a model translates into another one.
+ *
+ * @param {import("../types.js").Model} model
+ * @param {string} target
+ */
+function sourceFor(model, target) {
+  const pair = model.pairs.find(([, to]) => to === target);
+  return pair?.[0] ?? model.languages.find((language) => language !== target) ?? "auto";
 }

@@ -1,0 +1,58 @@
+/** The choice of a head, which several chapters share. */
+
+import { h } from "../../element.js";
+import { choice, numbered } from "./controls.js";
+import { KINDS } from "./lesson.js";
+
+/** @import { Focus } from "./chapter.js" */
+/** @import { Kind, Lesson } from "./lesson.js" */
+
+/**
+ * Lists of the kinds, the layers and, if asked for, the heads.
+ *
+ * @param {Lesson} lesson
+ * @param {Focus} focus It is told what is chosen.
+ * @param {{ kinds?: Kind[], heads?: boolean }} parts
+ * @param {() => void} changed
+ * @returns {HTMLElement}
+ */
+export function headChoice(lesson, focus, { kinds = ["encoder", "decoder", "cross"], heads = true }, changed) {
+  focus.head = existing(lesson, focus, kinds);
+  const { kind, layer, head } = focus.head;
+  const size = lesson.size(kind);
+  const names = kinds.map((name) => /** @type {[string, string]} */ ([name, KINDS[name]]));
+  const row = h(
+    "div",
+    { class: "row choices" },
+    choice("Attention", names, kind, (chosen) => {
+      focus.head = { ...focus.head, kind: /** @type {Kind} */ (chosen) };
+      const anew = headChoice(lesson, focus, { kinds, heads }, changed);
+      row.replaceWith(anew);
+      anew.querySelector("select")?.focus();
+      changed();
+    }),
+    numbered("Layer", size.layers, layer, (chosen) => {
+      focus.head = { ...focus.head, layer: chosen };
+      changed();
+    }),
+    heads &&
+      numbered("Head", size.heads, head, (chosen) => {
+        focus.head = { ...focus.head, head: chosen };
+        changed();
+      }),
+  );
+  return row;
+}
+
+/**
+ * The chosen head, or the nearest one that there is.
+ *
+ * @param {Lesson} lesson
+ * @param {Focus} focus
+ * @param {Kind[]} kinds
+ */
+function existing(lesson, { head: { kind: wanted, layer, head } }, kinds) {
+  const kind = kinds.includes(wanted) ? wanted : kinds[0];
+  const { layers, heads } = lesson.size(kind);
+  return { kind, layer: Math.min(layer, layers - 1), head: Math.min(head, heads - 1) };
+}

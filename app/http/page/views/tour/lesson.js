@@ -1,0 +1,176 @@
+/**
+ * The sentence that the tour is about, as the running model sees it: what the service answers about it, asked once.
+ */
+
+import { attention, Problem, translate } from "../../api.js";
+import { Matrix } from "./vectors.js";
+
+/** @import { Arrays, NpyArray } from "../../npz.js" */
+/** @import { Model, SearchStep, Translation } from "../../types.js" */
+
+/** @typedef {"encoder" | "decoder" | "cross"} Kind */
+/** @typedef {{ kind: Kind, layer: number, head: number }} Head */
+/** @typedef {{ beamSize: number, lengthPenalty: number }} SearchOptions */
+
+/**
+ * What a head was computed from and what it gives; the names are those of the service without `steps_`.
+ *
+ * @typedef {object} Steps
+ * @property {string[]} queries Tokens that attend.
+ * @property {string[]} keys Tokens that are attended to.
+ * @property {(name: string) => Matrix} matrix An intermediate result.
+ * @property {(name: string) => boolean} has Whether the architecture has it.
+ */
+
+/** The kinds of attention, as the field calls them. @type {Record<Kind, string>} */
+export const KINDS = {
+  encoder: "Encoder self-attention",
+  decoder: "Decoder self-attention",
+  cross: "Cross-attention",
+};
+
+/** One sentence and its languages, and what has been asked about them. */
+export class Lesson {
+  #aborted = new AbortController();
+  /** @type {Map<string, Promise<any>>} */
+  #answers = new Map();
+
+  /**
+   * @param {Model} model
+   * @param {string} sentence
+   * @param {Record<string, unknown>} fields Languages and the like, as the routes take them.
+   * @param {SearchOptions} options How the translation is searched for.
+   */
+  constructor(model, sentence, fields, options) {
+    this.model = model;
+    this.sentence = sentence;
+    this.options = options;
+    /** @type {Record<string, unknown>} */
+    this.fields = { text: sentence, ...fields };
+  }
+
+  /** Nobody waits for answers any more. */
+  close() {
+    this.#aborted.abort();
+  }
+
+  /**
+   * The layers and heads that the model has of a kind.
+   *
+   * @param {Kind} kind
+   */
+  size(kind) {
+    const { encoder_layers: encoder, decoder_layers: decoder, num_heads: heads } = this.model.architecture;
+    if (kind === "encoder") return { layers: encoder, heads };
+    return { layers: decoder, heads: Number(this.model.architecture.decoder_num_heads ?? heads) };
+  }
+
+  /**
+   * The weights of all heads of a kind: (layers, heads, attending, attended).
+   *
+   * @param {Kind} kind
+   * @returns {Promise<NpyArray>}
+   */
+  async weights(kind) {
+    return (await this.#attention({ kinds: [kind] }))[kind];
+  }
+
+  /** The tokens: of the source, of the translation, and those that the decoder reads. */
+  async tokens() {
+    const arrays = await this.#attention({ layers: [0], heads: [0] });
+    return {
+      source: strings(arrays, "source_tokens"),
+      target: strings(arrays, "target_tokens"),
+      input: strings(arrays, "decoder_input_tokens"),
+    };
+  }
+
+  /**
+   * The computation of one head.
+   *
+   * @param {Head} head
+   * @returns {Promise<Steps>}
+   */
+  async steps(head) {
+    const { kind, layer, head: number } = head;
+    const arrays = await this.#attention({ kinds: [kind], layers: [layer], heads: [number], steps: head });
+    return {
+      queries: strings(arrays, kind === "encoder" ? "source_tokens" : "decoder_input_tokens"),
+      keys: strings(arrays, kind === "decoder" ? "decoder_input_tokens" : "source_tokens"),
+      matrix: (name) => Matrix.of(arrays[`steps_${name}`]),
+      has: (name) => `steps_${name}` in arrays,
+    };
+  }
+
+  /**
+   * The translation with the candidates of its search.
+   *
+   * @param {SearchOptions} [options]
+   * @returns {Promise<{ translation: Translation, search: SearchStep[] }>}
+   */
+  async search(options = this.options) {
+    const translation = await this.#translation({
+      ...decoding(options),
+      num_hypotheses: options.beamSize,
+      return_scores: true,
+      return_search: true,
+    });
+    return { translation, search: translation.search ?? [] };
+  }
+
+  /** The translation of greedy search. */
+  greedy() {
+    return this.#translation({ decoding: "greedy", return_scores: true });
+  }
+
+  /**
+   * @param {Record<string, unknown>} fields
+   * @returns {Promise<Arrays>}
+   */
+  #attention(fields) {
+    const body = { ...this.fields, ...decoding(this.options), ...fields };
+    return this.#once("attention", body, async () => (await attention(body, this.#aborted.signal)).arrays);
+  }
+
+  /**
+   * @param {Record<string, unknown>} fields
+   * @returns {Promise<Translation>}
+   */
+  #translation(fields) {
+    const body = { ...this.fields, ...fields };
+    return this.#once("translate", body, async () => {
+      const [translation] = (await translate(body, this.#aborted.signal)).translations;
+      if ("error" in translation) throw new Problem(translation.error.status, translation.error);
+      return translation;
+    });
+  }
+
+  /**
+   * @template T
+   * @param {string} route
+   * @param {Record<string, unknown>} body
+   * @param {() => Promise<T>} ask
+   * @returns {Promise<T>}
+   */
+  #once(route, body, ask) {
+    const key = `${route} ${JSON.stringify(body)}`;
+    const answer = this.#answers.get(key) ?? ask();
+    this.#answers.set(key, answer);
+    // A full queue, for example, may be gone when it is asked for again.
+    answer.catch(() => this.#answers.delete(key));
+    return answer;
+  }
+}
+
+/** @param {SearchOptions} options */
+function decoding({ beamSize, lengthPenalty }) {
+  return { decoding: "beam", beam_size: beamSize, length_penalty: lengthPenalty };
+}
+
+/**
+ * @param {Arrays} arrays
+ * @param {string} name
+ */
+function strings(arrays, name) {
+  return /** @type {string[]} */ (arrays[name].data);
+}
