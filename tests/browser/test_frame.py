@@ -138,3 +138,13 @@ def test_a_key_is_asked_for_where_one_is_needed_and_kept_for_the_tab_only(page: 
     page.reload()
     shown(page, "translate")
     assert page.evaluate("() => Object.values(sessionStorage)") == ["secret-key"]
+
+
+def test_a_view_that_cannot_be_loaded_says_so_and_the_others_work_on(page: Page, watch: Watch) -> None:
+    watch.expect("Failed to load resource")
+    open_view(page)
+    page.route("**/views/tour.js", lambda route: route.abort())
+    page.get_by_role("link", name="How it works", exact=True).first.click()
+    expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+    page.locator("nav").get_by_role("link", name="Translate").click()
+    expect(page.get_by_label("Text to translate")).to_be_visible()

@@ -31,10 +31,13 @@ function showViews(page) {
   const made = {};
   /** @type {View | undefined} */
   let shown;
+  let turn = 0;
   const links = Object.entries(VIEWS).map(([name, view]) => h("a", { href: `#/${name}` }, view.title));
   fill(element("views"), ...links);
 
   async function show() {
+    turn += 1;
+    const own = turn;
     const { view, part, choices } = readFragment(location.hash);
     const name = Object.hasOwn(VIEWS, view) ? view : FIRST;
     const about = /** @type {(typeof VIEWS)[string]} */ (VIEWS[name]);
@@ -43,9 +46,16 @@ function showViews(page) {
       // What was shared is in the page now; a reload after an edit must not bring it back.
       history.replaceState(null, "", `#/${name}${part && `/${part}`}`);
     }
-    const create = made[name] ? null : await about.load();
-    if (readFragment(location.hash).view !== view && view !== "") return;
-    made[name] ??= /** @type {(page: Page) => View} */ (create)(page);
+    const create = made[name] ? null : await about.load().catch(() => null);
+    // Another view was asked for while this one was loaded.
+    if (own !== turn) return;
+    if (create) made[name] = create(page);
+    if (!made[name]) {
+      const again = h("a", { href: `#/${name}`, onclick: () => location.reload() }, "Load the page again");
+      fill(element("main"), h("p", { class: "notice error", role: "alert" }, "The service cannot be reached. ", again));
+      shown = undefined;
+      return;
+    }
     const before = shown;
     shown = made[name];
     if (shown !== before) before?.hide?.();
