@@ -153,9 +153,13 @@ async def test_greedy_search_considers_one_candidate_in_each_step(client: httpx.
         (
             {"text": ["red.", "cat."], "target_prefix": "rot"},
             "text",
-            "holds 2 texts; with target_prefix there must be one",
+            "with target_prefix there must be one",
         ),
-        ({"text": ["red.", "cat."], "return_search": True}, "text", "holds 2 texts, and return_search takes one"),
+        (
+            {"text": ["red.", "cat."], "return_search": True},
+            "text",
+            "holds 2 texts; with return_search there must be one",
+        ),
     ],
 )
 async def test_a_wrong_field_is_refused_and_named(
