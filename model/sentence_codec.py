@@ -313,10 +313,7 @@ class SentenceCodec:
         """
         parts = self._written_parts(sentence, token_ids)
         parts = self._with_missing(parts, part, sentence, token_ids, rows, source_spans)
-        if sentence.in_capitals:
-            parts = [_in_capitals(one) if isinstance(one, TargetText) else one for one in parts]
-        held = [*hold(part, sentence.protected), *(HeldSpan(part[slice(*space)]) for space in sentence.spaces)]
-        translation = put_back(parts, held, len(sentence.protected), sentence.prefix)
+        translation = _put_back(parts, part, sentence, len(sentence.protected))
         return _with_ending(translation, sentence.ending, sentence.prefix)
 
     def write_beginning(self, part: str, sentence: SourceSentence, token_ids: Sequence[int]) -> str:
@@ -331,10 +328,7 @@ class SentenceCodec:
         """
         if sentence.protected or sentence.spaces:
             parts = after_tokens(self._written_parts(sentence, token_ids), len(sentence.prefix_ids))
-            if sentence.in_capitals:
-                parts = [_in_capitals(one) if isinstance(one, TargetText) else one for one in parts]
-            held = [*hold(part, sentence.protected), *(HeldSpan(part[slice(*space)]) for space in sentence.spaces)]
-            text = put_back(parts, held, 0, sentence.prefix).text
+            text = _put_back(parts, part, sentence, 0).text
         else:
             text = self.tokenizer.decode(token_ids)  # a search has thousands of these
             text = in_capitals(text) if sentence.in_capitals else text
@@ -411,6 +405,23 @@ class SentenceCodec:
             for span in (_moved(term.span, origins),)
         ]
         return _Reading(text, origins, spans + terms)
+
+
+def _put_back(
+    parts: Sequence[Place | TargetText], part: str, sentence: SourceSentence, num_protected: int
+) -> TargetSentence:
+    """Texts behind the prefix of a sentence, in capitals if it is, with its protected spans and unusual white space.
+
+    Args:
+        parts: Texts, and the places of spans.
+        part: The sentence.
+        sentence: What its codec made of it.
+        num_protected: Number of the first protected spans whose places are returned; all of these have one.
+    """
+    if sentence.in_capitals:
+        parts = [_in_capitals(one) if isinstance(one, TargetText) else one for one in parts]
+    held = [*hold(part, sentence.protected), *(HeldSpan(part[slice(*space)]) for space in sentence.spaces)]
+    return put_back(parts, held, num_protected, sentence.prefix)
 
 
 def _in_capitals(run: TargetText) -> TargetText:

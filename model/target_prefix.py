@@ -50,10 +50,12 @@ def read_prefix(
     token_ids, runs = _encoded(parts, tokenizer)
     if [run if isinstance(run, Symbol) else run.text for run in runs] != [_trimmed(part) for part, _ in parts]:
         names = {placeholder(number): protected[number] for number in told}
+        asked = "".join(names[part.name] if isinstance(part, Symbol) else part for part, _ in parts)
         written = "".join(names[run.name] if isinstance(run, Symbol) else run.text for run in runs)
+        read = "" if asked == text else f", of which the model reads {asked!r}"
         raise InvalidPrefix(
-            f"target_prefix is {text!r}, and the model would write {written!r}; leave out characters that it does not "
-            "know, and write the others as it does."
+            f"target_prefix is {text!r}{read}, and the model would write {written!r}; leave out characters that it "
+            "does not know, and write the others as it does."
         )
     tokens = original_spans(_token_spans(runs, parts), origins, len(text))
     numbered_spaces = {len(protected) + number: span for number, span in kept_spaces.items()}

@@ -192,11 +192,16 @@ class TextPipeline:
         if not text.strip():
             raise EmptySource
         if len(sentences) != 1:
-            raise SeveralSentences(len(sentences), " and ".join(options.steering))
+            raise SeveralSentences(len(sentences), " with ".join(options.steering))
         (sentence,) = sentences
         if not options.target_prefix:
             return sentence
         before, part = text[: sentence.start], text[sentence.start : sentence.end]
+        if before[:1].isspace():
+            raise InvalidPrefix(
+                "The text begins with white space, and so does its translation, but no target_prefix may: leave it out "
+                "of the text."
+            )
         if not options.target_prefix.startswith(before):
             raise InvalidPrefix(
                 f"The text begins with {before!r}, and so does its translation: begin target_prefix with it, or leave "

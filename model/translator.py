@@ -390,7 +390,7 @@ class Translator:
         pair = self.resolve_pair(source, target)
         if target_text is not None and options.steering:
             raise InvalidOptions(
-                f"target_text is a whole translation, and {' and '.join(options.steering)} is for one that the model "
+                f"target_text is a whole translation, and {' with '.join(options.steering)} is for one that the model "
                 "writes; send one of them."
             )
         plan = self.pipeline.prepare_sentence(text, *pair, replace(options, num_hypotheses=1))

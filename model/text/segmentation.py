@@ -25,6 +25,7 @@ _FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
 # Skin tones, and the tags that spell flags such as Scotland's.
 _EMOJI_TAIL = re.compile("[\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_WIDE_SPACE_BEHIND_INITIAL = re.compile(r"([A-Z]\s*)[^\S\x00-\x7f](?=\.)")
 _FIRST_REACH = 64
 
 
@@ -80,6 +81,8 @@ def join_text(text: str, segments: Sequence[Segment], translations: Sequence[str
 def _sentences(line: str, language: str, offset: int) -> Iterator[tuple[int, int]]:
     # JSON strings can contain unpaired surrogates, which the library rejects; U+FFFD replaces them.
     line = _SURROGATE.sub("\ufffd", line)
+    # It panics on "Plan A" with a no-break space before the full stop, because this space has more than one byte.
+    line = _WIDE_SPACE_BEHIND_INITIAL.sub(r"\1 ", line)
     sentences = list(sentencex.segment(language, line))
     if "".join(sentences) != line:
         # The sentences must add up to the line, as the library promises; if not, the line is not split.

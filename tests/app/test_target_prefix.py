@@ -150,8 +150,16 @@ async def test_greedy_search_considers_one_candidate_in_each_step(client: httpx.
         ({"target_prefix": "a\0b"}, "target_prefix", "holds the NUL character at 1"),
         ({"target_prefix": 7}, "target_prefix", "must be a string"),
         ({"return_search": 1}, "return_search", "must be true or false"),
-        ({"text": ["red.", "cat."], "target_prefix": "rot"}, "text", "holds 2 texts, and target_prefix takes one"),
-        ({"text": ["red.", "cat."], "return_search": True}, "text", "holds 2 texts, and return_search takes one"),
+        (
+            {"text": ["red.", "cat."], "target_prefix": "rot"},
+            "text",
+            "with target_prefix there must be one",
+        ),
+        (
+            {"text": ["red.", "cat."], "return_search": True},
+            "text",
+            "holds 2 texts; with return_search there must be one",
+        ),
     ],
 )
 async def test_a_wrong_field_is_refused_and_named(

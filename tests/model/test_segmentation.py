@@ -192,6 +192,12 @@ def test_a_lone_surrogate_does_not_affect_the_sentences_around_it() -> None:
     assert parts(text, split_text(text, "en", always)) == ["One \ud83d here.", "Two."]
 
 
+@pytest.mark.parametrize("space", ["\u00a0", " \u2009", "\u202f", "\u3000"])
+def test_any_white_space_may_stand_between_a_capital_letter_and_a_full_stop(space: str) -> None:
+    text = f"This is plan A{space}. It is good."
+    assert parts(text, split_text(text, "en", always)) == [f"This is plan A{space}.", "It is good."]
+
+
 def test_a_sentence_that_fits_is_measured_once() -> None:
     measured: list[str] = []
 

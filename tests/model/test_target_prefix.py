@@ -168,7 +168,7 @@ def test_the_text_before_the_sentence_is_part_of_the_prefix(toy: Translator) -> 
     assert to_german(toy, "- red cat.\n", "- rot").text == "- rot Katze.\n"
     with pytest.raises(InvalidPrefix, match="begins with '- '"):
         to_german(toy, "- red cat.", "rot")
-    with pytest.raises(InvalidPrefix, match="begins with '  '"):
+    with pytest.raises(InvalidPrefix, match="begins with white space"):
         to_german(toy, "  red cat.", "rot")
 
 
@@ -178,6 +178,11 @@ def test_the_text_before_the_sentence_is_part_of_the_prefix(toy: Translator) -> 
 def test_a_prefix_that_the_model_would_write_differently_is_refused(toy: Translator, prefix: str, written: str) -> None:
     with pytest.raises(InvalidPrefix, match=re.escape(f"{prefix!r}, and the model would write {written!r}")):
         to_german(toy, SENTENCE, prefix)
+
+
+def test_the_error_names_what_the_model_reads_of_a_prefix_if_that_is_not_all_of_it(toy: Translator) -> None:
+    with pytest.raises(InvalidPrefix, match=re.escape("of which the model reads 'rot ½', and the model would write")):
+        to_german(toy, "red {x} cat.", "rot {x} ½")
 
 
 def test_characters_that_the_model_does_not_know_are_refused(imported: Translator) -> None:

@@ -121,7 +121,7 @@ def _require_one_text(asked: TranslateRequest) -> None:
         InvalidRequest: There is not one text.
     """
     if asked.steering and len(asked.texts) != 1:
-        reason = f"holds {len(asked.texts)} texts, and {' and '.join(asked.steering)} takes one; send them one by one"
+        reason = f"holds {len(asked.texts)} texts; with {' and '.join(asked.steering)} there must be one"
         raise InvalidRequest([FieldProblem("text", reason, None, 1)])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -168,8 +167,12 @@ def search_body(search: WrittenSearch | None) -> list[SearchStepBody] | None:
     """The candidates of a search as JSON has them."""
     if search is None:
         return None
+    # Pydantic reads the attributes itself: a wide search has thousands of candidates, and this is on the event loop.
     return [
-        SearchStepBody(step=number, hypotheses=[CandidateBody(**asdict(candidate)) for candidate in step])
+        SearchStepBody(
+            step=number,
+            hypotheses=[CandidateBody.model_validate(candidate, from_attributes=True) for candidate in step],
+        )
         for number, step in enumerate(search)
     ]
 
