@@ -63,7 +63,7 @@ export class Alternatives {
     return h(
       "button",
       { type: "button", class: "choice", "aria-pressed": String(isTaken), onclick: () => this.#onTake(alternative) },
-      h("span", { class: "choice-text" }, ...pieces),
+      h("span", { class: "choice-text", dir: "auto" }, ...pieces),
       score !== null && h("span", { class: "share" }, score.toFixed(3).replace("-", "−")),
     );
   }

@@ -3,6 +3,7 @@
  */
 
 import { fill, h } from "../element.js";
+import { languageTag } from "../languages.js";
 import { copyButton } from "./copy.js";
 
 /** @import { Problem } from "../api.js" */
@@ -63,7 +64,7 @@ export class OutputPane {
 
   /** @param {string} language Of the translation. */
   set language(language) {
-    this.#output.lang = language;
+    this.#output.lang = languageTag(language);
   }
 
   /** @param {boolean} is Whether there is a translation, perhaps of a part. */

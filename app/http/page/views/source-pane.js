@@ -4,7 +4,7 @@
 
 import { Characters } from "../characters.js";
 import { fill, h } from "../element.js";
-import { languageName } from "../languages.js";
+import { languageName, languageTag } from "../languages.js";
 
 /** @import { Choices, Page, Translation } from "../types.js" */
 
@@ -52,7 +52,7 @@ export class SourcePane {
       placeholder: "Type or paste a text, or drop a file",
       dir: "auto",
       spellcheck: "false",
-      oninput: () => store.set({ text: this.textarea.value, sentence: "" }),
+      oninput: () => store.set({ text: this.textarea.value }),
       onkeydown: (/** @type {KeyboardEvent} */ event) => {
         if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translateNow();
       },
@@ -79,7 +79,7 @@ export class SourcePane {
       this.textarea.value = choices.text;
       this.textarea.setSelectionRange(0, 0);
     }
-    this.textarea.lang = choices.source === "auto" ? "" : choices.source;
+    this.textarea.lang = choices.source === "auto" ? "" : languageTag(choices.source);
     this.#clear.hidden = !choices.text;
     this.#updateCount(choices);
     this.#updateExamples(choices);
@@ -109,7 +109,7 @@ export class SourcePane {
 
   /** @param {string} text */
   #setText(text) {
-    this.#store.set({ text, sentence: "" });
+    this.#store.set({ text });
     this.textarea.focus();
     this.textarea.setSelectionRange(text.length, text.length);
   }
