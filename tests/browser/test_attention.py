@@ -56,6 +56,11 @@ def searched(service: Server, **fields: Any) -> dict[str, Any]:
     return translation
 
 
+def signed(value: float, digits: int) -> str:
+    """A number as the page writes it."""
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
 def choose(view: Locator, name: str) -> None:
     """Choose a map with the mouse."""
     view.get_by_role("gridcell", name=name).click()
@@ -240,7 +245,9 @@ def test_the_search_is_a_tree_of_what_was_kept_and_on_demand_of_what_was_dropped
     view.get_by_label("Show what was dropped").check()
     expect(nodes).to_have_count(len(candidates))
     shown = view.locator(".beam-box").evaluate_all("(nodes) => nodes.map((node) => node.getAttribute('aria-label'))")
-    sums = sorted(float(found) for label in shown for found in re.findall(r"(-?[\d.]+) log-probability", label))
+    sums = sorted(
+        float(found.replace("−", "-")) for label in shown for found in re.findall(r"(−?[\d.]+) log-probability", label)
+    )
     np.testing.assert_allclose(sums, sorted(candidate["log_prob"] for candidate in candidates), atol=6e-3)
     best = view.locator(".beam-box.best.finished")
     expect(best).to_have_attribute("aria-label", re.compile(f"hypothesis: {re.escape(translation['text'])}$"))
@@ -253,10 +260,10 @@ def test_a_hypothesis_tells_its_numbers_to_the_pointer_and_the_keyboard(page: Pa
     first, second = searched(service)["search"][0]["hypotheses"][:2]
     view = opened(page)
     detail = view.locator(".beam-detail")
-    view.get_by_role("treeitem", name=f"{second['token']} {second['log_prob']:.2f}").hover()
-    expect(detail).to_contain_text(f"{second['log_prob']:.4f}")
-    view.get_by_role("treeitem", name=f"{first['token']} {first['log_prob']:.2f}").focus()
-    expect(detail).to_contain_text(f"{first['log_prob']:.4f}")
+    view.get_by_role("treeitem", name=f"{second['token']} {signed(second['log_prob'], 2)}").hover()
+    expect(detail).to_contain_text(signed(second["log_prob"], 4))
+    view.get_by_role("treeitem", name=f"{first['token']} {signed(first['log_prob'], 2)}").focus()
+    expect(detail).to_contain_text(signed(first["log_prob"], 4))
     expect(detail).to_contain_text(f"{np.exp(first['log_prob']) * 100:.1f} %")
     page.keyboard.press("ArrowRight")
     expect(view.get_by_role("treeitem", selected=True)).to_have_attribute("aria-level", "2")

@@ -93,13 +93,13 @@ export function isAbort(error) {
  * @param {Parameters<typeof request>} asked
  * @returns {Promise<any>}
  */
-async function json(...asked) {
+async function answer(...asked) {
   return (await request(...asked)).json().catch(lostConnection);
 }
 
 /** @returns {Promise<Model[]>} The loaded models. */
 export async function models() {
-  return (await json("models")).models;
+  return (await answer("models")).models;
 }
 
 /**
@@ -110,7 +110,7 @@ export async function models() {
  * @returns {Promise<TranslateAnswer>}
  */
 export function translate(body, signal) {
-  return json("translate", { json: body, ...(signal && { signal }) });
+  return answer("translate", { json: body, ...(signal && { signal }) });
 }
 
 /**
@@ -173,7 +173,7 @@ export async function attention(body, signal) {
 
 /** @returns {Promise<Glossary[]>} The stored glossaries. */
 export async function glossaries() {
-  return (await json("v2/glossaries", { scheme: "DeepL-Auth-Key" })).glossaries;
+  return (await answer("v2/glossaries", { scheme: "DeepL-Auth-Key" })).glossaries;
 }
 
 /**
@@ -190,7 +190,7 @@ export async function addDocument(file, options, signal) {
   for (const [name, value] of Object.entries(options)) {
     form.append(name, typeof value === "string" ? value : JSON.stringify(value));
   }
-  return json("documents", { form, ...(signal && { signal }) });
+  return answer("documents", { form, ...(signal && { signal }) });
 }
 
 /**
@@ -200,7 +200,7 @@ export async function addDocument(file, options, signal) {
  * @returns {Promise<Document>}
  */
 export function readDocument(id) {
-  return json(`documents/${encodeURIComponent(id)}`);
+  return answer(`documents/${encodeURIComponent(id)}`);
 }
 
 /**
@@ -221,5 +221,5 @@ export function documentResult(id, partial) {
  * @returns {Promise<Document>}
  */
 export function deleteDocument(id) {
-  return json(`documents/${encodeURIComponent(id)}`, { method: "DELETE" });
+  return answer(`documents/${encodeURIComponent(id)}`, { method: "DELETE" });
 }

@@ -59,6 +59,18 @@ export class Languages {
   }
 
   /**
+   * The language of an example: the one that is translated from, or one that the target is translated from.
+   *
+   * @param {{ source: string, target: string }} pair
+   */
+  exampleSource({ source, target }) {
+    if (source !== "auto") return source;
+    const model = this.model(source, target);
+    const pair = model?.pairs.find(([, to]) => to === target);
+    return pair?.[0] ?? model?.languages.find((language) => language !== target) ?? source;
+  }
+
+  /**
    * The model that translates a pair.
    *
    * @param {string} source Or `auto`.

@@ -1,6 +1,7 @@
 /** The translations that the search found, with their scores; another one can be taken. */
 
 import { fill, h } from "../element.js";
+import { decimal } from "../numbers.js";
 import { differences } from "./differences.js";
 
 /** @import { Alternative } from "../types.js" */
@@ -64,7 +65,7 @@ export class Alternatives {
       "button",
       { type: "button", class: "choice", "aria-pressed": String(isTaken), onclick: () => this.#onTake(alternative) },
       h("span", { class: "choice-text", dir: "auto" }, ...pieces),
-      score !== null && h("span", { class: "share" }, score.toFixed(3).replace("-", "−")),
+      score !== null && h("span", { class: "share" }, decimal(score)),
     );
   }
 }

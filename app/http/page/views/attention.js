@@ -2,16 +2,18 @@
  * The view "attention": every head's weights of one sentence and its translation, decoding step by step, and the search.
  */
 
-import { attention, isAbort, Problem, translate } from "../api.js";
+import { attention, isAbort, Problem, translateOne } from "../api.js";
 import { fill, h } from "../element.js";
 import { languageName } from "../languages.js";
-import { AttentionForm, firstSentence } from "./attention-form.js";
+import { optionFields } from "../option-fields.js";
+import { firstSentence } from "../chosen-sentence.js";
+import { AttentionForm } from "./attention-form.js";
 import { AttentionWeights, choiceName, KINDS } from "./attention-weights.js";
 import { BeamTree } from "./beam-tree.js";
 import { HeadGrid } from "./head-grid.js";
 import { MapPanel } from "./map-panel.js";
 import { Stepper } from "./stepper.js";
-import { Palette } from "./weight-colours.js";
+import { Palette } from "../palette.js";
 
 /** @import { Page, View } from "../types.js" */
 /** @import { Choice, Kind } from "./attention-weights.js" */
@@ -96,6 +98,10 @@ class Explorer {
       this.#palette = new Palette();
       this.#draw();
     });
+    addEventListener("verso:key-given", () => {
+      this.#loaded = "";
+      if (this.element.isConnected) this.#load();
+    });
   }
 
   /** The view becomes visible. */
@@ -160,16 +166,9 @@ class Explorer {
 
   /** The fields that both requests share. @param {string} text */
   #fields(text) {
-    const { source, target, decoding, beamSize, formality, glossary } = this.#page.store.get();
-    return {
-      text,
-      source,
-      target,
-      decoding,
-      beam_size: beamSize,
-      ...(formality && { formality }),
-      ...(glossary && { glossary }),
-    };
+    const { store, languages } = this.#page;
+    const { source, target, glossary } = store.get();
+    return { text, source, target, ...optionFields(store.get(), languages), ...(glossary && { glossary }) };
   }
 
   /**
@@ -178,13 +177,10 @@ class Explorer {
    */
   async #loadSearch(body, signal) {
     try {
-      const answer = await translate({ ...body, return_search: true }, signal);
-      const [translation] = answer.translations;
-      if (translation && "search" in translation && translation.search) {
-        this.#tree.show(translation.search, translation.text);
-      } else this.#tree.explain("This translation was not searched for.");
+      const { search, text } = await translateOne({ ...body, return_search: true }, signal);
+      if (search) this.#tree.show(search, text);
+      else this.#tree.explain("This translation was not searched for.");
     } catch (error) {
-      if (isAbort(error)) throw error;
       if (!(error instanceof Problem)) throw error;
       this.#tree.explain(`The search cannot be shown. ${error.message}`);
     }
@@ -200,7 +196,12 @@ class Explorer {
     this.#tree.explain("Searching …");
     const count = `${weights.sourceTokens.length} source tokens, ${weights.targetTokens.length} target tokens`;
     const detected = weights.detected ? `, detected: ${languageName(weights.detected)}` : "";
-    fill(this.#translation, h("b", {}, weights.translation), " ", h("span", { class: "muted" }, `${count}${detected}`));
+    fill(
+      this.#translation,
+      h("b", { dir: "auto" }, weights.translation),
+      " ",
+      h("span", { class: "muted" }, `${count}${detected}`),
+    );
     this.#page.announce(`Translation: ${weights.translation}`);
     this.#showKind(this.#choice.kind);
     this.#choose(this.#choice);

@@ -153,7 +153,13 @@ export class GlossaryChoice {
       this.#select,
       h("option", { value: "" }, "None"),
       h("option", { value: TYPED }, "Terms typed here"),
-      ...fitting.map((one) => h("option", { value: one.glossary_id }, `${one.name} (${one.entry_count} ${one.entry_count === 1 ? "term" : "terms"})`)),
+      ...fitting.map((one) =>
+        h(
+          "option",
+          { value: one.glossary_id },
+          `${one.name} (${one.entry_count} ${one.entry_count === 1 ? "term" : "terms"})`,
+        ),
+      ),
     );
     this.#select.value = this.#isTyped ? TYPED : glossary;
   }

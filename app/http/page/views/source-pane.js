@@ -5,25 +5,14 @@
 import { Characters } from "../characters.js";
 import { fill, h } from "../element.js";
 import { languageName, languageTag } from "../languages.js";
+import { percent } from "../numbers.js";
+import { examplesIn } from "../chosen-sentence.js";
 
 /** @import { Choices, Page, Translation } from "../types.js" */
 
 const SURE = 0.8;
-const PERCENT = new Intl.NumberFormat("en", { style: "percent" });
 const COUNT = new Intl.NumberFormat("en");
 
-/** @type {Record<string, string[]>} Sentences to try, by language. */
-const EXAMPLES = {
-  en: [
-    "I bought a new book.",
-    "Where is the station?",
-    "We are going to the cinema tonight. Do you want to come with us?",
-  ],
-  de: ["Wo ist der Bahnhof?", "Ich habe das Buch noch nicht gelesen."],
-  fr: ["Où est la gare ?"],
-  es: ["¿Dónde está la estación?"],
-  it: ["Dov'è la stazione?"],
-};
 const MAX_EXAMPLES = 4;
 
 /** The pane of the source. */
@@ -104,7 +93,7 @@ export class SourcePane {
     }
     const { language, confidence } = detected;
     const sure = confidence >= SURE ? "Detected" : "Perhaps";
-    fill(this.#detected, `${sure} ${languageName(language)}, ${PERCENT.format(confidence)} sure`);
+    fill(this.#detected, `${sure} ${languageName(language)}, ${percent(confidence)} sure`);
   }
 
   /** @param {string} text */
@@ -154,13 +143,13 @@ export class SourcePane {
     if (text) return;
     const from = this.#languages.sources.filter((code) => code === source || (source === "auto" && code !== target));
     const examples = [...from, ...this.#languages.sources.filter((code) => source === "auto" && code === target)]
-      .flatMap((code) => EXAMPLES[code] ?? [])
+      .flatMap(examplesIn)
       .slice(0, MAX_EXAMPLES);
     fill(
       this.#examples,
       examples.length ? h("span", { class: "muted" }, "For example:") : null,
       ...examples.map((example) =>
-        h("button", { type: "button", class: "example", onclick: () => this.#setText(example) }, example),
+        h("button", { type: "button", class: "example", dir: "auto", onclick: () => this.#setText(example) }, example),
       ),
     );
   }

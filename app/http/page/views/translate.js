@@ -7,12 +7,13 @@ import { Characters } from "../characters.js";
 import { h } from "../element.js";
 import { fragmentFor } from "../fragment.js";
 import { languageName } from "../languages.js";
+import { beamSize, optionFields } from "../option-fields.js";
 import { Documents } from "./documents.js";
 import { GlossaryChoice } from "./glossary-choice.js";
 import { LanguageBar } from "./language-bar.js";
 import { LinkedTexts } from "./linked-texts.js";
 import { LiveTranslation } from "./live-translation.js";
-import { beamSize, optionFields, Options } from "./options.js";
+import { Options } from "./options.js";
 import { OutputPane } from "./output-pane.js";
 import { SourcePane } from "./source-pane.js";
 

@@ -3,8 +3,8 @@
 import { isAbort, Problem } from "../api.js";
 import { fill, h } from "../element.js";
 import { languageTag } from "../languages.js";
+import { percent } from "../numbers.js";
 import { placeBy } from "./floating.js";
-import { percent } from "./levels.js";
 
 /** @import { Choice } from "./candidates.js" */
 

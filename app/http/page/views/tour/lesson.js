@@ -2,7 +2,7 @@
  * The sentence that the tour is about, as the running model sees it: what the service answers about it, asked once.
  */
 
-import { attention, Problem, translate } from "../../api.js";
+import { attention, translateOne } from "../../api.js";
 import { Matrix } from "./vectors.js";
 
 /** @import { Arrays, NpyArray } from "../../npz.js" */
@@ -138,11 +138,7 @@ export class Lesson {
    */
   #translation(fields) {
     const body = { ...this.fields, ...fields };
-    return this.#once("translate", body, async () => {
-      const [translation] = (await translate(body, this.#aborted.signal)).translations;
-      if ("error" in translation) throw new Problem(translation.error.status, translation.error);
-      return translation;
-    });
+    return this.#once("translate", body, () => translateOne(body, this.#aborted.signal));
   }
 
   /**

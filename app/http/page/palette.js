@@ -1,14 +1,12 @@
 /**
- * Weights as pixels and as backgrounds, in the colours of the page's theme.
+ * Numbers as pixels and as backgrounds, in the colours of the page's theme.
  */
 
-import { colourOf, css, isDark } from "../colours.js";
-
-/** @import { HeadMap } from "./attention-weights.js" */
+import { colourOf, css, isDark } from "./colours.js";
 
 const NUM_COLOURS = 256;
 
-/** The colours from weight 0 to the largest, for one theme. */
+/** The colours from the lowest number to the highest, for one theme. */
 export class Palette {
   /** @param {boolean} dark */
   constructor(dark = isDark()) {
@@ -21,14 +19,25 @@ export class Palette {
   }
 
   /**
-   * Draws a map with one pixel for each weight; the style sheet gives it its size.
+   * Draws one pixel for each number; the style sheet gives the picture its size.
    *
    * @param {HTMLCanvasElement} canvas
-   * @param {HeadMap} map
-   * @param {number} highest The weight that has the last colour.
+   * @param {[number, number]} size Rows and columns.
+   * @param {ArrayLike<number>} numbers Row by row.
+   * @param {[number, number]} range The numbers that have the first and the last colour.
    */
-  draw(canvas, map, highest) {
-    this.#paint(canvas, map.columns.length, map.rows.length, map.weights, highest);
+  draw(canvas, [rows, columns], numbers, [lowest, highest]) {
+    canvas.width = columns;
+    canvas.height = rows;
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { alpha: false }));
+    const image = context.createImageData(columns, rows);
+    const pixels = new Uint32Array(image.data.buffer);
+    const scale = (NUM_COLOURS - 1) / (highest - lowest || 1);
+    for (let index = 0; index < pixels.length; index += 1) {
+      const position = Math.round((numbers[index] - lowest) * scale);
+      pixels[index] = this.pixels[Math.min(Math.max(position, 0), NUM_COLOURS - 1)];
+    }
+    context.putImageData(image, 0, 0);
   }
 
   /**
@@ -37,8 +46,8 @@ export class Palette {
    * @param {HTMLCanvasElement} canvas
    */
   drawScale(canvas) {
-    const weights = Float32Array.from({ length: NUM_COLOURS }, (_, index) => index / (NUM_COLOURS - 1));
-    this.#paint(canvas, NUM_COLOURS, 1, weights, 1);
+    const numbers = Float32Array.from({ length: NUM_COLOURS }, (_, index) => index / (NUM_COLOURS - 1));
+    this.draw(canvas, [1, NUM_COLOURS], numbers, [0, 1]);
   }
 
   /**
@@ -53,32 +62,12 @@ export class Palette {
     element.style.background = css(colour);
     element.style.color = textOn(colour);
   }
-
-  /**
-   * @param {HTMLCanvasElement} canvas
-   * @param {number} width
-   * @param {number} height
-   * @param {Float32Array} weights
-   * @param {number} highest
-   */
-  #paint(canvas, width, height, weights, highest) {
-    canvas.width = width;
-    canvas.height = height;
-    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { alpha: false }));
-    const image = context.createImageData(width, height);
-    const pixels = new Uint32Array(image.data.buffer);
-    const scale = (NUM_COLOURS - 1) / highest;
-    for (let index = 0; index < pixels.length; index += 1) {
-      pixels[index] = this.pixels[Math.min(Math.round(weights[index] * scale), NUM_COLOURS - 1)];
-    }
-    context.putImageData(image, 0, 0);
-  }
 }
 
 /**
  * Black or white, whichever is easier to read on a colour: at least 4.5 to 1.
  *
- * @param {import("../colours.js").Colour} colour
+ * @param {import("./colours.js").Colour} colour
  */
 export function textOn(colour) {
   const [red, green, blue] = colour.map((value) => {
