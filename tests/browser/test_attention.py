@@ -378,6 +378,7 @@ def test_several_sentences_are_refused_with_a_way_out(page: Page, watch: Watch) 
     expect(view.locator(".attention-translation")).to_be_visible()
     expect(view.get_by_role("alert")).to_be_empty()
     expect(sentence).to_have_value("I bought a book.")
+    expect(sentence).to_be_focused()
 
 
 def test_a_sentence_that_is_too_long_and_one_in_the_target_language_are_refused_kindly(
@@ -401,6 +402,14 @@ def test_the_sentence_is_the_first_of_the_text_or_an_example(page: Page) -> None
     view = opened(page, "Where is the station? I am late.")
     sentence = view.get_by_label("One sentence")
     expect(sentence).to_have_value("Where is the station?")
+    # One that was chosen stays until there is another text; a beam is as wide as the model allows.
+    sentence.fill(SENTENCE)
+    sentence.press("Enter")
+    expect(view.locator(".heat-rows span").first).to_have_text("▁Wir")
+    page.goto("/#/attention?source=en&target=de&beamSize=999&text=I+bought+a+new+book.")
+    expect(sentence).to_have_value("I bought a new book.")
+    expect(view.locator(".attention-translation b")).to_have_text("Ich habe ein neues Buch gekauft.")
+    expect(view.get_by_label("Beam width")).to_have_value("16")
     page.goto("about:blank")
     open_view(page, "attention")
     expect(view.locator(".attention-translation b")).not_to_be_empty()

@@ -141,6 +141,25 @@ def test_a_key_is_asked_for_where_one_is_needed_and_kept_for_the_tab_only(page: 
     assert page.evaluate("() => Object.values(sessionStorage)") == ["secret-key"]
 
 
+def test_the_views_that_look_inside_use_a_key_as_soon_as_it_is_given(page: Page, watch: Watch) -> None:
+    watch.expect(r"401 \(Unauthorized\)")
+
+    def guard(route: Route) -> None:
+        if "authorization" in route.request.headers:
+            route.continue_()
+        else:
+            route.fulfill(status=401, json={"title": "A key is needed", "status": 401, "code": "key_needed"})
+
+    page.route("**/attention", guard)
+    for view, answer in (("attention", ".heat-rows span"), ("tour", ".tokens li")):
+        page.goto(f"/#/{view}?source=en&target=de&text=Where+is+the+station%3F")
+        dialog = page.get_by_role("dialog", name="This service needs a key")
+        dialog.get_by_label("API key").fill("secret-key")
+        dialog.get_by_role("button", name="Use the key").click()
+        expect(page.locator(answer).first).to_be_visible()
+        page.evaluate("() => sessionStorage.clear()")
+
+
 def test_a_view_that_cannot_be_loaded_says_so_and_the_others_work_on(page: Page, watch: Watch) -> None:
     watch.expect("Failed to load resource")
     open_view(page)

@@ -19,6 +19,7 @@ from model.training.loop import train
 from model.training.settings import TrainingSettings
 from tests.browser.accessibility import assert_accessible, in_each_scheme
 from tests.browser.chromium import Watch, installed, watched_page
+from tests.browser.translating import problem
 from tests.server import Server, served
 from tests.toy import write_toy
 
@@ -391,6 +392,16 @@ def test_a_refusal_is_shown_and_the_next_sentence_works(page: Page, watch: Watch
     field.press("Enter")
     expect(article.get_by_role("list", name="Source tokens")).to_contain_text("▁station")
     expect(article.get_by_role("alert")).to_have_count(0)
+
+
+def test_the_same_sentence_is_asked_for_again_after_a_problem(page: Page, watch: Watch) -> None:
+    watch.expect("429")
+    page.route("**/attention", lambda route: route.fulfill(**problem(429, "queue_full", "The queue is full.")))
+    article = open_chapter(page, "subwords")
+    expect(article.get_by_role("alert")).to_have_text("The queue is full.")
+    page.unroute("**/attention")
+    sentence_field(page).press("Enter")
+    expect(article.get_by_role("list", name="Source tokens")).to_contain_text("▁book")
 
 
 def test_markup_in_the_sentence_does_nothing(page: Page) -> None:

@@ -211,6 +211,19 @@ def test_the_languages_offered_are_those_of_the_models(page: Page) -> None:
     expect(page.get_by_role("button", name="Swap the languages")).to_be_enabled()
 
 
+def test_languages_of_a_model_for_many_are_named_with_their_script_where_it_matters(page: Page) -> None:
+    codes = ["deu_Latn", "eng_Latn", "zho_Hans", "zho_Hant"]
+    change_models(page, lambda model: model.update(pairs=[], languages=codes))
+    open_view(page)
+    options = page.get_by_role("combobox", name="Translate to").locator("option")
+    assert options.all_inner_texts() == ["Chinese", "English", "German", "Traditional Chinese"]
+    expect(page.get_by_role("combobox", name="Translate to")).to_have_value("eng_Latn")
+    choose(page, "Translate from", "German")
+    expect(source(page)).to_have_attribute("lang", "de")
+    assert options.all_inner_texts() == ["Chinese", "English", "Traditional Chinese"]
+    expect(page.get_by_role("button", name="Wo ist der Bahnhof?")).to_be_visible()
+
+
 def test_an_example_fills_an_empty_page(page: Page) -> None:
     open_view(page)
     page.get_by_role("button", name=STATION).click()

@@ -24,7 +24,7 @@ export class Problem extends Error {
 }
 
 /** The API key of this tab, or null. It is kept until the tab is closed, and nowhere else. */
-export function apiKey() {
+function apiKey() {
   return sessionStorage.getItem(KEY);
 }
 

@@ -69,7 +69,7 @@ export class Palette {
  *
  * @param {import("./colours.js").Colour} colour
  */
-export function textOn(colour) {
+function textOn(colour) {
   const [red, green, blue] = colour.map((value) => {
     const share = value / 255;
     return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;

@@ -81,6 +81,11 @@ export class AttentionForm {
     this.#own.value = "";
   }
 
+  /** Puts the focus into the form. */
+  focus() {
+    this.#sentence.focus();
+  }
+
   /** Looks at another sentence. @param {string} sentence */
   use(sentence) {
     this.#sentence.value = sentence;

@@ -15,8 +15,8 @@ import { MapPanel } from "./map-panel.js";
 import { Stepper } from "./stepper.js";
 import { Palette } from "../palette.js";
 
-/** @import { Page, View } from "../types.js" */
-/** @import { Choice, Kind } from "./attention-weights.js" */
+/** @import { Kind, Page, View } from "../types.js" */
+/** @import { Choice } from "./attention-weights.js" */
 
 /** @type {Record<Kind, { title: string, about: string }>} */
 const ABOUT = {
@@ -269,17 +269,23 @@ class Explorer {
    * @param {string} sentence
    */
   #wayOut(problem, sentence) {
+    const button = (/** @type {string} */ label, /** @type {() => void} */ mend) => {
+      const onclick = () => {
+        mend();
+        // The button will be gone.
+        this.#form.focus();
+      };
+      return h("button", { type: "button", onclick }, label);
+    };
     const first = firstSentence(sentence);
     if (problem.code === "several_sentences" && first !== sentence) {
-      const use = () => this.#form.use(first);
-      return h("button", { type: "button", onclick: use }, `Look at the first: ${first}`);
+      return button(`Look at the first: ${first}`, () => this.#form.use(first));
     }
     if (problem.code === "unsupported_pair" || problem.code === "detected_pair_not_served") {
       const pairs = this.#page.languages.models.flatMap((model) => model.pairs).slice(0, MAX_PAIRS);
-      const buttons = pairs.map(([source, target]) => {
-        const use = () => this.#form.choose({ source, target });
-        return h("button", { type: "button", onclick: use }, `${languageName(source)} to ${languageName(target)}`);
-      });
+      const buttons = pairs.map(([source, target]) =>
+        button(`${languageName(source)} to ${languageName(target)}`, () => this.#form.choose({ source, target })),
+      );
       return h("p", { class: "row" }, ...buttons);
     }
     return null;

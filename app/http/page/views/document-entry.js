@@ -145,6 +145,7 @@ export class DocumentEntry {
 
   #show() {
     const document = this.#document;
+    const hadFocus = this.#cancel.matches(":focus");
     const isUnderWay = this.#isSending || this.#isActive;
     const { done, total } = document?.sentences ?? { done: 0, total: null };
     if (total) this.#progress.value = done / total;
@@ -155,6 +156,7 @@ export class DocumentEntry {
     this.#cancel.hidden = !isUnderWay;
     this.#download.hidden = !document || isUnderWay || (document.status !== "done" && done === 0);
     this.#remove.hidden = isUnderWay;
+    if (hadFocus && !isUnderWay) this.#remove.focus();
   }
 
   /**

@@ -6,7 +6,8 @@ import { fill, h } from "../element.js";
 import { gridMove } from "../grid-keys.js";
 import { choiceName } from "./attention-weights.js";
 
-/** @import { AttentionWeights, Choice, Kind } from "./attention-weights.js" */
+/** @import { Kind } from "../types.js" */
+/** @import { AttentionWeights, Choice } from "./attention-weights.js" */
 /** @import { Palette } from "../palette.js" */
 
 /** @typedef {{ choice: Choice, element: HTMLElement, canvas: HTMLCanvasElement }} Cell */

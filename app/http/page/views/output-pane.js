@@ -49,7 +49,7 @@ export class OutputPane {
     );
     this.#output = h(
       "div",
-      { class: "output", role: "region", "aria-label": "Translation", "aria-busy": "false", dir: "auto" },
+      { class: "output", role: "region", "aria-label": "Translation", "aria-busy": "false", dir: "auto", tabindex: -1 },
       content,
     );
     this.element = h(
@@ -102,7 +102,12 @@ export class OutputPane {
    * @param {() => void} action
    */
   showNotice(message, label, action) {
-    fill(this.#notice, h("p", { role: "alert" }, message), h("button", { type: "button", onclick: action }, label));
+    const act = () => {
+      action();
+      // The button is gone, or will be.
+      this.#output.focus();
+    };
+    fill(this.#notice, h("p", { role: "alert" }, message), h("button", { type: "button", onclick: act }, label));
     this.#notice.classList.remove("error");
     this.#notice.hidden = false;
   }

@@ -6,9 +6,8 @@ import { attention, translateOne } from "../../api.js";
 import { Matrix } from "./vectors.js";
 
 /** @import { Arrays, NpyArray } from "../../npz.js" */
-/** @import { Model, SearchStep, Translation } from "../../types.js" */
+/** @import { Kind, Model, SearchStep, Translation } from "../../types.js" */
 
-/** @typedef {"encoder" | "decoder" | "cross"} Kind */
 /** @typedef {{ kind: Kind, layer: number, head: number }} Head */
 /** @typedef {{ beamSize: number, lengthPenalty: number }} SearchOptions */
 
