@@ -94,7 +94,8 @@ class TranslateView {
       this.#changed();
     });
     this.#update();
-    if (store.get().text) this.#changed();
+    // A shared link: nobody is typing.
+    if (store.get().text) this.#live.start();
   }
 
   show() {
