@@ -71,6 +71,9 @@ def explorer(page: Page) -> None:
 def tour(page: Page) -> None:
     """The chapter that computes one head."""
     open_view(page, "tour", text=SENTENCE)
+    page.get_by_role("link", name="3. One head, step by step").click()
+    heading = page.get_by_role("heading", name="2. Divide by √D, mask, softmax")
+    heading.evaluate("element => element.scrollIntoView()")
 
 
 PICTURES = [

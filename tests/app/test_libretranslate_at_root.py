@@ -103,7 +103,7 @@ async def test_paths_that_verso_does_not_have_are_libretranslates(method: str, p
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/", 307), ("GET", "/docs", 200), ("GET", "/models", 200), ("GET", "/livez", 200), ("GET", "/no", 404)],
+    [("GET", "/", 200), ("GET", "/docs", 200), ("GET", "/models", 200), ("GET", "/livez", 200), ("GET", "/no", 404)],
 )
 async def test_native_paths_stay_as_they_are(method: str, path: str, status: int) -> None:
     response = await ask(method, path)
