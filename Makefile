@@ -92,8 +92,9 @@ test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 test-gpu: $(VENV)/develop-$(TORCH).stamp  ## run the tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -m gpu
 
+# Two at a time: each has a service and a Chromium of its own.
 test-browser: $(VENV)/develop-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## test the page in Chromium (CHROMIUM=/path/to/it, else the one that is found)
-	$(BIN)/python -m pytest -m browser tests/browser
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "browser and not slow" tests/browser
 
 check: check-page $(VENV)/develop-$(TORCH).stamp  ## check format, lint, types, imports and warnings of the C++ compiler
 	$(BIN)/python -m ruff format --check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -44,6 +45,13 @@ def _axe() -> str:
     return AXE.read_text(encoding="utf-8")
 
 
+def in_each_scheme(page: Page) -> Iterator[str]:
+    """Show the page in light, then in dark colours, as the system's theme does; gives their names."""
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        yield scheme
+
+
 def violations(page: Page) -> list[str]:
     """The page's violations of WCAG, a line for each element.
 
@@ -53,6 +61,12 @@ def violations(page: Page) -> list[str]:
         page.evaluate(_axe())
     found: list[dict[str, Any]] = page.evaluate(RUN, LEVELS)
     return [f"{one['id']}: {one['help']}: {one['target']}: {' '.join(one['why'].split())}" for one in found]
+
+
+def assert_accessible(page: Page, where: str) -> None:
+    """Fail if the page violates WCAG as it is now; ``where`` says in which state it is."""
+    found = violations(page)
+    assert not found, f"{where}: " + "\n".join(found)
 
 
 def tab_stops(page: Page) -> list[str]:

@@ -64,6 +64,15 @@ def executable() -> str:
     )
 
 
+def installed() -> bool:
+    """Whether there is a browser, for tests that are not only run on demand."""
+    try:
+        executable()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """A headless browser."""

@@ -56,6 +56,11 @@ def searched(service: Server, **fields: Any) -> dict[str, Any]:
     return translation
 
 
+def signed(value: float, digits: int) -> str:
+    """A number as the page writes it."""
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
 def choose(view: Locator, name: str) -> None:
     """Choose a map with the mouse."""
     view.get_by_role("gridcell", name=name).click()
@@ -240,7 +245,9 @@ def test_the_search_is_a_tree_of_what_was_kept_and_on_demand_of_what_was_dropped
     view.get_by_label("Show what was dropped").check()
     expect(nodes).to_have_count(len(candidates))
     shown = view.locator(".beam-box").evaluate_all("(nodes) => nodes.map((node) => node.getAttribute('aria-label'))")
-    sums = sorted(float(found) for label in shown for found in re.findall(r"(-?[\d.]+) log-probability", label))
+    sums = sorted(
+        float(found.replace("−", "-")) for label in shown for found in re.findall(r"(−?[\d.]+) log-probability", label)
+    )
     np.testing.assert_allclose(sums, sorted(candidate["log_prob"] for candidate in candidates), atol=6e-3)
     best = view.locator(".beam-box.best.finished")
     expect(best).to_have_attribute("aria-label", re.compile(f"hypothesis: {re.escape(translation['text'])}$"))
@@ -253,10 +260,10 @@ def test_a_hypothesis_tells_its_numbers_to_the_pointer_and_the_keyboard(page: Pa
     first, second = searched(service)["search"][0]["hypotheses"][:2]
     view = opened(page)
     detail = view.locator(".beam-detail")
-    view.get_by_role("treeitem", name=f"{second['token']} {second['log_prob']:.2f}").hover()
-    expect(detail).to_contain_text(f"{second['log_prob']:.4f}")
-    view.get_by_role("treeitem", name=f"{first['token']} {first['log_prob']:.2f}").focus()
-    expect(detail).to_contain_text(f"{first['log_prob']:.4f}")
+    view.get_by_role("treeitem", name=f"{second['token']} {signed(second['log_prob'], 2)}").hover()
+    expect(detail).to_contain_text(signed(second["log_prob"], 4))
+    view.get_by_role("treeitem", name=f"{first['token']} {signed(first['log_prob'], 2)}").focus()
+    expect(detail).to_contain_text(signed(first["log_prob"], 4))
     expect(detail).to_contain_text(f"{np.exp(first['log_prob']) * 100:.1f} %")
     page.keyboard.press("ArrowRight")
     expect(view.get_by_role("treeitem", selected=True)).to_have_attribute("aria-level", "2")
@@ -371,6 +378,7 @@ def test_several_sentences_are_refused_with_a_way_out(page: Page, watch: Watch) 
     expect(view.locator(".attention-translation")).to_be_visible()
     expect(view.get_by_role("alert")).to_be_empty()
     expect(sentence).to_have_value("I bought a book.")
+    expect(sentence).to_be_focused()
 
 
 def test_a_sentence_that_is_too_long_and_one_in_the_target_language_are_refused_kindly(
@@ -394,6 +402,14 @@ def test_the_sentence_is_the_first_of_the_text_or_an_example(page: Page) -> None
     view = opened(page, "Where is the station? I am late.")
     sentence = view.get_by_label("One sentence")
     expect(sentence).to_have_value("Where is the station?")
+    # One that was chosen stays until there is another text; a beam is as wide as the model allows.
+    sentence.fill(SENTENCE)
+    sentence.press("Enter")
+    expect(view.locator(".heat-rows span").first).to_have_text("▁Wir")
+    page.goto("/#/attention?source=en&target=de&beamSize=999&text=I+bought+a+new+book.")
+    expect(sentence).to_have_value("I bought a new book.")
+    expect(view.locator(".attention-translation b")).to_have_text("Ich habe ein neues Buch gekauft.")
+    expect(view.get_by_label("Beam width")).to_have_value("16")
     page.goto("about:blank")
     open_view(page, "attention")
     expect(view.locator(".attention-translation b")).not_to_be_empty()

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.chromium import Watch
 from tests.browser.translating import MARKUP, assert_no_markup, choose, open_options, problem
@@ -129,10 +129,17 @@ def test_a_file_is_asked_about_only_while_it_is_translated_and_the_view_is_shown
     page.clock.install()
     open_view(page)
     asked: list[str] = []
+    held: list[Route] = []
     status = {"status": "running"}
 
-    def answer(route: Any) -> None:
+    def answer(route: Route) -> None:
         asked.append(route.request.url)
+        if status["status"] == "held":
+            held.append(route)
+        else:
+            fulfill(route)
+
+    def fulfill(route: Route) -> None:
         body = {
             "id": "1",
             "filename": "letter.txt",
@@ -155,8 +162,16 @@ def test_a_file_is_asked_about_only_while_it_is_translated_and_the_view_is_shown
     page.clock.run_for(2000)
     assert len(asked) == num_asked
 
+    # The view is left amid a question.
+    status["status"] = "held"
+    with page.expect_request("**/documents/1"):
+        page.clock.run_for(4000)
     page.get_by_role("link", name="Attention", exact=True).click()
     shown(page, "attention")
+    status["status"] = "running"
+    with page.expect_response("**/documents/1"):
+        fulfill(held[0])
+    num_asked = len(asked)
     page.clock.run_for(60_000)
     assert len(asked) == num_asked
 

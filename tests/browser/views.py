@@ -25,8 +25,15 @@ def open_view(page: Page, view: str = VIEWS[0], *, text: str = "", source: str =
     page.goto(f"/#/{view}{query}")
     main = shown(page, view)
     if text:
-        page.wait_for_load_state("networkidle")
+        answered(main, view)
     return main
+
+
+def answered(main: Locator, view: str) -> None:
+    """Wait until a view shows all that it asks the service about its text."""
+    last = {"translate": ".linked-details", "attention": ".beam-box", "tour": ".stage"}[view]
+    expect(main.locator(last).first).to_be_visible()
+    expect(main.locator("[aria-busy=true]")).to_have_count(0)
 
 
 def shown(page: Page, view: str) -> Locator:

@@ -4,7 +4,7 @@
 
 import { readNpz } from "./npz.js";
 
-/** @import { Document, ErrorBody, Glossary, Model, StreamEvent, TranslateAnswer } from "./types.js" */
+/** @import { Document, ErrorBody, Glossary, Model, StreamEvent, TranslateAnswer, Translation } from "./types.js" */
 /** @import { Arrays } from "./npz.js" */
 
 const KEY = "verso.key";
@@ -24,7 +24,7 @@ export class Problem extends Error {
 }
 
 /** The API key of this tab, or null. It is kept until the tab is closed, and nowhere else. */
-export function apiKey() {
+function apiKey() {
   return sessionStorage.getItem(KEY);
 }
 
@@ -87,9 +87,19 @@ export function isAbort(error) {
   return error instanceof DOMException && error.name === "AbortError";
 }
 
+/**
+ * A request whose answer is JSON.
+ *
+ * @param {Parameters<typeof request>} asked
+ * @returns {Promise<any>}
+ */
+async function answer(...asked) {
+  return (await request(...asked)).json().catch(lostConnection);
+}
+
 /** @returns {Promise<Model[]>} The loaded models. */
 export async function models() {
-  return (await (await request("models")).json()).models;
+  return (await answer("models")).models;
 }
 
 /**
@@ -99,8 +109,23 @@ export async function models() {
  * @param {AbortSignal} [signal]
  * @returns {Promise<TranslateAnswer>}
  */
-export async function translate(body, signal) {
-  return (await request("translate", { json: body, ...(signal && { signal }) })).json();
+export function translate(body, signal) {
+  return answer("translate", { json: body, ...(signal && { signal }) });
+}
+
+/**
+ * The translation of a request with one text.
+ *
+ * @param {Record<string, unknown>} body The fields of `POST /translate`.
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<Translation>}
+ * @throws {Problem} Also one of the text alone.
+ */
+export async function translateOne(body, signal) {
+  const [translation] = (await translate(body, signal)).translations;
+  if (!translation) throw new Problem(500, {});
+  if ("error" in translation) throw new Problem(translation.error.status, translation.error);
+  return translation;
 }
 
 /**
@@ -139,13 +164,16 @@ export async function* translateStream(body, signal) {
  */
 export async function attention(body, signal) {
   const response = await request("attention", { json: body, accept: "application/x-npz", ...(signal && { signal }) });
-  const content = await response.arrayBuffer();
-  return { arrays: await readNpz(content), file: new Blob([content], { type: "application/x-npz" }) };
+  const content = await response.arrayBuffer().catch(lostConnection);
+  const arrays = await readNpz(content);
+  // Unpacking takes a while, and cannot be cancelled.
+  signal?.throwIfAborted();
+  return { arrays, file: new Blob([content], { type: "application/x-npz" }) };
 }
 
 /** @returns {Promise<Glossary[]>} The stored glossaries. */
 export async function glossaries() {
-  return (await (await request("v2/glossaries", { scheme: "DeepL-Auth-Key" })).json()).glossaries;
+  return (await answer("v2/glossaries", { scheme: "DeepL-Auth-Key" })).glossaries;
 }
 
 /**
@@ -162,7 +190,7 @@ export async function addDocument(file, options, signal) {
   for (const [name, value] of Object.entries(options)) {
     form.append(name, typeof value === "string" ? value : JSON.stringify(value));
   }
-  return (await request("documents", { form, ...(signal && { signal }) })).json();
+  return answer("documents", { form, ...(signal && { signal }) });
 }
 
 /**
@@ -171,8 +199,8 @@ export async function addDocument(file, options, signal) {
  * @param {string} id
  * @returns {Promise<Document>}
  */
-export async function readDocument(id) {
-  return (await request(`documents/${encodeURIComponent(id)}`)).json();
+export function readDocument(id) {
+  return answer(`documents/${encodeURIComponent(id)}`);
 }
 
 /**
@@ -192,6 +220,6 @@ export function documentResult(id, partial) {
  * @param {string} id
  * @returns {Promise<Document>}
  */
-export async function deleteDocument(id) {
-  return (await request(`documents/${encodeURIComponent(id)}`, { method: "DELETE" })).json();
+export function deleteDocument(id) {
+  return answer(`documents/${encodeURIComponent(id)}`, { method: "DELETE" });
 }

@@ -33,25 +33,3 @@ export class Characters {
     return this.text.slice(this.units[start], this.units[end]);
   }
 }
-
-/**
- * The words of a text: what stands between white space, as `[start, end]` in characters.
- *
- * @param {string} text
- * @returns {[number, number][]}
- */
-export function wordsOf(text) {
-  /** @type {[number, number][]} */
-  const words = [];
-  let index = 0;
-  let start = -1;
-  for (const character of text) {
-    if (/\s/u.test(character)) {
-      if (start >= 0) words.push([start, index]);
-      start = -1;
-    } else if (start < 0) start = index;
-    index += 1;
-  }
-  if (start >= 0) words.push([start, index]);
-  return words;
-}

@@ -6,10 +6,25 @@
 
 const NAMES = new Intl.DisplayNames(["en"], { type: "language" });
 
+/**
+ * The code of a language as browsers know it: `deu_Latn` is `de`, `zho_Hant` is `zh-Hant`.
+ *
+ * @param {string} code As a model names it.
+ */
+export function languageTag(code) {
+  try {
+    const { language, script, region } = new Intl.Locale(code.replaceAll("_", "-"));
+    const usual = new Intl.Locale(language).maximize().script;
+    return [language, script !== usual && script, region].filter(Boolean).join("-");
+  } catch {
+    return code;
+  }
+}
+
 /** The English name of a language, or its code. @param {string} code */
 export function languageName(code) {
   try {
-    return NAMES.of(code.replace(/_.*/, "")) ?? code;
+    return NAMES.of(languageTag(code)) ?? code;
   } catch {
     return code;
   }
@@ -41,6 +56,18 @@ export class Languages {
         ),
       ]),
     );
+  }
+
+  /**
+   * The language of an example: the one that is translated from, or one that the target is translated from.
+   *
+   * @param {{ source: string, target: string }} pair
+   */
+  exampleSource({ source, target }) {
+    if (source !== "auto") return source;
+    const model = this.model(source, target);
+    const pair = model?.pairs.find(([, to]) => to === target);
+    return pair?.[0] ?? model?.languages.find((language) => language !== target) ?? source;
   }
 
   /**

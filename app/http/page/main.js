@@ -6,7 +6,7 @@ import { models, Problem, setApiKey } from "./api.js";
 import { isDark } from "./colours.js";
 import { fill, h } from "./element.js";
 import { readFragment } from "./fragment.js";
-import { Languages } from "./languages.js";
+import { languageTag, Languages } from "./languages.js";
 import { Store } from "./store.js";
 
 /** @import { Page, View } from "./types.js" */
@@ -155,8 +155,7 @@ async function start() {
   askForKey();
   const languages = await languagesWhenReady();
   const store = new Store();
-  const [first] = languages.models.flatMap((model) => model.pairs);
-  store.set({ target: first?.[1] ?? languages.targets("auto")[0] ?? "" });
+  store.set({ target: firstTarget(languages) });
   showFooter(languages);
   await showViews({
     store,
@@ -166,6 +165,18 @@ async function start() {
       location.hash = `#/${view}`;
     },
   });
+}
+
+/**
+ * The target until somebody chooses one: that of the first pair, else the language of the browser.
+ *
+ * @param {Languages} languages
+ */
+function firstTarget(languages) {
+  const [first] = languages.models.flatMap((model) => model.pairs);
+  const targets = languages.targets("auto");
+  const own = targets.find((code) => navigator.language.startsWith(languageTag(code)));
+  return first?.[1] ?? own ?? targets[0] ?? "";
 }
 
 /** The languages, once the models are loaded; until then the page says that it waits. */

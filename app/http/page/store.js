@@ -29,15 +29,18 @@ export class Store {
   }
 
   /**
-   * Changes some choices. Listeners are told if any differs.
+   * Changes some choices. Listeners are told if any differs. The sentence belongs to the text: a new text that comes
+   * without a sentence takes the old one away.
    *
    * @param {Partial<Choices>} changes
    */
   set(changes) {
-    const names = /** @type {(keyof Choices)[]} */ (Object.keys(changes));
-    const changed = new Set(names.filter((name) => changes[name] !== this.#choices[name]));
+    const isNewText = changes.text !== undefined && changes.text !== this.#choices.text;
+    const all = isNewText ? { sentence: "", ...changes } : changes;
+    const names = /** @type {(keyof Choices)[]} */ (Object.keys(all));
+    const changed = new Set(names.filter((name) => all[name] !== this.#choices[name]));
     if (!changed.size) return;
-    this.#choices = { ...this.#choices, ...changes };
+    this.#choices = { ...this.#choices, ...all };
     for (const listener of this.#listeners) listener(this.#choices, changed);
   }
 

@@ -140,6 +140,9 @@ export interface Glossary {
   entry_count: number;
 }
 
+/** What attends to what: source to source, translation to translation, translation to source. */
+export type Kind = "encoder" | "decoder" | "cross";
+
 /** What the views share. */
 export interface Choices {
   /** A code or `auto`. */

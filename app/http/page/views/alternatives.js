@@ -1,6 +1,7 @@
 /** The translations that the search found, with their scores; another one can be taken. */
 
 import { fill, h } from "../element.js";
+import { decimal } from "../numbers.js";
 import { differences } from "./differences.js";
 
 /** @import { Alternative } from "../types.js" */
@@ -63,8 +64,8 @@ export class Alternatives {
     return h(
       "button",
       { type: "button", class: "choice", "aria-pressed": String(isTaken), onclick: () => this.#onTake(alternative) },
-      h("span", { class: "choice-text" }, ...pieces),
-      score !== null && h("span", { class: "share" }, score.toFixed(3).replace("-", "−")),
+      h("span", { class: "choice-text", dir: "auto" }, ...pieces),
+      score !== null && h("span", { class: "share" }, decimal(score)),
     );
   }
 }

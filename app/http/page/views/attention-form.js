@@ -4,16 +4,10 @@
 
 import { fill, h } from "../element.js";
 import { languageName } from "../languages.js";
+import { beamSize, largestBeam } from "../option-fields.js";
+import { sentenceOf } from "../chosen-sentence.js";
 
 /** @import { Choices, Page } from "../types.js" */
-
-/** @type {Record<string, string>} Sentences for whoever has none at hand, by language. */
-const EXAMPLES = {
-  en: "I bought a new book.",
-  de: "Ich habe ein neues Buch gekauft.",
-  es: "He comprado un libro nuevo.",
-  fr: "J’ai acheté un nouveau livre.",
-};
 
 /** The form above the maps. */
 export class AttentionForm {
@@ -36,8 +30,8 @@ export class AttentionForm {
     onchange: () => this.#beamSize.reportValidity() && this.choose({ beamSize: this.#beamSize.valueAsNumber }),
   });
   #width = h("label", {}, "Beam width", this.#beamSize);
-  #sentence = h("textarea", { rows: 2, spellcheck: "false", required: true, onkeydown: submitOnEnter });
-  #own = h("textarea", { rows: 1, spellcheck: "false", onkeydown: submitOnEnter });
+  #sentence = h("textarea", { rows: 2, dir: "auto", spellcheck: "false", required: true, onkeydown: submitOnEnter });
+  #own = h("textarea", { rows: 1, dir: "auto", spellcheck: "false", onkeydown: submitOnEnter });
 
   /**
    * @param {Page} page
@@ -63,11 +57,7 @@ export class AttentionForm {
       h("label", { class: "wide" }, "A translation of your own (optional)", this.#own),
       h("button", { class: "primary" }, "Look inside"),
     );
-    page.store.subscribe((choices, changed) => {
-      // A new text brings a new sentence, unless somebody chose one with it.
-      if (changed.has("text") && !changed.has("sentence")) page.store.set({ sentence: "" });
-      this.#showOptions(choices);
-    });
+    page.store.subscribe((choices) => this.#showOptions(choices));
     this.#showOptions(page.store.get());
   }
 
@@ -84,11 +74,16 @@ export class AttentionForm {
   /** Takes over what other views chose. */
   refill() {
     const choices = this.#page.store.get();
-    const sentence = choices.sentence || firstSentence(choices.text) || this.#example(choices);
+    const { sentence } = sentenceOf(choices, this.#page.languages.exampleSource(choices));
     if (sentence === this.#filledWith) return;
     this.#filledWith = sentence;
     this.#sentence.value = sentence;
     this.#own.value = "";
+  }
+
+  /** Puts the focus into the form. */
+  focus() {
+    this.#sentence.focus();
   }
 
   /** Looks at another sentence. @param {string} sentence */
@@ -115,38 +110,23 @@ export class AttentionForm {
   }
 
   /** @param {Choices} choices */
-  #showOptions({ source, target, decoding, beamSize }) {
+  #showOptions(choices) {
+    const { source, target, decoding } = choices;
     const { languages } = this.#page;
     fill(this.#source, h("option", { value: "auto" }, "Detect the language"), ...languages.sources.map(option));
     fill(this.#target, ...languages.targets(source).map(option));
     this.#source.value = source;
     this.#target.value = target;
     this.#decoding.value = decoding;
-    this.#beamSize.value = String(beamSize);
-    this.#beamSize.max = String(languages.model(source, target)?.limits.max_beam_size ?? "");
+    this.#beamSize.value = String(beamSize({ ...choices, decoding: "beam" }, languages));
+    this.#beamSize.max = String(largestBeam(choices, languages));
     this.#width.hidden = decoding === "greedy";
-  }
-
-  /** @param {Choices} choices */
-  #example({ source, target }) {
-    const languages = source === "auto" ? this.#page.languages.sources.filter((code) => code !== target) : [source];
-    return languages.map((code) => EXAMPLES[code]).find(Boolean) ?? "";
   }
 }
 
 /** @param {string} code */
 function option(code) {
   return h("option", { value: code }, languageName(code));
-}
-
-/**
- * The first sentence of a text.
- *
- * @param {string} text
- */
-export function firstSentence(text) {
-  const [first] = new Intl.Segmenter(undefined, { granularity: "sentence" }).segment(text.trim());
-  return first?.segment.trim() ?? "";
 }
 
 /** Enter sends; a sentence has no line break. @param {KeyboardEvent} event */

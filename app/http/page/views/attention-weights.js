@@ -3,8 +3,8 @@
  */
 
 /** @import { Arrays } from "../npz.js" */
+/** @import { Kind } from "../types.js" */
 
-/** @typedef {"encoder" | "decoder" | "cross"} Kind */
 /** @typedef {{ kind: Kind, layer: number, head: number | null }} Choice  Counted from 0; null: the mean of the heads. */
 /**
  * The weights of one head, or of the mean of a layer's heads.

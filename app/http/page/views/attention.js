@@ -2,19 +2,21 @@
  * The view "attention": every head's weights of one sentence and its translation, decoding step by step, and the search.
  */
 
-import { attention, isAbort, Problem, translate } from "../api.js";
+import { attention, isAbort, Problem, translateOne } from "../api.js";
 import { fill, h } from "../element.js";
 import { languageName } from "../languages.js";
-import { AttentionForm, firstSentence } from "./attention-form.js";
+import { optionFields } from "../option-fields.js";
+import { firstSentence } from "../chosen-sentence.js";
+import { AttentionForm } from "./attention-form.js";
 import { AttentionWeights, choiceName, KINDS } from "./attention-weights.js";
 import { BeamTree } from "./beam-tree.js";
 import { HeadGrid } from "./head-grid.js";
 import { MapPanel } from "./map-panel.js";
 import { Stepper } from "./stepper.js";
-import { Palette } from "./weight-colours.js";
+import { Palette } from "../palette.js";
 
-/** @import { Page, View } from "../types.js" */
-/** @import { Choice, Kind } from "./attention-weights.js" */
+/** @import { Kind, Page, View } from "../types.js" */
+/** @import { Choice } from "./attention-weights.js" */
 
 /** @type {Record<Kind, { title: string, about: string }>} */
 const ABOUT = {
@@ -96,6 +98,10 @@ class Explorer {
       this.#palette = new Palette();
       this.#draw();
     });
+    addEventListener("verso:key-given", () => {
+      this.#loaded = "";
+      if (this.element.isConnected) this.#load();
+    });
   }
 
   /** The view becomes visible. */
@@ -160,16 +166,9 @@ class Explorer {
 
   /** The fields that both requests share. @param {string} text */
   #fields(text) {
-    const { source, target, decoding, beamSize, formality, glossary } = this.#page.store.get();
-    return {
-      text,
-      source,
-      target,
-      decoding,
-      beam_size: beamSize,
-      ...(formality && { formality }),
-      ...(glossary && { glossary }),
-    };
+    const { store, languages } = this.#page;
+    const { source, target, glossary } = store.get();
+    return { text, source, target, ...optionFields(store.get(), languages), ...(glossary && { glossary }) };
   }
 
   /**
@@ -178,13 +177,10 @@ class Explorer {
    */
   async #loadSearch(body, signal) {
     try {
-      const answer = await translate({ ...body, return_search: true }, signal);
-      const [translation] = answer.translations;
-      if (translation && "search" in translation && translation.search) {
-        this.#tree.show(translation.search, translation.text);
-      } else this.#tree.explain("This translation was not searched for.");
+      const { search, text } = await translateOne({ ...body, return_search: true }, signal);
+      if (search) this.#tree.show(search, text);
+      else this.#tree.explain("This translation was not searched for.");
     } catch (error) {
-      if (isAbort(error)) throw error;
       if (!(error instanceof Problem)) throw error;
       this.#tree.explain(`The search cannot be shown. ${error.message}`);
     }
@@ -200,7 +196,12 @@ class Explorer {
     this.#tree.explain("Searching …");
     const count = `${weights.sourceTokens.length} source tokens, ${weights.targetTokens.length} target tokens`;
     const detected = weights.detected ? `, detected: ${languageName(weights.detected)}` : "";
-    fill(this.#translation, h("b", {}, weights.translation), " ", h("span", { class: "muted" }, `${count}${detected}`));
+    fill(
+      this.#translation,
+      h("b", { dir: "auto" }, weights.translation),
+      " ",
+      h("span", { class: "muted" }, `${count}${detected}`),
+    );
     this.#page.announce(`Translation: ${weights.translation}`);
     this.#showKind(this.#choice.kind);
     this.#choose(this.#choice);
@@ -268,17 +269,23 @@ class Explorer {
    * @param {string} sentence
    */
   #wayOut(problem, sentence) {
+    const button = (/** @type {string} */ label, /** @type {() => void} */ mend) => {
+      const onclick = () => {
+        mend();
+        // The button will be gone.
+        this.#form.focus();
+      };
+      return h("button", { type: "button", onclick }, label);
+    };
     const first = firstSentence(sentence);
     if (problem.code === "several_sentences" && first !== sentence) {
-      const use = () => this.#form.use(first);
-      return h("button", { type: "button", onclick: use }, `Look at the first: ${first}`);
+      return button(`Look at the first: ${first}`, () => this.#form.use(first));
     }
     if (problem.code === "unsupported_pair" || problem.code === "detected_pair_not_served") {
       const pairs = this.#page.languages.models.flatMap((model) => model.pairs).slice(0, MAX_PAIRS);
-      const buttons = pairs.map(([source, target]) => {
-        const use = () => this.#form.choose({ source, target });
-        return h("button", { type: "button", onclick: use }, `${languageName(source)} to ${languageName(target)}`);
-      });
+      const buttons = pairs.map(([source, target]) =>
+        button(`${languageName(source)} to ${languageName(target)}`, () => this.#form.choose({ source, target })),
+      );
       return h("p", { class: "row" }, ...buttons);
     }
     return null;

@@ -3,6 +3,7 @@
  */
 
 import { fill, h, svg } from "../element.js";
+import { decimal, percent } from "../numbers.js";
 import { BeamSearch, fate } from "./beam-search.js";
 
 /** @import { SearchStep } from "../types.js" */
@@ -155,7 +156,7 @@ export class BeamTree {
   #box(one, { x, y, width }) {
     const { candidate } = one;
     const token = candidate.finished ? `■ ${displayed(one)}` : displayed(one);
-    const score = candidate.log_prob.toFixed(2);
+    const score = decimal(candidate.log_prob, 2);
     return svg(
       "g",
       {
@@ -168,7 +169,7 @@ export class BeamTree {
           `${token} ${score} log-probability`,
           `step ${one.step}`,
           fate(one),
-          `probability of the token ${percent(one.probability)}`,
+          `probability of the token ${percent(one.probability, { exact: true })}`,
           `hypothesis: ${one.text}`,
         ].join("; "),
         transform: `translate(${x} ${y})`,
@@ -200,11 +201,14 @@ export class BeamTree {
     const facts = [
       ["Hypothesis", hypothesis.text || "(nothing yet)"],
       ["State", fate(hypothesis)],
-      ["Log-probability", candidate.log_prob.toFixed(4)],
-      ["Probability", percent(Math.exp(candidate.log_prob))],
-      ["Its last token", `${candidate.token}, ${percent(hypothesis.probability)}`],
+      ["Log-probability", decimal(candidate.log_prob, 4)],
+      ["Probability", percent(Math.exp(candidate.log_prob), { exact: true })],
+      ["Its last token", `${candidate.token}, ${percent(hypothesis.probability, { exact: true })}`],
     ];
-    fill(this.#detail, ...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+    fill(
+      this.#detail,
+      ...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { dir: "auto" }, value))),
+    );
   }
 
   /** @param {KeyboardEvent} event */
@@ -297,11 +301,12 @@ function bestLast(shapes) {
 /** @param {Hypothesis} hypothesis */
 function tableCells(hypothesis) {
   const { candidate, step, probability, text } = hypothesis;
-  const values = [candidate.token, percent(probability), candidate.log_prob.toFixed(4), fate(hypothesis), text];
+  const values = [
+    candidate.token,
+    percent(probability, { exact: true }),
+    decimal(candidate.log_prob, 4),
+    fate(hypothesis),
+    text,
+  ];
   return [h("th", { scope: "row" }, step), ...values.map((value) => h("td", {}, value))];
-}
-
-/** @param {number} probability */
-function percent(probability) {
-  return `${(probability * 100).toPrecision(3)} %`;
 }

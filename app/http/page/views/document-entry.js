@@ -20,6 +20,7 @@ export class DocumentEntry {
   /** @type {Document | null} As the service has it; null until it has taken it in. */
   #document = null;
   #isSending = false;
+  #isPaused = false;
   #sending = new AbortController();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
@@ -46,7 +47,7 @@ export class DocumentEntry {
     this.element = h(
       "li",
       { class: "document" },
-      h("b", { class: "file-name" }, file.name),
+      h("b", { class: "file-name", dir: "auto" }, file.name),
       this.#progress,
       this.#status,
       h("span", { class: "row" }, this.#cancel, this.#download, this.#remove),
@@ -78,11 +79,13 @@ export class DocumentEntry {
 
   /** Asks no longer how far it is. */
   pause() {
+    this.#isPaused = true;
     clearTimeout(this.#timer);
   }
 
   /** Asks again. */
   resume() {
+    this.#isPaused = false;
     this.#wait_ms = FIRST_WAIT_MS;
     this.#wait();
   }
@@ -93,7 +96,7 @@ export class DocumentEntry {
 
   #wait() {
     clearTimeout(this.#timer);
-    if (!this.#isActive) return;
+    if (!this.#isActive || this.#isPaused) return;
     this.#timer = setTimeout(() => this.#read(), this.#wait_ms);
     this.#wait_ms = Math.min(this.#wait_ms * GROWTH, LONGEST_WAIT_MS);
   }
@@ -142,6 +145,7 @@ export class DocumentEntry {
 
   #show() {
     const document = this.#document;
+    const hadFocus = this.#cancel.matches(":focus");
     const isUnderWay = this.#isSending || this.#isActive;
     const { done, total } = document?.sentences ?? { done: 0, total: null };
     if (total) this.#progress.value = done / total;
@@ -152,6 +156,7 @@ export class DocumentEntry {
     this.#cancel.hidden = !isUnderWay;
     this.#download.hidden = !document || isUnderWay || (document.status !== "done" && done === 0);
     this.#remove.hidden = isUnderWay;
+    if (hadFocus && !isUnderWay) this.#remove.focus();
   }
 
   /**

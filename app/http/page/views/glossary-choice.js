@@ -153,15 +153,21 @@ export class GlossaryChoice {
       this.#select,
       h("option", { value: "" }, "None"),
       h("option", { value: TYPED }, "Terms typed here"),
-      ...fitting.map((one) => h("option", { value: one.glossary_id }, `${one.name} (${one.entry_count} terms)`)),
+      ...fitting.map((one) =>
+        h(
+          "option",
+          { value: one.glossary_id },
+          `${one.name} (${one.entry_count} ${one.entry_count === 1 ? "term" : "terms"})`,
+        ),
+      ),
     );
     this.#select.value = this.#isTyped ? TYPED : glossary;
   }
 
   #addRow() {
     const changed = this.#changed;
-    const source = h("input", { "aria-label": "Term", maxlength: 200, oninput: changed });
-    const target = h("input", { "aria-label": "Its translation", maxlength: 200, oninput: changed });
+    const source = h("input", { "aria-label": "Term", dir: "auto", maxlength: 200, oninput: changed });
+    const target = h("input", { "aria-label": "Its translation", dir: "auto", maxlength: 200, oninput: changed });
     const remove = h("button", { type: "button", class: "quiet", "aria-label": "Remove the term" }, "✕");
     const row = h("tr", {}, h("td", {}, source), h("td", {}, target), h("td", {}, remove));
     remove.addEventListener("click", () => {

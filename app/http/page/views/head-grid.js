@@ -3,25 +3,17 @@
  */
 
 import { fill, h } from "../element.js";
+import { gridMove } from "../grid-keys.js";
 import { choiceName } from "./attention-weights.js";
 
-/** @import { AttentionWeights, Choice, Kind } from "./attention-weights.js" */
-/** @import { Palette } from "./weight-colours.js" */
+/** @import { Kind } from "../types.js" */
+/** @import { AttentionWeights, Choice } from "./attention-weights.js" */
+/** @import { Palette } from "../palette.js" */
 
 /** @typedef {{ choice: Choice, element: HTMLElement, canvas: HTMLCanvasElement }} Cell */
 
 /** Tokens that a small map shows one by one; of more, several share a pixel. */
 const FEW = 40;
-
-/** The change of layer and column that a key makes. @type {Record<string, [number, number]>} */
-const MOVES = {
-  ArrowUp: [-1, 0],
-  ArrowDown: [1, 0],
-  ArrowLeft: [0, -1],
-  ArrowRight: [0, 1],
-  Home: [0, -Infinity],
-  End: [0, Infinity],
-};
 
 /** A grid of maps of which one is chosen. */
 export class HeadGrid {
@@ -87,7 +79,7 @@ export class HeadGrid {
   draw(weights, palette, stretched) {
     for (const { choice, canvas } of this.#cells.flat()) {
       const map = weights.map(choice);
-      palette.draw(canvas, map, stretched ? map.largest : 1);
+      palette.draw(canvas, [map.rows.length, map.columns.length], map.weights, [0, stretched ? map.largest : 1]);
       canvas.classList.toggle("few", map.columns.length <= FEW && map.rows.length <= FEW);
     }
   }
@@ -103,23 +95,15 @@ export class HeadGrid {
 
   /** @param {KeyboardEvent} event */
   #move = (event) => {
-    const move = MOVES[event.key];
     const layer = this.#cells.findIndex((cells) => cells.some(({ element }) => element === event.target));
     const cells = this.#cells[layer];
-    if (!move || !cells) return;
+    if (!cells) return;
     const column = cells.findIndex(({ element }) => element === event.target);
-    const target = this.#cells[within(layer + move[0], this.#cells.length)]?.[within(column + move[1], cells.length)];
-    event.preventDefault();
+    const place = gridMove(event.key, [layer, column], [this.#cells.length, cells.length]);
+    const target = place && this.#cells[place[0]]?.[place[1]];
     if (!target) return;
+    event.preventDefault();
     this.#chosen(target.choice);
     target.element.focus();
   };
-}
-
-/**
- * @param {number} index
- * @param {number} length
- */
-function within(index, length) {
-  return Math.min(Math.max(index, 0), length - 1);
 }

@@ -3,25 +3,14 @@
  */
 
 import { fill, h } from "../element.js";
+import { gridMove } from "../grid-keys.js";
 import { exact } from "./attention-weights.js";
 
 /** @import { HeadMap } from "./attention-weights.js" */
-/** @import { Palette } from "./weight-colours.js" */
+/** @import { Palette } from "../palette.js" */
 
 const SMALLEST_CELL_PX = 15;
 const LARGEST_CELL_PX = 44;
-
-/** The change of row and column that a key makes. @type {Record<string, [number, number]>} */
-const MOVES = {
-  ArrowUp: [-1, 0],
-  ArrowDown: [1, 0],
-  ArrowLeft: [0, -1],
-  ArrowRight: [0, 1],
-  Home: [0, -Infinity],
-  End: [0, Infinity],
-  PageUp: [-Infinity, 0],
-  PageDown: [Infinity, 0],
-};
 
 /** A labelled map. */
 export class HeatMap {
@@ -91,7 +80,8 @@ export class HeatMap {
    * @param {number} highest The weight that has the last colour.
    */
   draw(palette, highest) {
-    if (this.#map) palette.draw(this.#canvas, this.#map, highest);
+    const map = this.#map;
+    if (map) palette.draw(this.#canvas, [map.rows.length, map.columns.length], map.weights, [0, highest]);
   }
 
   /** Frames a row, that of a step of decoding. @param {number | null} row Null: none. */
@@ -122,18 +112,17 @@ export class HeatMap {
 
   /** @param {KeyboardEvent} event */
   #move(event) {
-    const move = MOVES[event.key];
-    if (!this.#map || (!move && event.key !== "Escape")) return;
+    if (!this.#map) return;
+    const size = /** @type {[number, number]} */ ([this.#map.rows.length, this.#map.columns.length]);
+    const place = gridMove(event.key, this.#position ?? [0, 0], size);
+    if (!place && event.key !== "Escape") return;
     event.preventDefault();
-    if (!move) {
+    if (!place) {
       this.#clear();
       return;
     }
-    const [row, column] = this.#position ?? [0, 0];
-    const [down, right] = this.#position ? move : [0, 0];
-    const lastRow = this.#map.rows.length - 1;
-    const lastColumn = this.#map.columns.length - 1;
-    this.#place(Math.min(Math.max(row + down, 0), lastRow), Math.min(Math.max(column + right, 0), lastColumn));
+    // The first key shows the first weight.
+    this.#place(...(this.#position ? place : /** @type {[number, number]} */ ([0, 0])));
     this.#announce(this.#readout.textContent ?? "");
     this.#rows.children[this.#position?.[0] ?? 0]?.scrollIntoView({ block: "nearest", inline: "nearest" });
     this.#columns.children[this.#position?.[1] ?? 0]?.scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -179,5 +168,5 @@ export class HeatMap {
 
 /** @param {string} token */
 function label(token) {
-  return h("span", { title: token }, token);
+  return h("span", { title: token, dir: "auto" }, token);
 }

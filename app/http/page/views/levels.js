@@ -1,4 +1,4 @@
-/** How shares are shown, and below which a word counts as unsure. */
+/** Below which probability a word counts as unsure, and how much colour a link has. */
 
 /** @typedef {{ below: number, name: string, label: string }} Level */
 
@@ -15,16 +15,6 @@ export const LEVELS = [
  */
 export function levelOf(probability) {
   return LEVELS.find(({ below }) => probability < below);
-}
-
-/**
- * A share for people.
- *
- * @param {number} share 0 to 1.
- */
-export function percent(share) {
-  if (share > 0 && share < 0.001) return "< 0.1 %";
-  return `${share > 0 && share < 0.0995 ? (100 * share).toFixed(1) : Math.round(100 * share)} %`;
 }
 
 /**

@@ -5,6 +5,7 @@
 
 import { isAbort, Problem } from "../api.js";
 import { fill, h } from "../element.js";
+import { languageTag } from "../languages.js";
 import { Alternatives } from "./alternatives.js";
 import { placeBy } from "./floating.js";
 import { LinkedTranslation } from "./linked-translation.js";
@@ -90,7 +91,6 @@ export class LinkedTexts {
     });
     source.addEventListener("pointerleave", () => this.#lookAtCaret());
     source.addEventListener("blur", () => this.#lookAtCaret());
-    source.addEventListener("input", () => this.#textChanged());
     document.addEventListener("keydown", ({ key }) => {
       if (key === "Escape") this.#hideTip();
     });
@@ -138,7 +138,7 @@ export class LinkedTexts {
     this.#shown = shown;
     this.#taking.abort();
     this.#hideTip();
-    this.element.lang = translation.target.replace(/_.*/, "");
+    this.element.lang = languageTag(translation.target);
     this.#words.show(target, (word) => shown.levelOf(word)?.name ?? "");
     // People type on while a text is translated.
     if (this.#isCurrent) {
@@ -160,7 +160,8 @@ export class LinkedTexts {
     return this.#shown !== undefined && this.#source.value === this.#shown.source.text;
   }
 
-  #textChanged() {
+  /** What is shown belongs to another text, or was translated in another way. */
+  outdate() {
     this.#hovered = -1;
     this.#taking.abort();
     this.#mirror.clear();

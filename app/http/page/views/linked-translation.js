@@ -1,8 +1,9 @@
 /** A translation and what is known of its words. */
 
+import { percent } from "../numbers.js";
 import { linkWords } from "./links.js";
 import { pairSentences } from "./sentences.js";
-import { levelOf, percent } from "./levels.js";
+import { levelOf } from "./levels.js";
 import { Words } from "./words.js";
 
 /** @import { Alternative, Translation } from "../types.js" */

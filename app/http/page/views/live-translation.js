@@ -2,10 +2,10 @@
  * Translation while somebody types: each change cancels the request before, and a pause starts the next one.
  */
 
-import { isAbort, Problem, translate, translateStream } from "../api.js";
+import { isAbort, Problem, translateOne, translateStream } from "../api.js";
 import { Characters } from "../characters.js";
 
-/** @import { TranslateAnswer, Translation } from "../types.js" */
+/** @import { Translation } from "../types.js" */
 /** @import { TranslatedSentence } from "./sentences.js" */
 
 const PAUSE_MS = 250;
@@ -88,6 +88,8 @@ export class LiveTranslation {
     } finally {
       if (!signal.aborted) this.#listener.stopped();
     }
+    // The last event may have changed something, such as the language: another pause has begun.
+    if (signal.aborted) return;
     this.#timer = setTimeout(() => this.#readDetails(fields, signal), DETAILS_PAUSE_MS);
   }
 
@@ -120,24 +122,10 @@ export class LiveTranslation {
     const details = this.#details();
     if (!details) return;
     try {
-      this.#listener.detailed(onlyTranslation(await translate({ ...fields, ...details }, signal)));
+      this.#listener.detailed(await translateOne({ ...fields, ...details }, signal));
     } catch (error) {
       // The translation is there. Without details it looks plainer, and nothing else is amiss.
       if (!isAbort(error) && !(error instanceof Problem)) throw error;
     }
   }
-}
-
-/**
- * The translation of the only text of a request.
- *
- * @param {TranslateAnswer} answer
- * @returns {Translation}
- * @throws {Problem} The text could not be translated.
- */
-export function onlyTranslation(answer) {
-  const [translation] = answer.translations;
-  if (!translation) throw new Problem(500, {});
-  if ("error" in translation) throw new Problem(translation.error.status, translation.error);
-  return translation;
 }

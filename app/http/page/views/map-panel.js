@@ -8,7 +8,7 @@ import { fileName, mapPicture, pngFile, svgFile } from "./map-export.js";
 import { WeightTable } from "./weight-table.js";
 
 /** @import { HeadMap } from "./attention-weights.js" */
-/** @import { Palette } from "./weight-colours.js" */
+/** @import { Palette } from "../palette.js" */
 
 /**
  * What a panel shows.

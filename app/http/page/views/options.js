@@ -3,9 +3,9 @@
  */
 
 import { fill, h } from "../element.js";
+import { beamSize, hasFormality, largestBeam } from "../option-fields.js";
 
 /** @import { Choices, Page } from "../types.js" */
-/** @import { Languages } from "../languages.js" */
 /** @import { GlossaryChoice } from "./glossary-choice.js" */
 
 /** @type {[Choices["formality"], string][]} */
@@ -14,48 +14,6 @@ const FORMALITIES = [
   ["formal", "Formal"],
   ["informal", "Informal"],
 ];
-
-/**
- * The fields of a request that say how to translate, within what the model of the pair can do.
- *
- * @param {Choices} choices
- * @param {Languages} languages
- * @returns {{ decoding: string, beam_size?: number, formality?: string }}
- */
-export function optionFields(choices, languages) {
-  return {
-    decoding: choices.decoding,
-    ...(choices.decoding === "beam" && { beam_size: beamSize(choices, languages) }),
-    ...(choices.formality && hasFormality(choices, languages) && { formality: choices.formality }),
-  };
-}
-
-/**
- * Hypotheses that the search keeps.
- *
- * @param {Choices} choices
- * @param {Languages} languages
- */
-export function beamSize(choices, languages) {
-  if (choices.decoding === "greedy") return 1;
-  return Math.min(Math.max(choices.beamSize, 1), largestBeam(choices, languages));
-}
-
-/**
- * @param {Choices} choices
- * @param {Languages} languages
- */
-function largestBeam({ source, target }, languages) {
-  return languages.model(source, target)?.limits.max_beam_size ?? 1;
-}
-
-/**
- * @param {Choices} choices
- * @param {Languages} languages
- */
-function hasFormality({ source, target }, languages) {
-  return languages.model(source, target)?.capabilities.formality.includes(target) ?? false;
-}
 
 /** Chooses how to translate. */
 export class Options {

@@ -3,6 +3,7 @@
  */
 
 import { fill, h } from "../element.js";
+import { languageTag } from "../languages.js";
 import { copyButton } from "./copy.js";
 
 /** @import { Problem } from "../api.js" */
@@ -48,7 +49,7 @@ export class OutputPane {
     );
     this.#output = h(
       "div",
-      { class: "output", role: "region", "aria-label": "Translation", "aria-busy": "false", dir: "auto" },
+      { class: "output", role: "region", "aria-label": "Translation", "aria-busy": "false", dir: "auto", tabindex: -1 },
       content,
     );
     this.element = h(
@@ -63,7 +64,7 @@ export class OutputPane {
 
   /** @param {string} language Of the translation. */
   set language(language) {
-    this.#output.lang = language;
+    this.#output.lang = languageTag(language);
   }
 
   /** @param {boolean} is Whether there is a translation, perhaps of a part. */
@@ -101,7 +102,12 @@ export class OutputPane {
    * @param {() => void} action
    */
   showNotice(message, label, action) {
-    fill(this.#notice, h("p", { role: "alert" }, message), h("button", { type: "button", onclick: action }, label));
+    const act = () => {
+      action();
+      // The button is gone, or will be.
+      this.#output.focus();
+    };
+    fill(this.#notice, h("p", { role: "alert" }, message), h("button", { type: "button", onclick: act }, label));
     this.#notice.classList.remove("error");
     this.#notice.hidden = false;
   }

@@ -4,26 +4,15 @@
 
 import { Characters } from "../characters.js";
 import { fill, h } from "../element.js";
-import { languageName } from "../languages.js";
+import { languageName, languageTag } from "../languages.js";
+import { percent } from "../numbers.js";
+import { examplesIn } from "../chosen-sentence.js";
 
 /** @import { Choices, Page, Translation } from "../types.js" */
 
 const SURE = 0.8;
-const PERCENT = new Intl.NumberFormat("en", { style: "percent" });
 const COUNT = new Intl.NumberFormat("en");
 
-/** @type {Record<string, string[]>} Sentences to try, by language. */
-const EXAMPLES = {
-  en: [
-    "I bought a new book.",
-    "Where is the station?",
-    "We are going to the cinema tonight. Do you want to come with us?",
-  ],
-  de: ["Wo ist der Bahnhof?", "Ich habe das Buch noch nicht gelesen."],
-  fr: ["Où est la gare ?"],
-  es: ["¿Dónde está la estación?"],
-  it: ["Dov'è la stazione?"],
-};
 const MAX_EXAMPLES = 4;
 
 /** The pane of the source. */
@@ -52,7 +41,7 @@ export class SourcePane {
       placeholder: "Type or paste a text, or drop a file",
       dir: "auto",
       spellcheck: "false",
-      oninput: () => store.set({ text: this.textarea.value, sentence: "" }),
+      oninput: () => store.set({ text: this.textarea.value }),
       onkeydown: (/** @type {KeyboardEvent} */ event) => {
         if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translateNow();
       },
@@ -79,7 +68,7 @@ export class SourcePane {
       this.textarea.value = choices.text;
       this.textarea.setSelectionRange(0, 0);
     }
-    this.textarea.lang = choices.source === "auto" ? "" : choices.source;
+    this.textarea.lang = choices.source === "auto" ? "" : languageTag(choices.source);
     this.#clear.hidden = !choices.text;
     this.#updateCount(choices);
     this.#updateExamples(choices);
@@ -104,12 +93,12 @@ export class SourcePane {
     }
     const { language, confidence } = detected;
     const sure = confidence >= SURE ? "Detected" : "Perhaps";
-    fill(this.#detected, `${sure} ${languageName(language)}, ${PERCENT.format(confidence)} sure`);
+    fill(this.#detected, `${sure} ${languageName(language)}, ${percent(confidence)} sure`);
   }
 
   /** @param {string} text */
   #setText(text) {
-    this.#store.set({ text, sentence: "" });
+    this.#store.set({ text });
     this.textarea.focus();
     this.textarea.setSelectionRange(text.length, text.length);
   }
@@ -154,13 +143,13 @@ export class SourcePane {
     if (text) return;
     const from = this.#languages.sources.filter((code) => code === source || (source === "auto" && code !== target));
     const examples = [...from, ...this.#languages.sources.filter((code) => source === "auto" && code === target)]
-      .flatMap((code) => EXAMPLES[code] ?? [])
+      .flatMap(examplesIn)
       .slice(0, MAX_EXAMPLES);
     fill(
       this.#examples,
       examples.length ? h("span", { class: "muted" }, "For example:") : null,
       ...examples.map((example) =>
-        h("button", { type: "button", class: "example", onclick: () => this.#setText(example) }, example),
+        h("button", { type: "button", class: "example", dir: "auto", onclick: () => this.#setText(example) }, example),
       ),
     );
   }

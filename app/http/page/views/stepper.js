@@ -7,7 +7,7 @@ import { fill, h } from "../element.js";
 import { choiceName, rowOf } from "./attention-weights.js";
 
 /** @import { AttentionWeights, Choice } from "./attention-weights.js" */
-/** @import { Palette } from "./weight-colours.js" */
+/** @import { Palette } from "../palette.js" */
 
 const STEP_MS = 900;
 
@@ -113,17 +113,18 @@ export class Stepper {
       `Cross-attention and decoder self-attention of ${choiceName(this.#choice)}; choose others above.`,
     );
     fill(this.#label, `Step ${step + 1} of ${count}`);
-    fill(this.#next, "and writes ", h("b", {}, token));
+    fill(this.#next, "and writes ", h("b", { dir: "auto" }, token));
     this.#slider.setAttribute("aria-valuetext", `Step ${step + 1} of ${count}: writes ${token}`);
-    this.#back.disabled = step === 0;
-    this.#on.disabled = step === count - 1;
+    // Their focus would be lost if they were disabled.
+    this.#back.setAttribute("aria-disabled", String(step === 0));
+    this.#on.setAttribute("aria-disabled", String(step === count - 1));
     this.#stepped(step);
   }
 }
 
 /** @param {string} token */
 function chip(token) {
-  return h("li", {}, h("span", {}, token), h("span", { class: "chip-weight" }));
+  return h("li", {}, h("span", { dir: "auto" }, token), h("span", { class: "chip-weight" }));
 }
 
 /**

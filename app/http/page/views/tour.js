@@ -4,8 +4,9 @@
 
 import { fill, h } from "../element.js";
 import { languageName } from "../languages.js";
+import { beamSize, optionFields } from "../option-fields.js";
+import { sentenceOf } from "../chosen-sentence.js";
 import { beam } from "./tour/beam.js";
-import { sentenceOf } from "./tour/example.js";
 import { head } from "./tour/head.js";
 import { heads } from "./tour/heads.js";
 import { repaint } from "./tour/heatmap.js";
@@ -31,7 +32,7 @@ const CHAPTERS = [subwords, positions, head, heads, residual, masks, output, bea
 export function tourView(page) {
   const contents = tableOfContents();
   const article = h("article", { class: "card chapter" });
-  const sentence = sentenceForm(page);
+  const sentence = sentenceForm(page, renew);
   let chapter = CHAPTERS[0];
   /** @type {Lesson | null} */
   let lesson = null;
@@ -55,11 +56,15 @@ export function tourView(page) {
   /** @type {(keyof Choices)[]} */
   const relevant = ["source", "target", "text", "sentence", "beamSize", "formality"];
   let isOutdated = true;
-  page.store.subscribe((_choices, changed) => {
-    if (!relevant.some((name) => changed.has(name))) return;
+  function outdate() {
     if (isShown) renew();
     else isOutdated = true;
+  }
+
+  page.store.subscribe((_choices, changed) => {
+    if (relevant.some((name) => changed.has(name))) outdate();
   });
+  addEventListener("verso:key-given", outdate);
   addEventListener("verso:theme", () => repaint(article));
 
   return {
@@ -131,8 +136,9 @@ function chapterParts(chapter, lesson, focus) {
  * The sentence and its languages, to be changed. Languages are those of all views.
  *
  * @param {Page} page
+ * @param {() => void} askAgain The sentence is the same: what failed may succeed now.
  */
-function sentenceForm(page) {
+function sentenceForm(page, askAgain) {
   const input = h("input", { name: "sentence", autocomplete: "off", required: true, dir: "auto" });
   const pair = h("p", { class: "muted" });
   const form = h(
@@ -141,7 +147,9 @@ function sentenceForm(page) {
       class: "card sentence",
       onsubmit: (/** @type {Event} */ event) => {
         event.preventDefault();
-        page.store.set({ sentence: input.value.trim() });
+        const sentence = input.value.trim();
+        if (sentence && sentence !== page.store.get().sentence) page.store.set({ sentence });
+        else askAgain();
         page.announce("The tour shows this sentence now.");
       },
     },
@@ -173,26 +181,16 @@ function lessonOf({ store, languages }) {
   const choices = store.get();
   const model = languages.model(choices.source, choices.target);
   if (!model) return null;
-  const source = choices.source === "auto" ? sourceFor(model, choices.target) : choices.source;
+  const source = languages.exampleSource(choices);
   const { sentence, isExample } = sentenceOf(choices, source);
+  const { formality } = optionFields(choices, languages);
   const fields = {
     source: isExample ? source : choices.source,
     target: choices.target,
-    ...(choices.formality && { formality: choices.formality }),
+    ...(formality && { formality }),
   };
   return new Lesson(model, sentence, fields, {
-    beamSize: Math.min(choices.beamSize, model.limits.max_beam_size),
+    beamSize: beamSize({ ...choices, decoding: "beam" }, languages),
     lengthPenalty: model.decoding.length_penalty,
   });
-}
-
-/**
- * A language that a model translates into another one.
- *
- * @param {import("../types.js").Model} model
- * @param {string} target
- */
-function sourceFor(model, target) {
-  const pair = model.pairs.find(([, to]) => to === target);
-  return pair?.[0] ?? model.languages.find((language) => language !== target) ?? "auto";
 }

@@ -2,17 +2,18 @@
  * The view "translate": a text and its translation, the options, and files.
  */
 
-import { translate } from "../api.js";
+import { translateOne } from "../api.js";
 import { Characters } from "../characters.js";
 import { h } from "../element.js";
 import { fragmentFor } from "../fragment.js";
 import { languageName } from "../languages.js";
+import { beamSize, optionFields } from "../option-fields.js";
 import { Documents } from "./documents.js";
 import { GlossaryChoice } from "./glossary-choice.js";
 import { LanguageBar } from "./language-bar.js";
 import { LinkedTexts } from "./linked-texts.js";
-import { LiveTranslation, onlyTranslation } from "./live-translation.js";
-import { beamSize, optionFields, Options } from "./options.js";
+import { LiveTranslation } from "./live-translation.js";
+import { Options } from "./options.js";
 import { OutputPane } from "./output-pane.js";
 import { SourcePane } from "./source-pane.js";
 
@@ -93,7 +94,8 @@ class TranslateView {
       this.#changed();
     });
     this.#update();
-    if (store.get().text) this.#changed();
+    // A shared link: nobody is typing.
+    if (store.get().text) this.#live.start();
   }
 
   show() {
@@ -144,6 +146,7 @@ class TranslateView {
     this.#translation = null;
     this.#outputPane.clearNotice();
     this.#outputPane.isStale = true;
+    this.#linkedTexts.outdate();
     this.#live.change();
     if (this.#page.store.get().text.trim()) return;
     this.#shownText = "";
@@ -262,9 +265,9 @@ class TranslateView {
    * @param {Fields} fields
    * @param {AbortSignal} signal
    */
-  async #request(fields, signal) {
+  #request(fields, signal) {
     const { text } = this.#page.store.get();
-    return onlyTranslation(await translate({ text, ...this.#howToTranslate(), ...this.#servedFields(fields) }, signal));
+    return translateOne({ text, ...this.#howToTranslate(), ...this.#servedFields(fields) }, signal);
   }
 
   #swap() {
@@ -276,7 +279,6 @@ class TranslateView {
       source: target,
       target: from && targets.includes(from) ? from : (targets[0] ?? ""),
       text: this.#translation?.text ?? text,
-      sentence: "",
     });
   }
 

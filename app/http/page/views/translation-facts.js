@@ -2,7 +2,8 @@
 
 import { Characters } from "../characters.js";
 import { h } from "../element.js";
-import { LEVELS, percent } from "./levels.js";
+import { percent } from "../numbers.js";
+import { LEVELS } from "./levels.js";
 
 /** @import { Span, Translation } from "../types.js" */
 /** @import { Child } from "../element.js" */

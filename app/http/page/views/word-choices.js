@@ -2,8 +2,9 @@
 
 import { isAbort, Problem } from "../api.js";
 import { fill, h } from "../element.js";
+import { languageTag } from "../languages.js";
+import { percent } from "../numbers.js";
 import { placeBy } from "./floating.js";
-import { percent } from "./levels.js";
 
 /** @import { Choice } from "./candidates.js" */
 
@@ -186,7 +187,7 @@ function choiceElement({ text, probability, continuation, isEnd }, { before, lan
     { type: "button", class: "choice", "aria-current": isCurrent && "true", disabled: isEnd, onclick: choose },
     isEnd
       ? h("em", { class: "choice-text" }, "the sentence ends here")
-      : h("span", { class: "choice-text", lang: language }, ...words),
+      : h("span", { class: "choice-text", lang: languageTag(language), dir: "auto" }, ...words),
     isCurrent && h("span", { class: "badge" }, "current"),
     !isEnd && !continuation && h("span", { class: "badge" }, "dropped"),
     h("span", { class: "share" }, percent(probability)),

@@ -4,6 +4,7 @@
  */
 
 import { Characters } from "../characters.js";
+import { languageTag } from "../languages.js";
 
 /** @import { Span } from "../types.js" */
 
@@ -119,7 +120,7 @@ function segmented(piece, start, language) {
 /** @param {string} language */
 function segmenter(language) {
   try {
-    return new Intl.Segmenter(language.replace(/_.*/, ""), { granularity: "word" });
+    return new Intl.Segmenter(languageTag(language), { granularity: "word" });
   } catch {
     return new Intl.Segmenter(undefined, { granularity: "word" });
   }

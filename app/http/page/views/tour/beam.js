@@ -5,9 +5,9 @@ import { choice } from "./controls.js";
 import { bar, formula, heading, inTheCode, note, paragraph, table, token } from "./prose.js";
 import { stage } from "./stage.js";
 import { Trace } from "./trace.js";
-import { percent, shown } from "./vectors.js";
 
 /** @import { Candidate, Model, Translation } from "../../types.js" */
+import { decimal, percent } from "../../numbers.js";
 /** @import { Chapter } from "./chapter.js" */
 /** @import { Lesson, SearchOptions } from "./lesson.js" */
 
@@ -160,8 +160,8 @@ function candidatesOf(trace, step, answer) {
         rank + 1,
         h("span", { class: "words", dir: "auto" }, parent ? trace.text(parent) : "(the beginning)"),
         token(candidate.token),
-        bar(probability, percent(probability)),
-        shown(candidate.log_prob),
+        bar(probability, percent(probability, { exact: true })),
+        decimal(candidate.log_prob),
         `${fate(candidate)}${answer.includes(candidate) ? "; leads to the answer" : ""}`,
       ];
     }),
@@ -186,9 +186,9 @@ function finishedOnes(trace, ranked, { beamSize, lengthPenalty: a }, model) {
     ["Sentence", "sum of log P", "L", "score"],
     ranked.map(({ candidate, length, score }) => [
       h("span", { class: "words", dir: "auto" }, trace.text(candidate)),
-      shown(candidate.log_prob),
+      decimal(candidate.log_prob),
       length,
-      `${shown(candidate.log_prob)} / ${model.decoding.scoring === "wu" ? `((5 + ${length}) / 6)` : length}^${a} = ${shown(score)}`,
+      `${decimal(candidate.log_prob)} / ${model.decoding.scoring === "wu" ? `((5 + ${length}) / 6)` : length}^${a} = ${decimal(score)}`,
     ]),
   );
 }

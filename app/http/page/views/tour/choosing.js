@@ -5,7 +5,8 @@ import { choice, numbered } from "./controls.js";
 import { KINDS } from "./lesson.js";
 
 /** @import { Focus } from "./chapter.js" */
-/** @import { Kind, Lesson } from "./lesson.js" */
+/** @import { Kind } from "../../types.js" */
+/** @import { Lesson } from "./lesson.js" */
 
 /**
  * Lists of the kinds, the layers and, if asked for, the heads.

@@ -1,12 +1,13 @@
 /** The chapter about one head of attention, computed step by step. */
 
 import { fill, h } from "../../element.js";
+import { decimal } from "../../numbers.js";
 import { picker } from "./controls.js";
 import { headChoice } from "./choosing.js";
 import { heatMap } from "./heatmap.js";
 import { bar, formula, heading, inTheCode, note, paragraph, table, token } from "./prose.js";
 import { stage } from "./stage.js";
-import { dot, shown, sum } from "./vectors.js";
+import { dot, sum } from "./vectors.js";
 
 /** @import { Chapter } from "./chapter.js" */
 /** @import { Steps } from "./lesson.js" */
@@ -98,9 +99,9 @@ function dotProduct(steps, query, key) {
       `q of ${steps.queries[query]} times k of ${steps.keys[key]}`,
       ["Column", ...columns.map(String), `the other ${others.length}`, "sum"],
       [
-        ["q", ...columns.map((column) => shown(q[column])), "…", ""],
-        ["k", ...columns.map((column) => shown(k[column])), "…", ""],
-        ["q × k", ...columns.map((column) => shown(products[column])), shown(sum(others)), shown(dot(q, k))],
+        ["q", ...columns.map((column) => decimal(q[column])), "…", ""],
+        ["k", ...columns.map((column) => decimal(k[column])), "…", ""],
+        ["q × k", ...columns.map((column) => decimal(products[column])), decimal(sum(others)), decimal(dot(q, k))],
       ],
     ),
   ];
@@ -117,20 +118,20 @@ function softmax(steps, query) {
   const q = steps.matrix("query").row(query);
   const rows = steps.keys.map((name, key) => [
     token(name),
-    shown(dot(q, steps.matrix("key").row(key))),
-    shown(scores[key]),
-    masked[key] === -Infinity ? "hidden: −∞" : shown(masked[key]),
-    bar(weights[key], shown(weights[key])),
+    decimal(dot(q, steps.matrix("key").row(key))),
+    decimal(scores[key]),
+    masked[key] === -Infinity ? "hidden: −∞" : decimal(masked[key]),
+    bar(weights[key], decimal(weights[key])),
   ]);
   return [
     heading("2. Divide by √D, mask, softmax"),
     formula(
-      `D = ${q.length}, √D = ${shown(Math.sqrt(q.length))}; weight = exp(score) / sum of exp(score) over all keys`,
+      `D = ${q.length}, √D = ${decimal(Math.sqrt(q.length))}; weight = exp(score) / sum of exp(score) over all keys`,
     ),
     table(
       `Weights of ${steps.queries[query]}`,
       ["Key", "q · k", "q · k / √D", "after the mask", "weight"],
-      [...rows, ["sum", "", "", "", shown(sum(weights))]],
+      [...rows, ["sum", "", "", "", decimal(sum(weights))]],
     ),
   ];
 }
@@ -148,7 +149,7 @@ function values(steps, query) {
   const largest = ranked.slice(0, NUM_VALUES);
   const others = ranked.slice(NUM_VALUES);
   /** @param {number[]} keys @param {number} column */
-  const part = (keys, column) => shown(sum(keys.map((key) => weights[key] * value.at(key, column))));
+  const part = (keys, column) => decimal(sum(keys.map((key) => weights[key] * value.at(key, column))));
   return [
     heading("3. Add up the values"),
     table(
@@ -157,21 +158,21 @@ function values(steps, query) {
       [
         ...largest.map((key) => [
           token(steps.keys[key]),
-          shown(weights[key]),
+          decimal(weights[key]),
           ...columns.map(
-            (column) => `${shown(weights[key])} × ${shown(value.at(key, column))} = ${part([key], column)}`,
+            (column) => `${decimal(weights[key])} × ${decimal(value.at(key, column))} = ${part([key], column)}`,
           ),
         ]),
         ...(others.length
           ? [
               [
                 `the other ${others.length}`,
-                shown(sum(others.map((key) => weights[key]))),
+                decimal(sum(others.map((key) => weights[key]))),
                 ...columns.map((column) => part(others, column)),
               ],
             ]
           : []),
-        ["the head's answer", shown(sum(weights)), ...columns.map((column) => shown(mixed[column]))],
+        ["the head's answer", decimal(sum(weights)), ...columns.map((column) => decimal(mixed[column]))],
       ],
     ),
   ];

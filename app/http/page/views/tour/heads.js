@@ -9,7 +9,8 @@ import { stage } from "./stage.js";
 import { Matrix } from "./vectors.js";
 
 /** @import { Chapter, Focus } from "./chapter.js" */
-/** @import { Kind, Lesson } from "./lesson.js" */
+/** @import { Kind } from "../../types.js" */
+/** @import { Lesson } from "./lesson.js" */
 
 /** @type {Chapter} */
 export const heads = {

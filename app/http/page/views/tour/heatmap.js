@@ -3,9 +3,11 @@
  * the pointer, or that which the arrow keys choose.
  */
 
-import { colourOf, isDark } from "../../colours.js";
 import { fill, h } from "../../element.js";
-import { Matrix, shown } from "./vectors.js";
+import { gridMove, within } from "../../grid-keys.js";
+import { decimal } from "../../numbers.js";
+import { Palette } from "../../palette.js";
+import { Matrix } from "./vectors.js";
 
 const LEGEND_STEPS = 64;
 /** With more rows the rows are thin and have no labels. */
@@ -42,19 +44,10 @@ export function picture(matrix, name, limit) {
  * @param {import("../../element.js").Properties} properties
  */
 function painted(matrix, limit, signed, properties) {
-  const canvas = h("canvas", { width: matrix.columns, height: matrix.rows, ...properties });
+  const canvas = h("canvas", properties);
 
-  function paint() {
-    const context = canvas.getContext("2d");
-    if (!context) return;
-    const pixels = context.createImageData(matrix.columns, matrix.rows);
-    const dark = isDark();
-    for (let index = 0; index < matrix.data.length; index += 1) {
-      const share = limit ? matrix.data[index] / limit : 0;
-      pixels.data.set([...colourOf(signed ? (share + 1) / 2 : share, dark), 255], 4 * index);
-    }
-    context.putImageData(pixels, 0, 0);
-  }
+  const paint = () =>
+    new Palette().draw(canvas, [matrix.rows, matrix.columns], matrix.data, [signed ? -limit : 0, limit]);
 
   PAINTERS.set(canvas, paint);
   paint();
@@ -78,7 +71,7 @@ export function heatMap(name, matrix, rows, { limit = matrix.limit, columns } = 
 
   function tell() {
     const where = columns ? columns[column] : `column ${column}`;
-    fill(value, `${rows[row]}, ${where}: ${shown(matrix.at(row, column))}`);
+    fill(value, `${rows[row]}, ${where}: ${decimal(matrix.at(row, column))}`);
   }
 
   /** @param {PointerEvent} event */
@@ -91,12 +84,10 @@ export function heatMap(name, matrix, rows, { limit = matrix.limit, columns } = 
 
   /** @param {KeyboardEvent} event */
   function step(event) {
-    const [down, right] =
-      { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] ?? [];
-    if (down === undefined || right === undefined) return;
+    const place = gridMove(event.key, [row, column], [matrix.rows, matrix.columns]);
+    if (!place) return;
     event.preventDefault();
-    row = within(row + down, matrix.rows);
-    column = within(column + right, matrix.columns);
+    [row, column] = place;
     tell();
   }
 
@@ -129,21 +120,13 @@ function legend(limit, signed) {
   return h(
     "span",
     { class: "legend muted" },
-    signed ? shown(-limit, 2) : "0",
+    signed ? decimal(-limit, 2) : "0",
     painted(scale, limit, signed, { "aria-hidden": "true" }),
-    shown(limit, 2),
+    decimal(limit, 2),
   );
 }
 
 /** @param {Matrix} matrix */
 function isSigned(matrix) {
   return Array.from(matrix.data).some((value) => value < 0);
-}
-
-/**
- * @param {number} index
- * @param {number} count
- */
-function within(index, count) {
-  return Math.min(Math.max(index, 0), count - 1);
 }

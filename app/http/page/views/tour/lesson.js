@@ -2,13 +2,12 @@
  * The sentence that the tour is about, as the running model sees it: what the service answers about it, asked once.
  */
 
-import { attention, Problem, translate } from "../../api.js";
+import { attention, translateOne } from "../../api.js";
 import { Matrix } from "./vectors.js";
 
 /** @import { Arrays, NpyArray } from "../../npz.js" */
-/** @import { Model, SearchStep, Translation } from "../../types.js" */
+/** @import { Kind, Model, SearchStep, Translation } from "../../types.js" */
 
-/** @typedef {"encoder" | "decoder" | "cross"} Kind */
 /** @typedef {{ kind: Kind, layer: number, head: number }} Head */
 /** @typedef {{ beamSize: number, lengthPenalty: number }} SearchOptions */
 
@@ -138,11 +137,7 @@ export class Lesson {
    */
   #translation(fields) {
     const body = { ...this.fields, ...fields };
-    return this.#once("translate", body, async () => {
-      const [translation] = (await translate(body, this.#aborted.signal)).translations;
-      if ("error" in translation) throw new Problem(translation.error.status, translation.error);
-      return translation;
-    });
+    return this.#once("translate", body, () => translateOne(body, this.#aborted.signal));
   }
 
   /**

@@ -1,10 +1,10 @@
 /** The chapter about the causal mask and the padding mask. */
 
 import { h } from "../../element.js";
+import { decimal } from "../../numbers.js";
 import { numbered } from "./controls.js";
 import { formula, heading, inTheCode, note, paragraph, table, token } from "./prose.js";
 import { stage } from "./stage.js";
-import { shown } from "./vectors.js";
 
 /** @import { Chapter } from "./chapter.js" */
 /** @import { Steps } from "./lesson.js" */
@@ -57,11 +57,11 @@ export const masks = {
 function causal(steps) {
   const masked = steps.matrix("masked");
   const tokens = steps.queries.slice(0, MAX_TOKENS);
-  const hidden = h("span", { class: "hidden" }, shown(-Infinity));
+  const hidden = h("span", { class: "hidden" }, decimal(-Infinity));
   const rows = tokens.map((name, row) => [
     token(name),
     ...tokens.map((_, column) =>
-      masked.at(row, column) === -Infinity ? hidden.cloneNode(true) : shown(masked.at(row, column), 2),
+      masked.at(row, column) === -Infinity ? hidden.cloneNode(true) : decimal(masked.at(row, column), 2),
     ),
   ]);
   const cut = steps.queries.length > tokens.length;

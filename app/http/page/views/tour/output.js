@@ -6,9 +6,10 @@ import { heatMap } from "./heatmap.js";
 import { bar, formula, heading, inTheCode, note, paragraph, table, token } from "./prose.js";
 import { stage } from "./stage.js";
 import { Trace } from "./trace.js";
-import { Matrix, percent, shown, sum } from "./vectors.js";
+import { Matrix, sum } from "./vectors.js";
 
 /** @import { Model } from "../../types.js" */
+import { decimal, percent } from "../../numbers.js";
 /** @import { Chapter } from "./chapter.js" */
 /** @import { Lesson, Steps } from "./lesson.js" */
 
@@ -106,10 +107,10 @@ async function nextToken(lesson) {
         [
           ...candidates.map((candidate, index) => [
             h("span", {}, token(candidate.token), candidate === path[position] ? " in the answer" : ""),
-            shown(Math.log(shares[index])),
-            bar(shares[index], percent(shares[index])),
+            decimal(Math.log(shares[index])),
+            bar(shares[index], percent(shares[index], { exact: true })),
           ]),
-          [`the other ${others} tokens`, "", bar(rest, percent(rest))],
+          [`the other ${others} tokens`, "", bar(rest, percent(rest, { exact: true }))],
         ],
       ),
     );

@@ -5,9 +5,10 @@ import { picker } from "./controls.js";
 import { heatMap } from "./heatmap.js";
 import { formula, heading, inTheCode, note, paragraph, table } from "./prose.js";
 import { stage } from "./stage.js";
-import { dot, Matrix, shown } from "./vectors.js";
+import { dot, Matrix } from "./vectors.js";
 
 /** @import { Model } from "../../types.js" */
+import { decimal } from "../../numbers.js";
 /** @import { Chapter } from "./chapter.js" */
 /** @import { Steps } from "./lesson.js" */
 
@@ -116,10 +117,10 @@ function oneToken(steps, model) {
         `The first numbers of ${steps.queries[row]} at position ${row}`,
         ["Column", ...columns.map(String)],
         [
-          ["embedding", ...columns.map((column) => shown(embedding.at(row, column)))],
-          ["position", ...columns.map((column) => shown(position.at(row, column)))],
-          ...(expected.includes(null) ? [] : [["by the formula", ...expected.map((value) => shown(Number(value)))]]),
-          ["sum", ...columns.map((column) => shown(embedding.at(row, column) + position.at(row, column)))],
+          ["embedding", ...columns.map((column) => decimal(embedding.at(row, column)))],
+          ["position", ...columns.map((column) => decimal(position.at(row, column)))],
+          ...(expected.includes(null) ? [] : [["by the formula", ...expected.map((value) => decimal(Number(value)))]]),
+          ["sum", ...columns.map((column) => decimal(embedding.at(row, column) + position.at(row, column)))],
         ],
       ),
     );
@@ -156,7 +157,8 @@ function byFormula({ architecture }, row, column) {
 /** @param {Matrix} position */
 function similarity(position) {
   const rows = Array.from({ length: position.rows }, (_, index) => position.row(index));
-  const lengths = rows.map((row) => Math.sqrt(dot(row, row)));
+  // A vector of zeros is like no other.
+  const lengths = rows.map((row) => Math.sqrt(dot(row, row)) || 1);
   return Matrix.from(
     rows.length,
     rows.length,

@@ -6,9 +6,10 @@ import { picker } from "./controls.js";
 import { heatMap } from "./heatmap.js";
 import { formula, heading, inTheCode, paragraph, table } from "./prose.js";
 import { stage } from "./stage.js";
-import { Matrix, moments, shown } from "./vectors.js";
+import { Matrix, moments } from "./vectors.js";
 
 /** @import { Model } from "../../types.js" */
+import { decimal } from "../../numbers.js";
 /** @import { Chapter } from "./chapter.js" */
 /** @import { Steps } from "./lesson.js" */
 
@@ -134,7 +135,7 @@ function firstNumbers(steps, parts, row) {
   return table(
     `The first ${columns.length} of ${width} columns`,
     ["Column", ...columns.map(String)],
-    parts.map((part) => [NAMES[part], ...columns.map((column) => shown(steps.matrix(part).at(row, column)))]),
+    parts.map((part) => [NAMES[part], ...columns.map((column) => decimal(steps.matrix(part).at(row, column)))]),
   );
 }
 
@@ -160,7 +161,7 @@ function norm(steps, model, row) {
     ["", "mean", "variance", "column 0", "column 1"],
     stages.map(([name, numbers]) => {
       const { mean: m, variance: v } = moments(numbers);
-      return [name, shown(m), shown(v), shown(numbers[0]), shown(numbers[1])];
+      return [name, decimal(m), decimal(v), decimal(numbers[0]), decimal(numbers[1])];
     }),
   );
 }

@@ -2,6 +2,7 @@
 
 import { h } from "../../element.js";
 import { languageName } from "../../languages.js";
+import { Words } from "../words.js";
 import { inTheCode, heading, note, paragraph, table, token } from "./prose.js";
 import { stage } from "./stage.js";
 
@@ -41,7 +42,7 @@ export const subwords = {
   live: (lesson) =>
     stage(async () => {
       const { source, target } = await lesson.tokens();
-      const numWords = lesson.sentence.split(/\s+/u).filter(Boolean).length;
+      const numWords = new Words(lesson.sentence, String(lesson.fields.source)).length;
       return [
         heading("Your sentence"),
         tokenList("Source tokens", source),

@@ -1,5 +1,5 @@
 /**
- * Matrices and vectors of the model's numbers, and how numbers are written.
+ * Matrices and vectors of the model's numbers.
  */
 
 /** @import { NpyArray } from "../../npz.js" */
@@ -107,26 +107,4 @@ export function dot(one, other) {
 export function moments(values) {
   const mean = sum(values) / values.length;
   return { mean, variance: sum(values.map((value) => (value - mean) ** 2)) / values.length };
-}
-
-/**
- * A number as text.
- *
- * @param {number} value
- * @param {number} [digits] Decimals.
- */
-export function shown(value, digits = 3) {
-  if (value === -Infinity) return "−∞";
-  const text = Math.abs(value).toFixed(digits);
-  return value < 0 && Number(text) !== 0 ? `−${text}` : text;
-}
-
-/**
- * A probability in percent.
- *
- * @param {number} share
- */
-export function percent(share) {
-  const text = (100 * share).toFixed(1);
-  return share > 0 && text === "0.0" ? "< 0.1 %" : `${text} %`;
 }
