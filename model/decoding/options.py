@@ -33,6 +33,9 @@ MAX_TERM_CHARACTERS = 200
 MAX_PREFIX_CHARACTERS = 2000
 """Characters of the beginning of a translation."""
 
+STEERING_OPTIONS = ("target_prefix", "return_search")
+"""The options that are for one text of a single sentence."""
+
 
 @dataclass(frozen=True)
 class DecodingOptions:
@@ -174,11 +177,7 @@ class DecodingOptions:
     @property
     def steering(self) -> tuple[str, ...]:
         """The names of the options in use that are for one text of a single sentence."""
-        return tuple(
-            name
-            for name, used in (("target_prefix", self.target_prefix), ("return_search", self.return_search))
-            if used
-        )
+        return tuple(name for name in STEERING_OPTIONS if getattr(self, name))
 
     @property
     def for_decoding(self) -> DecodingOptions:

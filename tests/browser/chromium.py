@@ -156,7 +156,7 @@ def watched_page(
 
     Args:
         browser: The browser.
-        watch: What is told of the page's problems.
+        watch: Collects the page's problems.
         viewport: Width and height in CSS pixels.
         colour_scheme: The system's theme.
         options: Further options of ``Browser.new_context``.

@@ -1,5 +1,5 @@
 /**
- * What the views share: the text, the languages and the options. A view changes it, the others are told.
+ * What the views share: the text, the languages and the options. A view changes it, and the listeners of the others are called.
  */
 
 /** @import { Choices } from "./types.js" */
@@ -16,7 +16,7 @@ const DEFAULTS = {
   glossary: "",
 };
 
-/** The choices, and who is told when they change. */
+/** The choices, and the listeners that are called when they change. */
 export class Store {
   /** @type {Choices} */
   #choices = { ...DEFAULTS };
@@ -29,7 +29,7 @@ export class Store {
   }
 
   /**
-   * Changes some choices. Listeners are told if any differs. The sentence belongs to the text: a new text that comes
+   * Changes some choices. Listeners are called if any differs. The sentence belongs to the text: a new text that comes
    * without a sentence takes the old one away.
    *
    * @param {Partial<Choices>} changes

@@ -32,10 +32,10 @@ from app.http.limits import check_beam
 from app.http.openapi import TRANSLATION_ERRORS, answers
 from app.http.schemas.documents import DocumentBody, DocumentRequest, SentencesBody
 from app.http.schemas.problems import ProblemBody
-from app.http.schemas.requests import STEERING_FIELDS
 from app.http.state import documents_of, settings_of
 from app.http.stored_terms import stored_terms, texts_of_file
 from app.telemetry.logs import log_fields
+from model.decoding.options import STEERING_OPTIONS
 
 router = APIRouter(tags=["documents"], route_class=json_route())
 
@@ -101,7 +101,7 @@ def _refuse_steering(sent: Sequence[tuple[str, str]]) -> None:
         InvalidRequest: The form has one of them.
     """
     reason = "is for one text of a single sentence; send that to /translate"
-    problems = [FieldProblem(name, reason) for name, value in sent if name in STEERING_FIELDS and value]
+    problems = [FieldProblem(name, reason) for name, value in sent if name in STEERING_OPTIONS and value]
     if problems:
         raise InvalidRequest(problems)
 

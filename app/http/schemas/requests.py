@@ -19,6 +19,7 @@ from model.decoding.options import (
     MAX_TAGS,
     MAX_TERM_CHARACTERS,
     MAX_TERMS,
+    STEERING_OPTIONS,
     DecodingOptions,
     Formality,
     Scoring,
@@ -216,10 +217,6 @@ def _option_names(schema: type[BaseModel]) -> tuple[str, ...]:
     return tuple(option.name for option in fields(DecodingOptions) if option.name in schema.model_fields)
 
 
-STEERING_FIELDS = ("target_prefix", "return_search")
-"""The fields that are for one text of a single sentence."""
-
-
 class SteeringFields(DecodingFields):
     """What is for one text of a single sentence."""
 
@@ -236,7 +233,7 @@ class SteeringFields(DecodingFields):
     @property
     def steering(self) -> list[str]:
         """The names of these fields that are used."""
-        return [name for name in STEERING_FIELDS if getattr(self, name)]
+        return [name for name in STEERING_OPTIONS if getattr(self, name)]
 
 
 class TranslateRequest(SteeringFields):

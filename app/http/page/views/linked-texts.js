@@ -274,7 +274,7 @@ export class LinkedTexts {
     // Other tokens may make the same text.
     const shown = this.#own?.translation.text === text ? this.#own : chosen;
     this.#render(shown);
-    this.#announce(text.length > MAX_ANNOUNCED_CHARACTERS ? "The translation was changed." : `Translation: ${text}`);
+    this.#announce(announcementOf(text, "The translation was changed."));
     this.#onSteered(shown.translation);
   }
 
@@ -293,4 +293,14 @@ export class LinkedTexts {
  */
 function strengths(links) {
   return links.map(({ word, weight }) => ({ word, strength: weight }));
+}
+
+/**
+ * What a screen reader says of a translation.
+ *
+ * @param {string} text The translation.
+ * @param {string} instead What is said of a long one.
+ */
+export function announcementOf(text, instead) {
+  return text.length > MAX_ANNOUNCED_CHARACTERS ? instead : `Translation: ${text}`;
 }

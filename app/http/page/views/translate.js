@@ -11,7 +11,7 @@ import { beamSize, optionFields } from "../option-fields.js";
 import { Documents } from "./documents.js";
 import { GlossaryChoice } from "./glossary-choice.js";
 import { LanguageBar } from "./language-bar.js";
-import { LinkedTexts } from "./linked-texts.js";
+import { announcementOf, LinkedTexts } from "./linked-texts.js";
 import { LiveTranslation } from "./live-translation.js";
 import { Options } from "./options.js";
 import { OutputPane } from "./output-pane.js";
@@ -22,7 +22,6 @@ import { SourcePane } from "./source-pane.js";
 
 /** Words are linked in texts of up to so many characters: longer ones would keep the service busy for long. */
 const MAX_LINKED_CHARACTERS = 5000;
-const MAX_ANNOUNCED_CHARACTERS = 300;
 
 /** @type {(keyof Choices)[]} Choices that change the translation. */
 const INPUTS = ["source", "target", "text", "decoding", "beamSize", "formality", "glossary"];
@@ -172,9 +171,7 @@ class TranslateView {
         this.#showText(translation.text);
         this.#setTranslation(translation);
         this.#sourcePane.showDetected(translation.detected);
-        this.#page.announce(
-          translation.text.length > MAX_ANNOUNCED_CHARACTERS ? "Translated." : `Translation: ${translation.text}`,
-        );
+        this.#page.announce(announcementOf(translation.text, "Translated."));
         if (isInTarget(translation)) this.#proposeTarget(translation.target);
       },
       detailed: (translation) => {

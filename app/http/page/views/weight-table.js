@@ -1,5 +1,5 @@
 /**
- * The weights of one map as a table, for whoever cannot see colours or wants the numbers.
+ * The weights of one map as a table, for people who cannot see colours or want the numbers.
  */
 
 import { fill, h } from "../element.js";

@@ -12,7 +12,7 @@ import { KINDS } from "./lesson.js";
  * Lists of the kinds, the layers and, if asked for, the heads.
  *
  * @param {Lesson} lesson
- * @param {Focus} focus It is told what is chosen.
+ * @param {Focus} focus Gets what is chosen.
  * @param {{ kinds?: Kind[], heads?: boolean }} parts
  * @param {() => void} changed
  * @returns {HTMLElement}
