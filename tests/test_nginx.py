@@ -130,13 +130,13 @@ def replicas_behind_nginx(folder: Path, *answers: Answer) -> Iterator[tuple[http
 
 
 @pytest.fixture
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that the workers of nginx, which may be another user, can read."""
     path = tmp_path_factory.mktemp("nginx")
     for parent in (path, *path.parents[:2]):
         if parent.owner() != "root" or os.geteuid() == 0:
             parent.chmod(parent.stat().st_mode | 0o755)
-    yield path
+    return path
 
 
 def test_the_compose_file_has_three_replicas_and_addresses_that_outlive_a_restart() -> None:
