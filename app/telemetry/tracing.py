@@ -23,6 +23,7 @@ from app.errors import SettingsError
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span, Tracer
 
 Attributes = Mapping[str, str | int | float]
@@ -174,7 +175,7 @@ class Tracing:
         resource = Resource.create(ours).merge(OTELResourceDetector().detect())
         # Without shutdown_on_exit the end of the process waits for nobody; close() waits a little.
         self._provider: TracerProvider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces")
+        self._exporter: SpanExporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces")
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self._tracer = self._provider.get_tracer("verso", version)
         self._propagator = TraceContextTextMapPropagator()
