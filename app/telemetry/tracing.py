@@ -14,7 +14,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,8 @@ _PARENT_HEADERS = ("traceparent", "tracestate")
 _CLOSE_S = 3.0
 """Seconds that the last spans may take to be sent when the process ends."""
 
+_NOTHING = nullcontext()
+
 _current: ContextVar[RequestTrace | None] = ContextVar("request_trace", default=None)
 
 
@@ -42,17 +44,18 @@ def current_trace() -> RequestTrace | None:
     return _current.get()
 
 
-@contextmanager
-def stage(name: str) -> Iterator[None]:
+def stage(name: str) -> AbstractContextManager[None]:
     """Add the enclosed work to the trace of the current request, if there is one.
 
     Args:
         name: The name of the span.
     """
     trace = _current.get()
-    if trace is None:
-        yield
-        return
+    return _NOTHING if trace is None else _timed(trace, name)
+
+
+@contextmanager
+def _timed(trace: RequestTrace, name: str) -> Iterator[None]:
     began = trace.clock()
     try:
         yield

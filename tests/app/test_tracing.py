@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,7 +19,7 @@ from app.telemetry.tracing import Tracing, current_trace
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator
 from tests.app.otlp_receiver import PATIENCE_S, Receiver, attributes_of, receiving
 from tests.app.serving import client_of
-from tests.server import ROOT
+from tests.server import ROOT, served
 
 pytestmark = pytest.mark.anyio
 
@@ -242,3 +243,26 @@ async def test_the_standard_variables_name_the_service(receiver: Receiver, monke
         await translate(client)
     assert receiver.resource["service.name"] == "translator-eu"
     assert receiver.resource["deployment.environment"] == "test"
+
+
+@pytest.mark.thorough
+async def test_a_process_that_cannot_trace_says_why_on_one_line() -> None:
+    program = """\
+import sys
+from app.commands.serve import main
+sys.modules["opentelemetry.sdk.trace"] = None
+sys.exit(main([], {"VERSO_PORT": "0", "VERSO_OTLP_ENDPOINT": "http://127.0.0.1:4318"}))
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("verso: cannot start: VERSO_OTLP_ENDPOINT is 'http://127.0.0.1:4318'")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.thorough
+async def test_a_process_that_is_told_to_stop_sends_its_last_spans(toy_bundle: Path, receiver: Receiver) -> None:
+    with served(toy_bundle, VERSO_OTLP_ENDPOINT=receiver.endpoint) as server:
+        text = server.translate(text="old dog.")["translations"][0]["text"]
+        assert server.stop() == 0
+    assert STAGES < {span.name for span in receiver.spans}
+    assert not any(word in body for body in receiver.bodies for word in (b"old dog", text.encode()))
