@@ -92,9 +92,11 @@ def nginx_before(ports: list[int], folder: Path) -> Iterator[httpx.Client]:
     text = text.replace("listen 8080", f"listen 127.0.0.1:{port}").replace("/tmp/", f"{folder}/")
     configuration = folder / "nginx.conf"
     configuration.write_text(text, encoding="utf-8")
-    folder.chmod(0o755)
+    directives = "daemon off;"
+    if os.geteuid() == 0:
+        directives += " user root;"  # another user could not enter the folder
     process = subprocess.Popen(
-        ["nginx", "-p", str(folder), "-e", "stderr", "-c", str(configuration), "-g", "daemon off;"],
+        ["nginx", "-p", str(folder), "-e", "stderr", "-c", str(configuration), "-g", directives],
         stderr=subprocess.DEVNULL,
     )
     limits = httpx.Limits(max_connections=64, max_keepalive_connections=64)
@@ -129,16 +131,6 @@ def replicas_behind_nginx(folder: Path, *answers: Answer) -> Iterator[tuple[http
             replica.close()
 
 
-@pytest.fixture
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that the workers of nginx, which may be another user, can read."""
-    path = tmp_path_factory.mktemp("nginx")
-    for parent in (path, *path.parents[:2]):
-        if parent.owner() != "root" or os.geteuid() == 0:
-            parent.chmod(parent.stat().st_mode | 0o755)
-    return path
-
-
 def test_the_compose_file_has_three_replicas_and_addresses_that_outlive_a_restart() -> None:
     compose = yaml.safe_load((DEPLOY / "compose.yml").read_text(encoding="utf-8"))
     services = compose["services"]
@@ -162,14 +154,14 @@ def test_what_nginx_lets_pass_and_how_long_it_waits_fits_the_settings() -> None:
 
 
 @needs_nginx
-def test_a_translation_goes_to_the_next_replica_if_one_dies_before_it_answers(folder: Path) -> None:
+def test_a_translation_goes_to_the_next_replica_if_one_dies_before_it_answers(tmp_path: Path) -> None:
     def dies(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         hangs_up(handler)
 
     def echoes(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         says(handler, 200, body)
 
-    with replicas_behind_nginx(folder, dies, dies, echoes) as (client, replicas):
+    with replicas_behind_nginx(tmp_path, dies, dies, echoes) as (client, replicas):
         for path in ("/translate", "/attention", "/libretranslate/translate", "/under/a/root/translate"):
             response = client.post(path, content=b'{"text": "x"}')
             assert (response.status_code, response.content) == (200, b'{"text": "x"}'), path
@@ -178,11 +170,11 @@ def test_a_translation_goes_to_the_next_replica_if_one_dies_before_it_answers(fo
 
 
 @needs_nginx
-def test_what_changes_something_is_not_sent_twice(folder: Path) -> None:
+def test_what_changes_something_is_not_sent_twice(tmp_path: Path) -> None:
     def dies(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         hangs_up(handler)
 
-    with replicas_behind_nginx(folder, dies) as (client, replicas):
+    with replicas_behind_nginx(tmp_path, dies) as (client, replicas):
         for number, path in enumerate(("/documents", "/v2/document", "/v3/glossaries"), 1):
             response = client.post(path, content=b"x")
             assert response.status_code == 503
@@ -194,19 +186,19 @@ def test_what_changes_something_is_not_sent_twice(folder: Path) -> None:
 
 @needs_nginx
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_replica_that_refuses_is_passed_over(folder: Path, status: int) -> None:
+def test_a_replica_that_refuses_is_passed_over(tmp_path: Path, status: int) -> None:
     def refuses(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         says(handler, status)
 
     def takes(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         says(handler, 200)
 
-    with replicas_behind_nginx(folder, refuses, takes, refuses) as (client, _):
+    with replicas_behind_nginx(tmp_path, refuses, takes, refuses) as (client, _):
         assert [client.post("/translate", content=b"{}").status_code for _ in range(6)] == [200] * 6
 
 
 @needs_nginx
-def test_a_streamed_sentence_arrives_before_the_next_one_is_ready(folder: Path) -> None:
+def test_a_streamed_sentence_arrives_before_the_next_one_is_ready(tmp_path: Path) -> None:
     arrived = threading.Event()
 
     def streams(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
@@ -218,7 +210,7 @@ def test_a_streamed_sentence_arrives_before_the_next_one_is_ready(folder: Path) 
         handler.wfile.write(b"2\r\n2\n\r\n0\r\n\r\n")
 
     with (
-        replicas_behind_nginx(folder, streams) as (client, _),
+        replicas_behind_nginx(tmp_path, streams) as (client, _),
         client.stream("POST", "/translate", content=b"{}") as response,
     ):
         lines = response.iter_lines()
@@ -228,7 +220,7 @@ def test_a_streamed_sentence_arrives_before_the_next_one_is_ready(folder: Path) 
 
 
 @needs_nginx
-def test_a_stream_that_breaks_off_is_not_begun_again(folder: Path) -> None:
+def test_a_stream_that_breaks_off_is_not_begun_again(tmp_path: Path) -> None:
     def breaks(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         handler.send_response(200)
         handler.send_header("Transfer-Encoding", "chunked")
@@ -236,18 +228,18 @@ def test_a_stream_that_breaks_off_is_not_begun_again(folder: Path) -> None:
         handler.wfile.write(b"2\r\n1\n\r\n")
         hangs_up(handler)
 
-    with replicas_behind_nginx(folder, breaks) as (client, replicas):
+    with replicas_behind_nginx(tmp_path, breaks) as (client, replicas):
         with pytest.raises(httpx.RemoteProtocolError):
             client.post("/translate", content=b"{}")
         assert sum(len(replica.asked) for replica in replicas) == 1
 
 
 @needs_nginx
-def test_a_caller_stays_with_the_replica_that_has_its_documents(folder: Path) -> None:
+def test_a_caller_stays_with_the_replica_that_has_its_documents(tmp_path: Path) -> None:
     def names_itself(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         says(handler, 200, str(replica.number).encode())
 
-    with replicas_behind_nginx(folder, names_itself) as (client, _):
+    with replicas_behind_nginx(tmp_path, names_itself) as (client, _):
         of_address = {client.post(path).text for path in ("/documents", "/documents", "/documents/x/result")}
         of_key = {
             key: {
@@ -262,11 +254,11 @@ def test_a_caller_stays_with_the_replica_that_has_its_documents(folder: Path) ->
 
 
 @needs_nginx
-def test_a_replica_learns_who_asks_and_clients_cannot_pretend(folder: Path) -> None:
+def test_a_replica_learns_who_asks_and_clients_cannot_pretend(tmp_path: Path) -> None:
     def answers(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         says(handler, 200)
 
-    with replicas_behind_nginx(folder, answers) as (client, replicas):
+    with replicas_behind_nginx(tmp_path, answers) as (client, replicas):
         client.get("/models", headers={"X-Forwarded-For": "10.9.8.7", "X-Request-ID": "mine", "Host": "verso.example"})
         (told,) = (headers for replica in replicas for _, headers in replica.asked)
         assert told["X-Forwarded-For"] == "127.0.0.1"
@@ -279,11 +271,11 @@ def test_a_replica_learns_who_asks_and_clients_cannot_pretend(folder: Path) -> N
 
 
 @needs_nginx
-def test_bodies_and_paths_for_operators_end_at_nginx(folder: Path) -> None:
+def test_bodies_and_paths_for_operators_end_at_nginx(tmp_path: Path) -> None:
     def answers(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         says(handler, 200)
 
-    with replicas_behind_nginx(folder, answers) as (client, replicas):
+    with replicas_behind_nginx(tmp_path, answers) as (client, replicas):
         assert client.post("/translate", content=b"x" * 2_000_001).status_code == 200  # Verso refuses it
         assert client.post("/documents", content=b"x" * 10_000_001).status_code == 200
         refused = client.post("/translate", content=b"x" * 3_000_000)
@@ -296,11 +288,11 @@ def test_bodies_and_paths_for_operators_end_at_nginx(folder: Path) -> None:
 
 @needs_nginx
 @pytest.mark.thorough
-def test_no_translation_is_lost_when_a_replica_is_killed_and_another_drains(toy_bundle: Path, folder: Path) -> None:
+def test_no_translation_is_lost_when_a_replica_is_killed_and_another_drains(toy_bundle: Path, tmp_path: Path) -> None:
     with ExitStack() as stack:
         replicas = [stack.enter_context(served(toy_bundle, VERSO_CACHE_BYTES="0")) for _ in range(3)]
         expected = {text: replicas[0].translate(text=text)["translations"][0]["text"] for text in TEXTS}
-        client = stack.enter_context(nginx_before([int(one.client.base_url.port or 0) for one in replicas], folder))
+        client = stack.enter_context(nginx_before([int(one.client.base_url.port or 0) for one in replicas], tmp_path))
         wrong: list[object] = []
         num_answered = [0] * 4
         ended = threading.Event()
