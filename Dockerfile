@@ -16,8 +16,9 @@ COPY pyproject.toml constraints.txt ./
 COPY client/pyproject.toml client/
 COPY scripts scripts
 RUN python scripts/install_torch.py ${TORCH}
-RUN python -c "import tomllib; [print(*tomllib.load(open(folder + 'pyproject.toml', 'rb'))['project']['dependencies'], \
-      sep='\n') for folder in ('', 'client/')]" > requirements.txt \
+RUN python -c "import tomllib; projects = [tomllib.load(open(folder + 'pyproject.toml', 'rb'))['project'] for folder in ('', 'client/')]; \
+      print(*projects[0]['dependencies'], *projects[0]['optional-dependencies']['telemetry'], *projects[1]['dependencies'], sep='\n')" \
+      > requirements.txt \
  && pip install --constraint constraints.txt --requirement requirements.txt
 COPY model model
 RUN python -m model.decoding.native.compiler

@@ -59,7 +59,7 @@ $(VENV)/serve-$(TORCH).stamp: pyproject.toml client/pyproject.toml $(LOCK) scrip
 	@touch $@
 
 $(VENV)/develop-$(TORCH).stamp: $(VENV)/serve-$(TORCH).stamp
-	$(PIP) --editable '.[test,check]'
+	$(PIP) --editable '.[telemetry,test,check]'
 	@touch $@
 
 $(VENV)/contribute-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -21,6 +22,7 @@ from app.models.bundles import BundleFiles, BundleSource
 from app.serving.service import TranslationService
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
+from app.telemetry.tracing import Tracing
 from app.version import installed_version
 from model.errors import ModelError
 
@@ -55,8 +57,12 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
 
     Returns:
         The application; ``app.state`` holds its ``settings``, ``metrics``, ``service`` and ``documents``.
+
+    Raises:
+        SettingsError: Traces are configured, and OpenTelemetry is not installed.
     """
     app_metrics = Metrics()
+    tracing = None if settings.otlp_endpoint is None else Tracing(settings.otlp_endpoint, installed_version())
     service = TranslationService(settings, app_metrics, bundles or BundleFiles(settings))
     glossaries = GlossaryStore(settings.data_dir)
     document_service = DocumentService(settings, service)
@@ -71,6 +77,8 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
             await document_service.stop()
             await service.stop()
             glossaries.close()
+            if tracing is not None:
+                await asyncio.to_thread(tracing.close)
 
     app = FastAPI(
         title="Verso",
@@ -115,5 +123,10 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
     if settings.compat == "libretranslate":
         app.add_middleware(libretranslate.LibreTranslateAtRoot, max_body_bytes=settings.max_body_bytes)
     app.add_middleware(RootPath, root_path=settings.root_path)
-    app.add_middleware(RequestRecorder, metrics=app_metrics, is_draining=lambda: app.state.service.state == "draining")
+    app.add_middleware(
+        RequestRecorder,
+        metrics=app_metrics,
+        is_draining=lambda: app.state.service.state == "draining",
+        tracing=tracing,
+    )
     return app

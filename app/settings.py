@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
@@ -31,6 +32,14 @@ def _digest(value: str | None) -> str | None:
 def _root_path(value: str) -> str:
     if value and (not value.startswith("/") or value.endswith("/")):
         raise ValueError("must start with / and not end with one")
+    return value
+
+
+def _http_url(value: str | None) -> str | None:
+    if value is not None:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("must be a URL that starts with http:// or https://")
     return value
 
 
@@ -158,6 +167,9 @@ class Settings(BaseSettings):
 
     admin_token: Annotated[SecretStr | None, AfterValidator(_token)] = None
     """Secret of 16 characters or more that lets its bearer load and unload bundles; the routes are off unless set."""
+
+    otlp_endpoint: Annotated[str | None, AfterValidator(_http_url)] = None
+    """Receiver of traces, as a base URL of OTLP over HTTP, such as http://localhost:4318; none are made unless set."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe log lines that are written."""

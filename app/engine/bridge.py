@@ -9,9 +9,11 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
 
-from app.engine.coalescing import SharedDecoding
+from app.engine.coalescing import PendingRequest, SharedDecoding
 from app.engine.engine import Dropped, Engine
 from app.engine.scheduler import Budget, ModelRequest
+from app.engine.sentence_spans import add_sentences
+from app.telemetry.tracing import current_trace, stage
 from model.decoding.options import Outcome
 
 logger = logging.getLogger("app.bridge")
@@ -53,6 +55,8 @@ class EngineBridge:
         except asyncio.CancelledError:
             self._shared.leave(pending, expired=timeout.expired())
             raise
+        finally:
+            _trace(pending)
         outcomes = pending.outcomes
         for outcome in outcomes:
             if isinstance(outcome, Dropped):
@@ -94,7 +98,8 @@ class EngineBridge:
 
         key = self._engine.call(run, deliver)
         try:
-            await done
+            with stage("call"):
+                await done
         except asyncio.CancelledError:
             self._engine.withdraw({key}, expired=timeout is not None and timeout.expired())
             raise
@@ -165,6 +170,7 @@ class Arriving:
             expired: Whether the deadline has passed; False if the caller was cancelled.
         """
         self._shared.leave(self._pending, expired=expired)
+        _trace(self._pending)
 
 
 async def on_own_thread(run: Callable[[], _T], name: str) -> _T:
@@ -192,6 +198,13 @@ async def on_own_thread(run: Callable[[], _T], name: str) -> _T:
     if failure:
         raise failure.pop()  # removed from the list, which the exception's frames refer to: a cycle keeps memory alive
     return result.pop()
+
+
+def _trace(pending: PendingRequest) -> None:
+    """Add what has become of sentences to the trace of the current request, if there is one."""
+    trace = current_trace()
+    if trace is not None:
+        add_sentences(trace, pending)
 
 
 def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:

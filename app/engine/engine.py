@@ -45,11 +45,13 @@ class Engine:
     Args:
         scheduler: The queue; from now on protected by the engine's lock.
         metrics: The metrics to update.
+        clock: The scheduler's clock, in seconds.
     """
 
-    def __init__(self, scheduler: Scheduler, metrics: Metrics) -> None:
+    def __init__(self, scheduler: Scheduler, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
         self._scheduler = scheduler
         self._metrics = metrics
+        self._clock = clock
         self._wake = threading.Condition()
         # Protected by the lock. Only the code that removes a sentence from _decoding delivers its outcome, so that each
         # sentence has exactly one outcome.
@@ -291,6 +293,9 @@ class Engine:
         if not joining:
             return
         finished = running.join(joining)
+        encoded_at = self._clock()
+        for sentence in joining:
+            sentence.encoded_at = encoded_at
         if finished is None:
             self._separate(running)
         else:
@@ -342,7 +347,9 @@ class Engine:
     def _fail(self, sentences: Sequence[QueuedSentence]) -> None:
         with self._wake:
             failed = [sentence for sentence in sentences if self._decoding.pop(sentence.key, None) is not None]
+        ended_at = self._clock()
         for sentence in failed:
+            sentence.ended_at = ended_at
             self._metrics.sentence_left(sentence.model_name, "failed")
             _deliver(sentence, InferenceFailed())
 
@@ -359,7 +366,9 @@ class Engine:
                 if sentence is not None:
                     done.append((sentence, one))
             self._scheduler.finished(len(finished))
+        ended_at = self._clock()
         for sentence, one in done:
+            sentence.ended_at = ended_at
             name = sentence.model_name
             if one.hypothesis is not None:
                 self._metrics.sentence_left(name, "finished", len(one.hypothesis.token_ids))

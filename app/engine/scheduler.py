@@ -57,6 +57,8 @@ class QueuedSentence:
         deliver: Called with the outcome, on the engine's thread.
         arrived_at: Clock time of its admission.
         started_at: Clock time when it joined a cohort; NaN while it waits.
+        encoded_at: Clock time when it had been encoded; NaN before.
+        ended_at: Clock time of its outcome; NaN before.
         max_target_tokens: Maximum number of tokens the model can generate, whatever the options allow.
         owner: Identifies the caller's request that it belongs to.
     """
@@ -66,6 +68,8 @@ class QueuedSentence:
     deliver: Callable[[Outcome], None]
     arrived_at: float = 0.0
     started_at: float = math.nan
+    encoded_at: float = math.nan
+    ended_at: float = math.nan
     max_target_tokens: int = sys.maxsize
     owner: object = field(default_factory=object)
 

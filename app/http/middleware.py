@@ -22,6 +22,7 @@ from app.errors import NotReady, problem_for
 from app.http.problems import error_response
 from app.telemetry.logs import log_fields, request_id_var
 from app.telemetry.metrics import Metrics
+from app.telemetry.tracing import RequestTrace, Tracing
 
 logger = logging.getLogger("app.requests")
 
@@ -73,12 +74,16 @@ class RequestRecorder:
         app: The application inside.
         metrics: Counts every finished request.
         is_draining: Whether the process is shutting down; connections are then closed after the answer.
+        tracing: Traces every request but those of monitoring; None to trace none.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, is_draining: Callable[[], bool]) -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, is_draining: Callable[[], bool], tracing: Tracing | None = None
+    ) -> None:
         self.app = app
         self.metrics = metrics
         self.is_draining = is_draining
+        self.tracing = tracing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection."""
@@ -88,6 +93,9 @@ class RequestRecorder:
 
         request_id = accepted_request_id(Headers(scope=scope).get("x-request-id"))
         token = request_id_var.set(request_id)
+        trace = None if self.tracing is None else self.tracing.begin(Headers(scope=scope))
+        if trace is not None:
+            log_fields(scope)["trace_id"] = trace.trace_id
         started = time.perf_counter()
         status: int | None = None
 
@@ -98,6 +106,8 @@ class RequestRecorder:
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-ID"] = request_id
                 headers["X-Content-Type-Options"] = "nosniff"
+                if trace is not None:
+                    headers["traceparent"] = trace.traceparent
                 if self.is_draining():
                     headers["Connection"] = "close"  # the next request of this client belongs to another process
             await send(message)
@@ -117,6 +127,8 @@ class RequestRecorder:
             await error_response(scope, error)(scope, receive, send_with_id)
         finally:
             self._record(scope, status, time.perf_counter() - started)
+            if trace is not None:
+                _finish(trace, scope, status)
             request_id_var.reset(token)
 
     def _record(self, scope: Scope, status: int | None, duration_s: float) -> None:
@@ -144,6 +156,23 @@ class RequestRecorder:
             **log_fields(scope),
         }
         logger.log(level, "request", extra={"fields": fields})
+
+
+def _finish(trace: RequestTrace, scope: Scope, status: int | None) -> None:
+    """End the trace of a request. It has what the request's log line has, and nothing else of the request."""
+    route = route_of(scope)
+    final_status = CLIENT_CLOSED_REQUEST if status is None else status
+    if route in QUIET_ROUTES and final_status < 500:
+        trace.leave()
+        return
+    method = scope["method"] if scope["method"] in KNOWN_METHODS else "other"
+    logged = {name: value for name, value in log_fields(scope).items() if isinstance(value, str | int | float)}
+    attributes: dict[str, str | int | float] = {f"verso.{name}": value for name, value in logged.items()}
+    attributes |= {"http.request.method": method, "http.route": route, "http.response.status_code": final_status}
+    if final_status >= 500 and "code" in logged:
+        attributes["error.type"] = logged["code"]
+    attributes["verso.request_id"] = request_id_var.get() or ""
+    trace.finish(f"{method} {route}", attributes, failed=final_status >= 500)
 
 
 class RootPath:

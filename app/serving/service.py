@@ -72,7 +72,7 @@ class TranslationService:
         self._metrics = metrics
         self._clock = clock
         initial_budget = Budget(max_tokens=0, max_rows=0)
-        self._engine = Engine(Scheduler(initial_budget, settings.queue_sentences, clock), metrics)
+        self._engine = Engine(Scheduler(initial_budget, settings.queue_sentences, clock), metrics, clock)
         cache = TranslationCache(settings.cache_bytes)
         shared = SharedDecoding(self._engine, cache, settings.coalesce == "on", metrics, clock)
         self._bridge = EngineBridge(self._engine, shared)

@@ -13,6 +13,7 @@ from app.engine.bridge import EngineBridge
 from app.errors import InferenceFailed, LimitExceeded, QueueFull
 from app.serving.model_choice import ModelChoice, Unchanged
 from app.serving.text_job import TextJob, TextResult, answer_without_model
+from app.telemetry.tracing import stage
 from model.decoding.options import DecodingOptions
 from model.errors import InputError, ModelError
 from model.text_plan import AttendedSentence, settle_all
@@ -94,9 +95,12 @@ class TextTranslation:
         queue_s = await self._decode(jobs, timeout, waits)
         decode_s = max(0.0, self._clock() - submitted - queue_s)
         await self._examine(jobs, timeout)
-        completed = iter(
-            await self._off_loop(num_characters, lambda: [job.complete() for job in jobs], always=options.return_search)
-        )
+        with stage("join"):
+            completed = iter(
+                await self._off_loop(
+                    num_characters, lambda: [job.complete() for job in jobs], always=options.return_search
+                )
+            )
         results = [
             next(completed) if isinstance(one, TextJob) else answer_without_model(text, one, options)
             for text, one in zip(texts, prepared, strict=True)
@@ -113,10 +117,11 @@ class TextTranslation:
             choices: The choice for each text.
             options: How to decode.
         """
-        return await self._off_loop(
-            sum(map(len, texts)),
-            lambda: [_prepared(text, one, options) for text, one in zip(texts, choices, strict=True)],
-        )
+        with stage("prepare"):
+            return await self._off_loop(
+                sum(map(len, texts)),
+                lambda: [_prepared(text, one, options) for text, one in zip(texts, choices, strict=True)],
+            )
 
     def check_number(self, jobs: Iterable[TextJob]) -> int:
         """The number of sentences of some texts.
@@ -137,7 +142,8 @@ class TextTranslation:
             timeout: The request's deadline.
         """
         await self._examine([job], timeout)
-        return await self._off_loop(len(job.plan.text), job.complete, always=job.plan.options.return_search)
+        with stage("join"):
+            return await self._off_loop(len(job.plan.text), job.complete, always=job.plan.options.return_search)
 
     async def _decode(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout, waits: bool) -> float:
         """Decode until no sentence is pending; returns the seconds until the first sentence joined a cohort."""

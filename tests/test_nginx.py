@@ -1,0 +1,338 @@
+"""``deploy/nginx``: what clients see of three replicas behind nginx."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from app.settings import Settings
+from tests.server import ROOT, served
+
+DEPLOY = ROOT / "deploy" / "nginx"
+PATIENCE_S = 60.0
+
+needs_nginx = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
+
+Answer = Callable[["Replica", BaseHTTPRequestHandler, bytes], None]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Replica:
+    """A stand-in for a replica, which answers as it is told and remembers what it was asked."""
+
+    def __init__(self, number: int, answer: Answer) -> None:
+        self.number = number
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        replica = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                replica.asked.append((self.path, dict(self.headers)))
+                answer(replica, self, body)
+
+            do_GET = do_POST
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.port = int(self.server.server_address[1])
+        self._thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02})
+        self._thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self._thread.join()
+
+
+def says(handler: BaseHTTPRequestHandler, status: int, body: bytes = b"{}") -> None:
+    handler.send_response(status)
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+def hangs_up(handler: BaseHTTPRequestHandler) -> None:
+    """End the connection without an answer, as a replica does that is killed."""
+    handler.close_connection = True
+    handler.connection.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def nginx_before(ports: list[int], folder: Path) -> Iterator[httpx.Client]:
+    """nginx with the shipped configuration, but for addresses and folders, and a client of it."""
+    port = free_port()
+    text = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
+    for number, replica in enumerate(ports, 1):
+        text = text.replace(f"verso-{number}:8000", f"127.0.0.1:{replica}")
+    text = text.replace("listen 8080", f"listen 127.0.0.1:{port}").replace("/tmp/", f"{folder}/")
+    configuration = folder / "nginx.conf"
+    configuration.write_text(text, encoding="utf-8")
+    directives = "daemon off;"
+    if os.geteuid() == 0:
+        directives += " user root;"  # another user could not enter the folder
+    process = subprocess.Popen(
+        ["nginx", "-p", str(folder), "-e", "stderr", "-c", str(configuration), "-g", directives],
+        stderr=subprocess.DEVNULL,
+    )
+    limits = httpx.Limits(max_connections=64, max_keepalive_connections=64)
+    try:
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=PATIENCE_S, limits=limits
+        ) as client:
+            end = time.monotonic() + PATIENCE_S
+            while True:
+                try:
+                    client.get("/metrics")  # nginx answers this itself
+                    break
+                except httpx.TransportError:
+                    assert time.monotonic() < end and process.poll() is None
+                    time.sleep(0.02)
+            yield client
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)
+
+
+@contextmanager
+def replicas_behind_nginx(folder: Path, *answers: Answer) -> Iterator[tuple[httpx.Client, list[Replica]]]:
+    """Stand-ins behind nginx; one answer is that of all three."""
+    all_answers = answers if len(answers) == 3 else answers * 3
+    replicas = [Replica(number, answer) for number, answer in enumerate(all_answers, 1)]
+    try:
+        with nginx_before([replica.port for replica in replicas], folder) as client:
+            yield client, replicas
+    finally:
+        for replica in replicas:
+            replica.close()
+
+
+def test_the_compose_file_has_three_replicas_and_addresses_that_outlive_a_restart() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.yml").read_text(encoding="utf-8"))
+    services = compose["services"]
+    assert set(services) == {"nginx", "verso-1", "verso-2", "verso-3"}
+    names = dict(line.split(":") for line in services["nginx"]["extra_hosts"])
+    for number in (1, 2, 3):
+        replica = services[f"verso-{number}"]
+        assert names[f"verso-{number}"] == replica["networks"]["replicas"]["ipv4_address"]
+        assert "ports" not in replica
+        assert replica["read_only"] and replica["cap_drop"] == ["ALL"]
+    assert services["nginx"]["read_only"] and services["nginx"]["cap_drop"] == ["ALL"]
+
+
+def test_what_nginx_lets_pass_and_how_long_it_waits_fits_the_settings() -> None:
+    text = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
+    settings = Settings()
+    assert settings.max_body_bytes < 2100 * 1024 and "client_max_body_size 2100k;" in text
+    assert settings.max_document_bytes < 11 * 1024 * 1024 and "client_max_body_size 11m;" in text
+    assert settings.deadline_s < 35 and "proxy_next_upstream_timeout 35s;" in text and "proxy_read_timeout 65s;" in text
+    assert settings.keep_alive_s > 20 and "keepalive_timeout 20s;" in text
+
+
+@needs_nginx
+def test_a_translation_goes_to_the_next_replica_if_one_dies_before_it_answers(tmp_path: Path) -> None:
+    def dies(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        hangs_up(handler)
+
+    def echoes(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        says(handler, 200, body)
+
+    with replicas_behind_nginx(tmp_path, dies, dies, echoes) as (client, replicas):
+        for path in ("/translate", "/attention", "/libretranslate/translate", "/under/a/root/translate"):
+            response = client.post(path, content=b'{"text": "x"}')
+            assert (response.status_code, response.content) == (200, b'{"text": "x"}'), path
+        assert len(replicas[2].asked) == 4
+        assert replicas[0].asked and replicas[1].asked
+
+
+@needs_nginx
+def test_what_changes_something_is_not_sent_twice(tmp_path: Path) -> None:
+    def dies(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        hangs_up(handler)
+
+    with replicas_behind_nginx(tmp_path, dies) as (client, replicas):
+        for number, path in enumerate(("/documents", "/v2/document", "/v3/glossaries"), 1):
+            response = client.post(path, content=b"x")
+            assert response.status_code == 503
+            assert response.headers["Content-Type"] == "application/problem+json"
+            assert response.headers["Retry-After"] == "2"
+            assert response.json()["code"] == "not_ready"
+            assert sum(len(replica.asked) for replica in replicas) == number
+
+
+@needs_nginx
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_replica_that_refuses_is_passed_over(tmp_path: Path, status: int) -> None:
+    def refuses(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        says(handler, status)
+
+    def takes(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        says(handler, 200)
+
+    with replicas_behind_nginx(tmp_path, refuses, takes, refuses) as (client, _):
+        assert [client.post("/translate", content=b"{}").status_code for _ in range(6)] == [200] * 6
+
+
+@needs_nginx
+def test_a_streamed_sentence_arrives_before_the_next_one_is_ready(tmp_path: Path) -> None:
+    arrived = threading.Event()
+
+    def streams(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        handler.wfile.write(b"2\r\n1\n\r\n")
+        assert arrived.wait(PATIENCE_S)
+        handler.wfile.write(b"2\r\n2\n\r\n0\r\n\r\n")
+
+    with (
+        replicas_behind_nginx(tmp_path, streams) as (client, _),
+        client.stream("POST", "/translate", content=b"{}") as response,
+    ):
+        lines = response.iter_lines()
+        assert next(lines) == "1"
+        arrived.set()
+        assert list(lines) == ["2"]
+
+
+@needs_nginx
+def test_a_stream_that_breaks_off_is_not_begun_again(tmp_path: Path) -> None:
+    def breaks(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        handler.wfile.write(b"2\r\n1\n\r\n")
+        hangs_up(handler)
+
+    with replicas_behind_nginx(tmp_path, breaks) as (client, replicas):
+        with pytest.raises(httpx.RemoteProtocolError):
+            client.post("/translate", content=b"{}")
+        assert sum(len(replica.asked) for replica in replicas) == 1
+
+
+@needs_nginx
+def test_a_caller_stays_with_the_replica_that_has_its_documents(tmp_path: Path) -> None:
+    def names_itself(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        says(handler, 200, str(replica.number).encode())
+
+    with replicas_behind_nginx(tmp_path, names_itself) as (client, _):
+        of_address = {client.post(path).text for path in ("/documents", "/documents", "/documents/x/result")}
+        of_key = {
+            key: {
+                client.post(path, headers={"Authorization": f"DeepL-Auth-Key {key}"}).text
+                for path in ("/v2/document", "/v2/translate", "/v3/glossaries")
+            }
+            for key in map(str, range(12))
+        }
+        assert len(of_address) == 1
+        assert all(len(numbers) == 1 for numbers in of_key.values())
+        assert len(set().union(*of_key.values())) > 1
+
+
+@needs_nginx
+def test_a_replica_learns_who_asks_and_clients_cannot_pretend(tmp_path: Path) -> None:
+    def answers(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        says(handler, 200)
+
+    with replicas_behind_nginx(tmp_path, answers) as (client, replicas):
+        client.get("/models", headers={"X-Forwarded-For": "10.9.8.7", "X-Request-ID": "mine", "Host": "verso.example"})
+        (told,) = (headers for replica in replicas for _, headers in replica.asked)
+        assert told["X-Forwarded-For"] == "127.0.0.1"
+        assert told["X-Forwarded-Proto"] == "http"
+        assert told["Host"] == "verso.example"
+        assert told["X-Request-ID"] == "mine"
+        client.get("/models")
+        ids = {headers["X-Request-ID"] for replica in replicas for _, headers in replica.asked}
+        assert len(ids - {"mine"}) == 1 and all(len(id) == 32 for id in ids - {"mine"})
+
+
+@needs_nginx
+def test_bodies_and_paths_for_operators_end_at_nginx(tmp_path: Path) -> None:
+    def answers(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        says(handler, 200)
+
+    with replicas_behind_nginx(tmp_path, answers) as (client, replicas):
+        assert client.post("/translate", content=b"x" * 2_000_001).status_code == 200  # Verso refuses it
+        assert client.post("/documents", content=b"x" * 10_000_001).status_code == 200
+        refused = client.post("/translate", content=b"x" * 3_000_000)
+        assert (refused.status_code, refused.json()["code"]) == (413, "body_too_large")
+        asked = sum(len(replica.asked) for replica in replicas)
+        for path in ("/metrics", "/admin/models", "/root/metrics"):
+            assert client.get(path).status_code == 404
+        assert sum(len(replica.asked) for replica in replicas) == asked == 2
+
+
+@needs_nginx
+@pytest.mark.thorough
+def test_no_translation_is_lost_when_a_replica_is_killed_and_another_drains(toy_bundle: Path, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        replicas = [stack.enter_context(served(toy_bundle, VERSO_CACHE_BYTES="0")) for _ in range(3)]
+        expected = {text: replicas[0].translate(text=text)["translations"][0]["text"] for text in TEXTS}
+        client = stack.enter_context(nginx_before([int(one.client.base_url.port or 0) for one in replicas], tmp_path))
+        wrong: list[object] = []
+        num_answered = [0] * 4
+        ended = threading.Event()
+
+        def asks(caller: int) -> None:
+            while not ended.is_set():
+                text = TEXTS[num_answered[caller] % len(TEXTS)]
+                try:
+                    response = client.post("/translate", json={"text": text, "target": "de"})
+                    if response.status_code != 200 or response.json()["translations"][0]["text"] != expected[text]:
+                        wrong.append((response.status_code, response.text))
+                except httpx.HTTPError as error:
+                    wrong.append(error)
+                num_answered[caller] += 1
+
+        callers = [threading.Thread(target=asks, args=(caller,)) for caller in range(4)]
+        for caller in callers:
+            caller.start()
+        try:
+            wait_for_more(num_answered, 40)
+            replicas[0].process.kill()
+            wait_for_more(num_answered, 40)
+            replicas[1].process.send_signal(signal.SIGTERM)
+            assert replicas[1].process.wait(PATIENCE_S) == 0
+            wait_for_more(num_answered, 40)
+        finally:
+            ended.set()
+            for caller in callers:
+                caller.join()
+        assert wrong == []
+        replicas[2].process.kill()
+        replicas[2].process.wait(PATIENCE_S)
+        assert client.post("/translate", json={"text": "cat."}).json()["code"] == "not_ready"
+
+
+TEXTS = ("cat.", "old dog.", "red house.", "tree sees dog.")
+
+
+def wait_for_more(answered: list[int], more: int) -> None:
+    wanted, end = sum(answered) + more, time.monotonic() + PATIENCE_S
+    while sum(answered) < wanted:
+        assert time.monotonic() < end
+        time.sleep(0.02)
