@@ -166,8 +166,11 @@ def build_model(architecture: Mapping[str, Any], precision: str, pad_id: int, co
     if config.encoder_layers + config.decoder_layers > weights.count:
         # Before a network is set up that somebody made up.
         raise ArtifactError("The bundle's weights have fewer tensors than its architecture has layers.")
-    with torch.device("meta"):
-        transformer = Transformer(config, pad_id)
+    try:
+        with torch.device("meta"):
+            transformer = Transformer(config, pad_id)
+    except (RuntimeError, OverflowError, TypeError) as error:  # numbers that no tensor can have
+        raise ArtifactError(f"The bundle's architecture cannot be set up ({error}).") from error
 
     def stored_layer(name: str, linear: nn.Linear) -> nn.Module:
         if precision != "int8":
