@@ -12,13 +12,11 @@ RUN python -m venv /opt/verso
 ENV PATH=/opt/verso/bin:$PATH
 WORKDIR /src
 # Ordered by frequency of changes: torch, the other dependencies, the model and its bundle, the service.
-COPY pyproject.toml constraints.txt ./
-COPY client/pyproject.toml client/
+COPY pyproject.toml requirements.lock requirements-torch.lock ./
 COPY scripts scripts
 RUN python scripts/install_torch.py ${TORCH}
-RUN python -c "import tomllib; [print(*tomllib.load(open(folder + 'pyproject.toml', 'rb'))['project']['dependencies'], \
-      sep='\n') for folder in ('', 'client/')]" > requirements.txt \
- && pip install --constraint constraints.txt --requirement requirements.txt
+# Every file is compared with its digest.
+RUN pip install --no-deps --require-hashes --requirement requirements.lock
 COPY model model
 RUN python -m model.decoding.native.compiler
 # The machine that builds the image usually has no GPU: float16 is then compared on the CPU.
@@ -27,7 +25,7 @@ RUN python -m model export --pretrained --device cpu --out /opt/verso/bundle.pt 
 COPY app app
 COPY client client
 COPY LICENSE README.md ./
-RUN pip install --no-deps . ./client
+RUN pip install --no-deps --no-build-isolation . ./client
 # Not needed for serving: headers, tests, the installer.
 RUN cd /opt/verso/lib/python*/site-packages \
  && rm -rf torch/include torch/share torch/test pip pip-*.dist-info setuptools setuptools-*.dist-info pkg_resources \
