@@ -32,6 +32,17 @@ RUN cd /opt/verso/lib/python*/site-packages \
  && find . -type d -name tests -prune -exec rm -rf {} + \
  && rm -f /opt/verso/bin/pip*
 
+# The parts of the image, for scanners (CycloneDX): Python packages and those of Debian.
+FROM python:${PYTHON}-slim AS sbom
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /src
+COPY pyproject.toml constraints.txt requirements.lock requirements-torch.lock ./
+RUN python -m venv /opt/tools && /opt/tools/bin/pip install --constraint constraints.txt cyclonedx-bom
+COPY --from=build /opt/verso /opt/verso
+COPY scripts scripts
+COPY app/http/static/swagger-ui app/http/static/swagger-ui
+RUN /opt/tools/bin/python scripts/sbom.py /sbom.cdx.json --python /opt/verso/bin/python --system
+
 FROM python:${PYTHON}-slim
 LABEL org.opencontainers.image.title="Verso" \
       org.opencontainers.image.description="A self-hosted translation service" \
@@ -40,6 +51,7 @@ LABEL org.opencontainers.image.title="Verso" \
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin verso \
  && install --directory --owner verso /var/cache/verso
 COPY --from=build /opt/verso /opt/verso
+COPY --from=sbom /sbom.cdx.json /opt/verso/sbom.cdx.json
 WORKDIR /opt/verso
 # Only /tmp is writable, and a volume at the cache folder.
 ENV PATH=/opt/verso/bin:$PATH \

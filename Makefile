@@ -31,7 +31,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 .DELETE_ON_ERROR:
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock docs hooks serve test test-fast test-sanitized test-slow test-gpu test-browser \
+.PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized test-slow test-gpu test-browser \
 	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import docker clean
 
 help:  ## list the targets
@@ -121,6 +121,12 @@ lock: $(VENV)/contribute-$(TORCH).stamp  ## resolve pyproject.toml, the client's
 		--no-annotate --custom-compile-command "make lock" $(UPGRADE) --output-file $(LOCK) pyproject.toml client/pyproject.toml
 	$(BIN)/python scripts/lock_hashes.py
 	$(NPM) install --package-lock-only --omit-lockfile-registry-resolved
+
+licences: $(VENV)/serve-$(TORCH).stamp  ## write docs/licences.md: the licence of every package that is served
+	$(BIN)/python scripts/licences.py
+
+sbom: $(VENV)/contribute-$(TORCH).stamp  ## write the bill of materials of .venv (CycloneDX) to sbom.cdx.json; the image has its own
+	$(BIN)/python scripts/sbom.py sbom.cdx.json
 
 docs: $(VENV)/contribute-$(TORCH).stamp  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

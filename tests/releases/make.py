@@ -12,6 +12,7 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -93,12 +94,63 @@ def make(folder: Path, checkpoint: Checkpoint) -> None:
 def small(checkpoint: Checkpoint) -> Checkpoint:
     """A checkpoint whose vocabulary has no table of Unicode normalisation, which is larger than all the rest."""
     assert isinstance(checkpoint.tokenizer, Tokenizer)
-    from sentencepiece import sentencepiece_model_pb2
-
-    proto = sentencepiece_model_pb2.ModelProto.FromString(checkpoint.tokenizer.model_proto)
-    proto.normalizer_spec.precompiled_charsmap = b""
+    proto = b"".join(
+        # Field 3 is the specification of normalisation, whose field 2 is the table.
+        _field(3, _without(2, content)) if number == 3 else whole
+        for number, content, whole in _fields(checkpoint.tokenizer.model_proto)
+    )
     facts = {**checkpoint.facts, "dev_sample": checkpoint.facts["dev_sample"][:10]}
-    return replace(checkpoint, tokenizer=Tokenizer(proto.SerializeToString()), facts=facts)
+    return replace(checkpoint, tokenizer=Tokenizer(proto), facts=facts)
+
+
+def _without(unwanted: int, message: bytes) -> bytes:
+    return b"".join(whole for number, _, whole in _fields(message) if number != unwanted)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A field of a protocol buffer that has a length."""
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    digits = []
+    while value > 0x7F:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*digits, value])
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """Number, content and whole of each field of a protocol buffer (https://protobuf.dev/programming-guides/encoding)."""
+    position = 0
+    while position < len(message):
+        start = position
+        key, position = _read_varint(message, position)
+        begin = position
+        match key & 7:
+            case 0:
+                _, position = _read_varint(message, position)
+            case 1:
+                position += 8
+            case 2:
+                length, begin = _read_varint(message, position)
+                position = begin + length
+            case 5:
+                position += 4
+            case kind:
+                raise ValueError(f"a field is of the unknown kind {kind}")
+        yield key >> 3, message[begin:position], message[start:position]
+
+
+def _read_varint(message: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte <= 0x7F:
+            return value, position
+        shift += 7
 
 
 def _write_documents(folder: Path) -> list[dict[str, Any]]:
