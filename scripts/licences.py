@@ -66,8 +66,7 @@ def licence(name: str) -> str:
             return known
     metadata = importlib.metadata.metadata(name)
     stated = [
-        metadata.get("License-Expression") or "",
-        metadata.get("License") or "",
+        *(metadata[key] for key in ("License-Expression", "License") if key in metadata),
         *(line.split(" :: ")[-1] for line in metadata.get_all("Classifier") or () if line.startswith("License ::")),
     ]
     candidates = [_CLASSIFIERS.get(one, one) for one in stated if one]

@@ -126,7 +126,7 @@ def test_no_tool_of_the_project_is_under_the_gpl_either() -> None:
             metadata = importlib.metadata.metadata(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-        stated = [metadata.get("License-Expression") or "", (metadata.get("License") or "")[:100]]
+        stated = [metadata[key][:100] for key in ("License-Expression", "License") if key in metadata]
         stated += [line for line in metadata.get_all("Classifier") or () if line.startswith("License ::")]
         assert not re.search(r"(?<!L)GPL|GNU (Affero )?General", " ".join(stated)), name
 
@@ -138,7 +138,7 @@ def test_the_bill_of_materials_has_what_is_served_and_nothing_else(
         return {"bom-ref": f"{name}==1", "name": name, "version": "1", **more}
 
     local = {"type": "distribution", "url": "file:///home/somebody/client"}
-    made = {
+    made: dict[str, Any] = {
         "metadata": {"component": {"bom-ref": "root"}},
         "components": [
             component("PyYAML", externalReferences=[{"type": "website", "url": "https://pyyaml.org"}]),

@@ -49,9 +49,9 @@ def script_in_place(transformer: Transformer, precision: Precision) -> ScriptedM
     Raises:
         DeviceError: int8 on a processor without int8 kernels.
     """
-    served = transformer.cpu().eval()
+    served = transformer.cpu()
     replace_layers(served, lambda name, layer: quantise(layer) if precision == "int8" else layer)
-    served.requires_grad_(False)
+    served.eval().requires_grad_(False)
     served.to(DTYPES[precision])
     return compile_model(served)
 

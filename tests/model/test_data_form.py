@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,7 +43,7 @@ TEXTS = ["red cat sees old dog.", "tree. old house likes cat.", "dog"]
 def bundles(toy_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
     """By precision: the toy as TorchScript with a shortlist, and the same bundle converted to data."""
     folder = tmp_path_factory.mktemp("forms")
-    made = {}
+    made: dict[str, tuple[Path, Path]] = {}
     for precision in PRECISIONS:
         scripted, data = folder / f"{precision}.pt", folder / f"{precision}.verso"
         checkpoint = load_checkpoint(toy_checkpoint)
@@ -65,7 +65,7 @@ def data(bundles: dict[str, tuple[Path, Path]]) -> Path:
 def rewritten(
     source: Path,
     out: Path,
-    changes: dict[str, bytes | None],
+    changes: Mapping[str, bytes | None],
     compression: int = zipfile.ZIP_STORED,
 ) -> Path:
     """A copy with members replaced, added, or left out where the change is None."""
