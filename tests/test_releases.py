@@ -17,8 +17,10 @@ from app.settings import load_settings
 from model.decoding.options import DecodingOptions
 from model.network.quantised import int8_is_supported
 from model.translator import Translator
+from tests.server import served
 
 FOLDER = Path(__file__).parent / "releases"
+STEPS = {"kind": "cross", "layer": 0, "head": 0}
 RELEASES = sorted(path.parent.name for path in FOLDER.glob("*/expected.json"))
 
 
@@ -87,3 +89,20 @@ def test_its_settings_mean_the_same(release: str) -> None:
     assert found == expected(release)["settings"]
     assert settings.admin_token is not None
     assert settings.admin_token.get_secret_value() == "a-token-of-24-characters"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_server_gives_the_same_answers_from_both_forms(release: str) -> None:
+    text = "red cat sees old dog."
+    answers = []
+    for form in (".pt", ".verso"):
+        with served(FOLDER / release / f"toy-float32{form}") as server:
+            body = {"text": text, "target": "de", "return_confidence": True, "return_alignment": True}
+            translated = server.client.post("/translate", json=body).json()
+            attention = server.client.post("/attention", json={"text": text, "target": "de", "steps": STEPS}).json()
+        for answer in (translated, attention):
+            answer.pop("timing", None)
+        answers.append((translated, attention))
+    assert "Katze" in answers[0][0]["translations"][0]["text"]
+    assert answers[0] == answers[1]

@@ -18,8 +18,9 @@ from typing import Any, Literal
 import pydantic
 import torch
 
+from model.artifacts.data_checks import check_data
 from model.artifacts.data_form import MANIFEST, MAX_MANIFEST_BYTES, WEIGHTS, build_model, is_data_form, opened
-from model.artifacts.format import DATA_FORMAT_VERSION, FORMAT, FORMAT_VERSION, READABLE_VERSIONS
+from model.artifacts.format import FORMAT, FORMAT_VERSION, READABLE_VERSIONS
 from model.artifacts.scripted import ScriptedModel, as_scripted_model, int8_layers
 from model.capabilities import Capabilities
 from model.confidence import Calibration
@@ -32,7 +33,7 @@ from model.network.config import ModelConfig
 from model.network.quantised import activation_levels, int8_is_supported
 from model.text.hf_tokenizers import restore_tokenizer
 from model.text.symbols import NUM_PLACEHOLDERS
-from model.text.tokenizer import TextTokenizer, Tokenizer
+from model.text.tokenizer import TextTokenizer
 
 Precision = Literal["float32", "float16", "bfloat16", "int8"]
 
@@ -157,7 +158,7 @@ class Manifest:
         """
         try:
             values = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ArtifactError(f"The bundle's manifest is damaged ({error}); export it again.") from error
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise ArtifactError(
@@ -276,7 +277,7 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
         if content is None:
             model = _load_scripted(path)
         else:
-            _check_data(manifest, tokenizer)
+            check_data(manifest, tokenizer)
             model = build_model(manifest.architecture, manifest.precision, tokenizer.pad_id, content)
         # Loaded to the CPU first: a packed int8 weight cannot be mapped to another device.
         model = model.to(where)
@@ -304,35 +305,6 @@ def _load_scripted(path: Path) -> ScriptedModel:
         ) from error
     module.eval()
     return as_scripted_model(module, str(path))
-
-
-def _check_data(manifest: Manifest, tokenizer: TextTokenizer) -> None:
-    """Refuse a manifest in data form whose numbers contradict its architecture.
-
-    Raises:
-        ArtifactError: They do.
-        ConfigError: There is no such architecture.
-    """
-    config = ModelConfig.from_dict(manifest.architecture)
-    if manifest.format_version != DATA_FORMAT_VERSION:
-        raise ArtifactError(f"A data-only bundle has format version {DATA_FORMAT_VERSION}; make it again.")
-    for name in ("max_source_tokens", "max_target_tokens"):
-        value = getattr(manifest, name)
-        if not 1 <= value <= config.max_positions:
-            raise ArtifactError(
-                f"The bundle's {name} is {value}; its architecture has positions for 1 to {config.max_positions}."
-            )
-    special_ids = (tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, *tokenizer.never_generated)
-    smallest = min(config.source_vocab_size, config.target_vocab_size)
-    if not all(0 <= token_id < smallest for token_id in special_ids):
-        raise ArtifactError(f"The bundle's special tokens are {special_ids}; its model has {smallest} tokens.")
-    if isinstance(tokenizer, Tokenizer):
-        found = (tokenizer.vocab_size, tokenizer.target_vocab_size)
-        if found != (config.source_vocab_size, config.target_vocab_size):
-            raise ArtifactError(
-                f"The bundle's vocabularies have {found[0]} and {found[1]} tokens; its architecture needs "
-                f"{config.source_vocab_size} and {config.target_vocab_size}."
-            )
 
 
 def _read_shortlist(manifest: Manifest, tokenizer: TextTokenizer, content: bytes | None) -> Shortlist | None:
