@@ -12,14 +12,11 @@ RUN python -m venv /opt/verso
 ENV PATH=/opt/verso/bin:$PATH
 WORKDIR /src
 # Ordered by frequency of changes: torch, the other dependencies, the model and its bundle, the service.
-COPY pyproject.toml constraints.txt ./
-COPY client/pyproject.toml client/
+COPY pyproject.toml requirements.lock requirements-torch.lock ./
 COPY scripts scripts
 RUN python scripts/install_torch.py ${TORCH}
-RUN python -c "import tomllib; projects = [tomllib.load(open(folder + 'pyproject.toml', 'rb'))['project'] for folder in ('', 'client/')]; \
-      print(*projects[0]['dependencies'], *projects[0]['optional-dependencies']['telemetry'], *projects[1]['dependencies'], sep='\n')" \
-      > requirements.txt \
- && pip install --constraint constraints.txt --requirement requirements.txt
+# Every file is compared with its digest.
+RUN pip install --no-deps --require-hashes --requirement requirements.lock
 COPY model model
 RUN python -m model.decoding.native.compiler
 # The machine that builds the image usually has no GPU: float16 is then compared on the CPU.
@@ -28,12 +25,23 @@ RUN python -m model export --pretrained --device cpu --out /opt/verso/bundle.pt 
 COPY app app
 COPY client client
 COPY LICENSE README.md ./
-RUN pip install --no-deps . ./client
+RUN pip install --no-deps --no-build-isolation . ./client
 # Not needed for serving: headers, tests, the installer.
 RUN cd /opt/verso/lib/python*/site-packages \
  && rm -rf torch/include torch/share torch/test pip pip-*.dist-info setuptools setuptools-*.dist-info pkg_resources \
  && find . -type d -name tests -prune -exec rm -rf {} + \
  && rm -f /opt/verso/bin/pip*
+
+# The parts of the image, for scanners (CycloneDX): Python packages and those of Debian.
+FROM python:${PYTHON}-slim AS sbom
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /src
+COPY pyproject.toml constraints.txt requirements.lock requirements-torch.lock ./
+RUN python -m venv /opt/tools && /opt/tools/bin/pip install --constraint constraints.txt cyclonedx-bom
+COPY --from=build /opt/verso /opt/verso
+COPY scripts scripts
+COPY app/http/static/swagger-ui app/http/static/swagger-ui
+RUN /opt/tools/bin/python scripts/sbom.py /sbom.cdx.json --python /opt/verso/bin/python --system
 
 FROM python:${PYTHON}-slim
 LABEL org.opencontainers.image.title="Verso" \
@@ -43,6 +51,7 @@ LABEL org.opencontainers.image.title="Verso" \
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin verso \
  && install --directory --owner verso /var/cache/verso
 COPY --from=build /opt/verso /opt/verso
+COPY --from=sbom /sbom.cdx.json /opt/verso/sbom.cdx.json
 WORKDIR /opt/verso
 # Only /tmp is writable, and a volume at the cache folder.
 ENV PATH=/opt/verso/bin:$PATH \

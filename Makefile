@@ -9,8 +9,9 @@ RESULTS ?= benchmarks/results
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 \
 	&& echo $$p && break; done)
-# Exact versions of all packages; "make lock" writes them.
+# Exact versions of all packages, and the digests of those that the service needs; "make lock" writes them.
 LOCK := constraints.txt
+HASHED := requirements.lock
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK)
 # A process for each processor, eight at most; the tests of one file share its fixtures.
 SIDE_BY_SIDE := -n logical --maxprocesses=8 --dist loadfile
@@ -30,7 +31,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 .DELETE_ON_ERROR:
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock docs hooks serve test test-fast test-sanitized test-slow test-gpu test-browser \
+.PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized test-slow test-gpu test-browser \
 	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import docker clean
 
 help:  ## list the targets
@@ -51,10 +52,11 @@ $(BIN)/python:
 
 # A stamp records what was installed, so that a second run does nothing; a changed pyproject.toml (the client's too),
 # $(LOCK) or TORCH installs again.
-$(VENV)/serve-$(TORCH).stamp: pyproject.toml client/pyproject.toml $(LOCK) scripts/install_torch.py | $(BIN)/python
+$(VENV)/serve-$(TORCH).stamp: pyproject.toml client/pyproject.toml $(LOCK) $(HASHED) scripts/install_torch.py | $(BIN)/python
 	@rm -f $(VENV)/*.stamp
 	@$(BIN)/python scripts/install_torch.py $(TORCH)
-	$(PIP) --editable . --editable ./client
+	$(PIP) --no-deps --require-hashes --requirement $(HASHED)
+	$(PIP) --no-deps --no-build-isolation --editable . --editable ./client
 	@$(BIN)/python -m model.decoding.native.compiler
 	@touch $@
 
@@ -118,7 +120,14 @@ format: $(VENV)/develop-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## format the co
 lock: $(VENV)/contribute-$(TORCH).stamp  ## resolve pyproject.toml, the client's and package.json of the page's checks (UPGRADE=--upgrade: newest versions)
 	$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --all-extras \
 		--no-annotate --custom-compile-command "make lock" $(UPGRADE) --output-file $(LOCK) pyproject.toml client/pyproject.toml
+	$(BIN)/python scripts/lock_hashes.py
 	$(NPM) install --package-lock-only --omit-lockfile-registry-resolved
+
+licences: $(VENV)/serve-$(TORCH).stamp  ## write docs/licences.md: the licence of every package that is served
+	$(BIN)/python scripts/licences.py
+
+sbom: $(VENV)/contribute-$(TORCH).stamp  ## write the bill of materials of .venv (CycloneDX) to sbom.cdx.json; the image has its own
+	$(BIN)/python scripts/sbom.py sbom.cdx.json
 
 docs: $(VENV)/contribute-$(TORCH).stamp  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

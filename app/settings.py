@@ -86,7 +86,7 @@ class Settings(BaseSettings):
     """A bundle to serve; auto: the translator that ships, built on first use; or hf:OWNER/NAME: a model of a hub."""
 
     models: str | None = None
-    """Several bundles: a folder (every .pt file in it), or files, auto and hf:OWNER/NAME, separated by commas."""
+    """Several bundles: a folder (every .pt and .verso file), or files, auto and hf:OWNER/NAME, separated by commas."""
 
     auto_bundle: Path | None = None
     """A bundle made beforehand that auto stands for, as in the container; built on first use unless set."""

@@ -1,7 +1,8 @@
 """Install the pinned torch into the interpreter that runs this, in the build for this machine.
 
 ``pip install torch`` on Linux also installs gigabytes of CUDA libraries. Without an NVIDIA GPU, this script installs
-the CPU build: from PyTorch's own CPU index, or from where pip is configured to look.
+the CPU build: from PyTorch's own CPU index, or from where pip is configured to look. Files are compared with recorded
+digests: those of requirements-torch.lock, and for the CPU build those of torch_cpu_wheels.txt, as far as it has them.
 
 usage: python scripts/install_torch.py [auto|cpu|cuda]
 """
@@ -14,11 +15,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-# Exact versions of what the CUDA build brings along. It names torch without a build label: either build satisfies it.
-LOCK = Path(__file__).parent.parent / "constraints.txt"
+# torch of the package index, and what its CUDA build brings along, with the digest of every file.
+LOCK = Path(__file__).parent.parent / "requirements-torch.lock"
+# Digests of CPU builds, as sha256sum writes them. An index of wheels on another host has files of its own.
+CPU_WHEELS = Path(__file__).parent / "torch_cpu_wheels.txt"
 
 
 def pinned_version() -> str:
@@ -47,10 +51,21 @@ def installed() -> tuple[str, str] | None:
     return version, "cuda" if local != "cpu" and platform.system() == "Linux" else "cpu"
 
 
+def cpu_digests(version: str) -> list[str]:
+    """Digests of the CPU builds for this interpreter and processor; empty if none is recorded.
+
+    Args:
+        version: The version, without a build label.
+    """
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    wheel = re.compile(rf"torch-{re.escape(version)}\+cpu-{python}-{python}-\w*{re.escape(platform.machine())}\.whl")
+    lines = (line.split() for line in CPU_WHEELS.read_text(encoding="utf-8").splitlines() if line.strip())
+    return [digest for digest, name in lines if wheel.fullmatch(name)]
+
+
 def pip_install(*arguments: str) -> bool:
     """Run pip; whether it succeeded."""
-    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
-    command += ["--constraint", str(LOCK), *arguments]
+    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", *arguments]
     return subprocess.run(command, check=False).returncode == 0
 
 
@@ -61,17 +76,27 @@ def install(version: str, build: str) -> bool:
         version: The version, without a build label.
         build: ``cpu`` or ``cuda``.
     """
-    if platform.system() != "Linux":
-        return pip_install(f"torch=={version}")
-    if build == "cuda":
+    if platform.system() != "Linux" or build == "cuda":
         # An installed CPU build would satisfy the pin, and pip would keep it.
-        return pip_install(*(["--force-reinstall"] if installed() else []), f"torch=={version}")
+        again = ["--force-reinstall"] if installed() else []
+        return pip_install(*again, "--require-hashes", "--requirement", str(LOCK))
     # The label excludes the CUDA build, wherever pip is configured to look. The dependencies of torch are installed
     # later, with the other packages: here an index that does not respond would cost its timeout for each of them.
-    labelled = ["--no-deps", f"torch=={version}+cpu"]
-    return pip_install("--index-url", CPU_INDEX, "--timeout", "10", "--retries", "1", *labelled) or pip_install(
-        *labelled
-    )
+    requirement = f"torch=={version}+cpu"
+    digests = cpu_digests(version)
+    if not digests:
+        print(f"{CPU_WHEELS.name} has no digest of this build, which is therefore not checked", flush=True)
+        return _from_either_index(requirement)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "torch.lock"
+        file.write_text(" ".join([requirement, *(f"--hash=sha256:{digest}" for digest in digests)]), encoding="utf-8")
+        return _from_either_index("--require-hashes", "--requirement", str(file))
+
+
+def _from_either_index(*arguments: str) -> bool:
+    """Install the CPU build from PyTorch's index, or from where pip is configured to look."""
+    own_index = ["--index-url", CPU_INDEX, "--timeout", "10", "--retries", "1"]
+    return pip_install(*own_index, *arguments) or pip_install(*arguments)
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +23,7 @@ class Machine:
     def __init__(self, script: ModuleType) -> None:
         self.script = script
         self.asked: list[tuple[str, ...]] = []
+        self.required: list[str] = []
         self.answers: list[bool] = []
         self.installed: tuple[str, str] | None = None
         self.gets: str = "cpu"
@@ -29,6 +31,8 @@ class Machine:
     def pip_install(self, *arguments: str) -> bool:
         """Succeed or fail as configured; a success installs the build for this machine."""
         self.asked.append(arguments)
+        file = Path(arguments[-1])
+        self.required.append(file.read_text(encoding="utf-8") if file.is_file() else arguments[-1])
         succeeds = self.answers.pop(0) if self.answers else True
         if succeeds:
             self.installed = (self.script.pinned_version(), self.gets)
@@ -48,6 +52,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(script, "installed", lambda: machine.installed)
     monkeypatch.setattr(script, "gpu_is_here", lambda: False)
     monkeypatch.setattr(script.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(script, "cpu_digests", lambda version: [])
     monkeypatch.setattr(sys, "argv", ["install_torch.py"])
     return machine
 
@@ -59,6 +64,35 @@ def test_without_a_gpu_only_a_cpu_build_is_requested(machine: Machine) -> None:
     assert machine.script.CPU_INDEX in first
     assert not [argument for argument in second if argument.startswith("--index")]
     assert {first[-1], second[-1]} == {f"torch=={machine.script.pinned_version()}+cpu"}
+
+
+def test_a_cpu_build_is_compared_with_the_digests_that_are_recorded_for_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.undo()
+    fresh = Machine(machine.script)
+    monkeypatch.setattr(machine.script, "pip_install", fresh.pip_install)
+    monkeypatch.setattr(machine.script.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(machine.script.platform, "machine", lambda: "x86_64")
+    wheels = tmp_path / "wheels.txt"
+    monkeypatch.setattr(machine.script, "CPU_WHEELS", wheels)
+    python = f"cp3{sys.version_info.minor}"
+    names = [
+        f"torch-2.13.0+cpu-{python}-{python}-manylinux_2_28_x86_64.whl",
+        f"torch-2.13.0+cpu-{python}-{python}-manylinux_2_28_aarch64.whl",
+        f"torch-2.12.0+cpu-{python}-{python}-manylinux_2_28_x86_64.whl",
+        "torch-2.13.0+cpu-cp39-cp39-manylinux_2_28_x86_64.whl",
+    ]
+    wheels.write_text("".join(f"{number}  {name}\n" for number, name in enumerate(names)), encoding="utf-8")
+    assert machine.script.install("2.13.0", "cpu")
+    assert "--require-hashes" in fresh.asked[0]
+    assert fresh.required == ["torch==2.13.0+cpu --hash=sha256:0"]
+
+
+def test_the_recorded_digests_are_of_the_pinned_version() -> None:
+    version = (SCRIPT.parents[1] / "pyproject.toml").read_text(encoding="utf-8").split('"torch==')[1].split('"')[0]
+    for line in (SCRIPT.parent / "torch_cpu_wheels.txt").read_text(encoding="utf-8").splitlines():
+        assert re.fullmatch(rf"[0-9a-f]{{64}}  torch-{re.escape(version)}\+cpu-cp3\d+-cp3\d+-\w+\.whl", line)
 
 
 def test_a_missing_cpu_build_ends_with_the_remedy_and_installs_no_other(
@@ -76,7 +110,7 @@ def test_with_a_gpu_the_cuda_build_is_the_default(machine: Machine, monkeypatch:
     monkeypatch.setattr(machine.script, "gpu_is_here", lambda: True)
     machine.gets = "cuda"
     assert machine.script.main() == 0
-    assert machine.asked == [(f"torch=={machine.script.pinned_version()}",)]
+    assert machine.asked == [("--require-hashes", "--requirement", str(machine.script.LOCK))]
 
     monkeypatch.setattr(sys, "argv", ["install_torch.py", "cpu"])
     machine.gets = "cpu"
@@ -103,7 +137,7 @@ def test_on_other_systems_than_linux_the_only_build_is_installed(
 ) -> None:
     monkeypatch.setattr(machine.script.platform, "system", lambda: "Darwin")
     assert machine.script.main() == 0
-    assert machine.asked == [(f"torch=={machine.script.pinned_version()}",)]
+    assert machine.asked == [("--require-hashes", "--requirement", str(machine.script.LOCK))]
 
 
 def test_an_unknown_build_is_refused(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,15 @@ def write_toy(folder: Path) -> Path:
     return config
 
 
-def train_toy(folder: Path) -> Path:
-    """Train the toy in ``folder/run``; returns the averaged checkpoint."""
+def train_toy(folder: Path, *, narrow: bool = False) -> Path:
+    """Train the toy in ``folder/run``; returns the averaged checkpoint.
+
+    Args:
+        folder: Where the corpora and the run are written.
+        narrow: Whether to train half the width, of a quarter of the size.
+    """
     config = write_toy(folder)
+    if narrow:
+        text = config.read_text(encoding="utf-8").replace("d_model: 32, num_heads: 2", "d_model: 16, num_heads: 1")
+        config.write_text(text.replace("learning_rate: 0.005", "learning_rate: 0.008"), encoding="utf-8")
     return train(TrainingSettings.load(config), folder, folder / "run", show_progress=False, report=lambda line: None)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("app.bundles")
 
-SUFFIX = ".pt"
-"""Suffix of bundle files in a folder."""
+SUFFIXES = (".pt", ".verso")
+"""Suffixes of bundle files in a folder: TorchScript, and data only."""
 
 
 class BundleSource(Protocol):
@@ -71,9 +71,11 @@ class BundleFiles:
             return [self._settings.model]
         folder = Path(self._settings.models)
         if folder.is_dir():
-            found = [str(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+            found = [str(path) for path in _bundles_in(folder)]
             if not found:
-                raise SettingsError(f"{ENV_PREFIX}MODELS is {str(folder)!r}: the folder holds no {SUFFIX} file")
+                raise SettingsError(
+                    f"{ENV_PREFIX}MODELS is {str(folder)!r}: the folder holds no .pt file and no .verso file"
+                )
             return found
         named = [name.strip() for name in self._settings.models.split(",") if name.strip()]
         if not named:
@@ -196,7 +198,7 @@ class BundleFiles:
                 inside = True
         if not inside:
             raise BundleOutside(file)
-        there = [path.name for folder in folders for path in sorted(folder.glob(f"*{SUFFIX}"))]
+        there = [path.name for folder in folders for path in _bundles_in(folder)]
         raise BundleNotFound(file, there)
 
     def _load(self, path: Path, num_threads: int, sha256: str | None) -> Translator:
@@ -217,6 +219,11 @@ class BundleFiles:
         return Translator.load(
             path, device=device, num_threads=num_threads, sha256=sha256, native=native, shortlist=shortlist
         )
+
+
+def _bundles_in(folder: Path) -> list[Path]:
+    """The bundle files of a folder, by name."""
+    return sorted(path for path in folder.glob("*") if path.suffix in SUFFIXES)
 
 
 def _is_made(name: str) -> bool:

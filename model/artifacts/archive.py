@@ -1,4 +1,4 @@
-"""Writing bundles: whole or not at all, and without the paths of the machine that made them.
+"""Writing bundles: whole or not at all, without the paths of the machine that made them, the same bytes each time.
 
 Everything that touches ``torch.jit`` is deprecated by torch and kept because TorchScript is what a bundle is; see
 docs/decisions/0002.
@@ -19,7 +19,9 @@ from typing import Any
 
 import torch
 
-from model.artifacts.bundle import MANIFEST, Manifest, read_manifest, read_tokenizer
+from model.artifacts.bundle import Manifest, read_manifest, read_tokenizer
+from model.artifacts.data_form import FOLDER, MANIFEST, SUFFIX, WEIGHTS, is_data_form, opened, weights_as_bytes
+from model.artifacts.format import DATA_FORMAT_VERSION, FORMAT_VERSION
 from model.artifacts.scripted import ScriptedModel, int8_layers
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError
@@ -38,26 +40,55 @@ def write_bundle(module: ScriptedModel, manifest: Manifest, files: Mapping[str, 
     """Write a bundle, without the paths of the machine that made it; ``out`` is replaced whole or not at all.
 
     Args:
-        module: The scripted model, on the CPU.
+        module: The model, on the CPU; scripted, unless it is written in data form.
         manifest: What the bundle says about itself.
-        files: Vocabulary files by name.
-        out: The file.
+        files: Vocabulary files and shortlist by name.
+        out: The file; its suffix ``.verso`` chooses the data form (:mod:`model.artifacts.data_form`).
 
     Raises:
         ArtifactError: The disk is full or the folder cannot be written.
     """
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        with _temporary_beside(out) as unfinished, tempfile.TemporaryDirectory(prefix=".", dir=out.parent) as folder:
-            raw = Path(folder) / out.name
-            _reserve(raw, _num_bytes(module) + sum(map(len, files.values())) + _CODE_BYTES)
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
-                torch.jit.save(module, str(raw), _extra_files={MANIFEST: manifest.to_json(), **files})
-            _strip_source_paths(raw, unfinished)
+        with _temporary_beside(out) as unfinished:
+            if out.suffix == SUFFIX:
+                manifest = replace(manifest, format_version=DATA_FORMAT_VERSION)
+                _write_data(module, {**files, MANIFEST: manifest.to_json().encode()}, unfinished)
+            else:
+                manifest = replace(manifest, format_version=FORMAT_VERSION)
+                _write_scripted(module, {**files, MANIFEST: manifest.to_json().encode()}, unfinished)
             os.replace(unfinished, out)
     except (OSError, RuntimeError) as error:
         raise ArtifactError(f"The bundle {out} could not be written: {error}.") from error
+
+
+def _write_scripted(module: ScriptedModel, files: Mapping[str, bytes], out: Path) -> None:
+    """Write a TorchScript archive.
+
+    Raises:
+        OSError: The disk is full, or the folder cannot be written.
+        RuntimeError: torch cannot write it.
+    """
+    with tempfile.TemporaryDirectory(prefix=".", dir=out.parent) as folder:
+        # torch calls the folder inside the archive like the file, so one name for all gives the same bytes.
+        raw = Path(folder) / f"{FOLDER}.pt"
+        _reserve(raw, _num_bytes(module) + sum(map(len, files.values())) + _CODE_BYTES)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
+            torch.jit.save(module, str(raw), _extra_files=dict(sorted(files.items())))
+        _strip_source_paths(raw, out)
+
+
+def _write_data(module: ScriptedModel, files: Mapping[str, bytes], out: Path) -> None:
+    """Write an archive in data form.
+
+    Raises:
+        OSError: The disk is full, or the folder cannot be written.
+    """
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in sorted(files.items()):
+            archive.writestr(zipfile.ZipInfo(f"{FOLDER}/extra/{name}"), content)
+        archive.writestr(zipfile.ZipInfo(WEIGHTS), weights_as_bytes(module))
 
 
 def add_shortlist(bundle: Path, shortlist: Shortlist, out: Path) -> None:
@@ -93,11 +124,16 @@ def add_calibration(bundle: Path, confidence: Mapping[str, Any], out: Path) -> N
 
 
 def _write_copy(bundle: Path, manifest: Manifest, files: Mapping[str, bytes], out: Path) -> None:
-    """Write a copy of a bundle with another manifest, and with some of its files replaced or added.
+    """Write a copy of a bundle in its form, with another manifest, and with some of its files replaced or added.
 
     Raises:
-        ArtifactError: The disk is full, or the folder cannot be written.
+        ArtifactError: The disk is full, the folder cannot be written, or ``out`` has the suffix of the other form.
     """
+    with opened(bundle) as archive:
+        if is_data_form(archive) != (out.suffix == SUFFIX):
+            raise ArtifactError(
+                f"{out} has the suffix of another form than {bundle}; convert it with 'python -m model convert'."
+            )
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with _temporary_beside(out) as unfinished:
@@ -154,7 +190,7 @@ def _copy_archive(source: Path, target: Path, extra: Mapping[str, bytes], withou
         extra: Extra files by name; they replace those of the archive.
         without: Members whose names end with this are left out.
     """
-    with zipfile.ZipFile(source) as archive, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy_:
+    with opened(source) as archive, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy_:
         folder = archive.namelist()[0].split("/")[0]
         replaced = {f"{folder}/extra/{name}": content for name, content in extra.items()}
         for name, added in replaced.items():

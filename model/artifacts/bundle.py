@@ -1,11 +1,13 @@
-"""Bundles, the files that are served: a TorchScript archive with its manifest and tokenizer inside.
+"""Bundles, the files that are served: a TorchScript archive with its manifest and tokenizer inside, or its data form.
 
 A TorchScript archive is code: loading one runs what its author wrote. The manifest is therefore read, and a
 configured SHA-256 compared, before torch sees the file; load only bundles from sources you would run a program from.
+Nothing of a bundle in data form (:mod:`model.artifacts.data_form`) is run.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import warnings
 import zipfile
@@ -13,8 +15,11 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+import pydantic
 import torch
 
+from model.artifacts.data_checks import check_data
+from model.artifacts.data_form import MANIFEST, MAX_MANIFEST_BYTES, WEIGHTS, build_model, is_data_form, opened
 from model.artifacts.format import FORMAT, FORMAT_VERSION, READABLE_VERSIONS
 from model.artifacts.scripted import ScriptedModel, as_scripted_model, int8_layers
 from model.capabilities import Capabilities
@@ -31,8 +36,6 @@ from model.text.symbols import NUM_PLACEHOLDERS
 from model.text.tokenizer import TextTokenizer
 
 Precision = Literal["float32", "float16", "bfloat16", "int8"]
-
-MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ class Manifest:
         """
         try:
             values = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ArtifactError(f"The bundle's manifest is damaged ({error}); export it again.") from error
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise ArtifactError(
@@ -164,16 +167,28 @@ class Manifest:
         if values.get("format_version") not in READABLE_VERSIONS:
             raise ArtifactError(
                 f"The bundle has format version {values.get('format_version')!r} and this release reads "
-                f"up to {FORMAT_VERSION}: upgrade Verso, or export the bundle again with this release."
+                f"up to {max(READABLE_VERSIONS)}: upgrade Verso, or export the bundle again with this release."
             )
         known = {item.name for item in fields(cls)}
         try:
             values["pairs"] = tuple((str(source), str(target)) for source, target in values["pairs"])
             for name in ("languages", "attribution"):
                 values[name] = tuple(values.get(name, ()))
-            return cls(**{key: value for key, value in values.items() if key in known})
+            cls(**{key: value for key, value in values.items() if key in known})
+            # As JSON, lists are tuples also where types are compared strictly.
+            return _checked().validate_json(json.dumps(values), strict=True)
+        except pydantic.ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise ArtifactError(f"The bundle's manifest is wrong: {place}: {first['msg']}; export it again.") from error
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"The bundle's manifest is incomplete ({error}); export it again.") from error
+
+
+@functools.cache
+def _checked() -> pydantic.TypeAdapter[Manifest]:
+    """Compares the fields of a manifest with their types."""
+    return pydantic.TypeAdapter(Manifest)
 
 
 @dataclass(frozen=True)
@@ -181,7 +196,7 @@ class Bundle:
     """A loaded bundle.
 
     Args:
-        module: The scripted model.
+        module: The model: scripted, or eager if the bundle is in data form.
         tokenizer: Its vocabulary.
         manifest: Its metadata.
         device: Where its weights are.
@@ -203,7 +218,7 @@ def read_manifest(path: Path) -> Manifest:
     Raises:
         ArtifactError: There is no such file, or it is damaged, foreign or newer.
     """
-    return Manifest.from_json(_read_member(path, MANIFEST).decode("utf-8", errors="replace"))
+    return Manifest.from_json(_read_manifest(path).decode("utf-8", errors="replace"))
 
 
 def read_tokenizer(path: Path) -> tuple[Manifest, TextTokenizer]:
@@ -217,7 +232,7 @@ def read_tokenizer(path: Path) -> tuple[Manifest, TextTokenizer]:
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether a file is an archive of weights rather than of a scripted model; no code of it runs.
+    """Whether a file is an archive of weights rather than a bundle; no code of it runs.
 
     Raises:
         ArtifactError: There is no such file, or it is damaged.
@@ -226,7 +241,7 @@ def is_checkpoint(path: Path) -> bool:
         raise ArtifactError(f"There is no file {path}.")
     if not zipfile.is_zipfile(path):
         raise ArtifactError(f"{path} is neither bundle nor checkpoint, or was cut short; restore it from a copy.")
-    with zipfile.ZipFile(path) as archive:
+    with opened(path) as archive:
         return not any("/code/" in name or "/extra/" in name for name in archive.namelist())
 
 
@@ -252,27 +267,44 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
         )
     manifest = read_manifest(path)
     where = check_device(device, manifest.precision)
-    _check_archive(path)
+    with opened(path) as archive:
+        _check_archive(archive, path)
+        content = archive.read(WEIGHTS) if is_data_form(archive) else None
     files = extra_files(path)
     tokenizer = restore_tokenizer(manifest.tokenizer, files)
     shortlist = _read_shortlist(manifest, tokenizer, files.get(SHORTLIST))
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
-            # Loaded to the CPU first: a packed int8 weight cannot be mapped to another device.
-            module = torch.jit.load(str(path), map_location="cpu").to(where)
+        if content is None:
+            model = _load_scripted(path)
+        else:
+            check_data(manifest, tokenizer)
+            model = build_model(manifest.architecture, manifest.precision, tokenizer.pad_id, content)
+        # Loaded to the CPU first: a packed int8 weight cannot be mapped to another device.
+        model = model.to(where)
     except torch.OutOfMemoryError as error:
         raise DeviceError(f"{path} does not fit into the memory of {device}.") from error
+    for layer in int8_layers(model):
+        layer.levels = activation_levels()
+    return Bundle(model, tokenizer, manifest, where, digest, shortlist)
+
+
+def _load_scripted(path: Path) -> ScriptedModel:
+    """The model of a TorchScript archive, on the CPU; runs what the file holds.
+
+    Raises:
+        ArtifactError: torch cannot load it, or it holds something else.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
+            module = torch.jit.load(str(path), map_location="cpu")
     except (RuntimeError, ValueError) as error:
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ArtifactError(
             f"{path} cannot be loaded by torch {torch.__version__} ({first_line}); export it again with this release."
         ) from error
     module.eval()
-    model = as_scripted_model(module, str(path))
-    for layer in int8_layers(model):
-        layer.levels = activation_levels()
-    return Bundle(model, tokenizer, manifest, where, digest, shortlist)
+    return as_scripted_model(module, str(path))
 
 
 def _read_shortlist(manifest: Manifest, tokenizer: TextTokenizer, content: bytes | None) -> Shortlist | None:
@@ -321,36 +353,34 @@ def check_device(device: str, precision: Precision) -> torch.device:
     return where
 
 
-def _check_archive(path: Path) -> None:
-    with zipfile.ZipFile(path) as archive:
-        try:
-            damaged = archive.testzip()
-        except (zipfile.BadZipFile, OSError, EOFError) as error:
-            raise ArtifactError(f"{path} is damaged ({error}); restore it from a copy.") from error
+def _check_archive(archive: zipfile.ZipFile, path: Path) -> None:
+    try:
+        damaged = archive.testzip()
+    except (zipfile.BadZipFile, OSError, EOFError) as error:
+        raise ArtifactError(f"{path} is damaged ({error}); restore it from a copy.") from error
     if damaged is not None:
         raise ArtifactError(f"{path} is damaged: the checksum of {damaged} is wrong; restore it from a copy.")
 
 
 def extra_files(path: Path) -> dict[str, bytes]:
     """The vocabulary files of a bundle whose manifest could be read, and its shortlist."""
-    with zipfile.ZipFile(path) as archive:
+    with opened(path) as archive:
         names = [name for name in archive.namelist() if "/extra/" in name]
         return {name.split("/extra/")[1]: archive.read(name) for name in names if not name.endswith(MANIFEST)}
 
 
-def _read_member(path: Path, name: str) -> bytes:
-    """One of the extra files, read without torch."""
+def _read_manifest(path: Path) -> bytes:
+    """The manifest, read without torch."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            for member in archive.namelist():
-                if member.endswith(f"/extra/{name}"):
-                    return archive.read(member)
-    except FileNotFoundError as error:
-        raise ArtifactError(f"There is no bundle at {path}.") from error
+        with opened(path) as archive:
+            for member in archive.infolist():
+                if member.filename.endswith(f"/extra/{MANIFEST}"):
+                    with archive.open(member) as content:
+                        return content.read(MAX_MANIFEST_BYTES)
     except (zipfile.BadZipFile, OSError, EOFError) as error:
         raise ArtifactError(
             f"{path} is no bundle, or was cut short ({error}); restore it from a copy or export it again."
         ) from error
     raise ArtifactError(
-        f"{path} is no bundle of this project: it holds no {name}; make one with 'python -m model export'."
+        f"{path} is no bundle of this project: it holds no {MANIFEST}; make one with 'python -m model export'."
     )

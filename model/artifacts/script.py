@@ -6,16 +6,18 @@ docs/decisions/0002.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import warnings
+from collections.abc import Iterator
 
 import torch
-from torch import nn
+from torch.jit import _recursive
 
 from model.artifacts.bundle import Precision
 from model.artifacts.scripted import ScriptedModel, as_scripted_model
-from model.network.layers import Dropout
-from model.network.quantised import Int8Linear
+from model.network.quantised import quantise
+from model.network.serving import DTYPES, replace_layers
 from model.network.transformer import Transformer
 
 EXPORTED = (
@@ -30,13 +32,6 @@ EXPORTED = (
 for _method in EXPORTED:
     # Marked here and not where they are written, so that the network does not depend on TorchScript.
     torch.jit.export(_method)
-
-_DTYPES: dict[str, torch.dtype] = {
-    "float32": torch.float32,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "int8": torch.float32,
-}
 
 
 def script(transformer: Transformer, precision: Precision) -> ScriptedModel:
@@ -54,21 +49,35 @@ def script_in_place(transformer: Transformer, precision: Precision) -> ScriptedM
     Raises:
         DeviceError: int8 on a processor without int8 kernels.
     """
-    served = transformer.cpu().eval()
-    _replace_modules(served, precision)
-    served.requires_grad_(False)
-    served.to(_DTYPES[precision])
-    with warnings.catch_warnings():
+    served = transformer.cpu()
+    replace_layers(served, lambda name, layer: quantise(layer) if precision == "int8" else layer)
+    served.eval().requires_grad_(False)
+    served.to(DTYPES[precision])
+    return compile_model(served)
+
+
+def compile_model(served: Transformer) -> ScriptedModel:
+    """A model as it is served, as TorchScript."""
+    with warnings.catch_warnings(), _constants_in_order():
         warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
         return as_scripted_model(torch.jit.script(served), "The scripted model")
 
 
-def _replace_modules(module: nn.Module, precision: Precision) -> None:
-    for name, child in module.named_children():
-        if isinstance(child, Dropout):
-            # It acts in training only, and TorchScript cannot compile its random numbers.
-            setattr(module, name, nn.Identity())
-        elif isinstance(child, nn.Linear) and precision == "int8":
-            setattr(module, name, Int8Linear(child))
-        else:
-            _replace_modules(child, precision)
+class _SortedSet(set[str]):
+    """A set whose iteration order does not depend on the process."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(super().__iter__()))
+
+
+@contextlib.contextmanager
+def _constants_in_order() -> Iterator[None]:
+    """Let torch write the constants of its layers in one order, so that the same model gives the same bytes.
+
+    It collects their names in a set, and a set of strings has another order in each process.
+    """
+    vars(_recursive)["set"] = _SortedSet
+    try:
+        yield
+    finally:
+        del vars(_recursive)["set"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, Self, TypeGuard, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from model.network.quantised import Int8Linear
 
 
 class ScriptedModel(StepModel, Protocol):
-    """A :class:`model.network.transformer.Transformer` as TorchScript; its methods have that class's shapes.
+    """A :class:`model.network.transformer.Transformer`, usually as TorchScript; its methods have that class's shapes.
 
     Bundles of the first releases have no ``step_slots``, which is therefore no part of this.
     """
@@ -37,8 +37,16 @@ class ScriptedModel(StepModel, Protocol):
         """Weights by name."""
         ...
 
+    def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
+        """The model and its parts by name."""
+        ...
+
     def buffers(self) -> Iterator[Tensor]:
         """Tensors that are not trained."""
+        ...
+
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        """Tensors that are not trained, by name."""
         ...
 
     def to(self, device: torch.device | str) -> Self:
@@ -76,10 +84,13 @@ class Int8Layer(Protocol):
     levels: int
 
 
+def is_int8_layer(part: nn.Module) -> TypeGuard[Int8Layer]:
+    """Whether a part of a model is an int8 layer, scripted or not."""
+    # TorchScript keeps the name of the class, not the class.
+    scripted = isinstance(part, torch.jit.ScriptModule) and part.original_name == Int8Linear.__name__
+    return scripted or isinstance(part, Int8Linear)
+
+
 def int8_layers(module: ScriptedModel) -> Iterator[Int8Layer]:
     """The int8 layers of a model, scripted or not."""
-    for part in module.modules():
-        # TorchScript keeps the name of the class, not the class.
-        scripted = isinstance(part, torch.jit.ScriptModule) and part.original_name == Int8Linear.__name__
-        if scripted or isinstance(part, Int8Linear):
-            yield cast(Int8Layer, part)
+    return (part for part in module.modules() if is_int8_layer(part))

@@ -38,15 +38,20 @@ def run(arguments: argparse.Namespace) -> int:
 def _inspected(path: Path) -> dict[str, Any]:
     from model.artifacts.bundle import Manifest, is_checkpoint, read_manifest
     from model.artifacts.checkpoint import load_checkpoint
+    from model.artifacts.data_form import is_data_form, opened
     from model.network.config import ModelConfig
 
     if is_checkpoint(path):
         checkpoint = load_checkpoint(path)
-        kind, manifest = "checkpoint", Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, "float32")
+        manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, "float32")
+        kind, form = "checkpoint", None
     else:
-        kind, manifest = "bundle", read_manifest(path)
+        with opened(path) as archive:
+            form = "data" if is_data_form(archive) else "TorchScript"
+        manifest, kind = read_manifest(path), "bundle"
     return {
         "kind": kind,
+        "form": form,
         "manifest": json.loads(manifest.to_json()),
         "directions": manifest.directions.describe(at_most=1000),
         "parameters": _parameters(ModelConfig.from_dict(manifest.architecture)),
@@ -74,7 +79,7 @@ def _sizes(path: Path) -> dict[str, int]:
         for member in archive.infolist():
             parts = member.filename.split("/")
             vocabulary = "extra" in parts and parts[-1] != "manifest.json"
-            weights = parts[-2] in ("data", "constants") if len(parts) > 1 else False
+            weights = parts[-1] == "weights.safetensors" or (len(parts) > 1 and parts[-2] in ("data", "constants"))
             sizes["vocabulary" if vocabulary else "weights" if weights else "other"] += member.file_size
     return sizes
 
@@ -96,8 +101,9 @@ def _confidence(metadata: dict[str, Any]) -> str:
 
 def _summary(found: dict[str, Any]) -> list[str]:
     manifest, parameters, sizes = found["manifest"], found["parameters"], found["bytes"]
+    form = "" if found["form"] is None else f" ({found['form']})"
     lines = [
-        f"{manifest['name']}: {found['kind']}, {manifest['precision']}, {sizes['file'] / 1e6:.1f} MB "
+        f"{manifest['name']}: {found['kind']}{form}, {manifest['precision']}, {sizes['file'] / 1e6:.1f} MB "
         f"(weights {sizes['weights'] / 1e6:.1f}, vocabulary {sizes['vocabulary'] / 1e6:.1f})",
         f"translates   {found['directions']}",
         f"licence      {manifest['licence']}" + "".join(f"\n             {text}" for text in manifest["attribution"]),

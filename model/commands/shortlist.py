@@ -32,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", type=Path, default=Path(), metavar="DIR", help="where corpus paths start; default here"
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the new bundle (.pt) or table (.npz)")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="the new bundle (.pt, .verso) or table (.npz)"
+    )
     parser.add_argument(
         "--per-token",
         type=int,
@@ -69,8 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     from model.training.settings import TrainingSettings
 
     alone = arguments.out.suffix == ".npz"
-    if arguments.out.suffix not in (".pt", ".npz"):
-        raise ConfigError(f"--out is {str(arguments.out)!r}; it must end in .pt or .npz.")
+    if arguments.out.suffix not in (".pt", ".verso", ".npz"):
+        raise ConfigError(f"--out is {str(arguments.out)!r}; it must end in .pt, .verso or .npz.")
     how = ShortlistSettings(arguments.per_token, arguments.min_probability, arguments.frequent, arguments.iterations)
     if is_checkpoint(arguments.model):
         if not alone:

@@ -132,6 +132,13 @@ COMMANDS = (
         "verso import opus-mt-en-de --out opus-en-de.pt",
     ),
     Command(
+        "convert",
+        "model.commands.convert",
+        BUNDLES,
+        "write a bundle in its other form: data only (.verso) or TorchScript (.pt)",
+        "verso convert mine.pt mine.verso",
+    ),
+    Command(
         "inspect",
         "model.commands.inspect",
         BUNDLES,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -72,6 +73,7 @@ class Shortlist:
             ArtifactError: It is damaged, or none of ours.
         """
         try:
+            _check_sizes(content)
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 lengths, steps, always = (_whole(arrays[name], name) for name in ("lengths", "steps", "always"))
                 facts = json.loads(arrays["facts"].tobytes())
@@ -117,6 +119,27 @@ class Shortlist:
 
 
 _AGAIN = "make it again with 'python -m model shortlist'"
+
+
+_MAX_ARRAY_BYTES = 2**29
+"""Largest array of a table, uncompressed."""
+
+
+def _check_sizes(content: bytes) -> None:
+    """Refuse arrays that are, or say that they are, larger than a table can be, before memory is allocated for them.
+
+    Raises:
+        ValueError: An array is too large, or its header does not say its size.
+        zipfile.BadZipFile: The content is no archive.
+    """
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for member in archive.infolist():
+            with archive.open(member) as array:
+                if np.lib.format.read_magic(array) != (1, 0):
+                    raise ValueError(f"{member.filename} has a header of another version")
+                shape, _, dtype = np.lib.format.read_array_header_1_0(array)
+            if member.file_size > _MAX_ARRAY_BYTES or math.prod(shape) * dtype.itemsize > member.file_size:
+                raise ValueError(f"{member.filename} is too large")
 
 
 def _whole(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:

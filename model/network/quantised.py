@@ -26,29 +26,27 @@ _SMALLEST = 1e-12
 
 
 class Int8Linear(nn.Module):
-    """A linear layer with int8 weights and float32 in- and output.
+    """A linear layer with int8 weights and float32 in- and output; :func:`quantise` makes one of an ``nn.Linear``.
 
     Args:
-        linear: The layer to quantise; not changed.
+        rounded: The weights in steps of their row, (C out, C in), int8.
+        scales: The step of each row, (C out,), float32.
+        bias: (C out,), float32.
 
     Raises:
         DeviceError: torch has no int8 kernels for this processor.
     """
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, rounded: Tensor, scales: Tensor, bias: Tensor) -> None:
         super().__init__()
         if not int8_is_supported():
             raise DeviceError("int8 needs an x86 processor; use --precision float32 on this one.")
-        weight = linear.weight.detach().float()
-        scales = weight.abs().amax(dim=1).clamp_min(_SMALLEST) / FULL_RANGE
         with warnings.catch_warnings():
             # Quantised tensors are deprecated in favour of a package that TorchScript cannot carry.
             warnings.filterwarnings("ignore", message=".*quantiz.*")
-            rounded = torch.quantize_per_channel(
-                weight, scales.double(), torch.zeros(len(scales), dtype=torch.long), 0, torch.qint8
-            )
-            self.packed = torch.ops.quantized.linear_prepack(rounded, None)
-        bias = linear.bias.detach().float().clone() if linear.bias is not None else torch.zeros(len(scales))
+            zeros = torch.zeros(len(scales), dtype=torch.long)
+            weight = torch._make_per_channel_quantized_tensor(rounded, scales.double(), zeros, 0)
+            self.packed = torch.ops.quantized.linear_prepack(weight, None)
         self.bias = nn.Parameter(bias, requires_grad=False)
         # Stored in the archive; load_bundle replaces it by the range of the processor that loads it.
         self.levels: int = activation_levels()
@@ -62,6 +60,22 @@ class Int8Linear(nn.Module):
             x / step, 1.0, self.levels + 1, self.packed
         )
         return product * step + self.bias
+
+
+def quantise(linear: nn.Linear) -> Int8Linear:
+    """A linear layer with its weights rounded to int8; ``linear`` is not changed.
+
+    Raises:
+        DeviceError: torch has no int8 kernels for this processor.
+    """
+    weight = linear.weight.detach().float()
+    scales = weight.abs().amax(dim=1).clamp_min(_SMALLEST) / FULL_RANGE
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*quantiz.*")
+        zeros = torch.zeros(len(scales), dtype=torch.long)
+        rounded = torch.quantize_per_channel(weight, scales.double(), zeros, 0, torch.qint8).int_repr()
+    bias = linear.bias.detach().float().clone() if linear.bias is not None else torch.zeros(len(scales))
+    return Int8Linear(rounded, scales, bias)
 
 
 def int8_is_supported() -> bool:

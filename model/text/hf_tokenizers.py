@@ -72,6 +72,17 @@ class _HuggingFaceTokenizer(ABC):
         pieces = (piece for token_id, piece in self._vocabulary().items() if token_id not in self._special_ids)
         return KnownCharacters(pieces, self._source_spm.Normalize)
 
+    @property
+    def largest_ids(self) -> tuple[int, int]:
+        """The largest tokens that a source and a target may have."""
+        shared = (self.pad_id, self.start_id, self.end_id, self._unknown_id, *self._special_ids)
+        source, target = self._largest()
+        return max(source, *shared), max(target, *shared)
+
+    @abstractmethod
+    def _largest(self) -> tuple[int, int]:
+        """As :attr:`largest_ids`, but without the special tokens that all families have."""
+
     @abstractmethod
     def _vocabulary(self) -> Mapping[int, str]:
         """The pieces of sources, by token."""
@@ -162,6 +173,10 @@ class MarianTokenizer(_HuggingFaceTokenizer):
         """Empty: a source token selects the language."""
         return ()
 
+    def _largest(self) -> tuple[int, int]:
+        source = max(self._source_end_id, *self._source_pieces)
+        return source, max(self._target_unknown_id, *self._target_pieces)
+
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Source tokens as text."""
         return [self._source_pieces.get(token_id, "<unk>") for token_id in ids]
@@ -218,6 +233,10 @@ class M2M100Tokenizer(_HuggingFaceTokenizer):
         """The language token that starts every translation."""
         return (self._language_ids[target],)
 
+    def _largest(self) -> tuple[int, int]:
+        largest = max((*self._language_ids.values(), *self._pieces), default=0)
+        return largest, largest
+
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Source tokens as text."""
         return [self._languages.get(token_id) or self._piece(token_id) for token_id in ids]
@@ -265,6 +284,10 @@ class NllbTokenizer(M2M100Tokenizer):
 
     def _read_ids(self, files: Mapping[str, bytes]) -> dict[str, int]:
         return {}  # there is no vocabulary file; ids come from the SentencePiece model
+
+    def _largest(self) -> tuple[int, int]:
+        largest = max((len(self._source_spm), *self._language_ids.values()))
+        return largest, largest
 
     def _piece(self, token_id: int) -> str:
         if token_id in self._specials:
@@ -326,6 +349,8 @@ def restore_tokenizer(metadata: Mapping[str, Any], files: Mapping[str, bytes]) -
         raise ArtifactError(
             f"The bundle's tokenizer is incomplete: it has no {error}; make the bundle again."
         ) from error
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ArtifactError(f"The bundle's tokenizer is damaged ({error}); make the bundle again.") from error
 
 
 def read_vocabulary(content: bytes, name: str) -> dict[str, int]:

@@ -47,6 +47,11 @@ class TextTokenizer(Protocol):
         ...
 
     @property
+    def largest_ids(self) -> tuple[int, int]:
+        """The largest tokens that a source and a target may have."""
+        ...
+
+    @property
     def never_generated(self) -> tuple[int, ...]:
         """Tokens that never occur in a translation, unless the decoding policy lists others."""
         ...
@@ -179,6 +184,11 @@ class Tokenizer:
     def end_id(self) -> int:
         """The end token of source and target."""
         return END_ID
+
+    @property
+    def largest_ids(self) -> tuple[int, int]:
+        """The largest tokens that a source and a target may have."""
+        return self.vocab_size - 1, self.target_vocab_size - 1
 
     @property
     def never_generated(self) -> tuple[int, ...]:

@@ -82,6 +82,19 @@ def test_every_bundle_of_a_folder_is_loaded_in_alphabetical_order(tmp_path: Path
     assert paths(loaded) == sorted(written)
 
 
+def test_a_folder_may_hold_both_forms(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
+    scripted, data = write(tmp_path / "b.pt", "b"), write(tmp_path / "a.verso", "a")
+    with zipfile.ZipFile(data, "a") as archive:
+        archive.writestr("bundle/weights.safetensors", b"")
+    bundles = files(models=tmp_path)
+    bundles.load_configured()
+    assert paths(loaded) == [data, scripted]
+    assert bundles.name_of("a.verso") == "a"
+    with pytest.raises(BundleNotFound) as raised:
+        bundles.name_of("c.verso")
+    assert raised.value.args[0].count("a.verso") == 1
+
+
 def test_listed_bundles_are_loaded_in_the_order_of_the_list(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
     second, first = write(tmp_path / "a.pt", "a"), write(tmp_path / "deep" / "b.pt", "b")
     files(models=f"{first}, {second},").load_configured()

@@ -528,7 +528,7 @@ def test_a_shortlist_is_learned_added_to_a_bundle_and_used(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--out", "x.txt"], "must end in .pt or .npz"),
+        (["--out", "x.txt"], "must end in .pt, .verso or .npz"),
         (["--out", "x.pt"], "is the checkpoint"),
         (["--out", "x.npz", "--per-token", "0"], "per_token is 0"),
     ],

@@ -161,9 +161,13 @@ def test_a_checkpoint_instead_of_a_bundle_is_refused(toy_checkpoint: Path, toy_b
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"format_version": 99}, "format version 99 and this release reads up to 2"),
+        ({"format_version": 99}, "format version 99 and this release reads up to 3"),
         ({"format": "other"}, "no bundle of this project"),
         ({"pairs": None}, "incomplete"),
+        ({"max_source_tokens": "24"}, "wrong: max_source_tokens: Input should be a valid integer"),
+        ({"architecture": []}, "wrong: architecture: Input should be"),
+        ({"precision": "int4"}, "wrong: precision: Input should be 'float32'"),
+        ({"fold_capitals": 1}, "wrong: fold_capitals: Input should be a valid boolean"),
     ],
 )
 def test_a_newer_foreign_or_incomplete_manifest_is_refused(

@@ -1,0 +1,89 @@
+"""Whether what a data-only bundle says about itself can be true: numbers, rules and vocabulary fit its architecture.
+
+A bundle in TorchScript is a program of somebody who is trusted, and is not asked. This form may come from anybody, and
+a token that the model does not have would be read beyond the end of its tables.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pydantic
+
+from model.artifacts.format import DATA_FORMAT_VERSION
+from model.capabilities import Capabilities
+from model.decoding.policy import DecodingPolicy
+from model.errors import ArtifactError
+from model.network.config import ModelConfig
+from model.text.symbols import NUM_PLACEHOLDERS
+from model.text.tokenizer import TextTokenizer
+
+if TYPE_CHECKING:
+    from model.artifacts.bundle import Manifest
+
+
+def check_data(manifest: Manifest, tokenizer: TextTokenizer) -> None:
+    """Refuse a manifest or a vocabulary in data form that contradicts the architecture.
+
+    Raises:
+        ArtifactError: It does.
+        ConfigError: There is no such architecture.
+    """
+    config = ModelConfig.from_dict(manifest.architecture)
+    if manifest.format_version != DATA_FORMAT_VERSION:
+        raise ArtifactError(f"A data-only bundle has format version {DATA_FORMAT_VERSION}; make it again.")
+    for name in ("max_source_tokens", "max_target_tokens"):
+        value = getattr(manifest, name)
+        if not 1 <= value <= config.max_positions:
+            raise ArtifactError(
+                f"The bundle's {name} is {value}; its architecture has positions for 1 to {config.max_positions}."
+            )
+    policy = _checked_policy(manifest)
+    sizes = (config.source_vocab_size, config.target_vocab_size)
+    largest = tokenizer.largest_ids
+    if largest[0] >= sizes[0] or largest[1] >= sizes[1]:
+        raise ArtifactError(
+            f"The bundle's vocabularies have tokens up to {largest[0]} and {largest[1]}; its model has {sizes[0]} and "
+            f"{sizes[1]} tokens."
+        )
+    special_ids = (tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id)
+    others = policy.never_generated(tokenizer.never_generated)
+    if not all(0 <= i < min(sizes) for i in special_ids) or not all(0 <= i < sizes[1] for i in others):
+        raise ArtifactError(
+            f"The bundle's special tokens are {special_ids}, and {others} may not come; its model has {sizes[0]} and "
+            f"{sizes[1]} tokens."
+        )
+    _check_languages(manifest, tokenizer, sizes)
+
+
+def _checked_policy(manifest: Manifest) -> DecodingPolicy:
+    """The rules of decoding, and a look at the other fields that have a meaning of their own.
+
+    Raises:
+        ArtifactError: A value is of another kind or out of bounds.
+    """
+    try:
+        policy = pydantic.TypeAdapter(DecodingPolicy).validate_python(manifest.policy.to_dict())
+        placeholders = Capabilities.from_dict(manifest.capabilities).placeholders
+        _ = manifest.calibration
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise ArtifactError(f"The bundle's manifest is wrong ({error}); make it again.") from error
+    if not 0 <= placeholders <= NUM_PLACEHOLDERS:
+        raise ArtifactError(f"The bundle has {placeholders} placeholders; it may have {NUM_PLACEHOLDERS}.")
+    return policy
+
+
+def _check_languages(manifest: Manifest, tokenizer: TextTokenizer, sizes: tuple[int, int]) -> None:
+    """Refuse languages that the vocabulary or the model has no token for.
+
+    Raises:
+        ArtifactError: There is one.
+    """
+    ring = zip(manifest.languages, manifest.languages[-1:] + manifest.languages[:-1], strict=True)
+    for target, source in {**dict(ring), **{target: source for source, target in manifest.pairs}}.items():
+        try:
+            ids, forced = tokenizer.encode("a", target, source), tokenizer.forced_ids(target)
+        except (KeyError, ArtifactError) as error:
+            raise ArtifactError(f"The bundle's vocabulary has no token for the language {target!r}.") from error
+        if not all(0 <= i < sizes[0] for i in ids) or not all(0 <= i < sizes[1] for i in forced):
+            raise ArtifactError(f"The bundle's model does not have the token of the language {target!r}.")

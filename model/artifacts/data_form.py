@@ -1,0 +1,255 @@
+"""The data-only form of a bundle: weights as safetensors instead of TorchScript; nothing of the file is run.
+
+Both forms are archives with a manifest and vocabulary files in ``extra/``. Where TorchScript has code and pickled
+tensors, this form has ``weights.safetensors``; the architecture is :class:`model.network.transformer.Transformer`, set
+up as the manifest says. Names, sizes, types, shapes and values are checked before they are used, because such a file
+may come from anybody. docs/bundles.md describes the form.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from model.artifacts.scripted import ScriptedModel, is_int8_layer
+from model.decoding.shortlist import SHORTLIST
+from model.errors import ArtifactError
+from model.network.config import ModelConfig
+from model.network.quantised import Int8Linear
+from model.network.serving import DTYPES, replace_layers
+from model.network.transformer import Transformer
+from model.text import hf_tokenizers
+
+SUFFIX = ".verso"
+"""A file with this suffix is loaded as data or not at all."""
+
+FOLDER = "bundle"
+"""The folder that all members of a bundle are in."""
+
+MANIFEST = "manifest.json"
+
+WEIGHTS = f"{FOLDER}/weights.safetensors"
+
+MAX_MANIFEST_BYTES = 16 * 2**20
+
+_MAX_FILE_BYTES = 256 * 2**20
+"""Largest vocabulary file or shortlist."""
+
+_FILES = (
+    hf_tokenizers.OWN_SPM,
+    hf_tokenizers.OWN_TARGET_SPM,
+    hf_tokenizers.SOURCE_SPM,
+    hf_tokenizers.TARGET_SPM,
+    hf_tokenizers.SHARED_SPM,
+    hf_tokenizers.VOCABULARY,
+    hf_tokenizers.TARGET_VOCABULARY,
+    SHORTLIST,
+)
+_MAX_BYTES = {
+    f"{FOLDER}/extra/{MANIFEST}": MAX_MANIFEST_BYTES,
+    **{f"{FOLDER}/extra/{name}": _MAX_FILE_BYTES for name in _FILES},
+}
+"""Largest size of each member but the weights."""
+
+_ENCRYPTED = 0x1
+"""Bit of a member's flags."""
+
+
+def is_data_form(archive: zipfile.ZipFile) -> bool:
+    """Whether an archive has weights as data where a TorchScript archive has code."""
+    return WEIGHTS in archive.namelist()
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a bundle of either form; the members of one in data form are checked before any is read.
+
+    Raises:
+        ArtifactError: The file is missing, no archive, or not what its name or its members say.
+    """
+    try:
+        archive = zipfile.ZipFile(path)
+    except FileNotFoundError as error:
+        raise ArtifactError(f"There is no bundle at {path}.") from error
+    # Unknown versions and encodings are reported by the last two.
+    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, UnicodeDecodeError) as error:
+        raise ArtifactError(
+            f"{path} is no bundle, or was cut short ({error}); restore it from a copy or export it again."
+        ) from error
+    with archive:
+        if is_data_form(archive):
+            _check_members(archive, path)
+        elif path.suffix == SUFFIX:
+            raise ArtifactError(
+                f"{path} has the suffix of a data-only bundle but no {WEIGHTS}; nothing of it was run. Get the right "
+                f"file, or make one with 'python -m model convert'."
+            )
+        yield archive
+
+
+def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuse members that the form does not have, and sizes that would not fit into memory.
+
+    Members are stored uncompressed, so together they are no larger than the file.
+    """
+    seen: set[str] = set()
+    size = path.stat().st_size
+    for member in archive.infolist():
+        name = member.filename
+        fault = None
+        if name != WEIGHTS and name not in _MAX_BYTES:
+            fault = "which such a bundle does not have"
+        elif name in seen:
+            fault = "twice"
+        elif member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+            fault = "compressed; members are stored as they are"
+        elif member.flag_bits & _ENCRYPTED:
+            fault = "encrypted"
+        elif member.file_size > _MAX_BYTES.get(name, size):
+            fault = f"of {member.file_size} bytes; it may have {_MAX_BYTES.get(name, size)}"
+        if fault is not None:
+            raise ArtifactError(f"{path} is no data-only bundle: it has a member {name!r}, {fault}.")
+        seen.add(name)
+    if sum(member.file_size for member in archive.infolist()) > size:
+        raise ArtifactError(f"{path} is no data-only bundle: its members are larger than the file.")
+
+
+def weights_as_bytes(module: ScriptedModel) -> bytes:
+    """The weights of a model as safetensors.
+
+    A tied weight is stored once, under its first name. An int8 layer is stored as ``weight`` (int8), ``scales`` and
+    ``bias``. Positions are stored although they could be computed, so that they are equal on every processor.
+
+    Args:
+        module: A model on the CPU, scripted or not.
+    """
+    found: dict[str, Tensor] = {}
+    addresses: set[int] = set()
+    # A part of a scripted model has no named_buffers of its own persistence; all of them are attributes of the model.
+    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        # Loaded, tied weights are several tensors with one storage.
+        if tensor.data_ptr() not in addresses:
+            addresses.add(tensor.data_ptr())
+            found[name] = tensor.detach().contiguous()
+    for name, part in module.named_modules():
+        if is_int8_layer(part):
+            weight: Tensor = torch.ops.quantized.linear_unpack(part.packed)[0]
+            found[f"{name}.weight"] = weight.int_repr()
+            found[f"{name}.scales"] = weight.q_per_channel_scales().float()
+    return safetensors.torch.save(found)
+
+
+def build_model(architecture: Mapping[str, Any], precision: str, pad_id: int, content: bytes) -> ScriptedModel:
+    """The model that a manifest describes, with weights from :func:`weights_as_bytes`.
+
+    Args:
+        architecture: The fields of :class:`model.network.config.ModelConfig`.
+        precision: Of the bundle.
+        pad_id: The padding token.
+        content: The weights.
+
+    Raises:
+        ArtifactError: The weights are damaged, of another architecture or precision, or not finite.
+        ConfigError: There is no such architecture.
+        DeviceError: The precision is int8, and the processor has no int8 kernels.
+    """
+    config = ModelConfig.from_dict(dict(architecture))
+    weights = _Weights(content)
+    if config.encoder_layers + config.decoder_layers > weights.count:
+        # Before a network is set up that somebody made up.
+        raise ArtifactError("The bundle's weights have fewer tensors than its architecture has layers.")
+    try:
+        with torch.device("meta"):
+            transformer = Transformer(config, pad_id)
+    except (RuntimeError, OverflowError, TypeError) as error:  # numbers that no tensor can have
+        raise ArtifactError(f"The bundle's architecture cannot be set up ({error}).") from error
+
+    def stored_layer(name: str, linear: nn.Linear) -> nn.Module:
+        if precision != "int8":
+            return linear
+        rows = linear.out_features
+        rounded = weights.take(f"{name}.weight", torch.int8, (rows, linear.in_features))
+        scales = weights.take(f"{name}.scales", torch.float32, (rows,))
+        return Int8Linear(rounded, scales, weights.take(f"{name}.bias", torch.float32, (rows,)))
+
+    replace_layers(transformer, stored_layer)
+    dtype = DTYPES[precision]
+    taken: dict[int, Tensor] = {}
+    for name, empty in [
+        *transformer.named_parameters(remove_duplicate=False),
+        *transformer.named_buffers(remove_duplicate=False),
+    ]:
+        if empty.is_meta:
+            # Tied weights are one tensor with several names, of which the first is stored.
+            if id(empty) not in taken:
+                value = weights.take(name, dtype, tuple(empty.shape))
+                taken[id(empty)] = (
+                    nn.Parameter(value, requires_grad=False) if isinstance(empty, nn.Parameter) else value
+                )
+            _assign(transformer, name, taken[id(empty)])
+    weights.expect_no_more()
+    return cast(ScriptedModel, transformer.requires_grad_(False).eval())
+
+
+class _Weights:
+    """The tensors of a file, each taken once.
+
+    Args:
+        content: The file.
+
+    Raises:
+        ArtifactError: It is damaged.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        try:
+            self._left = safetensors.torch.load(content)
+        except (safetensors.SafetensorError, ValueError, KeyError, AssertionError, RuntimeError) as error:
+            raise ArtifactError(f"The bundle's weights are damaged: {error}; restore it from a copy.") from error
+        self.count = len(self._left)
+
+    def take(self, name: str, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+        """A tensor that has this type and shape, and finite values.
+
+        Raises:
+            ArtifactError: There is no such tensor.
+        """
+        if name not in self._left:
+            raise ArtifactError(f"The bundle's weights have no {name!r}; they are of another architecture.")
+        found = self._left.pop(name)
+        if found.dtype != dtype or tuple(found.shape) != shape:
+            raise ArtifactError(
+                f"The bundle's weight {name!r} is {_described(found.dtype, tuple(found.shape))}; its manifest needs "
+                f"{_described(dtype, shape)}."
+            )
+        if not torch.isfinite(found).all():
+            raise ArtifactError(f"The bundle's weight {name!r} holds NaN or infinity.")
+        # A copy is aligned as torch aligns its tensors; kernels may add in another order where data is not.
+        return found.clone()
+
+    def expect_no_more(self) -> None:
+        """Refuse tensors that nothing needs.
+
+        Raises:
+            ArtifactError: There are some.
+        """
+        if self._left:
+            raise ArtifactError(f"The bundle's weights have the unknown {min(self._left)!r}.")
+
+
+def _described(dtype: torch.dtype, shape: tuple[int, ...]) -> str:
+    return f"{str(dtype).removeprefix('torch.')} of shape {shape}"
+
+
+def _assign(module: nn.Module, name: str, tensor: Tensor) -> None:
+    """Put a tensor where a dotted name leads."""
+    path, _, last = name.rpartition(".")
+    setattr(module.get_submodule(path), last, tensor)

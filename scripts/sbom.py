@@ -1,0 +1,94 @@
+"""Write a CycloneDX bill of materials of what is served: Python packages, Swagger UI and, if asked, system packages.
+
+usage: python scripts/sbom.py OUT [--python INTERPRETER] [--system]
+
+It runs where cyclonedx-bom is installed and describes the packages that another interpreter has, as far as they are
+locked for the service. The page's checks are npm packages, which are not served and not listed
+(scripts/page/package-lock.json has them). Nothing in the output depends on the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCKS = ("requirements.lock", "requirements-torch.lock")
+OWN = frozenset({"verso-translate", "verso-client"})
+VENDORED = ROOT / "app" / "http" / "static" / "swagger-ui" / "README.md"
+
+
+def canonical(name: str) -> str:
+    """A name of a package as the lock files have it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def served() -> frozenset[str]:
+    """The names of the packages that the service installs."""
+    texts = [(ROOT / lock).read_text(encoding="utf-8") for lock in LOCKS]
+    return OWN | {canonical(name) for text in texts for name in re.findall(r"^([\w.-]+)==", text, re.MULTILINE)}
+
+
+def python_packages(interpreter: str) -> dict[str, Any]:
+    """The bill of an interpreter's packages, without those that are not served."""
+    command = [sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible", "--spec-version", "1.6"]
+    command += ["--pyproject", str(ROOT / "pyproject.toml"), interpreter]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    bill: dict[str, Any] = json.loads(done.stdout)
+    names = served()
+    bill["components"] = [one for one in bill["components"] if canonical(one["name"]) in names]
+    for one in bill["components"]:  # where an editable package lies on this machine
+        links = one.get("externalReferences", [])
+        one["externalReferences"] = [link for link in links if not link["url"].startswith("file:")]
+    references = {one["bom-ref"] for one in bill["components"]} | {bill["metadata"]["component"]["bom-ref"]}
+    bill["dependencies"] = [
+        {**one, "dependsOn": sorted(references & set(one.get("dependsOn", ())))}
+        for one in bill["dependencies"]
+        if one["ref"] in references
+    ]
+    return bill
+
+
+def vendored() -> dict[str, Any]:
+    """Swagger UI, whose files are in the repository."""
+    found = re.search(r"`swagger-ui-dist` ([\d.]+\d)", VENDORED.read_text(encoding="utf-8"))
+    if found is None:
+        sys.exit(f"{VENDORED} does not say its version")
+    return _component("swagger-ui-dist", found[1], f"pkg:npm/swagger-ui-dist@{found[1]}", "Apache-2.0")
+
+
+def system_packages() -> list[dict[str, Any]]:
+    """The packages of a Debian system."""
+    fields = "${Package} ${Version} ${Architecture}\\n"
+    done = subprocess.run(["dpkg-query", "--show", f"--showformat={fields}"], stdout=subprocess.PIPE, check=True)
+    rows = (line.split() for line in done.stdout.decode().splitlines())
+    return [_component(name, version, f"pkg:deb/debian/{name}@{version}?arch={arch}") for name, version, arch in rows]
+
+
+def _component(name: str, version: str, purl: str, licence: str | None = None) -> dict[str, Any]:
+    known = {} if licence is None else {"licenses": [{"license": {"id": licence}}]}
+    return {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl, **known}
+
+
+def main() -> int:
+    """Write the file."""
+    parser = argparse.ArgumentParser(description="write a CycloneDX bill of materials")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--python", default=sys.executable, help="the interpreter whose packages are described")
+    parser.add_argument("--system", action="store_true", help="describe the packages of this Debian system, too")
+    arguments = parser.parse_args()
+    bill = python_packages(arguments.python)
+    bill["components"] += [vendored(), *(system_packages() if arguments.system else [])]
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(bill, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    print(f"{arguments.out}: {len(bill['components'])} components")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
