@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -18,6 +19,9 @@ ENV_PREFIX = "VERSO_"
 AUTO = "auto"
 """As the name of a bundle: the translator that ships. As a bound: the one that is found at the start."""
 
+NO_PROXIES = "none"
+"""As the trusted proxies: none."""
+
 MIN_TOKEN_CHARACTERS = 16
 """Shortest token that lets an operator load and unload bundles."""
 
@@ -31,6 +35,16 @@ def _digest(value: str | None) -> str | None:
 def _root_path(value: str) -> str:
     if value and (not value.startswith("/") or value.endswith("/")):
         raise ValueError("must start with / and not end with one")
+    return value
+
+
+def _networks(value: str) -> str:
+    if value != NO_PROXIES:
+        for one in value.split(","):
+            try:
+                ipaddress.ip_network(one.strip())
+            except ValueError:
+                raise ValueError(f"must be addresses and networks such as 10.0.0.0/8, or {NO_PROXIES}") from None
     return value
 
 
@@ -158,6 +172,18 @@ class Settings(BaseSettings):
 
     admin_token: Annotated[SecretStr | None, AfterValidator(_token)] = None
     """Secret of 16 characters or more that lets its bearer load and unload bundles; the routes are off unless set."""
+
+    keys_db: Path | None = None
+    """File of the keys and their usage, made by verso keys create; unless set, no key is needed and any is accepted."""
+
+    anonymous: Literal["off", "on"] = "off"
+    """Whether callers without a key are served where there are keys, for all but administration."""
+
+    address_requests_per_minute: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Most requests a minute from one address, of callers without a key (429); not limited unless set."""
+
+    trusted_proxies: Annotated[str, AfterValidator(_networks)] = "127.0.0.1"
+    """Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed: addresses and networks, or none."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe log lines that are written."""

@@ -122,6 +122,7 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # the application reads them itself (VERSO_TRUSTED_PROXIES)
         timeout_keep_alive=settings.keep_alive_s,
         timeout_graceful_shutdown=_LAST_BYTES_S,
     )

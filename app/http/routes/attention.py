@@ -16,6 +16,7 @@ from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
 from app.errors import FieldProblem, InvalidRequest, LimitExceeded, NotAcceptable
+from app.http.access import counted, needs
 from app.http.examples import ATTENTION_ANSWER, ATTENTION_REQUESTS
 from app.http.json_route import accepting, json_route
 from app.http.limits import check_attention_limits, check_attention_size
@@ -38,7 +39,7 @@ JSON = "application/json"
 NPZ = "application/x-npz"
 PNG = "image/png"
 
-router = APIRouter(tags=["attention"], route_class=json_route(accepting(JSON, NPZ, PNG)))
+router = APIRouter(tags=["attention"], route_class=json_route(needs("attention"), accepting(JSON, NPZ, PNG)))
 
 
 @dataclass(frozen=True)
@@ -99,15 +100,19 @@ async def attention(
     if media_type == PNG:
         _require_one_picture(asked)
 
-    outcome = await service_of(request).attention(
-        asked.text,
-        source=asked.source,
-        target=asked.target,
-        options=asked.options(await stored_terms(request, asked, lambda: [asked.text])),
-        target_text=asked.target_text,
-        steps=asked.steps_of,
-    )
+    options = asked.options(await stored_terms(request, asked, lambda: [asked.text]))
 
+    async def computed() -> AttentionResult:
+        return await service_of(request).attention(
+            asked.text,
+            source=asked.source,
+            target=asked.target,
+            options=options,
+            target_text=asked.target_text,
+            steps=asked.steps_of,
+        )
+
+    outcome = await counted(request, [asked.text], asked, computed)
     result = outcome.attention
     log_fields(request.scope).update(source_tokens=len(result.source_tokens), target_tokens=len(result.target_tokens))
     selections = select(result, asked, only_last_layer=media_type == PNG)
