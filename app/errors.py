@@ -416,10 +416,15 @@ class InvalidParameter(ServiceError):
 
 
 class KeyMissing(ServiceError):
-    """A request of a compatible protocol has no key."""
+    """A request of a compatible protocol has no key.
 
-    def __init__(self) -> None:
-        super().__init__("Authorization failed: send the header 'Authorization: DeepL-Auth-Key KEY', with any key.")
+    Args:
+        any_key: Whether any key is accepted.
+    """
+
+    def __init__(self, any_key: bool = True) -> None:
+        hint = ", with any key" if any_key else ""
+        super().__init__(f"Authorization failed: send the header 'Authorization: DeepL-Auth-Key KEY'{hint}.")
 
 
 class DocumentTooLarge(ServiceError):

@@ -80,7 +80,7 @@ async def read_asked(
     if key is None:
         key = parameters.values.get("auth_key", "")
         if not isinstance(key, str) or not (key := key.strip()):
-            raise KeyMissing
+            raise KeyMissing(any_key=settings_of(request).keys_db is None)
         admit(request, key, scope)
     known = {name: value for name, value in parameters.values.items() if value is not None}
     return key, replace(parameters, values=known)
