@@ -171,7 +171,7 @@ class Settings(BaseSettings):
     """Seconds an idle connection is kept open."""
 
     admin_token: Annotated[SecretStr | None, AfterValidator(_token)] = None
-    """Secret of 16 characters or more that lets its bearer load and unload bundles; the routes are off unless set."""
+    """Secret of 16 characters or more that lets its bearer load and unload bundles, whether keys are on or not."""
 
     keys_db: Path | None = None
     """File of the keys and their usage, made by verso keys create; unless set, no key is needed and any is accepted."""

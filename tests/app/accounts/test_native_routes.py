@@ -22,7 +22,7 @@ from app.accounts.keys import Scope
 from app.accounts.store import KeyStore
 from app.accounts.usage import UsageStore
 from app.errors import InferenceFailed
-from app.http.access import caller_of, needs
+from app.http.access import AccountHeaders, caller_of, needs
 from app.http.json_route import json_route
 from app.telemetry.logs import configure_logging
 from tests.app.accounts.keyed import bearer, client_at, keyed_app, make_key, used
@@ -302,6 +302,7 @@ async def test_the_token_of_the_operator_opens_administration_and_nothing_else(
 async def test_without_keys_any_key_or_none_is_accepted(service: RoteService, authorization: str | None) -> None:
     app = rote_app(service)
     assert app.state.accounts is None
+    assert AccountHeaders not in [one.cls for one in app.user_middleware]
     headers = {} if authorization is None else {"authorization": authorization}
     async with client_of(app) as client:
         response = await client.post("/translate", json=HELLO, headers=headers)
