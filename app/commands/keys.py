@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -154,7 +154,7 @@ def _usage(path: Path, arguments: argparse.Namespace, now: float) -> int:
     return 0
 
 
-def _print_table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
+def _print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     # Imported here: only people read tables.
     from tabulate import tabulate
 

@@ -302,7 +302,7 @@ async def test_the_token_of_the_operator_opens_administration_and_nothing_else(
 async def test_without_keys_any_key_or_none_is_accepted(service: RoteService, authorization: str | None) -> None:
     app = rote_app(service)
     assert app.state.accounts is None
-    assert AccountHeaders not in [one.cls for one in app.user_middleware]
+    assert AccountHeaders.__name__ not in str(app.user_middleware)
     headers = {} if authorization is None else {"authorization": authorization}
     async with client_of(app) as client:
         response = await client.post("/translate", json=HELLO, headers=headers)
