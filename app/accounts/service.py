@@ -67,6 +67,9 @@ class Accounts:
         self._rates = RequestRates(steady_clock)
         # One thread: a release never overtakes the reservation that it undoes.
         self._writer = ThreadPoolExecutor(1, "accounts")
+        self._committing = asyncio.Lock()
+        self._answered: list[tuple[Charge, int]] = []
+        self._next_commit: asyncio.Task[None] | None = None
 
     @property
     def has_keys(self) -> bool:
@@ -176,6 +179,30 @@ class Accounts:
         except sqlite3.Error as error:
             raise _unavailable(error) from None
 
+    async def settle(self, charge: Charge, characters: int) -> None:
+        """Count a request, on the disk when this returns.
+
+        Requests that are answered while the disk is waited for are counted together by the next commit, so that a slow
+        disk delays answers, and does not limit how many there are.
+
+        Args:
+            charge: The request.
+            characters: The characters that were answered.
+
+        Raises:
+            AccountsUnavailable: The file cannot be written.
+        """
+        self._answered.append((charge, characters))
+        if self._next_commit is None:
+            self._next_commit = asyncio.create_task(self._commit())
+        await asyncio.shield(self._next_commit)
+
+    async def _commit(self) -> None:
+        assert self._usage is not None, "there are keys"
+        async with self._committing:
+            answered, self._answered, self._next_commit = self._answered, [], None
+            await self.write(self._usage.settle_all, answered, self._clock())
+
     def write_soon(self, function: Callable[[], None]) -> None:
         """Call a function of the usage on its thread without waiting; if it fails, that is logged.
 
@@ -257,7 +284,7 @@ class RequestCharge:
             AccountsUnavailable: It cannot be counted, so it must not be answered.
         """
         if kind is None:
-            await self._accounts.write(self._usage.settle, self._charge, self.characters, self._clock())
+            await self._accounts.settle(self._charge, self.characters)
         elif self._has_reserved:
             self._accounts.write_soon(partial(self._usage.release, self._charge))
 

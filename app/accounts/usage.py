@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -110,29 +110,19 @@ class UsageStore:
             )
 
     def settle(self, charge: Charge, characters: int, now: float) -> None:
-        """Count a request, unless it is counted already; it survives a power failure when this returns.
+        """Count a request, as :meth:`settle_all` does."""
+        self.settle_all([(charge, characters)], now)
+
+    def settle_all(self, answered: Sequence[tuple[Charge, int]], now: float) -> None:
+        """Count requests, unless they are counted already; they survive a power failure when this returns.
 
         Args:
-            charge: The request.
-            characters: The characters that were answered.
+            answered: Each request with the number of its characters that were answered.
             now: Seconds since 1970.
         """
-        with self._transaction(durable=True) as connection:
-            row = self._row(charge)
-            if row is not None and row[1]:
-                return
-            connection.execute(
-                "INSERT INTO usage VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET "
-                "characters = characters + excluded.characters, requests = requests + 1",
-                (charge.key, charge.month, characters),
-            )
-            if charge.is_repeatable:
-                connection.execute(
-                    "INSERT OR REPLACE INTO charges VALUES (?, ?, ?, ?, ?, 1, ?)",
-                    (charge.key, charge.id, charge.fingerprint, charge.month, characters, now + REMEMBERED_S),
-                )
-            else:
-                self._delete(charge)
+        with self._transaction(durable=True):
+            for charge, characters in answered:
+                self._count(charge, characters, now)
 
     def release(self, charge: Charge) -> None:
         """Give back what was reserved for a request that is not answered.
@@ -166,6 +156,23 @@ class UsageStore:
             (month,),
         )
         return [Usage(*row) for row in rows]
+
+    def _count(self, charge: Charge, characters: int, now: float) -> None:
+        row = self._row(charge)
+        if row is not None and row[1]:
+            return
+        self._connection.execute(
+            "INSERT INTO usage VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET "
+            "characters = characters + excluded.characters, requests = requests + 1",
+            (charge.key, charge.month, characters),
+        )
+        if charge.is_repeatable:
+            self._connection.execute(
+                "INSERT OR REPLACE INTO charges VALUES (?, ?, ?, ?, ?, 1, ?)",
+                (charge.key, charge.id, charge.fingerprint, charge.month, characters, now + REMEMBERED_S),
+            )
+        else:
+            self._delete(charge)
 
     def _row(self, charge: Charge) -> tuple[bytes, int] | None:
         found: tuple[bytes, int] | None = self._connection.execute(

@@ -112,7 +112,10 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
 
     configure_logging(settings.log_level)
     share_freed_memory()
-    app = create_app(settings, bundles)
+    try:
+        app = create_app(settings, bundles)
+    except SettingsError as error:  # the database of the keys
+        return _cannot_start(error)
     service: TranslationService = app.state.service
     config = uvicorn.Config(
         app,

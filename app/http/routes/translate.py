@@ -48,9 +48,10 @@ if TYPE_CHECKING:
     from model.confidence import Confidence
     from model.text_plan import SpanUse
 
-ROUTE = json_route(needs("translate"), accepting("application/json", NDJSON, EVENT_STREAM))
-
-router = APIRouter(tags=["translation"], route_class=ROUTE)
+router = APIRouter(
+    tags=["translation"],
+    route_class=json_route(needs("translate"), accepting("application/json", NDJSON, EVENT_STREAM)),
+)
 
 
 @router.post(

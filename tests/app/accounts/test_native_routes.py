@@ -255,7 +255,7 @@ async def test_nothing_is_answered_that_cannot_be_counted(
     def fail(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(UsageStore, "settle", fail)
+    monkeypatch.setattr(UsageStore, "settle_all", fail)
     response = await client.post("/translate", json=HELLO, headers=bearer(token))
     check_problem(response, 503, "accounts_unavailable")
     assert response.headers["retry-after"] == "5"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.app.accounts.keyed import bearer, make_key, used
-from tests.server import Server
+from tests.server import ROOT, Server
 
 pytestmark = pytest.mark.thorough
 
@@ -38,3 +41,19 @@ def test_usage_outlives_a_killed_process_and_repeated_requests_are_counted_once(
     assert second.stop() == 0
     assert used(path) == (15, 3)
     assert not any(token[19:] in line for line in first.lines + second.lines)
+
+
+def test_a_service_whose_keys_cannot_be_read_does_not_start(tmp_path: Path) -> None:
+    path = tmp_path / "keys.sqlite"
+    path.write_bytes(b"no database" * 100)
+    ended = subprocess.run(
+        [sys.executable, "-m", "app"],
+        cwd=ROOT,
+        env={**os.environ, "VERSO_KEYS_DB": str(path), "VERSO_PORT": "0"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "VERSO_KEYS_DB" in ended.stderr and "Traceback" not in ended.stderr
