@@ -156,6 +156,7 @@ async def test_what_fails_is_not_counted(client: httpx.AsyncClient, service: Rot
     service.errors["bad"] = InferenceFailed()
     assert (await client.post("/translate", json={**HELLO, "text": "bad"}, headers=headers)).status_code == 500
     assert (await client.post("/translate", json={**HELLO, "beam_size": 99}, headers=headers)).status_code == 422
+    assert (await client.post("/attention", json={**HELLO, "layers": [99]}, headers=headers)).status_code == 422
     assert used(path) == (0, 0)
     answered = await client.post("/translate", json={**HELLO, "text": ["hello", "bad"]}, headers=headers)
     assert answered.status_code == 200

@@ -7,10 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from app.accounts.usage import REMEMBERED_S, Charge, Usage, UsageStore, month_of, seconds_to_next_month
 from app.errors import InvalidIdempotencyKey, QuotaExceeded
@@ -246,3 +249,50 @@ def test_nothing_is_lost_or_doubled_when_a_process_is_killed(open_usage: OpenUsa
         reserve(store, again, 10, 1_000_000_000)
         store.settle(again, 10, NOW)
     assert used(store) == (10 * (answered + 5), answered + 5)
+
+
+_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["reserve", "settle", "release", "killed"]),
+        st.integers(0, 3),  # which request
+        st.integers(0, 2 * int(LEASE_S)),  # seconds that pass before
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=_STEPS)
+def test_in_any_order_of_events_each_request_counts_at_most_once_and_never_beyond_the_quota(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    quota, now, settled = 25, NOW, set()
+    reserved: dict[int, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        store = UsageStore(Path(folder) / "keys.sqlite")
+        for event, number, passed_s in steps:
+            now += passed_s
+            reserved = {one: end for one, end in reserved.items() if end > now}
+            one = charge(f"client {number}", repeatable=True, fingerprint=b"f")
+            if event == "killed":
+                store.close()
+                store = UsageStore(Path(folder) / "keys.sqlite")
+            elif event == "release":
+                store.release(one)
+                reserved.pop(number, None)
+            elif event == "settle" and number in reserved:  # a request is answered only after its reservation
+                store.settle(one, 10, now)
+                settled.add(number)
+                del reserved[number]
+            elif event == "reserve":
+                fits = 10 * len(settled | set(reserved) | {number}) <= quota
+                try:
+                    reserve(store, one, 10, quota, now)
+                except QuotaExceeded:
+                    assert not fits
+                else:
+                    assert fits or number in settled | set(reserved)
+                    reserved.setdefault(number, now + LEASE_S)
+            assert used(store) == (10 * len(settled), len(settled))
+        assert used(store)[0] <= quota
+        store.close()
