@@ -15,6 +15,9 @@ Scope = Literal["translate", "attention", "documents", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """All scopes, in the order in which they are listed."""
 
+PRIORITIES = {"interactive": 0, "bulk": 1}
+"""How urgent the sentences of a caller are; the smaller number goes first."""
+
 _TOKEN = re.compile(r"verso_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 
@@ -24,7 +27,7 @@ class Caller:
 
     Args:
         id: The id of the key; without a key the address, or nothing where nobody looks at addresses.
-        priority: Larger goes first.
+        priority: Whose sentences go first: a value of :data:`PRIORITIES`.
     """
 
     id: str
@@ -49,7 +52,7 @@ class Key:
         characters_per_month: Most characters in a calendar month (UTC), or None.
         requests_per_minute: Most requests in a minute, or None.
         concurrent_sentences: Most sentences in translation at a time, or None.
-        priority: Larger goes first.
+        priority: Whose sentences go first: a value of :data:`PRIORITIES`.
     """
 
     id: str

@@ -53,7 +53,7 @@ class KeyStore:
             characters_per_month: Most characters in a calendar month, or None.
             requests_per_minute: Most requests in a minute, or None.
             concurrent_sentences: Most sentences in translation at a time, or None.
-            priority: Larger goes first.
+            priority: Whose sentences go first: a value of :data:`app.accounts.keys.PRIORITIES`.
 
         Returns:
             The key, and the token, which nobody can compute from what is stored.

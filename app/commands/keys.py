@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from app.accounts.keys import SCOPES, Key, Scope
+from app.accounts.keys import PRIORITIES, SCOPES, Key, Scope
 from app.accounts.store import KeyStore
 from app.accounts.usage import UsageStore, month_of
 from app.errors import SettingsError
@@ -54,7 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--characters-per-month", type=_positive, metavar="N", help="most characters a month (UTC)")
     create.add_argument("--requests-per-minute", type=_positive, metavar="N", help="most requests a minute")
     create.add_argument("--concurrent-sentences", type=_positive, metavar="N", help="most sentences at a time")
-    create.add_argument("--priority", type=int, default=0, metavar="N", help="larger goes first (default: 0)")
+    create.add_argument(
+        "--priority", choices=PRIORITIES, default="interactive", help="interactive sentences go before those in bulk"
+    )
 
     listing = actions.add_parser("list", help="list the keys")
     listing.add_argument("--json", action="store_true", help="print a JSON list instead")
@@ -96,7 +98,7 @@ def _create(path: Path, arguments: argparse.Namespace, now: float) -> int:
         characters_per_month=arguments.characters_per_month,
         requests_per_minute=arguments.requests_per_minute,
         concurrent_sentences=arguments.concurrent_sentences,
-        priority=arguments.priority,
+        priority=PRIORITIES[arguments.priority],
     )
     store.close()
     print(token.text)
@@ -122,7 +124,7 @@ def _list(path: Path, arguments: argparse.Namespace, now: float) -> int:
             key.characters_per_month,
             key.requests_per_minute,
             key.concurrent_sentences,
-            key.priority,
+            next((name for name, number in PRIORITIES.items() if number == key.priority), key.priority),
         )
         for key in keys
     ]

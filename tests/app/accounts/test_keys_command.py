@@ -47,13 +47,13 @@ def test_a_key_has_the_limits_it_was_made_with(path: Path, capsys: pytest.Captur
     created(
         capsys,
         *("--scopes", "admin,translate", "--days", "2", "--characters-per-month", "100", "--requests-per-minute", "60"),
-        *("--concurrent-sentences", "8", "--priority", "-1"),
+        *("--concurrent-sentences", "8", "--priority", "bulk"),
     )
     main(["keys", "list", "--json"])
     (key,) = json.loads(capsys.readouterr().out)
     assert key["scopes"] == ["translate", "admin"]
     limits = ("characters_per_month", "requests_per_minute", "concurrent_sentences", "priority", "name", "unusable")
-    assert [key[name] for name in limits] == [100, 60, 8, -1, "the shop", None]
+    assert [key[name] for name in limits] == [100, 60, 8, 1, "the shop", None]
     assert before + 2 * 86_400 <= key["expires_at"] <= time.time() + 2 * 86_400
 
 
@@ -99,6 +99,7 @@ def test_usage_is_shown_by_month(path: Path, capsys: pytest.CaptureFixture[str])
     [
         ["create", "x", "--scopes", "everything"],
         ["create", "x", "--days", "0"],
+        ["create", "x", "--priority", "2"],
         ["create", "x", "--characters-per-month", "-1"],
         ["create", "x", "--requests-per-minute", "9" * 30],
         ["create"],
