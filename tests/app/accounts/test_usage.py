@@ -172,6 +172,29 @@ def test_counting_waits_for_the_disk_and_reserving_does_not(store: UsageStore) -
     assert modes == ["PRAGMA synchronous = NORMAL", "PRAGMA synchronous = FULL"]
 
 
+def test_a_power_failure_that_tears_the_log_leaves_whole_requests(
+    open_usage: OpenUsage, path: Path, tmp_path: Path
+) -> None:
+    store = open_usage(path)
+    for number in range(12):
+        again = charge(f"client {number}", repeatable=True, fingerprint=b"f")
+        reserve(store, again, 10, quota=1_000)
+        store.settle(again, 10, NOW)
+    file, log = path.read_bytes(), path.with_name(f"{path.name}-wal").read_bytes()
+    found = []
+    for cut in [*range(0, len(log), 1_500), len(log)]:
+        after = tmp_path / str(cut) / path.name
+        after.parent.mkdir()
+        after.write_bytes(file)
+        after.with_name(f"{path.name}-wal").write_bytes(log[:cut])
+        torn = open_usage(after)
+        characters, requests = used(torn)
+        (remembered,) = torn._connection.execute("SELECT count(*) FROM charges WHERE settled").fetchone()
+        assert (characters, remembered) == (10 * requests, requests)
+        found.append(requests)
+    assert found == sorted(found) and found[0] == 0 and found[-1] == 12 and len(set(found)) > 6
+
+
 _WORKER = """
 import sys
 from pathlib import Path
