@@ -133,8 +133,8 @@ async def test_a_client_that_leaves_cancels_its_document() -> None:
         documents: DocumentService = app.state.documents
         add = documents.add
 
-        async def noting(*arguments: Any) -> Any:
-            document = await add(*arguments)
+        async def noting(*arguments: Any, **named: Any) -> Any:
+            document = await add(*arguments, **named)
             added.append(document.id)
             return document
 
