@@ -138,7 +138,7 @@ async def test_a_client_that_leaves_cancels_its_document() -> None:
             added.append(document.id)
             return document
 
-        documents.add = noting  # type: ignore[assignment,method-assign]
+        documents.add = noting  # type: ignore[method-assign]
         answering = asyncio.create_task(app(scope, wire.receive, wire.send))
         await asyncio.to_thread(model.translator.stepping.wait, PATIENCE_S)
         wire.hang_up()
