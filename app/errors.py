@@ -16,6 +16,14 @@
     ├─ LanguageNotDetected   source is auto, and no loaded language fits     422
     ├─ DetectedPairNotServed source is auto, and its pair is not loaded      422
     ├─ Unauthorized          an admin route without its token                401  WWW-Authenticate
+    ├─ KeyRequired           keys are on, and the request has none           401  WWW-Authenticate
+    ├─ InvalidKey            the key is wrong, expired or revoked            401  WWW-Authenticate
+    ├─ ScopeMissing          the key may not use this route                  403
+    ├─ RateLimited           more requests a minute than the caller may      429  Retry-After
+    ├─ ConcurrencyExceeded   more sentences at a time than the key may       429  Retry-After
+    ├─ QuotaExceeded         more characters a month than the key may        429  Retry-After
+    ├─ InvalidIdempotencyKey an Idempotency-Key that is odd, or not new      422
+    ├─ AccountsUnavailable   the database of the keys cannot be used         503  Retry-After
     ├─ BundleNotFound        a bundle to load does not exist                 404
     ├─ BundleOutside         a bundle to load is outside the allowed folders 422
     ├─ BundleRefused         a bundle to load is bad, or needs another device 422
@@ -243,6 +251,93 @@ class Unauthorized(ServiceError):
         super().__init__("This route needs the header 'Authorization: Bearer TOKEN', with the operator's token.")
 
 
+class KeyRequired(ServiceError):
+    """Callers need a key, and a request has none."""
+
+    def __init__(self) -> None:
+        super().__init__("This service needs a key: send the header 'Authorization: Bearer KEY'.")
+
+
+class InvalidKey(ServiceError):
+    """A key cannot be used.
+
+    Args:
+        reason: ``unknown``, ``expired`` or ``revoked``; only a caller who has the whole key learns of the last two.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The key is {reason}; ask the operator for another one.")
+
+
+class ScopeMissing(ServiceError):
+    """A key has the scopes ``given``, and the route needs the scope ``needed``."""
+
+    def __init__(self, needed: str, given: Sequence[str]) -> None:
+        super().__init__(f"The key may use: {', '.join(given) or 'nothing'}; this route needs the scope {needed!r}.")
+
+
+class RateLimited(ServiceError):
+    """A caller sends more requests a minute than allowed.
+
+    Args:
+        limit: How many are allowed.
+        retry_after_s: Seconds until the next one is.
+    """
+
+    def __init__(self, limit: int, retry_after_s: float) -> None:
+        super().__init__(f"More than {limit} requests a minute; try again in {retry_after_s:.1f} s.")
+        self.retry_after_s = retry_after_s
+
+
+class ConcurrencyExceeded(ServiceError):
+    """A key has more sentences in translation than allowed.
+
+    Args:
+        num_sentences: Sentences of this request.
+        num_running: Sentences of other requests with the key.
+        bound: How many are allowed at a time.
+    """
+
+    retry_after_s = 1.0
+
+    def __init__(self, num_sentences: int, num_running: int, bound: int) -> None:
+        super().__init__(
+            f"The request has {num_sentences} sentences and {num_running} of this key are being translated; at most "
+            f"{bound} may be at a time. Try again when they are finished."
+        )
+
+
+class QuotaExceeded(ServiceError):
+    """A key has no characters left in this month.
+
+    Args:
+        num_characters: Characters of this request.
+        num_used: Characters used in this month, with those of requests that are running.
+        bound: How many are allowed a month.
+        retry_after_s: Seconds until the next month (UTC).
+    """
+
+    def __init__(self, num_characters: int, num_used: int, bound: int, retry_after_s: float) -> None:
+        super().__init__(
+            f"The request has {num_characters} characters and {num_used} of this month's {bound} are used; the next "
+            "month begins at midnight UTC on its first day."
+        )
+        self.retry_after_s = retry_after_s
+
+
+class InvalidIdempotencyKey(ServiceError):
+    """An ``Idempotency-Key`` is malformed, or was sent with another request; the message says which."""
+
+
+class AccountsUnavailable(ServiceError):
+    """The database of keys and usage cannot be read or written; the log has the reason."""
+
+    retry_after_s = 5.0
+
+    def __init__(self) -> None:
+        super().__init__("Keys and usage cannot be read or written now, so nothing is answered; try again in 5 s.")
+
+
 class BundleNotFound(ServiceError):
     """There is no bundle ``file`` to load; ``there`` are those that exist."""
 
@@ -321,10 +416,15 @@ class InvalidParameter(ServiceError):
 
 
 class KeyMissing(ServiceError):
-    """A request of a compatible protocol has no key."""
+    """A request of a compatible protocol has no key.
 
-    def __init__(self) -> None:
-        super().__init__("Authorization failed: send the header 'Authorization: DeepL-Auth-Key KEY', with any key.")
+    Args:
+        any_key: Whether any key is accepted.
+    """
+
+    def __init__(self, any_key: bool = True) -> None:
+        hint = ", with any key" if any_key else ""
+        super().__init__(f"Authorization failed: send the header 'Authorization: DeepL-Auth-Key KEY'{hint}.")
 
 
 class DocumentTooLarge(ServiceError):
@@ -410,6 +510,18 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     Unauthorized: ProblemRow(
         "unauthorized", 401, "The admin token is missing or wrong", challenge='Bearer realm="verso"'
     ),
+    KeyRequired: ProblemRow("key_required", 401, "A key is needed", challenge='Bearer realm="verso"'),
+    InvalidKey: ProblemRow(
+        "invalid_key", 401, "The key cannot be used", challenge='Bearer realm="verso", error="invalid_token"'
+    ),
+    ScopeMissing: ProblemRow("scope_missing", 403, "The key may not do this"),
+    RateLimited: ProblemRow("rate_limited", 429, "Too many requests a minute", retry_after=True),
+    ConcurrencyExceeded: ProblemRow(
+        "concurrency_exceeded", 429, "Too many sentences of this key at a time", retry_after=True
+    ),
+    QuotaExceeded: ProblemRow("quota_exceeded", 429, "The key's characters are used up", retry_after=True),
+    InvalidIdempotencyKey: ProblemRow("invalid_idempotency_key", 422, "The Idempotency-Key cannot be used"),
+    AccountsUnavailable: ProblemRow("accounts_unavailable", 503, "Keys cannot be checked", retry_after=True),
     InvalidParameter: ProblemRow("invalid_parameter", 400, "A parameter has a value that is not supported"),
     KeyMissing: ProblemRow("key_missing", 403, "A key is missing"),
     GlossaryNotFound: ProblemRow("glossary_not_found", 404, "There is no such glossary"),

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.documents.service import DocumentService
 from app.errors import ServiceError
 from app.glossaries.store import GlossaryStore
+from app.http.access import AccountHeaders
 from app.http.compat import deepl, libretranslate
 from app.http.middleware import DisconnectWatcher, RequestRecorder, RootPath
 from app.http.openapi import describe_on_request
@@ -20,11 +23,14 @@ from app.http.problems import answer_known_error, answer_routing_error
 from app.http.routes import admin, attention, docs, documents, health, metrics, models, page, translate
 from app.models.bundles import BundleFiles, BundleSource
 from app.serving.service import TranslationService
-from app.settings import Settings
+from app.settings import NO_PROXIES, Settings
 from app.telemetry.metrics import Metrics
 from app.telemetry.tracing import Tracing
 from app.version import installed_version
 from model.errors import ModelError
+
+if TYPE_CHECKING:
+    from app.accounts.service import Accounts
 
 _DESCRIPTION = """\
 Translates texts with a Transformer that was trained from scratch, and shows its attention.
@@ -56,16 +62,17 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
         bundles: Loads the translators; from the files the settings name unless given.
 
     Returns:
-        The application; ``app.state`` holds its ``settings``, ``metrics``, ``service`` and ``documents``.
+        The application; ``app.state`` holds its ``settings``, ``metrics``, ``service``, ``documents`` and ``accounts``.
 
     Raises:
-        SettingsError: Traces are configured, and OpenTelemetry is not installed.
+        SettingsError: Traces are configured and OpenTelemetry is not installed, or the keys' database cannot be used.
     """
     app_metrics = Metrics()
     tracing = None if settings.otlp_endpoint is None else Tracing(settings.otlp_endpoint, installed_version())
     service = TranslationService(settings, app_metrics, bundles or BundleFiles(settings))
     glossaries = GlossaryStore(settings.data_dir)
     document_service = DocumentService(settings, service)
+    accounts = _accounts(settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -79,14 +86,17 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
             glossaries.close()
             if tracing is not None:
                 await asyncio.to_thread(tracing.close)
+            if accounts is not None:
+                accounts.close()
 
+    has_admin = settings.admin_token is not None or settings.keys_db is not None
     app = FastAPI(
         title="Verso",
         summary="A self-hosted translation service.",
         description=_DESCRIPTION,
         version=installed_version(),
         servers=[{"url": "."}],  # relative to the document, so that it is right behind any proxy
-        openapi_tags=_TAGS if settings.admin_token is None else [*_TAGS, _ADMIN_TAG],
+        openapi_tags=[*_TAGS, _ADMIN_TAG] if has_admin else _TAGS,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -101,6 +111,7 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
     )
     app.state.settings = settings
     app.state.metrics = app_metrics
+    app.state.accounts = accounts
     app.state.service = service
     app.state.glossaries = glossaries
     app.state.deepl = deepl.DeepLState()
@@ -113,13 +124,15 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
         app.include_router(module.router)
     app.include_router(libretranslate.router)
     app.include_router(deepl.router)
-    if settings.admin_token is not None:
+    if has_admin:
         app.include_router(admin.router)
     app.mount("/page", page.page_files(), name="page")
     app.mount("/static", StaticFiles(directory=docs.STATIC), name="static")
     describe_on_request(app, settings)
     # The middleware added last is the outermost.
     app.add_middleware(DisconnectWatcher)
+    if accounts is not None:
+        app.add_middleware(AccountHeaders)
     if settings.compat == "libretranslate":
         app.add_middleware(libretranslate.LibreTranslateAtRoot, max_body_bytes=settings.max_body_bytes)
     app.add_middleware(RootPath, root_path=settings.root_path)
@@ -129,4 +142,25 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
         is_draining=lambda: app.state.service.state == "draining",
         tracing=tracing,
     )
+    trusted: list[str] | str = [] if settings.trusted_proxies == NO_PROXIES else settings.trusted_proxies
+    app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=trusted)
     return app
+
+
+def _accounts(settings: Settings) -> Accounts | None:
+    """The accounts, or None if neither keys nor limits by address are on.
+
+    Raises:
+        SettingsError: The database of the keys cannot be used.
+    """
+    if settings.keys_db is None and settings.address_requests_per_minute is None:
+        return None
+    # Imported here: a service without accounts starts without SQLite.
+    from app.accounts.service import Accounts
+
+    return Accounts(
+        settings.keys_db,
+        allows_anonymous=settings.anonymous == "on",
+        address_requests_per_minute=settings.address_requests_per_minute,
+        longest_request_s=settings.deadline_s,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -18,6 +19,9 @@ ENV_PREFIX = "VERSO_"
 
 AUTO = "auto"
 """As the name of a bundle: the translator that ships. As a bound: the one that is found at the start."""
+
+NO_PROXIES = "none"
+"""As the trusted proxies: none."""
 
 MIN_TOKEN_CHARACTERS = 16
 """Shortest token that lets an operator load and unload bundles."""
@@ -40,6 +44,16 @@ def _http_url(value: str | None) -> str | None:
         parts = urlsplit(value)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("must be a URL that starts with http:// or https://")
+    return value
+
+
+def _networks(value: str) -> str:
+    if value != NO_PROXIES:
+        for one in value.split(","):
+            try:
+                ipaddress.ip_network(one.strip())
+            except ValueError:
+                raise ValueError(f"must be addresses and networks such as 10.0.0.0/8, or {NO_PROXIES}") from None
     return value
 
 
@@ -166,7 +180,19 @@ class Settings(BaseSettings):
     """Seconds an idle connection is kept open."""
 
     admin_token: Annotated[SecretStr | None, AfterValidator(_token)] = None
-    """Secret of 16 characters or more that lets its bearer load and unload bundles; the routes are off unless set."""
+    """Secret of 16 characters or more that lets its bearer load and unload bundles, whether keys are on or not."""
+
+    keys_db: Path | None = None
+    """File of the keys and their usage, made by verso keys create; unless set, no key is needed and any is accepted."""
+
+    anonymous: Literal["off", "on"] = "off"
+    """Whether callers without a key are served where there are keys, for all but administration."""
+
+    address_requests_per_minute: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Most requests a minute from one address, of callers without a key (429); not limited unless set."""
+
+    trusted_proxies: Annotated[str, AfterValidator(_networks)] = "127.0.0.1"
+    """Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed: addresses and networks, or none."""
 
     otlp_endpoint: Annotated[str | None, AfterValidator(_http_url)] = None
     """Receiver of traces, as a base URL of OTLP over HTTP, such as http://localhost:4318; none are made unless set."""

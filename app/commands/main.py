@@ -22,6 +22,13 @@ COMMANDS = (
         "answer translation requests over HTTP",
         "VERSO_PORT=9000 verso serve",
     ),
+    Command(
+        "keys",
+        "app.commands.keys",
+        table.USE,
+        "make, list and revoke keys of a service, and show what they have used",
+        "verso keys create 'the shop' --db keys.sqlite",
+    ),
     # Here "translate" can ask a service, too.
     *(
         replace(command, module="app.commands.translate") if command.name == "translate" else command

@@ -115,7 +115,7 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
     share_freed_memory()
     try:
         app = create_app(settings, bundles)
-    except SettingsError as error:
+    except SettingsError as error:  # the database of the keys, or traces
         return _cannot_start(error)
     service: TranslationService = app.state.service
     config = uvicorn.Config(
@@ -126,6 +126,7 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # the application reads them itself (VERSO_TRUSTED_PROXIES)
         timeout_keep_alive=settings.keep_alive_s,
         timeout_graceful_shutdown=_LAST_BYTES_S,
     )

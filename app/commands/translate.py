@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from model.commands import translate as offline
@@ -39,11 +40,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--server", metavar="URL", help="address of a running service that translates; it has its own models"
     )
+    parser.add_argument(
+        "--key-file", type=Path, metavar="FILE", help="file with a key of that service, if it needs one"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Translate."""
     if arguments.server is None:
+        if arguments.key_file is not None:
+            raise ConfigError("--key-file is for a service; name its address with --server.")
         return offline.run(arguments)
     for name, default in arguments.local_defaults.items():
         if getattr(arguments, name) != default:
@@ -53,12 +59,26 @@ def run(arguments: argparse.Namespace) -> int:
     except ImportError:
         return _failed("--server needs the package verso-client, which is in the folder client: pip install ./client")
     try:
-        with Client(arguments.server) as client:
+        with Client(arguments.server, headers=_headers(arguments.key_file)) as client:
             service = _Service(client, arguments)
             offline.translate_input(arguments, service.translate, service.texts_at_once)
     except (ValueError, VersoError) as error:  # the former if it is no URL
         return _failed(str(error))
     return 0
+
+
+def _headers(key_file: Path | None) -> dict[str, str]:
+    """The headers with the key; in a file, it is not in the list of processes.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    if key_file is None:
+        return {}
+    try:
+        return {"Authorization": f"Bearer {key_file.read_text(encoding='utf-8').strip()}"}
+    except (OSError, ValueError) as error:
+        raise DataError(f"--key-file {key_file} cannot be read: {error}") from error
 
 
 class _Service:

@@ -43,6 +43,7 @@ class Document:
         created_at: When it was added, in seconds since 1970.
         expires_at: When it will be deleted.
         problem: Why it failed, as RFC 9457 describes it.
+        owner: Whose it is: the id of a key, or nothing.
         seconds_left: Seconds until it is done, from the speed so far; None if that is not known.
     """
 
@@ -59,6 +60,7 @@ class Document:
     num_sentences: int | None = None
     num_left: int = 0
     problem: dict[str, Any] | None = None
+    owner: str = ""
     seconds_left: float | None = None
 
     @property

@@ -12,7 +12,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -83,7 +83,15 @@ class DocumentService:
             self._open = None
 
     async def add(
-        self, content: bytes, filename: str, source: str | None, target: str | None, options: DecodingOptions
+        self,
+        content: bytes,
+        filename: str,
+        source: str | None,
+        target: str | None,
+        options: DecodingOptions,
+        *,
+        owner: str | None = None,
+        admit: Callable[[int], Awaitable[None]] | None = None,
     ) -> Document:
         """Take a document in; it is translated in the background.
 
@@ -93,6 +101,8 @@ class DocumentService:
             source: Its language, ``auto``, or None.
             target: The target language, or None.
             options: How to translate it.
+            owner: Whose it is, or None for nobody's.
+            admit: Called with the number of its characters before it is stored; what it raises refuses the document.
 
         Raises:
             UnsupportedDocument: Its format is not known.
@@ -116,6 +126,9 @@ class DocumentService:
             )
         options = _of_documents(options)
         pair = await self._pair_of(units, source, target, options)
+        num_characters = sum(len(unit.text) for unit in units)
+        if admit is not None:
+            await admit(num_characters)
         now = self._clock()
         document = Document(
             id=secrets.token_hex(16),
@@ -124,7 +137,8 @@ class DocumentService:
             target=pair[1],
             options=OPTIONS.dump_json(options).decode(),
             status="queued",
-            num_characters=sum(len(unit.text) for unit in units),
+            num_characters=num_characters,
+            owner=owner or "",
             created_at=now,
             expires_at=now + KEPT_S,
         )
@@ -138,34 +152,38 @@ class DocumentService:
         worker.work_on()
         return document
 
-    async def get(self, id: str) -> Document:
+    async def get(self, id: str, owner: str | None = None) -> Document:
         """A document in its present state.
 
         Args:
             id: Its id.
+            owner: Whose it must be, or None for anybody's.
 
         Raises:
-            DocumentNotFound: There is none, or no longer.
+            DocumentNotFound: The owner has none with this id, or no longer.
         """
         store, worker = self._opened_for(id)
         document = await self._off_loop.on_store(partial(store.get, id))
-        if document is None or (document.expires_at <= self._clock() and not document.is_active):
+        if document is None or owner not in (None, document.owner):
+            raise DocumentNotFound(id)
+        if document.expires_at <= self._clock() and not document.is_active:
             raise DocumentNotFound(id)
         return replace(document, seconds_left=worker.seconds_left(document))
 
-    async def result(self, id: str, partial_result: bool = False) -> DocumentResult:
+    async def result(self, id: str, partial_result: bool = False, owner: str | None = None) -> DocumentResult:
         """The translated file.
 
         Args:
             id: The document.
             partial_result: Whether a file is wanted whose last part may be as in the source.
+            owner: Whose it must be, or None for anybody's.
 
         Raises:
-            DocumentNotFound: There is none, or no longer.
+            DocumentNotFound: The owner has none with this id, or no longer.
             DocumentNotDone: It is not done, and no partial result is wanted.
         """
         store, _ = self._opened_for(id)
-        document = await self.get(id)
+        document = await self.get(id, owner)
         format = format_of(document.filename)
         if document.status == "done":
             content = await self._off_loop.on_store(partial(store.result, id))
@@ -178,20 +196,21 @@ class DocumentService:
         stem, _, ending = document.filename.rpartition(".")
         return DocumentResult(f"{stem}.{document.target}.{ending}", format.media_type, content)
 
-    async def cancel(self, id: str) -> Document:
+    async def cancel(self, id: str, owner: str | None = None) -> Document:
         """Stop translating a document; one that is no longer in work is deleted.
 
         Args:
             id: The document.
+            owner: Whose it must be, or None for anybody's.
 
         Returns:
             The document, cancelled, or as it was before it was deleted.
 
         Raises:
-            DocumentNotFound: There is none, or no longer.
+            DocumentNotFound: The owner has none with this id, or no longer.
         """
         store, worker = self._opened_for(id)
-        document = await self.get(id)
+        document = await self.get(id, owner)
         if not document.is_active:
             await self._off_loop.on_store(partial(store.remove, id))
             return document

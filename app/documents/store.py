@@ -21,7 +21,8 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS documents (
     id TEXT PRIMARY KEY, filename TEXT NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL, options TEXT NOT NULL,
     status TEXT NOT NULL, num_characters INTEGER NOT NULL, created_at REAL NOT NULL, expires_at REAL NOT NULL,
-    num_done INTEGER NOT NULL, num_sentences INTEGER, num_left INTEGER NOT NULL, problem TEXT
+    num_done INTEGER NOT NULL, num_sentences INTEGER, num_left INTEGER NOT NULL, problem TEXT,
+    owner TEXT NOT NULL DEFAULT ''
 );
 CREATE TABLE IF NOT EXISTS translations (
     document TEXT NOT NULL REFERENCES documents (id) ON DELETE CASCADE, unit INTEGER NOT NULL, text TEXT,
@@ -57,6 +58,9 @@ class DocumentStore:
             for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "foreign_keys = ON"):
                 self._database.execute(f"PRAGMA {pragma}")
             self._database.executescript(_SCHEMA)
+            columns = {row["name"] for row in self._database.execute("PRAGMA table_info(documents)")}
+            if "owner" not in columns:  # a folder of a release without keys
+                self._database.execute("ALTER TABLE documents ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
         except (OSError, sqlite3.Error) as error:
             raise SettingsError(
                 f"VERSO_DATA_DIR: documents cannot be kept in {self._folder} ({error}); it must be writable, and no "

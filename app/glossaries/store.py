@@ -7,6 +7,7 @@ that has no glossaries does not even load SQLite.
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,9 @@ MAX_CHARACTERS = 50_000_000
 """Characters of all terms of all glossaries together."""
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS glossaries (id TEXT PRIMARY KEY, name TEXT NOT NULL, created TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS glossaries (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, created TEXT NOT NULL, owner TEXT NOT NULL DEFAULT ''
+);
 CREATE TABLE IF NOT EXISTS dictionaries (
     position INTEGER PRIMARY KEY,
     glossary TEXT NOT NULL REFERENCES glossaries (id) ON DELETE CASCADE,
@@ -94,15 +97,15 @@ class GlossaryInfo:
     dictionaries: tuple[DictionaryInfo, ...]
 
 
-class GlossaryStore:
-    """The stored glossaries. Its methods may be called from any thread, and take milliseconds.
+class _Database:
+    """The connection that all views of a store share, opened when it is needed.
 
     Args:
-        folder: Where they are kept; None keeps them in memory, until the process ends.
+        file: The file, or None for memory.
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        self._file = None if folder is None else folder / FILE_NAME
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
         self._lock = threading.Lock()
         self._opened: sqlite3.Connection | None = None
 
@@ -112,6 +115,58 @@ class GlossaryStore:
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None
+
+    def has_some(self) -> bool:
+        """Whether there may be glossaries; nothing is opened or created to find out."""
+        return self._opened is not None or (self._file is not None and self._file.exists())
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """The connection, with a lock; what was changed is undone if the block raises."""
+        with self._lock:
+            connection = self._opened or self._open()
+            self._opened = connection
+            with connection:
+                yield connection
+
+    def _open(self) -> sqlite3.Connection:
+        import sqlite3
+
+        if self._file is not None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(":memory:" if self._file is None else self._file, check_same_thread=False)
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.executescript(_SCHEMA)
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(glossaries)")}
+        if "owner" not in columns:  # a file of a release without keys
+            connection.execute("ALTER TABLE glossaries ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
+        return connection
+
+
+class GlossaryStore:
+    """The stored glossaries. Its methods may be called from any thread, and take milliseconds.
+
+    Args:
+        folder: Where they are kept; None keeps them in memory, until the process ends.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._database = _Database(None if folder is None else folder / FILE_NAME)
+        self._owner: str | None = None
+
+    def owned_by(self, owner: str) -> GlossaryStore:
+        """The same store, as one owner sees it: other glossaries do not exist, and new ones are the owner's.
+
+        Args:
+            owner: The id of a key, or nothing for what belongs to nobody.
+        """
+        view = copy.copy(self)
+        view._owner = owner
+        return view
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
 
     def create(self, name: str, dictionaries: Sequence[Dictionary]) -> GlossaryInfo:
         """Store a new glossary.
@@ -125,21 +180,26 @@ class GlossaryStore:
         """
         glossary_id = str(uuid.uuid4())
         created = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             (count,) = connection.execute("SELECT count(*) FROM glossaries").fetchone()
             if count >= MAX_GLOSSARIES:
                 raise GlossaryStoreFull(f"there may be {MAX_GLOSSARIES} glossaries")
-            connection.execute("INSERT INTO glossaries VALUES (?, ?, ?)", (glossary_id, name, created))
+            connection.execute(
+                "INSERT INTO glossaries (id, name, created, owner) VALUES (?, ?, ?, ?)",
+                (glossary_id, name, created, self._owner or ""),
+            )
             for dictionary in dictionaries:
                 _put(connection, glossary_id, dictionary)
             return _info(connection, glossary_id)
 
     def all(self) -> list[GlossaryInfo]:
         """All glossaries, the oldest first."""
-        if not self._has_some():
+        if not self._database.has_some():
             return []
-        with self._transaction() as connection:
-            ids = connection.execute("SELECT id FROM glossaries ORDER BY rowid").fetchall()
+        with self._database.transaction() as connection:
+            ids = connection.execute(
+                "SELECT id FROM glossaries WHERE owner = coalesce(?, owner) ORDER BY rowid", (self._owner,)
+            ).fetchall()
             return [_info(connection, glossary_id) for (glossary_id,) in ids]
 
     def get(self, glossary_id: str) -> GlossaryInfo:
@@ -227,38 +287,18 @@ class GlossaryStore:
             terms = _terms(connection, glossary_id, found.source, found.target)
             return Dictionary(found.source, found.target, terms)
 
-    def _has_some(self) -> bool:
-        """Whether there may be glossaries; nothing is opened or created to find out."""
-        return self._opened is not None or (self._file is not None and self._file.exists())
-
     @contextlib.contextmanager
     def _of(self, glossary_id: str) -> Iterator[sqlite3.Connection]:
         """A transaction on a glossary that exists."""
-        if not self._has_some():
+        if not self._database.has_some():
             raise GlossaryNotFound(glossary_id)
-        with self._transaction() as connection:
-            if connection.execute("SELECT 1 FROM glossaries WHERE id = ?", (glossary_id,)).fetchone() is None:
+        with self._database.transaction() as connection:
+            found = connection.execute(
+                "SELECT 1 FROM glossaries WHERE id = ? AND owner = coalesce(?, owner)", (glossary_id, self._owner)
+            )
+            if found.fetchone() is None:
                 raise GlossaryNotFound(glossary_id)
             yield connection
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """The connection, with a lock; what was changed is undone if the block raises."""
-        with self._lock:
-            connection = self._opened or self._open()
-            self._opened = connection
-            with connection:
-                yield connection
-
-    def _open(self) -> sqlite3.Connection:
-        import sqlite3
-
-        if self._file is not None:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(":memory:" if self._file is None else self._file, check_same_thread=False)
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.executescript(_SCHEMA)
-        return connection
 
 
 def _put(connection: sqlite3.Connection, glossary_id: str, dictionary: Dictionary) -> None:

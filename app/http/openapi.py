@@ -32,6 +32,7 @@ from app.errors import (
     problem_for,
 )
 from app.http import examples
+from app.http.key_openapi import describe_keys
 from app.http.problems import PROBLEM_MEDIA_TYPE
 from app.http.schemas.problems import InvalidRequestBody, ProblemBody
 from app.settings import Settings
@@ -151,6 +152,8 @@ def _completed(document: dict[str, Any], app: FastAPI, settings: Settings) -> di
         document["components"]["schemas"].pop(name, None)
     _restore_nulls(app, document["paths"])
     _show_bounds(document["components"]["schemas"], settings)
+    if settings.keys_db is not None:
+        describe_keys(document, settings.anonymous == "on")
     return document
 
 

@@ -10,6 +10,7 @@ from fastapi import Request
 
 from app.documents.service import DocumentService
 from app.glossaries.store import GlossaryStore
+from app.http.access import owner_of
 from app.serving.service import TranslationService
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
@@ -40,6 +41,7 @@ def metrics_of(request: Request) -> Metrics:
 
 
 def glossaries_of(request: Request) -> GlossaryStore:
-    """The stored glossaries."""
+    """The stored glossaries that the request may see."""
     glossaries: GlossaryStore = request.app.state.glossaries
-    return glossaries
+    owner = owner_of(request)
+    return glossaries if owner is None else glossaries.owned_by(owner)

@@ -11,7 +11,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
@@ -57,6 +57,7 @@ class Call(Generic[T]):
         form: Fields of a form, sent with ``file``.
         file: Name and content of a file that is uploaded.
         query: Fields of the query string.
+        idempotency_key: The same for every attempt, so that a service with keys counts them once; sent with POST.
     """
 
     method: str
@@ -68,6 +69,7 @@ class Call(Generic[T]):
     form: Mapping[str, Any] | None = None
     file: tuple[str, bytes] | None = None
     query: Mapping[str, str] | None = None
+    idempotency_key: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
 
     def request(
         self,
@@ -84,10 +86,13 @@ class Call(Generic[T]):
             headers: Headers of every request of this client.
             timeout: Timeouts, or None for those of ``http``.
         """
+        own = {REQUEST_ID: uuid.uuid4().hex, "Accept": self.accept}
+        if self.method == "POST":
+            own["Idempotency-Key"] = self.idempotency_key
         return http.build_request(
             self.method,
             base_url + self.path,
-            headers={REQUEST_ID: uuid.uuid4().hex, "Accept": self.accept, **headers},
+            headers={**own, **headers},
             json=self.body,
             data=self.form,
             files=None if self.file is None else {"file": self.file},

@@ -273,19 +273,27 @@ class RoteDocuments:
     service: RoteService
 
     async def add(
-        self, content: bytes, filename: str, source: str | None, target: str | None, options: DecodingOptions
+        self,
+        content: bytes,
+        filename: str,
+        source: str | None,
+        target: str | None,
+        options: DecodingOptions,
+        *,
+        owner: str | None = None,
+        admit: Any = None,
     ) -> Document:
         self.service.calls.append({"content": content, "filename": filename, "source": source, "options": options})
         return self._found()
 
-    async def get(self, id: str) -> Document:
+    async def get(self, id: str, owner: str | None = None) -> Document:
         return self._found()
 
-    async def result(self, id: str, partial_result: bool = False) -> DocumentResult:
+    async def result(self, id: str, partial_result: bool = False, owner: str | None = None) -> DocumentResult:
         self._found()
         return DocumentResult("document.de.txt", "text/plain", b"Guten Morgen.\n")
 
-    async def cancel(self, id: str) -> Document:
+    async def cancel(self, id: str, owner: str | None = None) -> Document:
         return self._found()
 
     def _found(self) -> Document:

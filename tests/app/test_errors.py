@@ -95,6 +95,14 @@ ERRORS: list[Exception] = [
     errors.LanguageNotDetected(PAIRS),
     errors.DetectedPairNotServed("de", 0.97, "fr", PAIRS),
     errors.Unauthorized(),
+    errors.KeyRequired(),
+    errors.InvalidKey("expired"),
+    errors.ScopeMissing("documents", ["translate"]),
+    errors.RateLimited(60, 0.5),
+    errors.ConcurrencyExceeded(3, 9, 10),
+    errors.QuotaExceeded(3, 9, 10, 60.0),
+    errors.InvalidIdempotencyKey("It is too long."),
+    errors.AccountsUnavailable(),
     errors.BundleNotFound("fr-en.pt", ["de-en.pt"]),
     errors.BundleOutside("../fr-en.pt"),
     errors.BundleRefused("fr-en.pt is damaged."),
@@ -148,7 +156,15 @@ def test_details_are_hidden_where_the_model_failed_and_nowhere_else() -> None:
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_temporary_refusals_have_a_retry_after(error: Exception) -> None:
-    waits = {errors.QueueFull: 7, errors.NotReady: 5, errors.DocumentsFull: 9}
+    waits: dict[type[Exception], float] = {
+        errors.QueueFull: 7,
+        errors.NotReady: 5,
+        errors.DocumentsFull: 9,
+        errors.RateLimited: 0.5,
+        errors.ConcurrencyExceeded: 1,
+        errors.QuotaExceeded: 60,
+        errors.AccountsUnavailable: 5,
+    }
     assert problem_for(error).retry_after_s == waits.get(type(error))
 
 
@@ -184,9 +200,9 @@ def test_a_detected_language_is_refused_with_the_detection_result() -> None:
     assert "en-de" in str(errors.LanguageNotDetected(PAIRS))
 
 
-def test_only_a_missing_token_sends_a_challenge() -> None:
+def test_only_a_missing_token_or_key_sends_a_challenge() -> None:
     challenging = {type(error) for error in ERRORS if problem_for(error).challenge is not None}
-    assert challenging == {errors.Unauthorized}
+    assert challenging == {errors.Unauthorized, errors.KeyRequired, errors.InvalidKey}
 
 
 def test_a_subclass_of_an_error_in_the_table_has_its_row() -> None:

@@ -133,12 +133,12 @@ async def test_a_client_that_leaves_cancels_its_document() -> None:
         documents: DocumentService = app.state.documents
         add = documents.add
 
-        async def noting(*arguments: Any) -> Any:
-            document = await add(*arguments)
+        async def noting(*arguments: Any, **named: Any) -> Any:
+            document = await add(*arguments, **named)
             added.append(document.id)
             return document
 
-        documents.add = noting  # type: ignore[assignment,method-assign]
+        documents.add = noting  # type: ignore[method-assign]
         answering = asyncio.create_task(app(scope, wire.receive, wire.send))
         await asyncio.to_thread(model.translator.stepping.wait, PATIENCE_S)
         wire.hang_up()

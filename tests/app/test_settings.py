@@ -220,6 +220,19 @@ def test_a_digest_needs_a_single_bundle() -> None:
         load_settings({"VERSO_MODEL_SHA256": "ab" * 32, "VERSO_MODELS": "/bundles"})
 
 
+@pytest.mark.parametrize("value", ["none", "127.0.0.1", "10.0.0.0/8, 2001:db8::/32,192.0.2.1"])
+def test_trusted_proxies_are_addresses_and_networks(value: str) -> None:
+    assert load_settings({"VERSO_TRUSTED_PROXIES": value}).trusted_proxies == value
+
+
+@pytest.mark.parametrize(
+    "value", ["*", "proxy.example", "10.0.0.1/8", "10.0.0.0/8,", "10.0.0.0/8 10.1.0.0/16", "none,::1"]
+)
+def test_other_proxies_are_refused(value: str) -> None:
+    with pytest.raises(SettingsError, match=r"VERSO_TRUSTED_PROXIES is .* must be addresses and networks"):
+        load_settings({"VERSO_TRUSTED_PROXIES": value})
+
+
 def test_the_admin_token_is_kept_and_never_shown() -> None:
     settings = load_settings({"VERSO_ADMIN_TOKEN": TOKEN})
     assert settings.admin_token is not None

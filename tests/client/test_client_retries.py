@@ -68,6 +68,16 @@ def test_a_document_whose_answer_is_lost_is_not_uploaded_again(error: Exception,
     assert len(server.requests) == 1
 
 
+def test_attempts_share_an_id_by_which_the_service_counts_them_once_and_calls_do_not(driver: Driver) -> None:
+    server = Script([LOST[0], problem(503, "not_ready"), answer(), answer(), httpx.Response(200, json={"models": []})])
+    for call in (TRANSLATE, TRANSLATE, MODELS):
+        driver.run(server, call)
+    ids = [request.headers.get("idempotency-key") for request in server.requests]
+    assert ids[0] == ids[1] == ids[2] and ids[0]
+    assert ids[3] not in (None, ids[0])
+    assert ids[4] is None
+
+
 def test_a_question_is_repeated_after_any_failure(driver: Driver) -> None:
     found = httpx.Response(200, json={"models": []})
     assert driver.run(Script([REFUSED, *LOST[:1], TOO_SLOW[0], found]), MODELS) == ()

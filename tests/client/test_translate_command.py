@@ -57,6 +57,23 @@ def test_without_the_client_the_error_says_how_to_install_it(
     assert "pip install ./client" in capsys.readouterr().err
 
 
+def test_a_key_is_read_from_a_file(
+    monkeypatch: pytest.MonkeyPatch, stdin: io.BytesIO, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "key"
+    file.write_text("verso_0123456789ab_secret\n", encoding="ascii")
+    server = scripted(monkeypatch, httpx.Response(200, json=MODELS), httpx.Response(200, json=ANSWER))
+    stdin.write(b"Hello.\n")
+    stdin.seek(0)
+    asked = ["translate", "--server", "http://verso.test", "--target", "de", "--key-file"]
+    assert main([*asked, str(file)]) == 0
+    assert {request.headers["authorization"] for request in server.requests} == {"Bearer verso_0123456789ab_secret"}
+    assert main([*asked, str(tmp_path / "none")]) == 1
+    assert "No such file" in capsys.readouterr().err
+    assert main(["translate", "--target", "de", "--key-file", str(file)]) == 1
+    assert "--server" in capsys.readouterr().err
+
+
 def test_no_server_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     scripted(monkeypatch, *[httpx.ConnectError("[Errno 111] Connection refused")] * 4)
     assert main(["translate", "--server", "http://verso.test:81", "--target", "de"]) == 1

@@ -1,6 +1,6 @@
 """``/admin/models``: load and unload bundles while the service runs, with the operator's token.
 
-The routes exist only if ``VERSO_ADMIN_TOKEN`` is set, because a bundle is a program.
+The routes exist only if ``VERSO_ADMIN_TOKEN`` is set or there are keys, because a bundle is a program.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from app.errors import (
     Unauthorized,
     UnknownModel,
 )
+from app.http.access import admit, bearer_token
 from app.http.examples import LOAD_REQUESTS, LOADED_MODEL, UNLOAD_ANSWER
 from app.http.json_route import json_route
 from app.http.openapi import BODY_ERRORS, answers
@@ -31,21 +32,25 @@ from app.telemetry.logs import log_fields
 
 
 def require_token(request: Request) -> None:
-    """Refuse a request without the operator's token.
+    """Refuse a request with neither the operator's token nor a key that has the scope ``admin``.
 
     Args:
         request: Only its ``Authorization`` header is read.
 
     Raises:
-        Unauthorized: The token is missing or wrong.
+        Unauthorized: The token is missing or wrong, and there are no keys.
+        ServiceError: The key is refused.
     """
     settings = settings_of(request)
-    assert settings.admin_token is not None, "without a token there are no such routes"
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    expected = settings.admin_token.get_secret_value().encode()
+    given = bearer_token(request) or ""
     # The time of the comparison says nothing about how much of the token is right.
-    if not hmac.compare_digest(given.strip().encode(), expected) or scheme.lower() != "bearer":
+    if settings.admin_token is not None and hmac.compare_digest(
+        given.encode(), settings.admin_token.get_secret_value().encode()
+    ):
+        return
+    if settings.keys_db is None:
         raise Unauthorized
+    admit(request, given or None, "admin")
 
 
 router = APIRouter(

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
 from app.errors import FieldProblem, InvalidRequest, LimitExceeded, NotAcceptable
+from app.http.access import counted, needs
 from app.http.examples import ATTENTION_ANSWER, ATTENTION_REQUESTS
 from app.http.json_route import accepting, json_route
 from app.http.limits import check_attention_limits, check_attention_size
@@ -38,7 +39,7 @@ JSON = "application/json"
 NPZ = "application/x-npz"
 PNG = "image/png"
 
-router = APIRouter(tags=["attention"], route_class=json_route(accepting(JSON, NPZ, PNG)))
+router = APIRouter(tags=["attention"], route_class=json_route(needs("attention"), accepting(JSON, NPZ, PNG)))
 
 
 @dataclass(frozen=True)
@@ -92,13 +93,18 @@ async def attention(
 
     With `source: auto` the sentence's language is detected first; a sentence in the target language has no weights.
     """
-    settings = settings_of(request)
     media_type: str = request.state.media_type
     log_fields(request.scope).update(characters=len(asked.text), decoding=asked.decoding, answer=media_type)
-    check_attention_limits(asked, settings)
+    check_attention_limits(asked, settings_of(request))
     if media_type == PNG:
         _require_one_picture(asked)
 
+    content = await counted(request, [asked.text], asked, lambda: _content(request, asked, media_type))
+    return Response(content, media_type=media_type)
+
+
+async def _content(request: Request, asked: AttentionRequest, media_type: str) -> bytes:
+    """The body of the answer."""
     outcome = await service_of(request).attention(
         asked.text,
         source=asked.source,
@@ -113,15 +119,13 @@ async def attention(
     selections = select(result, asked, only_last_layer=media_type == PNG)
     # Writing a large answer takes tens of milliseconds, which would block the event loop.
     if media_type == NPZ:
-        content = await asyncio.to_thread(as_npz, outcome, selections, asked.steps_of)
-    elif media_type == PNG:
-        content = await asyncio.to_thread(as_png, result, selections[0])
-    else:
-        num_weights = sum(selection.weights.size for selection in selections)
-        num_in_steps = sum(step.numel() for step in (result.steps or {}).values())
-        check_attention_size(num_weights, num_in_steps, settings)
-        content = await asyncio.to_thread(as_json, outcome, selections, asked.steps_of)
-    return Response(content, media_type=media_type)
+        return await asyncio.to_thread(as_npz, outcome, selections, asked.steps_of)
+    if media_type == PNG:
+        return await asyncio.to_thread(as_png, result, selections[0])
+    num_weights = sum(selection.weights.size for selection in selections)
+    num_in_steps = sum(step.numel() for step in (result.steps or {}).values())
+    check_attention_size(num_weights, num_in_steps, settings_of(request))
+    return await asyncio.to_thread(as_json, outcome, selections, asked.steps_of)
 
 
 def _require_one_picture(asked: AttentionRequest) -> None:

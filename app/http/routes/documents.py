@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,6 +24,7 @@ from app.errors import (
     UnsupportedDocument,
     UnsupportedMediaType,
 )
+from app.http.access import counted_document, needs, owner_of
 from app.http.attachment import attachment
 from app.http.examples import DOCUMENT_ADDED, DOCUMENT_DONE, DOCUMENT_REQUESTS
 from app.http.form_body import MEDIA_TYPE, form_fields, read_file_form
@@ -37,7 +38,7 @@ from app.http.stored_terms import stored_terms, texts_of_file
 from app.telemetry.logs import log_fields
 from model.decoding.options import STEERING_OPTIONS
 
-router = APIRouter(tags=["documents"], route_class=json_route())
+router = APIRouter(tags=["documents"], route_class=json_route(needs("documents")))
 
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 ._()-]")
 _TEXT_FIELDS = frozenset({"source", "target", "decoding", "scoring", "formality"})
@@ -90,8 +91,14 @@ async def add_document(request: Request) -> DocumentBody:
     log_fields(request.scope).update(bytes=len(form.content), ending=ending, decoding=asked.decoding)
     terms = await stored_terms(request, asked, lambda: texts_of_file(form.content, form.filename))
     options = asked.options(terms)
-    document = await documents_of(request).add(form.content, form.filename, asked.source, asked.target, options)
-    return document_body(document)
+    owner = owner_of(request)
+
+    async def add(admit: Callable[[int], Awaitable[None]] | None) -> Document:
+        return await documents_of(request).add(
+            form.content, form.filename, asked.source, asked.target, options, owner=owner, admit=admit
+        )
+
+    return document_body(await counted_document(request, (form, asked), add))
 
 
 def _refuse_steering(sent: Sequence[tuple[str, str]]) -> None:
@@ -109,7 +116,7 @@ def _refuse_steering(sent: Sequence[tuple[str, str]]) -> None:
 @router.get("/documents/{id}", summary="How far a document is", responses=answers(DOCUMENT_DONE, DocumentNotFound))
 async def document(request: Request, id: str) -> DocumentBody:
     """The status of a document. Sentences are counted when its translation begins."""
-    return document_body(await documents_of(request).get(id))
+    return document_body(await documents_of(request).get(id, owner_of(request)))
 
 
 @router.get(
@@ -131,7 +138,7 @@ async def document_result(request: Request, id: str, partial: bool = False) -> R
     With `partial` a document that is not done, has failed or was cancelled is answered, too: translated as far as it
     has come, the rest as in the source.
     """
-    result = await documents_of(request).result(id, partial)
+    result = await documents_of(request).result(id, partial, owner_of(request))
     log_fields(request.scope)["bytes"] = len(result.content)
     plain = _NOT_PLAIN.sub("_", result.filename)  # for clients that do not know the other form
     return Response(result.content, media_type=result.media_type, headers=attachment(result.filename, plain))
@@ -146,7 +153,7 @@ async def delete_document(request: Request, id: str) -> DocumentBody:
     What is translated of it can still be fetched with `partial`. A document that is done, has failed or is cancelled
     is deleted; the answer is what it was.
     """
-    return document_body(await documents_of(request).cancel(id))
+    return document_body(await documents_of(request).cancel(id, owner_of(request)))
 
 
 def document_body(document: Document) -> DocumentBody:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from app.errors import NotReady
+from app.http.access import needs
 from app.http.examples import MODELS_ANSWER
+from app.http.json_route import json_route
 from app.http.openapi import answers
 from app.http.schemas.answers import CapabilitiesBody, LimitsBody, ModelBody, ModelsResponse
 from app.http.state import service_of, settings_of
@@ -13,7 +15,7 @@ from app.models.registry import LoadedModel
 from app.settings import Settings
 from model.capabilities import Capabilities
 
-router = APIRouter(tags=["translation"])
+router = APIRouter(tags=["translation"], route_class=json_route(needs(None)))
 
 
 @router.get("/models", summary="The loaded models", responses=answers(MODELS_ANSWER, NotReady))

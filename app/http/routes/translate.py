@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Body, Request
 
 from app.errors import FieldProblem, InvalidRequest, LimitExceeded, NotAcceptable, problem_for
+from app.http.access import counted, needs
 from app.http.event_stream import EVENT_STREAM, NDJSON, Event, EventStream, as_stream, begin
 from app.http.examples import TRANSLATE_ANSWER, TRANSLATE_EVENTS, TRANSLATE_REQUESTS
 from app.http.json_route import accepting, json_route
@@ -47,7 +48,10 @@ if TYPE_CHECKING:
     from model.confidence import Confidence
     from model.text_plan import SpanUse
 
-router = APIRouter(tags=["translation"], route_class=json_route(accepting("application/json", NDJSON, EVENT_STREAM)))
+router = APIRouter(
+    tags=["translation"],
+    route_class=json_route(needs("translate"), accepting("application/json", NDJSON, EVENT_STREAM)),
+)
 
 
 @router.post(
@@ -100,17 +104,29 @@ async def translate(
     media_type: str = request.state.media_type
     if media_type != "application/json":
         found = service_of(request).stream(texts, **asked_for)
-        return await begin(_events(request, found), media_type)
+        return await counted(request, texts, asked, lambda: begin(_events(request, found), media_type))
 
-    outcome = await service_of(request).translate(texts, **asked_for)
+    async def translated() -> TranslateResult:
+        outcome = await service_of(request).translate(texts, **asked_for)
+        if len(texts) == 1 and isinstance(outcome.results[0], Exception):
+            _summary(request, outcome)
+            raise outcome.results[0]
+        return outcome
+
+    outcome = await counted(request, texts, asked, translated, lambda outcome: _num_answered(texts, outcome))
     usage, timings = _summary(request, outcome)
-    if len(texts) == 1 and isinstance(outcome.results[0], Exception):
-        raise outcome.results[0]
     return TranslateResponse(
         translations=[_entry(text) for text in outcome.texts],
         model=outcome.model,
         usage=usage,
         timings_ms=timings,
+    )
+
+
+def _num_answered(texts: Sequence[str], outcome: TranslateResult) -> int:
+    """Characters of the texts that did not fail."""
+    return sum(
+        len(text) for text, found in zip(texts, outcome.results, strict=True) if not isinstance(found, Exception)
     )
 
 

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import math
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
@@ -15,6 +16,7 @@ from starlette.responses import Response
 from app.documents.document import Document, Status
 from app.documents.formats.table import format_of
 from app.errors import DocumentNotFound, InvalidParameter, UnsupportedDocument
+from app.http.access import counted_document, owner_of
 from app.http.attachment import attachment
 from app.http.compat.deepl import examples
 from app.http.compat.deepl.answers import DeepLDocument, DeepLDocumentStatus
@@ -55,7 +57,7 @@ _SAME_LANGUAGE = "Source and target language are the same."
 )
 async def add(request: Request) -> Response:
     """Take a file in, which is then translated in the background, as by `POST /documents`."""
-    _, given = await read_asked(request, settings_of(request).max_document_bytes + FORM_BYTES)
+    _, given = await read_asked(request, settings_of(request).max_document_bytes + FORM_BYTES, "documents")
     asked = given.as_model(DocumentParameters)
     file = given.files.get("file")
     if file is None:
@@ -70,7 +72,9 @@ async def add(request: Request) -> Response:
         supported("source_lang", asked.source_lang, pairs.languages)
         if plain_code(asked.source_lang) == plain_code(target):
             raise InvalidParameter(_SAME_LANGUAGE)
-    document = await _added(request, replace(file, name=name), asked)
+    document = await counted_document(
+        request, (given, asked), lambda admit: _added(request, replace(file, name=name), asked, admit)
+    )
     state_of(request).num_characters += document.num_characters
     return answer(DeepLDocument(document_id=document.id.upper(), document_key=_key_of(document.id)))
 
@@ -116,8 +120,8 @@ async def status(request: Request) -> Response:
 async def result(request: Request) -> Response:
     """The translated file, once: it is then deleted. 503 before it is done."""
     document = await _asked_for(request)
-    found = await documents_of(request).result(document.id)
-    await documents_of(request).cancel(document.id)
+    found = await documents_of(request).result(document.id, owner=owner_of(request))
+    await documents_of(request).cancel(document.id, owner_of(request))
     log_fields(request.scope)["bytes"] = len(found.content)
     return answer(found.content, media_type=found.media_type, headers=attachment(found.filename))
 
@@ -128,13 +132,13 @@ async def _asked_for(request: Request) -> Document:
     Raises:
         DocumentNotFound: There is none with this id, or it has another key.
     """
-    _, given = await read_asked(request)
+    _, given = await read_asked(request, scope="documents")
     asked = given.as_model(DocumentKey)
     document_id: str = request.path_params["document_id"]
     known = document_id.lower()
     if not hmac.compare_digest(asked.document_key.upper().encode(), _key_of(known).encode()):
         raise DocumentNotFound(document_id)
-    return await documents_of(request).get(known)
+    return await documents_of(request).get(known, owner_of(request))
 
 
 def _key_of(document_id: str) -> str:
@@ -157,7 +161,12 @@ def _check_ending(name: str, asked: DocumentParameters) -> None:
         raise InvalidParameter("Value for 'output_format' not supported: documents keep their format.")
 
 
-async def _added(request: Request, file: UploadedFile, asked: DocumentParameters) -> Document:
+async def _added(
+    request: Request,
+    file: UploadedFile,
+    asked: DocumentParameters,
+    admit: Callable[[int], Awaitable[None]] | None,
+) -> Document:
     """The document, taken in; a form of address that is only preferred is left out where the model knows none."""
     terms: Glossary = ()
     if asked.all_glossary_ids:
@@ -165,7 +174,7 @@ async def _added(request: Request, file: UploadedFile, asked: DocumentParameters
         terms = await asyncio.to_thread(stored_terms, request, asked, texts)
     options = DecodingOptions(formality=FORMALITY[asked.formality], glossary=terms)
     source, target = asked.source_lang or DETECT, asked.target_lang
-    add_document = documents_of(request).add
+    add_document = partial(documents_of(request).add, owner=owner_of(request), admit=admit)
     try:
         return await add_document(file.content, file.name, source, target, options)
     except UnsupportedFormality:

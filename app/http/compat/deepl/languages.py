@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from app.http.access import accounts_of, key_of
 from app.http.compat.deepl import examples
 from app.http.compat.deepl.answers import DeepLLanguage, DeepLLanguages, DeepLPair, DeepLPairs, DeepLUsage
 from app.http.compat.deepl.documentation import body, errors, parameters, success
@@ -70,9 +71,17 @@ async def languages(request: Request) -> Response:
 )
 @router.post("/v2/usage", include_in_schema=False)
 async def usage(request: Request) -> Response:
-    """The characters that this process has translated for clients of this protocol; there is no limit."""
+    """The characters of this month and the limit of the key.
+
+    Without keys: those that this process has translated for clients of this protocol, and no limit.
+    """
     await read_asked(request)
-    return answer(DeepLUsage(character_count=state_of(request).num_characters, character_limit=UNLIMITED))
+    accounts, key = accounts_of(request), key_of(request)
+    if accounts is None or key is None:
+        return answer(DeepLUsage(character_count=state_of(request).num_characters, character_limit=UNLIMITED))
+    limit = UNLIMITED if key.characters_per_month is None else key.characters_per_month
+    used = await accounts.usage_of(key)
+    return answer(DeepLUsage(character_count=used.characters, character_limit=limit))
 
 
 @router.get(

@@ -9,7 +9,9 @@ from fastapi import Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from app.accounts.keys import Scope
 from app.errors import InvalidParameter, KeyMissing, Problem
+from app.http.access import admit, token_in
 from app.http.compat.abandoned_work import AbandonedWork
 from app.http.compat.deepl.answers import DeepLError
 from app.http.compat.parameters import Parameters, read_parameters
@@ -21,8 +23,16 @@ from model.languages import closest, plain_code
 
 _SCHEME = "deepl-auth-key"
 
-_STATUS_BY_CODE = {"glossary_store_full": 456, "documents_full": 456, "storage_full": 456, "document_not_done": 503}
-"""456 is DeepL's for an exceeded quota."""
+_STATUS_BY_CODE = {
+    "glossary_store_full": 456,
+    "documents_full": 456,
+    "storage_full": 456,
+    "quota_exceeded": 456,
+    "rate_limited": 429,
+    "concurrency_exceeded": 429,
+    "document_not_done": 503,
+}
+"""456 is DeepL's for an exceeded quota. A caller's own limits are its own to wait for: 429, other than a full queue."""
 
 _MESSAGE_BY_CODE = {"document_not_done": "Document translation is not done"}
 
@@ -48,25 +58,32 @@ def state_of(request: Request) -> DeepLState:
     return state
 
 
-async def read_asked(request: Request, max_bytes: int | None = None) -> tuple[str, Parameters]:
+async def read_asked(
+    request: Request, max_bytes: int | None = None, scope: Scope = "translate"
+) -> tuple[str, Parameters]:
     """The key and the parameters of a request; parameters that are null count as absent.
 
     Args:
         request: The request; its body has not been read yet.
         max_bytes: The largest body accepted, if it is not that of other requests.
+        scope: What a key must have, where there are keys.
 
     Raises:
         KeyMissing: There is no key, in the header or as a parameter.
-        ServiceError: See :func:`app.http.compat.parameters.read_parameters`.
+        ServiceError: The key is refused (:func:`app.http.access.admit`), or the parameters are
+            (:func:`app.http.compat.parameters.read_parameters`).
     """
+    key = token_in(request.headers.get("authorization", ""), _SCHEME)
+    if key is not None:
+        admit(request, key, scope)  # before the body is read
     parameters = await read_parameters(request, max_bytes or settings_of(request).max_body_bytes)
-    scheme, _, key = request.headers.get("authorization", "").strip().partition(" ")
-    if scheme.lower() != _SCHEME or not key.strip():
+    if key is None:
         key = parameters.values.get("auth_key", "")
-        if not isinstance(key, str) or not key.strip():
-            raise KeyMissing
+        if not isinstance(key, str) or not (key := key.strip()):
+            raise KeyMissing(any_key=settings_of(request).keys_db is None)
+        admit(request, key, scope)
     known = {name: value for name, value in parameters.values.items() if value is not None}
-    return key.strip(), replace(parameters, values=known)
+    return key, replace(parameters, values=known)
 
 
 def supported(parameter: str, code: str, languages: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from app.errors import InvalidParameter
 from app.glossaries.terms import merged, terms_in
+from app.http.access import counted
 from app.http.compat.deepl import examples
 from app.http.compat.deepl.answers import DeepLTranslation, DeepLTranslations
 from app.http.compat.deepl.documentation import body, errors, success
@@ -67,10 +68,12 @@ async def translate(request: Request) -> Response:
         supported("source_lang", asked.source_lang, pairs.languages)
     terms = await asyncio.to_thread(stored_terms, request, asked, lambda: asked.text) if asked.all_glossary_ids else ()
 
-    if asked.source_lang is not None and plain_code(asked.source_lang) == plain_code(target):
-        found = [(text, asked.source_lang) for text in asked.text]
-    else:
-        found = await _translations(request, key, asked, terms)
+    async def translated() -> list[tuple[str, str]]:
+        if asked.source_lang is not None and plain_code(asked.source_lang) == plain_code(target):
+            return [(text, asked.source_lang) for text in asked.text]
+        return await _translations(request, key, asked, terms)
+
+    found = await counted(request, asked.text, asked, translated)
     state_of(request).num_characters += characters
     return answer(
         DeepLTranslations(

@@ -2,7 +2,7 @@
 
 It does what LibreTranslate does where clients can tell, also where a native route would do otherwise: codes are its
 own, a text whose language cannot be detected and one in the target language come back unchanged, and every error is
-``{"error": "..."}``. ``api_key`` is accepted and ignored: nothing needs a key.
+``{"error": "..."}``. ``api_key`` is the caller's key where there are keys, and else ignored.
 """
 
 from app.http.compat.libretranslate.at_root import LibreTranslateAtRoot

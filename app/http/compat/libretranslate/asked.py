@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote, unquote_plus
 
+from starlette.requests import Request
+
+from app.accounts.keys import Scope
 from app.errors import InvalidParameter
-from app.http.compat.parameters import Parameters
+from app.http.access import admit, bearer_token
+from app.http.compat.parameters import Parameters, read_parameters
 from app.http.request_body import LONGEST_VALUE_REPEATED
 from app.settings import Settings
 
@@ -51,6 +55,29 @@ class TranslateAsked:
                 return translations
             case "encoded list":
                 return quote(json.dumps(translations, ensure_ascii=False))
+
+
+async def read_admitted(request: Request, max_body_bytes: int, scope: Scope) -> Parameters:
+    """The parameters of a request whose caller may use the route.
+
+    The key is the parameter ``api_key``, or stands in the header ``Authorization: Bearer KEY``.
+
+    Args:
+        request: The request; its body has not been read yet.
+        max_body_bytes: The largest body accepted.
+        scope: What a key must have, where there are keys.
+
+    Raises:
+        ServiceError: The caller is refused, or the parameters cannot be read.
+    """
+    token = bearer_token(request)
+    if token is not None:
+        admit(request, token, scope)  # before the body is read
+    parameters = await read_parameters(request, max_body_bytes)
+    if token is None:
+        key = parameters.values.get("api_key")
+        admit(request, key.strip() or None if isinstance(key, str) else None, scope)
+    return parameters
 
 
 def read_translate(parameters: Parameters, settings: Settings) -> TranslateAsked:

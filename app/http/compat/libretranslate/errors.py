@@ -9,6 +9,15 @@ from app.http.compat.libretranslate.paths import CORS_HEADERS
 from app.http.compat.statuses import STATUSES
 from app.http.problems import retry_header
 
+_BY_CODE = {
+    "key_required": (400, "Please contact the server operator to get an API key"),
+    "invalid_key": (403, "Invalid API key"),
+    "rate_limited": (429, "Slowdown: {}"),
+    "concurrency_exceeded": (429, "Slowdown: {}"),
+    "quota_exceeded": (403, "{}"),
+}
+"""Statuses and messages about keys, in LibreTranslate's words; Mastodon takes 403 for an exhausted quota."""
+
 
 def error_shape(problem: Problem) -> Response:
     """The response to a request that failed.
@@ -17,9 +26,12 @@ def error_shape(problem: Problem) -> Response:
         problem: Why.
     """
     message = problem.to_dict()["detail"]
+    headers = {**CORS_HEADERS, **retry_header(problem)}
+    if problem.code in _BY_CODE:
+        status, words = _BY_CODE[problem.code]
+        return error_response(status, words.format(message), headers)
     if problem.status == 500:
         message = f"Cannot translate text: {message}"
-    headers = {**CORS_HEADERS, **retry_header(problem)}
     return error_response(STATUSES.get(problem.status, problem.status), message, headers)
 
 

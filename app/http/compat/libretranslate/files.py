@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -11,10 +12,11 @@ from fastapi import Request, Response
 from app.documents.document import Document
 from app.documents.formats.table import FORMATS
 from app.errors import InvalidParameter, Problem, UnsupportedDocument
+from app.http.access import counted_document, owner_of
 from app.http.attachment import attachment
-from app.http.compat.libretranslate.asked import missing, read_string
+from app.http.compat.libretranslate.asked import missing, read_admitted, read_string
 from app.http.compat.libretranslate.errors import error_response, error_shape
-from app.http.compat.parameters import UploadedFile, read_parameters
+from app.http.compat.parameters import UploadedFile
 from app.http.form_body import FORM_BYTES
 from app.http.state import documents_of, settings_of
 from app.settings import Settings
@@ -54,7 +56,8 @@ async def read_translate_file(request: Request) -> FileAsked:
     Raises:
         InvalidParameter: A field is missing or wrong.
     """
-    parameters = await read_parameters(request, settings_of(request).max_document_bytes + FORM_BYTES)
+    max_bytes = settings_of(request).max_document_bytes + FORM_BYTES
+    parameters = await read_admitted(request, max_bytes, "documents")
     file = parameters.files.get("file")
     if file is None:
         raise InvalidParameter(missing("file"))
@@ -79,8 +82,14 @@ async def translate_document(request: Request, file: UploadedFile, source: str, 
     """
     documents = documents_of(request)
     log_fields(request.scope).update(bytes=len(file.content), ending=file.name.rpartition(".")[2][:20])
+
+    async def add(admit: Callable[[int], Awaitable[None]] | None) -> Document:
+        return await documents.add(
+            file.content, file.name, source, target, DecodingOptions(), owner=owner_of(request), admit=admit
+        )
+
     try:
-        document = await documents.add(file.content, file.name, source, target, DecodingOptions())
+        document = await counted_document(request, (file, source, target), add)
     except UnsupportedDocument:
         raise InvalidParameter("Invalid request: file format not supported") from None
     try:

@@ -10,11 +10,13 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from fastapi.routing import APIRoute
 
 from app.errors import DetectedPairNotServed, InvalidParameter, LanguageNotDetected
+from app.http.access import accounts_of, counted
 from app.http.compat.libretranslate import schemas
 from app.http.compat.libretranslate.asked import (
     TranslateAsked,
     check_lengths,
     not_supported,
+    read_admitted,
     read_texts,
     read_translate,
 )
@@ -73,7 +75,7 @@ router = APIRouter(prefix=PREFIX, tags=["LibreTranslate"], route_class=_Route)
 
 
 async def _parameters(request: Request) -> Parameters:
-    return await read_parameters(request, settings_of(request).max_body_bytes)
+    return await read_admitted(request, settings_of(request).max_body_bytes, "translate")
 
 
 @router.post(
@@ -96,7 +98,14 @@ async def libretranslate_translate(request: Request) -> TranslateAnswer:
     source, target = _languages(asked.source, asked.target, pairs)
     if source == target:
         return _answer(asked, [(text, []) for text in asked.texts])
+    return await counted(request, asked.texts, asked, lambda: _translate(request, asked, source, target, pairs))
 
+
+async def _translate(
+    request: Request, asked: TranslateAsked, source: str, target: str, pairs: LanguagePairs
+) -> TranslateAnswer:
+    """The answer of ``/translate`` for two languages."""
+    settings = settings_of(request)
     num_hypotheses = asked.num_alternatives + 1
     options = DecodingOptions(
         format=asked.format,
@@ -202,14 +211,15 @@ async def libretranslate_languages(request: Request) -> list[LanguageBody]:
 @router.get("/frontend/settings", summary="What interfaces want to know", responses=answers(schemas.FRONTEND_SETTINGS))
 async def libretranslate_settings(request: Request) -> SettingsBody:
     """Limits, features, and languages to begin with."""
+    accounts = accounts_of(request)
     languages = describe_languages(await service_of(request).language_pairs())
     reached = {code for one in languages for code in one.targets if code != one.code}
     target = "en" if "en" in reached else min(reached, default=languages[0].code)
     return SettingsBody(
         charLimit=settings_of(request).max_text_characters,
         frontendTimeout=500,
-        apiKeys=False,
-        keyRequired=False,
+        apiKeys=accounts is not None and accounts.has_keys,
+        keyRequired=accounts is not None and accounts.needs_key,
         suggestions=False,
         filesTranslation=bool(supported_files(settings_of(request))),
         supportedFilesFormat=supported_files(settings_of(request)),
@@ -250,7 +260,7 @@ async def libretranslate_spec(request: Request) -> dict[str, Any]:
 )
 async def libretranslate_suggest(request: Request) -> Response:
     """Suggestions are disabled: nothing is stored."""
-    await _parameters(request)
+    await read_parameters(request, settings_of(request).max_body_bytes)
     return error_response(403, SUGGESTIONS_DISABLED)
 
 
@@ -268,7 +278,7 @@ async def libretranslate_translate_file(request: Request) -> Response:
     the files that are translated. The document is cancelled if the client does not wait.
     """
     if not supported_files(settings_of(request)):
-        await _parameters(request)
+        await read_parameters(request, settings_of(request).max_body_bytes)
         return error_response(403, FILES_DISABLED)
     asked = await read_translate_file(request)
     pairs = await service_of(request).language_pairs()

@@ -30,7 +30,7 @@ class TranslateParameters(_Body):
     """Most other translations of each text; the service has a limit."""
 
     api_key: str | None = None
-    """Accepted and not needed."""
+    """A key, where the service has keys; else accepted and not needed."""
 
 
 class DetectParameters(_Body):

@@ -1,0 +1,77 @@
+"""The SQLite file of keys and usage, which several processes may use at a time."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+from app.errors import SettingsError
+
+VERSION = 1
+"""Version of the tables. A file with a higher one was made by a later release and is refused."""
+
+BUSY_S = 5.0
+"""Seconds for which a process waits for another one that writes."""
+
+_PAUSE_S = 0.05
+
+_SCHEMA = """
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS keys (
+    id TEXT PRIMARY KEY, digest BLOB NOT NULL, name TEXT NOT NULL, scopes TEXT NOT NULL, created_at REAL NOT NULL,
+    expires_at REAL, revoked_at REAL, characters_per_month INTEGER, requests_per_minute INTEGER,
+    concurrent_sentences INTEGER, priority INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS usage (
+    key TEXT NOT NULL, month TEXT NOT NULL, characters INTEGER NOT NULL, requests INTEGER NOT NULL,
+    PRIMARY KEY (key, month)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS charges (
+    key TEXT NOT NULL, id TEXT NOT NULL, fingerprint BLOB NOT NULL, month TEXT NOT NULL, characters INTEGER NOT NULL,
+    settled INTEGER NOT NULL, expires_at REAL NOT NULL, PRIMARY KEY (key, id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS charges_by_expiry ON charges (expires_at);
+PRAGMA user_version = 1;
+COMMIT;
+"""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open the file; it is made if there is none, readable by its owner only.
+
+    The connection is in autocommit mode: transactions begin with ``BEGIN``. One thread at a time may use it.
+
+    Args:
+        path: The file.
+
+    Raises:
+        SettingsError: It cannot be used.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        _write_ahead(connection)
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > VERSION:
+            raise SettingsError(f"VERSO_KEYS_DB: {path} was made by a later release (version {version}).")
+        if version < VERSION:
+            connection.executescript(_SCHEMA)
+    except (OSError, sqlite3.Error) as error:
+        raise SettingsError(f"VERSO_KEYS_DB: {path} cannot be used as a database of keys: {error}.") from error
+    return connection
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Switch to write-ahead mode, for which SQLite does not wait if another process does the same."""
+    give_up_at = time.monotonic() + BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_at:
+                raise
+        time.sleep(_PAUSE_S)

@@ -1,0 +1,133 @@
+"""A key: what its holder may do, and how it is written, recognised and stored."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Scope = Literal["translate", "attention", "documents", "admin"]
+"""What a key lets its holder use."""
+
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+"""All scopes, in the order in which they are listed."""
+
+PRIORITIES = {"interactive": 0, "bulk": 1}
+"""How urgent the sentences of a caller are; the smaller number goes first."""
+
+_TOKEN = re.compile(r"verso_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who sends a request, as the scheduler sees it.
+
+    Args:
+        id: The id of the key; without a key the address, or nothing where nobody looks at addresses.
+        priority: Whose sentences go first: a value of :data:`PRIORITIES`.
+    """
+
+    id: str
+    priority: int = 0
+
+
+ANONYMOUS = Caller("")
+"""Every caller of a service without keys and without limits."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key, without its secret.
+
+    Args:
+        id: Its public part, which lists, logs and usage show.
+        name: What the operator calls it.
+        scopes: What it lets its holder use.
+        created_at: When it was made, in seconds since 1970.
+        expires_at: When it expires, or None for never.
+        revoked_at: When it was revoked, or None.
+        characters_per_month: Most characters in a calendar month (UTC), or None.
+        requests_per_minute: Most requests in a minute, or None.
+        concurrent_sentences: Most sentences in translation at a time, or None.
+        priority: Whose sentences go first: a value of :data:`PRIORITIES`.
+    """
+
+    id: str
+    name: str
+    scopes: tuple[Scope, ...]
+    created_at: float
+    expires_at: float | None = None
+    revoked_at: float | None = None
+    characters_per_month: int | None = None
+    requests_per_minute: int | None = None
+    concurrent_sentences: int | None = None
+    priority: int = 0
+
+    def why_unusable(self, now: float) -> str | None:
+        """Why the key cannot be used, or None if it can.
+
+        Args:
+            now: Seconds since 1970.
+        """
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else None
+
+
+@dataclass(frozen=True)
+class Token:
+    """What the holder of a key sends: ``verso_ID_SECRET``.
+
+    Args:
+        id: The id of the key.
+        secret: 256 random bits, as base64url.
+    """
+
+    id: str
+    secret: str
+
+    def __repr__(self) -> str:
+        """The token without its secret, so that no message can have it."""
+        return f"Token({self.id!r})"
+
+    @property
+    def text(self) -> str:
+        """The token as it is sent."""
+        return f"verso_{self.id}_{self.secret}"
+
+    @property
+    def digest(self) -> bytes:
+        """What is stored instead of the secret.
+
+        A single SHA-256 is enough: slow hashes make guessing expensive, and nobody guesses 256 random bits.
+        """
+        return hashlib.sha256(self.secret.encode()).digest()
+
+
+def new_token() -> Token:
+    """A random token."""
+    return Token(secrets.token_hex(6), secrets.token_urlsafe(32))
+
+
+def parse_token(text: str) -> Token | None:
+    """What was sent as a token, or None if it cannot be one.
+
+    Args:
+        text: Anything.
+    """
+    found = _TOKEN.fullmatch(text)
+    return None if found is None else Token(found[1], found[2])
+
+
+def is_token_of(token: Token, digest: bytes | None) -> bool:
+    """Whether a token has a stored digest. The time it takes says nothing about either of them.
+
+    Args:
+        token: The token.
+        digest: The stored digest, or None if there is no key with this id.
+    """
+    matches = hmac.compare_digest(token.digest, digest or bytes(32))
+    return matches and digest is not None

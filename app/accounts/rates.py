@@ -1,0 +1,119 @@
+"""Limits that hold in one process and are forgotten with it: requests a minute, sentences at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from cachetools import LRUCache
+
+from app.errors import ConcurrencyExceeded, LimitExceeded
+
+WINDOW_S = 60.0
+"""The minute of "requests a minute"."""
+
+MAX_CALLERS = 100_000
+"""Callers that are remembered; the one that was longest without a request is forgotten."""
+
+_IPV6_NETWORK_BITS = 64
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What a caller may still send after a request.
+
+    Args:
+        limit: Requests a minute.
+        remaining: Requests that may follow at once.
+        reset_s: Seconds until all of them may.
+        retry_after_s: Seconds until this request may be sent again, or None if it was within the limit.
+    """
+
+    limit: int
+    remaining: int
+    reset_s: float
+    retry_after_s: float | None = None
+
+
+class RequestRates:
+    """Counts the requests of callers, by the generic cell rate algorithm (ITU-T I.371): one number for each caller.
+
+    A caller may send its whole minute at once, and then one request whenever a request's share of a minute is over.
+
+    Args:
+        clock: Seconds that never run backwards.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._full_at: LRUCache[str, float] = LRUCache(MAX_CALLERS)  # when a caller may send its whole minute again
+
+    def take(self, caller: str, limit: int) -> Rate:
+        """Count a request; one that is refused does not count.
+
+        Args:
+            caller: Who sends it.
+            limit: Requests a minute.
+        """
+        now, interval_s = self._clock(), WINDOW_S / limit
+        used_s = max(self._full_at.get(caller, now) - now, 0.0)
+        # A millionth of a request is forgiven: sums of intervals are not exact.
+        wait_s = used_s + interval_s - WINDOW_S
+        if wait_s > interval_s * 1e-6:
+            return Rate(limit, 0, used_s, wait_s)
+        used_s += interval_s
+        self._full_at[caller] = now + used_s
+        return Rate(limit, int((WINDOW_S - used_s) / interval_s + 1e-6), used_s)
+
+
+class RunningSentences:
+    """Counts the sentences of each key that are being translated."""
+
+    def __init__(self) -> None:
+        self._running: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def hold(self, key: str, num_sentences: int, bound: int) -> Iterator[None]:
+        """Count sentences while the block runs.
+
+        Args:
+            key: The id of the key.
+            num_sentences: Sentences of the request.
+            bound: Most sentences at a time.
+
+        Raises:
+            LimitExceeded: The request alone has more.
+            ConcurrencyExceeded: With those that are running there would be more.
+        """
+        if num_sentences > bound:
+            raise LimitExceeded("text", num_sentences, bound, "sentences of this key at a time")
+        running = self._running[key]
+        if running + num_sentences > bound:
+            raise ConcurrencyExceeded(num_sentences, running, bound)
+        self._running[key] += num_sentences
+        try:
+            yield
+        finally:
+            self._running[key] -= num_sentences
+            if not self._running[key]:
+                del self._running[key]
+
+
+def limited_address(host: str) -> str:
+    """What an address is counted under: of IPv6 the network of a subscriber, who has all addresses of it.
+
+    Args:
+        host: The address, or whatever stands for one.
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host[:64]
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((int(address), _IPV6_NETWORK_BITS), strict=False))

@@ -1,0 +1,296 @@
+"""Decides who may send a request, and counts what it uses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar
+
+from app.accounts.keys import Key, Scope, parse_token
+from app.accounts.rates import Rate, RequestRates, RunningSentences, limited_address
+from app.accounts.store import KeyStore
+from app.accounts.usage import Charge, Usage, UsageStore, month_of
+from app.errors import AccountsUnavailable, InvalidIdempotencyKey, InvalidKey, KeyRequired, ScopeMissing
+
+logger = logging.getLogger("app.accounts")
+
+LEASE_MARGIN_S = 60.0
+"""Seconds beyond the longest request after which a reservation of a dead process lapses."""
+
+_IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,255}")
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+class Accounts:
+    """Keys, limits and usage of one process. Its methods belong to the event loop.
+
+    Args:
+        keys_db: The file of the keys; None if callers need none.
+        allows_anonymous: Whether callers without a key are served although there are keys.
+        address_requests_per_minute: Most requests a minute from one address without a key, or None.
+        longest_request_s: Seconds that a request may take.
+        clock: Seconds since 1970, for expiry and months.
+        steady_clock: Seconds that never run backwards, for requests a minute.
+
+    Raises:
+        SettingsError: The file cannot be used.
+    """
+
+    def __init__(
+        self,
+        keys_db: Path | None,
+        *,
+        allows_anonymous: bool = False,
+        address_requests_per_minute: int | None = None,
+        longest_request_s: float = 30.0,
+        clock: Callable[[], float] = time.time,
+        steady_clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.running = RunningSentences()
+        self._keys = None if keys_db is None else KeyStore(keys_db)
+        self._usage = None if keys_db is None else UsageStore(keys_db)
+        self._allows_anonymous = allows_anonymous or keys_db is None
+        self._address_limit = address_requests_per_minute
+        self._lease_s = longest_request_s + LEASE_MARGIN_S
+        self._clock = clock
+        self._rates = RequestRates(steady_clock)
+        # One thread: a release never overtakes the reservation that it undoes.
+        self._writer = ThreadPoolExecutor(1, "accounts")
+        self._committing = asyncio.Lock()
+        self._answered: list[tuple[Charge, int]] = []
+        self._next_commit: asyncio.Task[None] | None = None
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether there are keys, so that things belong to somebody."""
+        return self._keys is not None
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether there are no callers without a key."""
+        return not self._allows_anonymous
+
+    def close(self) -> None:
+        """Write what is to be written, and close the file."""
+        self._writer.shutdown()
+        for store in (self._keys, self._usage):
+            if store is not None:
+                store.close()
+
+    def identify(self, token: str | None, scope: Scope | None) -> Key | None:
+        """The key of a caller; None for one without a key, who may still use the route.
+
+        Args:
+            token: What the caller sent as a key, or None for nothing.
+            scope: What the route needs, or None if any key will do.
+
+        Raises:
+            KeyRequired: There is no key.
+            InvalidKey: The key is wrong, expired or revoked.
+            ScopeMissing: It may not use the route.
+            AccountsUnavailable: The file cannot be read.
+        """
+        if self._keys is None:
+            return None
+        if token is None:
+            if not self._allows_anonymous or scope == "admin":
+                raise KeyRequired
+            return None
+        parsed = parse_token(token)
+        try:
+            # Read from memory in microseconds, so that a key is revoked at once for every process.
+            key = None if parsed is None else self._keys.find(parsed)
+        except sqlite3.Error as error:
+            raise _unavailable(error) from None
+        if key is None:
+            raise InvalidKey("unknown")
+        if (reason := key.why_unusable(self._clock())) is not None:
+            raise InvalidKey(reason)
+        if scope is not None and scope not in key.scopes:
+            raise ScopeMissing(scope, key.scopes)
+        return key
+
+    def take(self, key: Key | None, address: str) -> Rate | None:
+        """Count a request; None if its caller's requests are not limited.
+
+        Args:
+            key: The caller's key, or None.
+            address: The caller's address, which counts without a key.
+        """
+        limit = self._address_limit if key is None else key.requests_per_minute
+        if limit is None:
+            return None
+        return self._rates.take(f"address {limited_address(address)}" if key is None else key.id, limit)
+
+    async def usage_of(self, key: Key) -> Usage:
+        """What a key has used in this month.
+
+        Raises:
+            AccountsUnavailable: The file cannot be read.
+        """
+        assert self._usage is not None, "there is a key"
+        return await self.write(self._usage.of, key.id, month_of(self._clock()))
+
+    def charge(self, key: Key, idempotency_key: str | None, fingerprint: Callable[[], bytes]) -> RequestCharge:
+        """How a request with a key is counted.
+
+        Args:
+            key: The key.
+            idempotency_key: The client's id of the request, or None.
+            fingerprint: Gives a digest of what is asked for.
+
+        Raises:
+            InvalidIdempotencyKey: The id is malformed.
+        """
+        assert self._usage is not None, "there is a key"
+        if idempotency_key is not None and _IDEMPOTENCY_KEY.fullmatch(idempotency_key) is None:
+            raise InvalidIdempotencyKey("The Idempotency-Key must be 1 to 255 visible ASCII characters.")
+        repeatable = idempotency_key is not None
+        charge = Charge(
+            key.id,
+            f"client {idempotency_key}" if repeatable else f"process {uuid.uuid4().hex}",
+            fingerprint() if repeatable else b"",
+            month_of(self._clock()),
+            repeatable,
+        )
+        return RequestCharge(self, self._usage, charge, key.characters_per_month, self._clock, self._lease_s)
+
+    async def write(
+        self, function: Callable[_Parameters, _Result], *args: _Parameters.args, **kwargs: _Parameters.kwargs
+    ) -> _Result:
+        """Call a function of the usage on its thread; it runs to its end even if the caller is cancelled.
+
+        Raises:
+            AccountsUnavailable: The file cannot be used.
+        """
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._writer, partial(function, *args, **kwargs))
+        except sqlite3.Error as error:
+            raise _unavailable(error) from None
+
+    async def settle(self, charge: Charge, characters: int) -> None:
+        """Count a request, on the disk when this returns.
+
+        Requests that are answered while the disk is waited for are counted together by the next commit, so that a slow
+        disk delays answers, and does not limit how many there are.
+
+        Args:
+            charge: The request.
+            characters: The characters that were answered.
+
+        Raises:
+            AccountsUnavailable: The file cannot be written.
+        """
+        self._answered.append((charge, characters))
+        if self._next_commit is None:
+            self._next_commit = asyncio.create_task(self._commit())
+        await asyncio.shield(self._next_commit)
+
+    async def _commit(self) -> None:
+        assert self._usage is not None, "there are keys"
+        async with self._committing:
+            answered, self._answered, self._next_commit = self._answered, [], None
+            await self.write(self._usage.settle_all, answered, self._clock())
+
+    def write_soon(self, function: Callable[[], None]) -> None:
+        """Call a function of the usage on its thread without waiting; if it fails, that is logged.
+
+        Args:
+            function: The function.
+        """
+
+        def call() -> None:
+            try:
+                function()
+            except sqlite3.Error as error:
+                _unavailable(error)
+
+        self._writer.submit(call)
+
+
+class RequestCharge:
+    """Counts one request, as an asynchronous context: when it ends without an error, the request is counted.
+
+    It ends before the answer is sent. So every answer that a client gets is counted, and what is not answered is not.
+
+    Args:
+        accounts: Calls the store.
+        usage: The store.
+        charge: The request.
+        quota: Most characters in a month, or None.
+        clock: Seconds since 1970.
+        lease_s: Seconds after which the reservation of a dead process lapses.
+    """
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        usage: UsageStore,
+        charge: Charge,
+        quota: int | None,
+        clock: Callable[[], float],
+        lease_s: float,
+    ) -> None:
+        self.characters = 0
+        """Characters to count; those reserved, unless fewer were answered."""
+        self._accounts = accounts
+        self._usage = usage
+        self._charge = charge
+        self._quota = quota
+        self._clock = clock
+        self._lease_s = lease_s
+        self._has_reserved = False
+
+    async def reserve(self, characters: int) -> None:
+        """Reserve characters before the work begins.
+
+        Args:
+            characters: Their number.
+
+        Raises:
+            QuotaExceeded: The month has no room for them.
+            InvalidIdempotencyKey: The client's id is that of another request.
+            AccountsUnavailable: The file cannot be written.
+        """
+        self.characters = characters
+        if self._quota is None and not self._charge.is_repeatable:
+            return  # nothing depends on a reservation
+        self._has_reserved = True
+        await self._accounts.write(
+            self._usage.reserve, self._charge, characters, self._quota, self._clock(), self._lease_s
+        )
+
+    async def __aenter__(self) -> Self:
+        """Begin; nothing is reserved yet."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Count the request, or give back what was reserved if there was an error or the client has left.
+
+        Raises:
+            AccountsUnavailable: It cannot be counted, so it must not be answered.
+        """
+        if kind is None:
+            await self._accounts.settle(self._charge, self.characters)
+        elif self._has_reserved:
+            self._accounts.write_soon(partial(self._usage.release, self._charge))
+
+
+def _unavailable(error: sqlite3.Error) -> AccountsUnavailable:
+    """Logs why the file cannot be used. SQLite's message has no value of a row."""
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    logger.error("the database of the keys failed", extra={"fields": {"reason": name, "detail": str(error)}})
+    return AccountsUnavailable()

@@ -1,0 +1,75 @@
+"""What the OpenAPI document says about keys, where there are any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.errors import (
+    AccountsUnavailable,
+    ConcurrencyExceeded,
+    InvalidIdempotencyKey,
+    InvalidKey,
+    KeyRequired,
+    QuotaExceeded,
+    RateLimited,
+    ScopeMissing,
+    problem_for,
+)
+from app.http import examples
+from app.http.access import IDEMPOTENCY_KEY
+from app.http.problems import PROBLEM_MEDIA_TYPE
+
+OPEN_PATHS = frozenset({"/livez", "/readyz", "/metrics"})
+"""Documented native routes that need no key."""
+
+_COMPATIBLE = ("/libretranslate", "/v2", "/v3")
+_REFUSALS = (KeyRequired, InvalidKey, ScopeMissing, RateLimited, AccountsUnavailable)
+_OF_WORK = (QuotaExceeded, ConcurrencyExceeded, InvalidIdempotencyKey)
+
+_HEADER = {
+    "name": IDEMPOTENCY_KEY,
+    "in": "header",
+    "required": False,
+    "description": "The same for a request and its repetitions, which are then counted once; for a day.",
+    "schema": {"type": "string", "maxLength": 255},
+}
+
+
+def describe_keys(document: dict[str, Any], allows_anonymous: bool) -> None:
+    """Add the security schemes, the errors and the header to a document.
+
+    Args:
+        document: The document of the application.
+        allows_anonymous: Whether a key is optional.
+    """
+    schemes = document["components"]["securitySchemes"]
+    schemes["key"] = {"type": "http", "scheme": "bearer", "description": "A key of this service."}
+    schemes["deepl"]["description"] = "`DeepL-Auth-Key KEY`, with a key of this service."
+    for path, item in document["paths"].items():
+        if path in OPEN_PATHS or path.startswith(_COMPATIBLE):
+            continue
+        for method, operation in item.items():
+            operation.setdefault("security", []).append({"key": []})
+            if allows_anonymous and not path.startswith("/admin"):
+                operation["security"].append({})
+            _add_errors(operation["responses"], _REFUSALS)
+            if method == "post" and not path.startswith("/admin"):
+                operation.setdefault("parameters", []).append(_HEADER)
+                _add_errors(operation["responses"], _OF_WORK)
+
+
+def _add_errors(responses: dict[str, Any], kinds: tuple[type[Exception], ...]) -> None:
+    for error in examples.ERRORS:
+        if not isinstance(error, kinds):
+            continue
+        problem = problem_for(error)
+        response = responses.setdefault(
+            str(problem.status),
+            {
+                "description": "",
+                "content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}},
+            },
+        )
+        named = response["content"][PROBLEM_MEDIA_TYPE].setdefault("examples", {})
+        named[problem.code] = {"summary": problem.title, "value": problem.to_dict()}
+        response["description"] += f"{', ' if response['description'] else ''}`{problem.code}`: {problem.title}"

@@ -1,0 +1,218 @@
+"""Keys in the protocols of other services: sent in their ways, refused with their errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from tests.app.accounts.keyed import bearer, keyed_app, make_key, used
+from tests.app.serving import RoteResult, RoteService, client_of
+
+pytestmark = pytest.mark.anyio
+
+DEEPL = {"text": ["hello"], "target_lang": "DE", "source_lang": "EN"}
+LIBRE = {"q": "hello", "source": "en", "target": "de"}
+WRONG = "verso_0123456789ab_" + "x" * 43
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "keys.sqlite"
+
+
+@pytest.fixture
+def app(service: RoteService, path: Path) -> Iterator[FastAPI]:
+    with keyed_app(service, keys_db=path) as app:
+        yield app
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    async with client_of(app) as client:
+        yield client
+
+
+def deepl_key(token: str) -> dict[str, str]:
+    return {"authorization": f"DeepL-Auth-Key {token}"}
+
+
+async def test_deepl_clients_send_the_key_in_a_header_or_a_parameter(client: httpx.AsyncClient, path: Path) -> None:
+    token = make_key(path)
+    answers = [
+        await client.post("/v2/translate", json=DEEPL, headers=deepl_key(token)),
+        await client.post("/v2/translate", json={**DEEPL, "auth_key": token}),
+        await client.post("/v2/translate", data={"text": "hello", "target_lang": "DE", "auth_key": token}),
+        await client.post(f"/v2/translate?auth_key={token}", json=DEEPL),
+    ]
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert used(path) == (20, 4)
+
+
+@pytest.mark.parametrize(
+    ("method", "url"),
+    [
+        ("POST", "/v2/translate"),
+        ("GET", "/v2/languages"),
+        ("GET", "/v2/usage"),
+        ("GET", "/v2/glossaries"),
+        ("GET", "/v3/glossaries"),
+        ("GET", "/v2/glossary-language-pairs"),
+        ("POST", "/v2/document"),
+        ("POST", "/v2/document/0F3C"),
+        ("POST", "/v2/document/0F3C/result"),
+        ("DELETE", "/v2/glossaries/1"),
+        ("PATCH", "/v3/glossaries/1"),
+        ("PUT", "/v3/glossaries/1/dictionaries"),
+    ],
+)
+async def test_deepl_routes_refuse_a_wrong_key_with_403(
+    client: httpx.AsyncClient, path: Path, method: str, url: str
+) -> None:
+    for headers in ({}, deepl_key(WRONG), deepl_key(make_key(path, "attention"))):
+        refused = await client.request(method, url, headers=headers, json=DEEPL if method == "POST" else None)
+        assert refused.status_code == 403
+        assert list(refused.json()) == ["message"]
+        assert "any key" not in refused.text
+
+
+async def test_deepl_documents_need_their_scope(client: httpx.AsyncClient, path: Path) -> None:
+    refused = await client.post("/v2/document/0F3C", json={}, headers=deepl_key(make_key(path, "translate")))
+    assert refused.status_code == 403
+    allowed = await client.post("/v2/document/0F3C", json={}, headers=deepl_key(make_key(path, "documents")))
+    assert allowed.status_code == 400  # the key of the document is missing
+
+
+async def test_deepl_clients_learn_of_their_quota_and_of_what_they_have_used(
+    client: httpx.AsyncClient, path: Path
+) -> None:
+    headers = deepl_key(make_key(path, characters_per_month=7))
+    assert (await client.get("/v2/usage", headers=headers)).json() == {"character_count": 0, "character_limit": 7}
+    assert (await client.post("/v2/translate", json=DEEPL, headers=headers)).status_code == 200
+    assert (await client.get("/v2/usage", headers=headers)).json() == {"character_count": 5, "character_limit": 7}
+    refused = await client.post("/v2/translate", json=DEEPL, headers=headers)
+    assert (refused.status_code, list(refused.json())) == (456, ["message"])
+    other = (await client.get("/v2/usage", headers=deepl_key(make_key(path)))).json()
+    assert other == {"character_count": 0, "character_limit": 1_000_000_000_000}
+
+
+@pytest.mark.parametrize("limits", [{"requests_per_minute": 1}, {"concurrent_sentences": 1}])
+async def test_deepl_clients_are_told_to_slow_down(
+    client: httpx.AsyncClient, service: RoteService, path: Path, limits: dict[str, Any]
+) -> None:
+    headers = deepl_key(make_key(path, **limits))
+    first = asyncio.create_task(client.post("/v2/translate", json={**DEEPL, "text": ["forever"]}, headers=headers))
+    await service.started.wait()
+    refused = await client.post("/v2/translate", json=DEEPL, headers=headers)
+    assert (refused.status_code, list(refused.json())) == (429, ["message"])
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+
+
+@dataclass
+class GatedService(RoteService):
+    """Translates when its gate is open."""
+
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def translate(self, texts: Sequence[str], **asked: Any) -> RoteResult:
+        self.started.set()
+        await self.gate.wait()
+        return await super().translate(texts, **asked)
+
+
+async def test_a_request_that_a_deepl_client_repeats_after_its_timeout_is_counted_once(path: Path) -> None:
+    service = GatedService()
+    with keyed_app(service, keys_db=path) as app:
+        async with client_of(app) as client:
+            headers = deepl_key(make_key(path))
+            first = asyncio.create_task(client.post("/v2/translate", json=DEEPL, headers=headers))
+            await service.started.wait()
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+            second = asyncio.create_task(client.post("/v2/translate", json=DEEPL, headers=headers))
+            service.gate.set()
+            assert (await second).status_code == 200
+    assert len(service.calls) == 1
+    assert used(path) == (5, 1)
+
+
+async def test_libretranslate_clients_send_the_key_as_a_parameter_or_a_header(
+    client: httpx.AsyncClient, path: Path
+) -> None:
+    token = make_key(path)
+    url = "/libretranslate/translate"
+    answers = [
+        await client.post(url, json={**LIBRE, "api_key": token}),
+        await client.post(url, data={**LIBRE, "api_key": token}),
+        await client.post(url, files={"format": (None, "text")}, data={**LIBRE, "api_key": token}),
+        await client.post(url, params={**LIBRE, "api_key": token}),
+        await client.post(url, json={**LIBRE, "api_key": ""}, headers=bearer(token)),
+    ]
+    assert [answer.status_code for answer in answers] == [200] * 5
+    assert used(path) == (25, 5)
+
+
+@pytest.mark.parametrize("url", ["/translate", "/detect", "/translate_file"])
+@pytest.mark.parametrize(
+    ("key", "status", "message"),
+    [
+        ({}, 400, "Please contact the server operator to get an API key"),
+        ({"api_key": ""}, 400, "Please contact the server operator to get an API key"),
+        ({"api_key": None}, 400, "Please contact the server operator to get an API key"),
+        ({"api_key": 5}, 400, "Please contact the server operator to get an API key"),
+        ({"api_key": WRONG}, 403, "Invalid API key"),
+    ],
+)
+async def test_libretranslate_refuses_a_key_in_its_words(
+    client: httpx.AsyncClient, service: RoteService, url: str, key: dict[str, Any], status: int, message: str
+) -> None:
+    refused = await client.post(f"/libretranslate{url}", json={**LIBRE, **key})
+    assert (refused.status_code, refused.json()) == (status, {"error": message})
+    assert refused.headers["access-control-allow-origin"] == "*"
+    assert service.calls == []
+
+
+async def test_libretranslate_clients_learn_of_their_limits(client: httpx.AsyncClient, path: Path) -> None:
+    key = {"api_key": make_key(path, characters_per_month=7, requests_per_minute=2)}
+    first = await client.post("/libretranslate/translate", json={**LIBRE, **key})
+    used_up = await client.post("/libretranslate/translate", json={**LIBRE, **key})
+    too_many = await client.post("/libretranslate/translate", json={**LIBRE, **key})
+    assert [one.status_code for one in (first, used_up, too_many)] == [200, 403, 429]
+    assert too_many.json()["error"].startswith("Slowdown: ") and "retry-after" in too_many.headers
+    only_attention = {"api_key": make_key(path, "attention")}
+    assert (await client.post("/libretranslate/translate", json={**LIBRE, **only_attention})).status_code == 403
+
+
+@pytest.mark.parametrize("url", ["/languages", "/frontend/settings", "/health", "/spec"])
+async def test_what_libretranslate_clients_read_first_needs_no_key(client: httpx.AsyncClient, url: str) -> None:
+    assert (await client.get(f"/libretranslate{url}")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [({"keys_db": True}, (True, True)), ({"keys_db": True, "anonymous": "on"}, (True, False)), ({}, (False, False))],
+)
+async def test_libretranslate_says_whether_a_key_is_needed(
+    service: RoteService, path: Path, settings: dict[str, Any], expected: tuple[bool, bool]
+) -> None:
+    with keyed_app(service, **{**settings, **({"keys_db": path} if settings else {})}) as app:
+        async with client_of(app) as client:
+            found = (await client.get("/libretranslate/frontend/settings")).json()
+            assert (found["apiKeys"], found["keyRequired"]) == expected
+
+
+async def test_without_keys_the_protocols_take_any_key(service: RoteService) -> None:
+    with keyed_app(service) as app:
+        async with client_of(app) as client:
+            assert (await client.post("/v2/translate", json=DEEPL, headers=deepl_key("x"))).status_code == 200
+            found = (await client.get("/v2/usage", headers=deepl_key("y"))).json()
+            assert found == {"character_count": 5, "character_limit": 1_000_000_000_000}
+            assert (await client.post("/libretranslate/translate", json={**LIBRE, "api_key": "z"})).status_code == 200
+            assert (await client.post("/libretranslate/translate", json=LIBRE)).status_code == 200
