@@ -2,23 +2,29 @@
 
 It uses neither asyncio nor torch, and the clock is passed in.
 
-A sentence's position in the queue is its arrival time plus a penalty. The penalty is a multiple of the estimated time
-to decode the sentence, so that short sentences go first, and at most ``MAX_HANDICAP_S``, so that no sentence starves.
-To avoid that a long document delays other requests, the penalties of the sentences of one request add up, and one
-request never gets all rows. The first sentence of the queue goes next. If it does not fit beside the decoding
-sentences, smaller sentences may overtake it until it has waited ``OVERTAKE_S``.
+Callers take turns (:mod:`app.engine.fair_queue`). Within the queue of one caller, a sentence's position is its arrival
+time plus a penalty. The penalty is a multiple of the estimated time to decode the sentence, so that short sentences go
+first, and at most ``MAX_HANDICAP_S``, so that no sentence starves. To avoid that a long document delays other requests
+of the same caller, the penalties of the sentences of one request add up, and one request never gets all rows. The first
+sentence in order goes next. If it does not fit beside the decoding sentences, smaller sentences may overtake it until
+it has waited ``OVERTAKE_S``.
+
+A request that has a deadline is refused if an estimate says that it would miss it.
 """
 
 from __future__ import annotations
 
-import bisect
 import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from app.errors import QueueFull
+from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
+from app.engine.fair_queue import BULK_SHARE, FairQueue
+from app.engine.throughput import Demand, Pace
+from app.errors import DeadlineUnreachable, QueueFull
 from model.decoding.options import Outcome
 
 if TYPE_CHECKING:
@@ -59,6 +65,7 @@ class QueuedSentence:
         started_at: Clock time when it joined a cohort; NaN while it waits.
         max_target_tokens: Maximum number of tokens the model can generate, whatever the options allow.
         owner: Identifies the caller's request that it belongs to.
+        caller: Whose turn it takes.
     """
 
     request: DecodingRequest
@@ -68,6 +75,7 @@ class QueuedSentence:
     started_at: float = math.nan
     max_target_tokens: int = sys.maxsize
     owner: object = field(default_factory=object)
+    caller: Caller = UNKNOWN_CALLER
 
     @property
     def key(self) -> int:
@@ -100,6 +108,16 @@ class QueuedSentence:
         num_prefix = len(self.request.prefix_ids)
         room = self.max_target_tokens - num_prefix
         return num_prefix + self.request.options.longest_answer(self.num_source_tokens, room)
+
+    @cached_property
+    def likely_target(self) -> int:
+        """Estimated number of tokens of its translation: as many as of its source."""
+        return min(self.num_source_tokens, self.longest_target)
+
+    @cached_property
+    def cost(self) -> float:
+        """Its estimated work in tokens: those to encode, and those to decode in each of its rows."""
+        return float(self.num_source_tokens + self.width * self.likely_target)
 
 
 @dataclass(frozen=True)
@@ -184,7 +202,9 @@ class Scheduler:
     budget: Budget
     max_waiting: int
     clock: Callable[[], float]
-    _queue: list[tuple[float, int, QueuedSentence]] = field(default_factory=list)
+    _queue: FairQueue[QueuedSentence] = field(default_factory=FairQueue)
+    _pace: Pace = field(default_factory=Pace)
+    _demand: Demand = field(default_factory=Demand)
     _rate: float = 20.0  # moving average of finished sentences per second
     _last_finish: float | None = None
 
@@ -193,26 +213,53 @@ class Scheduler:
         """Sentences in the queue."""
         return len(self._queue)
 
-    def admit(self, sentences: Sequence[QueuedSentence]) -> None:
+    def num_waiting_of(self, priority: Priority) -> int:
+        """Sentences in the queue, of the callers of a priority."""
+        return self._queue.num_waiting(priority)
+
+    def admit(self, sentences: Sequence[QueuedSentence], within_s: float | None = None) -> None:
         """Admit a request's sentences to the queue, all or none.
+
+        Args:
+            sentences: The sentences; all of one caller.
+            within_s: Seconds until its deadline; None if it is admitted in any case.
 
         Raises:
             QueueFull: The queue has no room for all of them.
+            DeadlineUnreachable: They would probably not be finished in time.
         """
+        if not sentences:
+            return
         if len(self._queue) + len(sentences) > self.max_waiting:
             raise QueueFull(self.retry_after_s(), len(sentences), len(self._queue), self.max_waiting)
+        positions = list(self._positions(sentences))
+        if within_s is not None:
+            self._refuse_if_late(sentences, max(positions), within_s)
         now = self.clock()
-        for position, sentence in zip(self._positions(sentences), sentences, strict=True):
+        for position, sentence in zip(positions, sentences, strict=True):
             sentence.arrived_at = now
-            bisect.insort(self._queue, (position, sentence.key, sentence))
+            self._queue.add(position, sentence)
+        self._demand.came(now, sentences[0].caller, sum(sentence.cost for sentence in sentences))
 
-    def hasten(self, sentences: Sequence[QueuedSentence]) -> None:
-        """Move sentences to the position they would have if they arrived now, if that is further ahead."""
-        positions = dict(zip((sentence.key for sentence in sentences), self._positions(sentences), strict=True))
-        if any(positions.get(key, position) < position for position, key, _ in self._queue):
-            self._queue = sorted(
-                (min(position, positions.get(key, position)), key, one) for position, key, one in self._queue
-            )
+    def hasten(self, sentences: Sequence[QueuedSentence], caller: Caller) -> None:
+        """Another request of a caller waits for these sentences, too: they go when the first of both would go.
+
+        Args:
+            sentences: The sentences; those no longer in the queue are ignored.
+            caller: The caller.
+        """
+        for sentence, position in zip(sentences, self._positions(sentences), strict=True):
+            now_at = self._queue.position_of(sentence.key)
+            if now_at is None:
+                continue
+            known, known_position = now_at
+            if (caller.priority, self._queue.num_ahead(caller, position)) < (
+                known.priority,
+                self._queue.num_ahead(known, known_position),
+            ):
+                self._queue.remove({sentence.key})
+                sentence.caller = caller
+                self._queue.add(position, sentence)
 
     def withdraw(self, keys: Collection[int]) -> list[QueuedSentence]:
         """Remove cancelled sentences from the queue.
@@ -220,10 +267,10 @@ class Scheduler:
         Returns:
             The removed sentences.
         """
-        withdrawn = [sentence for _, key, sentence in self._queue if key in keys]
-        if withdrawn:
-            self._queue = [entry for entry in self._queue if entry[1] not in keys]
-        return withdrawn
+        removed = self._queue.remove(keys)
+        if not self._queue:
+            self._pace.emptied()
+        return removed
 
     def take(
         self, loads: Mapping[BatchKey, Load], rows_of_owners: Mapping[object, int] | None = None
@@ -234,70 +281,175 @@ class Scheduler:
             loads: The current loads by model and beam width.
             rows_of_owners: The number of decoding rows by owner.
         """
-        chosen: list[QueuedSentence] = []
-        share = math.ceil(REQUEST_SHARE * self.budget.max_rows)
-        rows_of = dict(rows_of_owners or {})
         now = self.clock()
-        after = dict(loads)  # the loads including the chosen sentences
-        num_rows = sum(load.num_rows for load in loads.values())
-        longest_joining = 0
+        joining = _Joining(self.budget, loads, rows_of_owners or {})
         passed_over = False
-        for _, _, sentence in self._queue:
-            if num_rows >= self.budget.max_rows:
-                break  # no further sentence fits; the rest of a long queue is not searched
-            if chosen and (len(chosen) + 1) * longest_joining > self.budget.max_join_tokens:
-                break
-            if chosen and sentence.batch != chosen[0].batch:
-                continue
-            own_rows = rows_of.get(sentence.owner, 0) + sentence.width
-            if own_rows > max(share, sentence.width):
-                continue  # its request has no free rows until other sentences of it finish
-            longest = max(longest_joining, sentence.num_source_tokens)
-            if chosen and (len(chosen) + 1) * longest > self.budget.max_join_tokens:
-                continue  # it joins in a later turn
-            grown = {**after, sentence.batch: after.get(sentence.batch, Load()).with_one_more(sentence)}
-            if fits(grown.values(), self.budget):
-                chosen.append(sentence)
-                after, longest_joining = grown, longest
-                num_rows += sentence.width
-                rows_of[sentence.owner] = own_rows
+        turn = self._queue.turn()
+        while not joining.is_full and (sentence := turn.first()) is not None:
+            if not joining.may_join_now(sentence):
+                turn.pass_over()
+            elif joining.add_if_it_fits(sentence):
+                turn.take()
             elif not passed_over and now - sentence.arrived_at > OVERTAKE_S:
                 break
             else:
                 passed_over = True
-        if chosen:
-            if not any(load.num_rows for load in loads.values()):
-                self._last_finish = now  # idle time must not lower the measured rate
-            taken = {sentence.key for sentence in chosen}
-            self._queue = [entry for entry in self._queue if entry[1] not in taken]
-            for sentence in chosen:
-                sentence.started_at = now
+                turn.pass_over()
+        turn.end()
+        chosen = joining.chosen
+        if chosen and not any(load.num_rows for load in loads.values()):
+            self._last_finish = now  # idle time must not lower the measured rate
+        for sentence in chosen:
+            sentence.started_at = now
+        cost = sum(sentence.cost for sentence in chosen)
+        self._pace.joined(now, cost, len(self._queue), len(self._queue.callers(Priority.INTERACTIVE)))
         return chosen
 
-    def finished(self, num_sentences: int) -> None:
-        """Count finished sentences; :meth:`retry_after_s` is computed from their rate."""
+    def finished(self, sentences: Sequence[QueuedSentence]) -> None:
+        """Count finished sentences; :meth:`retry_after_s` and :meth:`estimate_s` are computed from their rate."""
         now = self.clock()
         if self._last_finish is not None and now > self._last_finish:
             seconds = now - self._last_finish
             weight = 1.0 - math.exp(-seconds / 10.0)
-            self._rate += weight * (num_sentences / seconds - self._rate)
+            self._rate += weight * (len(sentences) / seconds - self._rate)
         self._last_finish = now
+        for sentence in sentences:
+            self._pace.decoded(sentence.likely_target, now - sentence.started_at)
 
     def retry_after_s(self) -> float:
         """Estimated seconds until half of the queue is done, 1 to 60."""
-        return min(60.0, max(1.0, math.ceil(len(self._queue) / 2 / max(self._rate, 1e-3))))
+        return _retry_after(len(self._queue) / 2 / max(self._rate, 1e-3))
 
-    def _positions(self, sentences: Sequence[QueuedSentence]) -> Iterator[float]:
-        """Positions of a request's sentences that arrive now, assuming translations as long as their sources."""
-        turn = self.clock()
-        for sentence in sentences:
-            num_target_tokens = min(sentence.num_source_tokens, sentence.longest_target)
-            busy_s = (sentence.num_source_tokens + sentence.width * num_target_tokens) * self.budget.token_s
-            yield turn + min(MAX_HANDICAP_S, HANDICAP * busy_s)
-            turn += max(TURN_S, HANDICAP * busy_s)
+    def estimate_s(self, sentences: Sequence[QueuedSentence]) -> float | None:
+        """Estimated seconds until a request that is admitted now is finished; None if the throughput is not known.
+
+        Args:
+            sentences: Its sentences; at least one.
+        """
+        return self._estimate(sentences, max(self._positions(sentences)))
 
     def clear(self) -> list[QueuedSentence]:
         """Empty the queue; returns the sentences that were in it."""
-        left = [sentence for _, _, sentence in self._queue]
-        self._queue = []
+        left = list(self._queue)
+        self._queue = FairQueue()
+        self._pace.emptied()
         return left
+
+    def _refuse_if_late(self, sentences: Sequence[QueuedSentence], position: float, within_s: float) -> None:
+        estimate_s = self._estimate(sentences, position)
+        rate = self._pace.rate
+        if estimate_s is None or rate is None or estimate_s <= within_s:
+            return
+        alone_s = sum(sentence.cost for sentence in sentences) / rate
+        may_succeed_later = alone_s <= within_s
+        raise DeadlineUnreachable(
+            estimate_s, within_s, len(sentences), _retry_after(estimate_s - within_s) if may_succeed_later else None
+        )
+
+    def _estimate(self, sentences: Sequence[QueuedSentence], position: float) -> float | None:
+        """As :meth:`estimate_s`, given the position of the last sentence.
+
+        The work that is done before the last sentence begins, divided by the throughput, plus the time this sentence
+        decodes. Before it begin the sentences of its caller that are ahead of it, and those of other callers. There are
+        two ways to estimate the latter, and the smaller one holds: the others get as much as this caller while they
+        wait, and they get no more than what waits and what they submit in the meantime.
+        """
+        rate = self._pace.rate
+        if rate is None:
+            return None
+        caller = sentences[0].caller
+        own_queue = self._queue.queue_of(caller)
+        own = sum(sentence.cost for sentence in sentences)
+        if own_queue is not None:
+            own += own_queue.cost * self._queue.num_ahead(caller, position) / len(own_queue.entries)
+        decode_s = self._pace.token_s * max(sentence.likely_target for sentence in sentences)
+        return min(self._work_by_turns(caller, own), self._work_by_demand(caller, own, rate)) / rate + decode_s
+
+    def _work_by_turns(self, caller: Caller, own: float) -> float:
+        """Work until ``own`` of it is done, if as many callers wait all the time as do now."""
+        is_new = self._queue.queue_of(caller) is None
+        if caller.priority is Priority.BULK:
+            num_callers = float(len(self._queue.callers(Priority.BULK)) + is_new)
+            return own * num_callers * (1.0 + 1.0 / BULK_SHARE)
+        bulk = own * BULK_SHARE if self._queue.callers(Priority.BULK) else 0.0
+        return own * max(1.0, self._pace.num_callers + is_new) + bulk
+
+    def _work_by_demand(self, caller: Caller, own: float, rate: float) -> float:
+        """Work until ``own`` of it is done, if other callers submit as much as they did recently."""
+        now = self.clock()
+        work, demand = own, 0.0
+        for priority in Priority:
+            if priority > caller.priority:
+                break
+            costs = [queue.cost for queue in self._queue.callers(priority) if queue.caller != caller]
+            work += sum(costs) if priority < caller.priority else sum(min(cost, own) for cost in costs)
+            demand += self._demand.of_others(now, caller, priority, sum(costs))
+        return work / (1.0 - demand / rate) if demand < rate else math.inf
+
+    def _positions(self, sentences: Sequence[QueuedSentence]) -> Iterator[float]:
+        """Positions of a request's sentences that arrive now."""
+        turn = self.clock()
+        for sentence in sentences:
+            busy_s = sentence.cost * self.budget.token_s
+            yield turn + min(MAX_HANDICAP_S, HANDICAP * busy_s)
+            turn += max(TURN_S, HANDICAP * busy_s)
+
+
+class _Joining:
+    """The sentences chosen to join, and whether others may join with them.
+
+    Args:
+        budget: The budget.
+        loads: The current loads by model and beam width.
+        rows_of_owners: The number of decoding rows by owner.
+    """
+
+    def __init__(self, budget: Budget, loads: Mapping[BatchKey, Load], rows_of_owners: Mapping[object, int]) -> None:
+        self.chosen: list[QueuedSentence] = []
+        self._budget = budget
+        self._loads = dict(loads)  # including the chosen sentences
+        self._rows_of = dict(rows_of_owners)
+        self._num_rows = sum(load.num_rows for load in loads.values())
+        self._share = math.ceil(REQUEST_SHARE * budget.max_rows)
+        self._longest = 0
+        self._full: set[object] = set()  # owners that have as many rows as they may
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further sentence fits; the rest of a long queue is not searched."""
+        return self._num_rows >= self._budget.max_rows or (
+            bool(self.chosen) and (len(self.chosen) + 1) * self._longest > self._budget.max_join_tokens
+        )
+
+    def may_join_now(self, sentence: QueuedSentence) -> bool:
+        """Whether nothing but the size of the sentence can be in the way of it."""
+        if sentence.owner in self._full:
+            return False
+        if self.chosen:
+            if sentence.batch != self.chosen[0].batch:
+                return False
+            longest = max(self._longest, sentence.num_source_tokens)
+            if (len(self.chosen) + 1) * longest > self._budget.max_join_tokens:
+                return False  # it joins in a later turn
+        if self._rows_of.get(sentence.owner, 0) + sentence.width > max(self._share, sentence.width):
+            self._full.add(sentence.owner)  # until other sentences of its request finish
+            return False
+        return True
+
+    def add_if_it_fits(self, sentence: QueuedSentence) -> bool:
+        """Choose a sentence if the budget allows it."""
+        batch = sentence.batch
+        grown = {**self._loads, batch: self._loads.get(batch, Load()).with_one_more(sentence)}
+        if not fits(grown.values(), self._budget):
+            return False
+        self.chosen.append(sentence)
+        self._loads = grown
+        self._longest = max(self._longest, sentence.num_source_tokens)
+        self._num_rows += sentence.width
+        self._rows_of[sentence.owner] = self._rows_of.get(sentence.owner, 0) + sentence.width
+        return True
+
+
+def _retry_after(seconds: float) -> float:
+    """Whole seconds, 1 to 60."""
+    return min(60.0, max(1.0, math.ceil(seconds)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from fastapi import Request
 
 from app.documents.service import DocumentService
+from app.engine.caller import Caller
 from app.glossaries.store import GlossaryStore
 from app.serving.service import TranslationService
 from app.settings import Settings
@@ -25,6 +26,11 @@ def service_of(request: Request) -> TranslationService:
     """The translation service."""
     service: TranslationService = request.app.state.service
     return service
+
+
+def caller_of(request: Request) -> Caller:
+    """Who asks: the client's address."""
+    return Caller("" if request.client is None else request.client.host)
 
 
 def documents_of(request: Request) -> DocumentService:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.engine.caller import UNKNOWN_CALLER
 from app.engine.scheduler import (
     MAX_HANDICAP_S,
     OVERTAKE_S,
@@ -50,6 +51,14 @@ def sentence(length: int = 5, width: int = 1, longest_target: int = 10, model: A
         decoding="greedy" if width == 1 else "beam", beam_size=max(width, 1), max_new_tokens=longest_target
     )
     return QueuedSentence(DecodingRequest(next(KEYS), [1] * length, options), model, ignore)
+
+
+def decoded(number: int) -> list[QueuedSentence]:
+    """Sentences that joined a cohort at the beginning of the test."""
+    sentences = [sentence() for _ in range(number)]
+    for one in sentences:
+        one.started_at = 100.0
+    return sentences
 
 
 def scheduler(
@@ -201,7 +210,7 @@ def test_a_stream_of_short_sentences_cannot_starve_a_long_one(long: tuple[int, i
         queue.admit([sentence(5) for _ in range(4)])  # twice as many as fit
         if turn == 100:
             # Private: the order of the queue is visible only by taking sentences out of it.
-            queue.withdraw({one.key for _, _, one in queue._queue[8:]})
+            queue.withdraw({one.key for one in list(queue._queue)[8:]})
             queue.admit([slow])
             came_at = clock.now
         loads: dict[BatchKey, Load] = {}
@@ -238,7 +247,7 @@ def test_hastening_moves_a_sentence_ahead_and_never_back() -> None:
     document = [sentence() for _ in range(50)]
     queue.admit(document)
     clock.now += 0.015
-    queue.hasten([document[40], document[0], sentence()])
+    queue.hasten([document[40], document[0], sentence()], UNKNOWN_CALLER)
     assert [queue.take({})[0] for _ in range(4)] == [document[0], document[1], document[40], document[2]]
     assert queue.num_waiting == 46
 
@@ -287,7 +296,7 @@ def test_retry_after_follows_the_speed_within_one_second_and_one_minute() -> Non
     slow = queue.retry_after_s()
     for _ in range(50):
         clock.now += 1
-        queue.finished(200)
+        queue.finished(decoded(200))
     assert 1.0 <= queue.retry_after_s() < slow <= 60.0
 
 
@@ -295,14 +304,14 @@ def test_idle_time_does_not_count_as_slowness() -> None:
     clock = Clock()
     queue = scheduler(clock)
     queue.admit([sentence()])
-    take_all(queue)
+    first = take_all(queue)
     clock.now += 0.05
-    queue.finished(1)
+    queue.finished(first)
     clock.now += 3600.0
     queue.admit([sentence()])
-    take_all(queue)
+    second = take_all(queue)
     clock.now += 0.05
-    queue.finished(1)
+    queue.finished(second)
     queue.admit([sentence() for _ in range(100)])
     assert queue.retry_after_s() < 5.0
 
@@ -311,10 +320,9 @@ def test_retry_after_is_bounded_even_if_nothing_finishes() -> None:
     clock = Clock()
     queue = scheduler(clock, max_waiting=100_000)
     queue.admit([sentence()])
-    queue.take({(MODEL, 1): Load(1, 1, 5, 10)})
-    queue.finished(1)
+    queue.finished(queue.take({(MODEL, 1): Load(1, 1, 5, 10)}))
     clock.now += 10_000
-    queue.finished(0)
+    queue.finished([])
     queue.admit([sentence() for _ in range(1000)])
     assert queue.retry_after_s() == 60.0
 
@@ -322,7 +330,7 @@ def test_retry_after_is_bounded_even_if_nothing_finishes() -> None:
 def test_finishing_twice_within_one_clock_tick_is_allowed() -> None:
     queue = scheduler(Clock())
     for _ in range(3):
-        queue.finished(1)
+        queue.finished(decoded(1))
     assert queue.retry_after_s() == 1.0
 
 
@@ -467,7 +475,7 @@ def test_every_admitted_sentence_is_taken_withdrawn_or_waiting(
         elif event == "withdraw":
             withdrawn += [one.key for one in queue.withdraw(set(sorted(admitted)[number::3]))]
         else:
-            queue.finished(len(decoding[number:]))
+            queue.finished(decoding[number:])
             decoding = decoding[:number]
         assert 1.0 <= queue.retry_after_s() <= 60.0
         assert queue.num_waiting <= queue.max_waiting

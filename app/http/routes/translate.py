@@ -36,7 +36,7 @@ from app.http.schemas.answers import (
 )
 from app.http.schemas.problems import ProblemBody
 from app.http.schemas.requests import TranslateRequest
-from app.http.state import service_of, settings_of
+from app.http.state import caller_of, service_of, settings_of
 from app.http.stored_terms import stored_terms
 from app.serving.text_job import TextResult, TranslateResult
 from app.serving.text_stream import StreamedSentence, StreamedText
@@ -96,7 +96,12 @@ async def translate(
     _require_one_text(asked)
 
     options = asked.options(await stored_terms(request, asked, lambda: texts))
-    asked_for: dict[str, Any] = {"source": asked.source, "target": asked.target, "options": options}
+    asked_for: dict[str, Any] = {
+        "source": asked.source,
+        "target": asked.target,
+        "options": options,
+        "caller": caller_of(request),
+    }
     media_type: str = request.state.media_type
     if media_type != "application/json":
         found = service_of(request).stream(texts, **asked_for)

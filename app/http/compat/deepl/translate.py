@@ -17,7 +17,7 @@ from app.http.compat.deepl.documentation import body, errors, success
 from app.http.compat.deepl.parameters import GlossaryChoice, TranslateParameters
 from app.http.compat.deepl.protocol import answer, not_supported, read_asked, shown_code, state_of, supported
 from app.http.limits import check_texts
-from app.http.state import glossaries_of, service_of, settings_of
+from app.http.state import caller_of, glossaries_of, service_of, settings_of
 from app.serving.model_choice import DETECT, NO_LANGUAGE
 from app.serving.text_job import TranslateResult
 from app.telemetry.logs import log_fields
@@ -169,7 +169,9 @@ async def _run(
     source, target = asked.source_lang or DETECT, asked.target_lang
 
     def start() -> Coroutine[Any, Any, TranslateResult]:
-        return service.translate(texts, source=source, target=target, options=options, waits=True)
+        return service.translate(
+            texts, source=source, target=target, options=options, caller=caller_of(request), waits=True
+        )
 
     try:
         return await state_of(request).work.run((key, tuple(texts), source, target, options), start)

@@ -39,7 +39,7 @@ from app.http.compat.libretranslate.openapi import accepting, answers, refusals,
 from app.http.compat.libretranslate.paths import CORS_HEADERS, PREFIX
 from app.http.compat.libretranslate.schemas import DetectionBody, LanguageBody, SettingsBody, TranslateAnswer
 from app.http.compat.parameters import Parameters, read_parameters
-from app.http.state import service_of, settings_of
+from app.http.state import caller_of, service_of, settings_of
 from app.serving.detection import Detection
 from app.serving.text_job import TextResult
 from app.telemetry.logs import log_fields
@@ -105,7 +105,7 @@ async def libretranslate_translate(request: Request) -> TranslateAnswer:
     )
     try:
         outcome = await service_of(request).translate(
-            asked.texts, source=source, target=target, options=options, waits=True
+            asked.texts, source=source, target=target, options=options, caller=caller_of(request), waits=True
         )
     except UnsupportedPair:
         outcome = None

@@ -1,0 +1,231 @@
+"""The order of the queue: deficit round robin between callers, interactive ones before bulk.
+
+Each caller has a queue of its own, ordered by position. Callers take turns. In its turn a caller may spend what it has
+saved, its deficit, on sentences from the front of its queue. When the next sentence costs more than that, it gets a
+``QUANTUM`` for its next turn, and the turn passes on (Shreedhar and Varghese 1996, doi:10.1109/90.502236). All waiting
+callers therefore get the same amount of work done, whatever the number and the size of their sentences.
+
+Interactive callers go before bulk callers. For the work they get done while bulk callers wait, these are owed a
+``BULK_SHARE`` of it, so that they do not starve.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import deque
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from app.engine.caller import Caller, Priority
+
+QUANTUM = 64.0
+"""What a caller saves for its next turn, in tokens (see ``QueuedSentence.cost``): about one short sentence.
+
+With a larger one, a single sentence would wait for several of each other caller. With a smaller one, finding the next
+sentence would take more turns and be no fairer, as a sentence is never divided.
+"""
+
+BULK_SHARE = 1 / 16
+"""Work of bulk callers for each unit of work of interactive callers, if both wait."""
+
+
+class Waiting(Protocol):
+    """What can be queued."""
+
+    @property
+    def key(self) -> int:
+        """Unique in the queue."""
+        ...
+
+    @property
+    def caller(self) -> Caller:
+        """Whose queue it belongs to."""
+        ...
+
+    @property
+    def cost(self) -> float:
+        """Its work, in tokens."""
+        ...
+
+
+W = TypeVar("W", bound=Waiting)
+
+
+@dataclass(eq=False)
+class CallerQueue(Generic[W]):
+    """The queue of one caller.
+
+    Args:
+        caller: The caller.
+        entries: Position, key and sentence, ordered.
+        cost: The sum of the costs.
+        deficit: Work it may still get done in its turn.
+        cursor: The index of the entry that is considered next; those before it cannot join now.
+    """
+
+    caller: Caller
+    entries: list[tuple[float, int, W]] = field(default_factory=list)
+    cost: float = 0.0
+    deficit: float = QUANTUM
+    cursor: int = 0
+
+
+class FairQueue(Generic[W]):
+    """The queues of all callers."""
+
+    def __init__(self) -> None:
+        """Empty."""
+        self._of_caller: dict[Caller, CallerQueue[W]] = {}
+        self._of_key: dict[int, CallerQueue[W]] = {}
+        self._rings: list[deque[CallerQueue[W]]] = [deque() for _ in Priority]  # by priority, in the order of turns
+        self._num_waiting = [0 for _ in Priority]
+        self._num_bulk = 0  # bulk callers that wait
+        self._owed = 0.0  # work that bulk callers are owed; negative if they had more
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self._of_key)
+
+    def __iter__(self) -> Iterator[W]:
+        """All sentences, caller by caller, each caller's in order."""
+        for queue in self._of_caller.values():
+            for _, _, sentence in queue.entries:
+                yield sentence
+
+    def callers(self, priority: Priority) -> Collection[CallerQueue[W]]:
+        """The queues of the callers that wait."""
+        return self._rings[priority]
+
+    def num_waiting(self, priority: Priority) -> int:
+        """Sentences of the callers of a priority."""
+        return self._num_waiting[priority]
+
+    def queue_of(self, caller: Caller) -> CallerQueue[W] | None:
+        """The queue of a caller; None if nothing of it waits."""
+        return self._of_caller.get(caller)
+
+    def num_ahead(self, caller: Caller, position: float) -> int:
+        """Number of the caller's sentences with smaller positions."""
+        queue = self._of_caller.get(caller)
+        return 0 if queue is None else bisect.bisect_left(queue.entries, (position,))
+
+    def add(self, position: float, sentence: W) -> None:
+        """Insert a sentence into its caller's queue. A caller that had none waits for its turn behind all others."""
+        queue = self._of_caller.get(sentence.caller)
+        if queue is None:
+            queue = self._of_caller[sentence.caller] = CallerQueue(sentence.caller)
+            self._rings[sentence.caller.priority].append(queue)
+            self._num_bulk += sentence.caller.priority is Priority.BULK
+        bisect.insort(queue.entries, (position, sentence.key, sentence))
+        queue.cost += sentence.cost
+        self._of_key[sentence.key] = queue
+        self._num_waiting[queue.caller.priority] += 1
+
+    def position_of(self, key: int) -> tuple[Caller, float] | None:
+        """Caller and position of a sentence; None if it does not wait."""
+        queue = self._of_key.get(key)
+        if queue is None:
+            return None
+        return queue.caller, next(position for position, other, _ in queue.entries if other == key)
+
+    def remove(self, keys: Collection[int]) -> list[W]:
+        """Remove the sentences with these keys; returns those that were there."""
+        queues = {self._of_key[key]: None for key in keys if key in self._of_key}
+        removed: list[W] = []
+        for queue in queues:
+            gone = [sentence for _, key, sentence in queue.entries if key in keys]
+            queue.entries = [entry for entry in queue.entries if entry[1] not in keys]
+            for sentence in gone:
+                del self._of_key[sentence.key]
+                queue.cost -= sentence.cost
+            self._num_waiting[queue.caller.priority] -= len(gone)
+            if not queue.entries:
+                self._drop(queue)
+                self._rings[queue.caller.priority].remove(queue)
+            removed += gone
+        return removed
+
+    def turn(self) -> Turn[W]:
+        """Begin to choose sentences."""
+        return Turn(self)
+
+    def _drop(self, queue: CallerQueue[W]) -> None:
+        """Forget an empty queue; a caller saves nothing while nothing of it waits."""
+        del self._of_caller[queue.caller]
+        self._num_bulk -= queue.caller.priority is Priority.BULK
+        if not self._num_bulk:
+            self._owed = 0.0
+
+    def _charge(self, queue: CallerQueue[W], cost: float) -> None:
+        self._num_waiting[queue.caller.priority] -= 1
+        queue.cost -= cost
+        queue.deficit -= cost
+        if queue.caller.priority is Priority.INTERACTIVE and self._num_bulk:
+            self._owed = min(QUANTUM, self._owed + BULK_SHARE * cost)
+        elif queue.caller.priority is Priority.BULK and self._owed > 0.0:  # it did not go only for lack of others
+            self._owed -= cost
+
+
+class Turn(Generic[W]):
+    """Chooses sentences that begin now: look at :meth:`first`, then :meth:`take` or :meth:`pass_over` it, repeatedly.
+
+    Call :meth:`end` afterwards: callers of which no sentence could begin are then first in the next turn.
+
+    Args:
+        queue: The queue.
+    """
+
+    def __init__(self, queue: FairQueue[W]) -> None:
+        self._queue = queue
+        self._aside: list[list[CallerQueue[W]]] = [[] for _ in Priority]
+        self._touched: list[CallerQueue[W]] = []
+
+    def first(self) -> W | None:
+        """The next sentence in order, without those passed over; None if there is none."""
+        while (ring := self._ring()) is not None:
+            queue = ring[0]
+            if queue.cursor >= len(queue.entries):
+                self._aside[queue.caller.priority].append(ring.popleft())
+                continue
+            sentence = queue.entries[queue.cursor][2]
+            if queue.deficit >= sentence.cost:
+                return sentence
+            queue.deficit += QUANTUM
+            ring.rotate(-1)
+        return None
+
+    def take(self) -> None:
+        """Remove the result of :meth:`first` from the queue."""
+        ring = self._ring()
+        assert ring is not None
+        queue = ring[0]
+        _, key, sentence = queue.entries.pop(queue.cursor)
+        del self._queue._of_key[key]
+        self._queue._charge(queue, sentence.cost)
+        if not queue.entries:
+            ring.popleft()
+            self._queue._drop(queue)
+
+    def pass_over(self) -> None:
+        """Do not consider the result of :meth:`first` in this turn."""
+        ring = self._ring()
+        assert ring is not None
+        queue = ring[0]
+        if not queue.cursor:
+            self._touched.append(queue)
+        queue.cursor += 1
+
+    def end(self) -> None:
+        """Restore the order of the callers."""
+        for queue in self._touched:
+            queue.cursor = 0
+        for ring, aside in zip(self._queue._rings, self._aside, strict=True):
+            ring.extendleft(reversed(aside))
+
+    def _ring(self) -> deque[CallerQueue[W]] | None:
+        """The callers whose turn it is."""
+        interactive, bulk = self._queue._rings
+        if bulk and (self._queue._owed > 0.0 or not interactive):
+            return bulk
+        return interactive or None
