@@ -5,26 +5,29 @@ saved, its deficit, on sentences from the front of its queue. When the next sent
 ``QUANTUM`` for its next turn, and the turn passes on (Shreedhar and Varghese 1996, doi:10.1109/90.502236). All waiting
 callers therefore get the same amount of work done, whatever the number and the size of their sentences.
 
-Interactive callers go before bulk callers. For the work they get done while bulk callers wait, these are owed a
-``BULK_SHARE`` of it, so that they do not starve.
+Interactive callers go before bulk callers. So that these do not starve, they are owed a ``BULK_SHARE`` of the work that
+is done for interactive callers while they wait; when that is ``DEBT``, a sentence of a bulk caller goes first.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from app.engine.caller import Caller, Priority
 
-QUANTUM = 64.0
-"""What a caller saves for its next turn, in tokens (see ``QueuedSentence.cost``): about one short sentence.
+QUANTUM = 16.0
+"""What a caller saves for its next turn, in tokens (see ``QueuedSentence.cost``): a fraction of a typical sentence.
 
-With a larger one, a single sentence would wait for several of each other caller. With a smaller one, finding the next
-sentence would take more turns and be no fairer, as a sentence is never divided.
+A caller with a single sentence loses what is left of its quantum. The quantum is so small that this does not matter:
+each caller then gets the same work done while it waits. Finding a sentence takes some more turns, microseconds each.
 """
+
+DEBT = 64.0
+"""Work that bulk callers are owed before one of their sentences goes first, in tokens."""
 
 BULK_SHARE = 1 / 16
 """Work of bulk callers for each unit of work of interactive callers, if both wait."""
@@ -44,6 +47,11 @@ class Waiting(Protocol):
         ...
 
     @property
+    def owner(self) -> object:
+        """The caller's request that it belongs to."""
+        ...
+
+    @property
     def cost(self) -> float:
         """Its work, in tokens."""
         ...
@@ -59,6 +67,7 @@ class CallerQueue(Generic[W]):
     Args:
         caller: The caller.
         entries: Position, key and sentence, ordered.
+        num_of_owner: Number of entries by owner.
         cost: The sum of the costs.
         deficit: Work it may still get done in its turn.
         cursor: The index of the entry that is considered next; those before it cannot join now.
@@ -66,6 +75,7 @@ class CallerQueue(Generic[W]):
 
     caller: Caller
     entries: list[tuple[float, int, W]] = field(default_factory=list)
+    num_of_owner: Counter[object] = field(default_factory=Counter)
     cost: float = 0.0
     deficit: float = QUANTUM
     cursor: int = 0
@@ -118,16 +128,17 @@ class FairQueue(Generic[W]):
             self._rings[sentence.caller.priority].append(queue)
             self._num_bulk += sentence.caller.priority is Priority.BULK
         bisect.insort(queue.entries, (position, sentence.key, sentence))
+        queue.num_of_owner[sentence.owner] += 1
         queue.cost += sentence.cost
         self._of_key[sentence.key] = queue
         self._num_waiting[queue.caller.priority] += 1
 
-    def position_of(self, key: int) -> tuple[Caller, float] | None:
-        """Caller and position of a sentence; None if it does not wait."""
+    def place_of(self, key: int) -> tuple[Caller, int] | None:
+        """The caller of a sentence, and how many of its sentences are ahead; None if it does not wait."""
         queue = self._of_key.get(key)
         if queue is None:
             return None
-        return queue.caller, next(position for position, other, _ in queue.entries if other == key)
+        return queue.caller, next(index for index, (_, other, _) in enumerate(queue.entries) if other == key)
 
     def remove(self, keys: Collection[int]) -> list[W]:
         """Remove the sentences with these keys; returns those that were there."""
@@ -137,9 +148,7 @@ class FairQueue(Generic[W]):
             gone = [sentence for _, key, sentence in queue.entries if key in keys]
             queue.entries = [entry for entry in queue.entries if entry[1] not in keys]
             for sentence in gone:
-                del self._of_key[sentence.key]
-                queue.cost -= sentence.cost
-            self._num_waiting[queue.caller.priority] -= len(gone)
+                self._forget(queue, sentence)
             if not queue.entries:
                 self._drop(queue)
                 self._rings[queue.caller.priority].remove(queue)
@@ -150,6 +159,15 @@ class FairQueue(Generic[W]):
         """Begin to choose sentences."""
         return Turn(self)
 
+    def _forget(self, queue: CallerQueue[W], sentence: W) -> None:
+        """Update what is counted when a sentence has left its queue."""
+        del self._of_key[sentence.key]
+        self._num_waiting[queue.caller.priority] -= 1
+        queue.cost -= sentence.cost
+        queue.num_of_owner[sentence.owner] -= 1
+        if not queue.num_of_owner[sentence.owner]:
+            del queue.num_of_owner[sentence.owner]
+
     def _drop(self, queue: CallerQueue[W]) -> None:
         """Forget an empty queue; a caller saves nothing while nothing of it waits."""
         del self._of_caller[queue.caller]
@@ -158,12 +176,10 @@ class FairQueue(Generic[W]):
             self._owed = 0.0
 
     def _charge(self, queue: CallerQueue[W], cost: float) -> None:
-        self._num_waiting[queue.caller.priority] -= 1
-        queue.cost -= cost
         queue.deficit -= cost
         if queue.caller.priority is Priority.INTERACTIVE and self._num_bulk:
-            self._owed = min(QUANTUM, self._owed + BULK_SHARE * cost)
-        elif queue.caller.priority is Priority.BULK and self._owed > 0.0:  # it did not go only for lack of others
+            self._owed = min(2 * DEBT, self._owed + BULK_SHARE * cost)
+        elif queue.caller.priority is Priority.BULK and self._owed >= DEBT:  # it went before interactive callers
             self._owed -= cost
 
 
@@ -180,11 +196,14 @@ class Turn(Generic[W]):
         self._queue = queue
         self._aside: list[list[CallerQueue[W]]] = [[] for _ in Priority]
         self._touched: list[CallerQueue[W]] = []
+        self._full: set[object] = set()  # owners whose sentences are all passed over
 
     def first(self) -> W | None:
         """The next sentence in order, without those passed over; None if there is none."""
         while (ring := self._ring()) is not None:
             queue = ring[0]
+            if self._full:
+                self._skip_full(queue)
             if queue.cursor >= len(queue.entries):
                 self._aside[queue.caller.priority].append(ring.popleft())
                 continue
@@ -200,8 +219,8 @@ class Turn(Generic[W]):
         ring = self._ring()
         assert ring is not None
         queue = ring[0]
-        _, key, sentence = queue.entries.pop(queue.cursor)
-        del self._queue._of_key[key]
+        _, _, sentence = queue.entries.pop(queue.cursor)
+        self._queue._forget(queue, sentence)
         self._queue._charge(queue, sentence.cost)
         if not queue.entries:
             ring.popleft()
@@ -212,9 +231,13 @@ class Turn(Generic[W]):
         ring = self._ring()
         assert ring is not None
         queue = ring[0]
-        if not queue.cursor:
-            self._touched.append(queue)
-        queue.cursor += 1
+        self._move(queue, queue.cursor + 1)
+
+    def pass_over_request(self) -> None:
+        """Do not consider any sentence of the same request in this turn."""
+        sentence = self.first()
+        assert sentence is not None
+        self._full.add(sentence.owner)
 
     def end(self) -> None:
         """Restore the order of the callers."""
@@ -223,9 +246,23 @@ class Turn(Generic[W]):
         for ring, aside in zip(self._queue._rings, self._aside, strict=True):
             ring.extendleft(reversed(aside))
 
+    def _skip_full(self, queue: CallerQueue[W]) -> None:
+        """Move the cursor past sentences whose request is passed over: of one request, there may be thousands."""
+        owners, full, entries, index = queue.num_of_owner, self._full, queue.entries, queue.cursor
+        if len(owners) <= len(full) and owners.keys() <= full:
+            index = len(entries)
+        while index < len(entries) and entries[index][2].owner in full:
+            index += 1
+        self._move(queue, index)
+
+    def _move(self, queue: CallerQueue[W], cursor: int) -> None:
+        if cursor and not queue.cursor:
+            self._touched.append(queue)
+        queue.cursor = cursor
+
     def _ring(self) -> deque[CallerQueue[W]] | None:
         """The callers whose turn it is."""
         interactive, bulk = self._queue._rings
-        if bulk and (self._queue._owed > 0.0 or not interactive):
+        if bulk and (self._queue._owed >= DEBT or not interactive):
             return bulk
         return interactive or None

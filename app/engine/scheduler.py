@@ -249,16 +249,14 @@ class Scheduler:
             caller: The caller.
         """
         for sentence, position in zip(sentences, self._positions(sentences), strict=True):
-            now_at = self._queue.position_of(sentence.key)
-            if now_at is None:
+            place = self._queue.place_of(sentence.key)
+            if place is None:
                 continue
-            known, known_position = now_at
-            if (caller.priority, self._queue.num_ahead(caller, position)) < (
-                known.priority,
-                self._queue.num_ahead(known, known_position),
-            ):
+            known, num_ahead = place
+            if (caller.priority, self._queue.num_ahead(caller, position)) < (known.priority, num_ahead):
                 self._queue.remove({sentence.key})
-                sentence.caller = caller
+                if caller != known:  # it now counts as a request of the other caller, with a share of the rows
+                    sentence.caller, sentence.owner = caller, object()
                 self._queue.add(position, sentence)
 
     def withdraw(self, keys: Collection[int]) -> list[QueuedSentence]:
@@ -286,7 +284,9 @@ class Scheduler:
         passed_over = False
         turn = self._queue.turn()
         while not joining.is_full and (sentence := turn.first()) is not None:
-            if not joining.may_join_now(sentence):
+            if joining.has_share(sentence):
+                turn.pass_over_request()
+            elif not joining.may_join_now(sentence):
                 turn.pass_over()
             elif joining.add_if_it_fits(sentence):
                 turn.take()
@@ -350,9 +350,9 @@ class Scheduler:
         """As :meth:`estimate_s`, given the position of the last sentence.
 
         The work that is done before the last sentence begins, divided by the throughput, plus the time this sentence
-        decodes. Before it begin the sentences of its caller that are ahead of it, and those of other callers. There are
-        two ways to estimate the latter, and the smaller one holds: the others get as much as this caller while they
-        wait, and they get no more than what waits and what they submit in the meantime.
+        decodes. Before it begin the sentences of its caller that are ahead of it, and those of other callers. While
+        these wait they get as much as this caller, and they get no more than what waits and what they submit in the
+        meantime.
         """
         rate = self._pace.rate
         if rate is None:
@@ -363,7 +363,12 @@ class Scheduler:
         if own_queue is not None:
             own += own_queue.cost * self._queue.num_ahead(caller, position) / len(own_queue.entries)
         decode_s = self._pace.token_s * max(sentence.likely_target for sentence in sentences)
-        return min(self._work_by_turns(caller, own), self._work_by_demand(caller, own, rate)) / rate + decode_s
+        by_demand = self._work_by_demand(caller, own, rate)
+        if self._queue:
+            return min(self._work_by_turns(caller, own), by_demand) / rate + decode_s
+        # It is not known how many rows are free: as if half of them were.
+        by_demand = by_demand if math.isfinite(by_demand) else self._work_by_turns(caller, own)
+        return max(decode_s, by_demand / rate + decode_s / 2)
 
     def _work_by_turns(self, caller: Caller, own: float) -> float:
         """Work until ``own`` of it is done, if as many callers wait all the time as do now."""
@@ -372,7 +377,8 @@ class Scheduler:
             num_callers = float(len(self._queue.callers(Priority.BULK)) + is_new)
             return own * num_callers * (1.0 + 1.0 / BULK_SHARE)
         bulk = own * BULK_SHARE if self._queue.callers(Priority.BULK) else 0.0
-        return own * max(1.0, self._pace.num_callers + is_new) + bulk
+        num_callers = max(self._pace.num_callers, len(self._queue.callers(Priority.INTERACTIVE)))
+        return own * (num_callers + is_new) + bulk
 
     def _work_by_demand(self, caller: Caller, own: float, rate: float) -> float:
         """Work until ``own`` of it is done, if other callers submit as much as they did recently."""
@@ -383,8 +389,8 @@ class Scheduler:
                 break
             costs = [queue.cost for queue in self._queue.callers(priority) if queue.caller != caller]
             work += sum(costs) if priority < caller.priority else sum(min(cost, own) for cost in costs)
-            demand += self._demand.of_others(now, caller, priority, sum(costs))
-        return work / (1.0 - demand / rate) if demand < rate else math.inf
+            demand += self._demand.of_others(now, caller, priority)
+        return work / (1.0 - demand / rate) if demand < 0.85 * rate else math.inf
 
     def _positions(self, sentences: Sequence[QueuedSentence]) -> Iterator[float]:
         """Positions of a request's sentences that arrive now."""
@@ -412,7 +418,6 @@ class _Joining:
         self._num_rows = sum(load.num_rows for load in loads.values())
         self._share = math.ceil(REQUEST_SHARE * budget.max_rows)
         self._longest = 0
-        self._full: set[object] = set()  # owners that have as many rows as they may
 
     @property
     def is_full(self) -> bool:
@@ -421,20 +426,18 @@ class _Joining:
             bool(self.chosen) and (len(self.chosen) + 1) * self._longest > self._budget.max_join_tokens
         )
 
+    def has_share(self, sentence: QueuedSentence) -> bool:
+        """Whether its request has as many rows as it may, until other sentences of it finish."""
+        return self._rows_of.get(sentence.owner, 0) + sentence.width > max(self._share, sentence.width)
+
     def may_join_now(self, sentence: QueuedSentence) -> bool:
-        """Whether nothing but the size of the sentence can be in the way of it."""
-        if sentence.owner in self._full:
-            return False
-        if self.chosen:
-            if sentence.batch != self.chosen[0].batch:
-                return False
-            longest = max(self._longest, sentence.num_source_tokens)
-            if (len(self.chosen) + 1) * longest > self._budget.max_join_tokens:
-                return False  # it joins in a later turn
-        if self._rows_of.get(sentence.owner, 0) + sentence.width > max(self._share, sentence.width):
-            self._full.add(sentence.owner)  # until other sentences of its request finish
-            return False
-        return True
+        """Whether it can join together with the chosen sentences; if not, it joins in a later turn."""
+        if not self.chosen:
+            return True
+        longest = max(self._longest, sentence.num_source_tokens)
+        return sentence.batch == self.chosen[0].batch and (
+            (len(self.chosen) + 1) * longest <= self._budget.max_join_tokens
+        )
 
     def add_if_it_fits(self, sentence: QueuedSentence) -> bool:
         """Choose a sentence if the budget allows it."""

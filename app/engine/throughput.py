@@ -12,8 +12,8 @@ from app.engine.caller import Caller, Priority
 PACE_S = 10.0
 """Time constant of the measured throughput, in seconds."""
 
-DEMAND_S = 30.0
-"""Time constant of the measured demand, in seconds. It is longer, as requests are fewer than sentences."""
+DEMAND_S = 10.0
+"""Time constant of the measured demand, in seconds."""
 
 EVIDENCE_S = 1.0
 """Seconds that must have been measured before there is a throughput."""
@@ -87,7 +87,10 @@ class Pace:
 
 
 class Demand:
-    """Work submitted, by caller and by priority."""
+    """Work that callers submit again and again, in total and by caller.
+
+    The first request of a caller within ``DEMAND_S`` is not counted: it may be the only one.
+    """
 
     def __init__(self) -> None:
         """No work."""
@@ -106,21 +109,24 @@ class Demand:
         """
         if self._began is None:
             self._began = self._tidied = now
-        self._of_caller[caller] = (_decayed(self._of_caller.get(caller), now) + cost, now)
+        known = self._of_caller.get(caller)
+        if known is None or now - known[1] > DEMAND_S:
+            self._of_caller[caller] = (0.0, now)
+            return
+        self._of_caller[caller] = (_decayed(known, now) + cost, now)
         total = _decayed(self._of_priority.get(caller.priority), now) + cost
         self._of_priority[caller.priority] = (total, now)
         if now - self._tidied > DEMAND_S:
             self._tidied = now
             self._of_caller = {one: entry for one, entry in self._of_caller.items() if now - entry[1] < 4 * DEMAND_S}
 
-    def of_others(self, now: float, caller: Caller, priority: Priority, waiting: float) -> float:
-        """Cost per second that other callers of a priority submit, without what still waits.
+    def of_others(self, now: float, caller: Caller, priority: Priority) -> float:
+        """Cost per second that other callers of a priority submit.
 
         Args:
             now: Clock time.
             caller: The caller who asks.
             priority: The priority of the others.
-            waiting: The cost of their sentences that wait.
         """
         if self._began is None:
             return 0.0
@@ -128,7 +134,7 @@ class Demand:
         own = _decayed(self._of_caller.get(caller), now) if caller.priority is priority else 0.0
         # The sum of a constant demand of 1 since the beginning; at least a second, as one request is no rate.
         window_s = DEMAND_S * -math.expm1(-max(1.0, now - self._began) / DEMAND_S)
-        return max(0.0, total - own - waiting) / window_s
+        return max(0.0, total - own) / window_s
 
 
 def _decayed(entry: tuple[float, float] | None, now: float) -> float:

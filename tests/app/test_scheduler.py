@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.caller import UNKNOWN_CALLER
+from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
 from app.engine.scheduler import (
     MAX_HANDICAP_S,
     OVERTAKE_S,
@@ -250,6 +250,38 @@ def test_hastening_moves_a_sentence_ahead_and_never_back() -> None:
     queue.hasten([document[40], document[0], sentence()], UNKNOWN_CALLER)
     assert [queue.take({})[0] for _ in range(4)] == [document[0], document[1], document[40], document[2]]
     assert queue.num_waiting == 46
+
+
+def test_a_sentence_that_a_more_urgent_caller_waits_for_goes_with_those_of_that_caller() -> None:
+    queue = scheduler(Clock(), max_rows=4)
+    document = [sentence() for _ in range(50)]
+    for one in document:
+        one.caller, one.owner = Caller("documents", Priority.BULK), "a document"
+    other = sentence()
+    other.caller = Caller("b")
+    queue.admit(document)
+    queue.admit([other])
+    queue.hasten([document[40]], Caller("a"))
+    assert queue.num_waiting_of(Priority.INTERACTIVE) == 2
+    assert queue.take({(MODEL, 1): Load(2, 2, 5, 10)}, {"a document": 3}) == [other, document[40]]
+
+
+def test_a_less_urgent_caller_does_not_delay_a_sentence() -> None:
+    queue = scheduler(Clock(), max_rows=1)
+    mine = sentence()
+    queue.admit([mine])
+    queue.admit([sentence()])
+    queue.hasten([mine], Caller("documents", Priority.BULK))
+    assert take_all(queue) == [mine]
+
+
+def test_a_single_sentence_does_not_wait_for_the_many_of_another_caller_that_submitted_it_before() -> None:
+    queue = scheduler(Clock(), max_rows=1)
+    many = [sentence() for _ in range(100)]
+    for one in many:
+        queue.admit([one])
+    queue.hasten([many[90]], Caller("b"))
+    assert many[90] in [queue.take({})[0] for _ in range(3)]
 
 
 def test_smaller_sentences_overtake_one_that_does_not_fit_for_a_limited_time() -> None:
