@@ -157,12 +157,19 @@ def single_sentences(
 
 def throughput(bench: Bench, seconds: float) -> float:
     """Sentences per second with a full queue."""
-    asked = [bench.ask(Caller("warm-up"), 50) for _ in range(200)]
-    time.sleep(seconds)
-    found = 50 * sum(one.took_s is not None for one in asked) / seconds
-    while bench.engine.num_waiting:
+    latencies: list[float] = []
+    end = time.monotonic() + seconds
+
+    def again(asked: Asked) -> None:
+        if time.monotonic() < end:
+            latencies.append(asked.took_s or 0.0)
+            bench.ask(Caller("warm-up"), 50, again)
+
+    for _ in range(8):
+        bench.ask(Caller("warm-up"), 50, again)
+    while time.monotonic() < end or not bench.engine.is_idle:
         time.sleep(0.1)
-    return found
+    return 50 * len(latencies) / seconds
 
 
 def estimates(bench: Bench, seconds: float, rate: float, crowd: int) -> list[Asked]:

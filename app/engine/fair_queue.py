@@ -133,12 +133,10 @@ class FairQueue(Generic[W]):
         self._of_key[sentence.key] = queue
         self._num_waiting[queue.caller.priority] += 1
 
-    def place_of(self, key: int) -> tuple[Caller, int] | None:
-        """The caller of a sentence, and how many of its sentences are ahead; None if it does not wait."""
-        queue = self._of_key.get(key)
-        if queue is None:
-            return None
-        return queue.caller, next(index for index, (_, other, _) in enumerate(queue.entries) if other == key)
+    def places_of(self, keys: Collection[int]) -> dict[int, int]:
+        """For each of the sentences that wait: how many of its caller's are ahead of it."""
+        queues = {self._of_key[key]: None for key in keys if key in self._of_key}
+        return {key: index for queue in queues for index, (_, key, _) in enumerate(queue.entries) if key in keys}
 
     def remove(self, keys: Collection[int]) -> list[W]:
         """Remove the sentences with these keys; returns those that were there."""

@@ -22,8 +22,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
-from app.engine.fair_queue import BULK_SHARE, FairQueue
-from app.engine.throughput import Demand, Pace
+from app.engine.estimate import Estimator
+from app.engine.fair_queue import FairQueue
 from app.errors import DeadlineUnreachable, QueueFull
 from model.decoding.options import Outcome
 
@@ -203,10 +203,13 @@ class Scheduler:
     max_waiting: int
     clock: Callable[[], float]
     _queue: FairQueue[QueuedSentence] = field(default_factory=FairQueue)
-    _pace: Pace = field(default_factory=Pace)
-    _demand: Demand = field(default_factory=Demand)
+    _estimator: Estimator = field(init=False)
     _rate: float = 20.0  # moving average of finished sentences per second
     _last_finish: float | None = None
+
+    def __post_init__(self) -> None:
+        """Nothing is measured."""
+        self._estimator = Estimator(self._queue)
 
     @property
     def num_waiting(self) -> int:
@@ -239,7 +242,7 @@ class Scheduler:
         for position, sentence in zip(positions, sentences, strict=True):
             sentence.arrived_at = now
             self._queue.add(position, sentence)
-        self._demand.came(now, sentences[0].caller, sum(sentence.cost for sentence in sentences))
+        self._estimator.demand.came(now, sentences[0].caller, sum(sentence.cost for sentence in sentences))
 
     def hasten(self, sentences: Sequence[QueuedSentence], caller: Caller) -> None:
         """Another request of a caller waits for these sentences, too: they go when the first of both would go.
@@ -248,16 +251,21 @@ class Scheduler:
             sentences: The sentences; those no longer in the queue are ignored.
             caller: The caller.
         """
+        places = self._queue.places_of({sentence.key for sentence in sentences})
+        earlier: list[tuple[float, QueuedSentence]] = []
         for sentence, position in zip(sentences, self._positions(sentences), strict=True):
-            place = self._queue.place_of(sentence.key)
-            if place is None:
-                continue
-            known, num_ahead = place
-            if (caller.priority, self._queue.num_ahead(caller, position)) < (known.priority, num_ahead):
-                self._queue.remove({sentence.key})
-                if caller != known:  # it now counts as a request of the other caller, with a share of the rows
-                    sentence.caller, sentence.owner = caller, object()
-                self._queue.add(position, sentence)
+            num_ahead = self._queue.num_ahead(caller, position) + len(earlier)
+            if sentence.key in places and (caller.priority, num_ahead) < (
+                sentence.caller.priority,
+                places[sentence.key],
+            ):
+                earlier.append((position, sentence))
+        self._queue.remove({sentence.key for _, sentence in earlier})
+        owner = object()
+        for position, sentence in earlier:
+            if sentence.caller != caller:  # it now belongs to a request of this caller, which has a share of the rows
+                sentence.caller, sentence.owner = caller, owner
+            self._queue.add(position, sentence)
 
     def withdraw(self, keys: Collection[int]) -> list[QueuedSentence]:
         """Remove cancelled sentences from the queue.
@@ -267,7 +275,7 @@ class Scheduler:
         """
         removed = self._queue.remove(keys)
         if not self._queue:
-            self._pace.emptied()
+            self._estimator.pace.emptied()
         return removed
 
     def take(
@@ -302,11 +310,11 @@ class Scheduler:
         for sentence in chosen:
             sentence.started_at = now
         cost = sum(sentence.cost for sentence in chosen)
-        self._pace.joined(now, cost, len(self._queue), len(self._queue.callers(Priority.INTERACTIVE)))
+        self._estimator.pace.joined(now, cost, len(self._queue), len(self._queue.callers(Priority.INTERACTIVE)))
         return chosen
 
     def finished(self, sentences: Sequence[QueuedSentence]) -> None:
-        """Count finished sentences; :meth:`retry_after_s` and :meth:`estimate_s` are computed from their rate."""
+        """Count finished sentences; :meth:`retry_after_s` and the estimates follow from their rate."""
         now = self.clock()
         if self._last_finish is not None and now > self._last_finish:
             seconds = now - self._last_finish
@@ -314,83 +322,30 @@ class Scheduler:
             self._rate += weight * (len(sentences) / seconds - self._rate)
         self._last_finish = now
         for sentence in sentences:
-            self._pace.decoded(sentence.likely_target, now - sentence.started_at)
+            self._estimator.pace.decoded(sentence.likely_target, now - sentence.started_at)
 
     def retry_after_s(self) -> float:
         """Estimated seconds until half of the queue is done, 1 to 60."""
         return _retry_after(len(self._queue) / 2 / max(self._rate, 1e-3))
 
-    def estimate_s(self, sentences: Sequence[QueuedSentence]) -> float | None:
-        """Estimated seconds until a request that is admitted now is finished; None if the throughput is not known.
-
-        Args:
-            sentences: Its sentences; at least one.
-        """
-        return self._estimate(sentences, max(self._positions(sentences)))
-
     def clear(self) -> list[QueuedSentence]:
         """Empty the queue; returns the sentences that were in it."""
         left = list(self._queue)
-        self._queue = FairQueue()
-        self._pace.emptied()
+        self.withdraw({sentence.key for sentence in left})
         return left
 
     def _refuse_if_late(self, sentences: Sequence[QueuedSentence], position: float, within_s: float) -> None:
-        estimate_s = self._estimate(sentences, position)
-        rate = self._pace.rate
+        cost = sum(sentence.cost for sentence in sentences)
+        longest = max(sentence.likely_target for sentence in sentences)
+        caller, estimator = sentences[0].caller, self._estimator
+        estimate_s = estimator.estimate_s(self.clock(), caller, position, cost, longest, within_s)
+        rate = estimator.pace.rate
         if estimate_s is None or rate is None or estimate_s <= within_s:
             return
-        alone_s = sum(sentence.cost for sentence in sentences) / rate
-        may_succeed_later = alone_s <= within_s
+        may_succeed_later = cost / rate <= within_s
         raise DeadlineUnreachable(
             estimate_s, within_s, len(sentences), _retry_after(estimate_s - within_s) if may_succeed_later else None
         )
-
-    def _estimate(self, sentences: Sequence[QueuedSentence], position: float) -> float | None:
-        """As :meth:`estimate_s`, given the position of the last sentence.
-
-        The work that is done before the last sentence begins, divided by the throughput, plus the time this sentence
-        decodes. Before it begin the sentences of its caller that are ahead of it, and those of other callers. While
-        these wait they get as much as this caller, and they get no more than what waits and what they submit in the
-        meantime.
-        """
-        rate = self._pace.rate
-        if rate is None:
-            return None
-        caller = sentences[0].caller
-        own_queue = self._queue.queue_of(caller)
-        own = sum(sentence.cost for sentence in sentences)
-        if own_queue is not None:
-            own += own_queue.cost * self._queue.num_ahead(caller, position) / len(own_queue.entries)
-        decode_s = self._pace.token_s * max(sentence.likely_target for sentence in sentences)
-        by_demand = self._work_by_demand(caller, own, rate)
-        if self._queue:
-            return min(self._work_by_turns(caller, own), by_demand) / rate + decode_s
-        # It is not known how many rows are free: as if half of them were.
-        by_demand = by_demand if math.isfinite(by_demand) else self._work_by_turns(caller, own)
-        return max(decode_s, by_demand / rate + decode_s / 2)
-
-    def _work_by_turns(self, caller: Caller, own: float) -> float:
-        """Work until ``own`` of it is done, if as many callers wait all the time as do now."""
-        is_new = self._queue.queue_of(caller) is None
-        if caller.priority is Priority.BULK:
-            num_callers = float(len(self._queue.callers(Priority.BULK)) + is_new)
-            return own * num_callers * (1.0 + 1.0 / BULK_SHARE)
-        bulk = own * BULK_SHARE if self._queue.callers(Priority.BULK) else 0.0
-        num_callers = max(self._pace.num_callers, len(self._queue.callers(Priority.INTERACTIVE)))
-        return own * (num_callers + is_new) + bulk
-
-    def _work_by_demand(self, caller: Caller, own: float, rate: float) -> float:
-        """Work until ``own`` of it is done, if other callers submit as much as they did recently."""
-        now = self.clock()
-        work, demand = own, 0.0
-        for priority in Priority:
-            if priority > caller.priority:
-                break
-            costs = [queue.cost for queue in self._queue.callers(priority) if queue.caller != caller]
-            work += sum(costs) if priority < caller.priority else sum(min(cost, own) for cost in costs)
-            demand += self._demand.of_others(now, caller, priority)
-        return work / (1.0 - demand / rate) if demand < 0.85 * rate else math.inf
 
     def _positions(self, sentences: Sequence[QueuedSentence]) -> Iterator[float]:
         """Positions of a request's sentences that arrive now."""

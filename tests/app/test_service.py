@@ -12,8 +12,8 @@ import torch
 
 from app.engine.caller import Caller, Priority
 from app.engine.capacity import MIN_ROWS
+from app.engine.estimate import Pace
 from app.engine.scheduler import Scheduler
-from app.engine.throughput import Pace
 from app.errors import DeadlineExceeded, DeadlineUnreachable, InferenceFailed, LimitExceeded, NotReady, QueueFull
 from app.serving.detection import LanguageDetector
 from app.serving.service import TranslationService

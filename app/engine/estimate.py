@@ -1,13 +1,15 @@
-"""How fast the queue is worked off, and how much work is coming in: what estimates are made of.
+"""Estimates of when a request will be finished: from the queue, its measured throughput, and what is coming in.
 
-The clock's times are passed in. All averages are weighted exponentially, so that they follow changes.
+Clock times are passed in. All averages are weighted exponentially, so that they follow changes.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from app.engine.caller import Caller, Priority
+from app.engine.fair_queue import BULK_SHARE, FairQueue
 
 PACE_S = 10.0
 """Time constant of the measured throughput, in seconds."""
@@ -17,6 +19,9 @@ DEMAND_S = 10.0
 
 EVIDENCE_S = 1.0
 """Seconds that must have been measured before there is a throughput."""
+
+_STEADY_SHARE = 0.85
+"""Share of the throughput from which on demand says nothing about how much is left: it would be divided by zero."""
 
 
 class Pace:
@@ -139,3 +144,75 @@ class Demand:
 
 def _decayed(entry: tuple[float, float] | None, now: float) -> float:
     return 0.0 if entry is None else entry[0] * math.exp((entry[1] - now) / DEMAND_S)
+
+
+class Estimator:
+    """Estimates when requests will be finished.
+
+    Args:
+        queue: The queue.
+
+    Attributes:
+        pace: The throughput; to be told what joins and what is decoded.
+        demand: The work submitted; to be told what comes.
+    """
+
+    def __init__(self, queue: FairQueue[Any]) -> None:
+        self._queue = queue
+        self.pace = Pace()
+        self.demand = Demand()
+
+    def estimate_s(
+        self, now: float, caller: Caller, position: float, cost: float, longest_target: int, enough_s: float
+    ) -> float | None:
+        """Estimated seconds until a request that comes now is finished; None if the throughput is not known.
+
+        It is the work done before its last sentence begins, divided by the throughput, plus the time this sentence
+        decodes. Before it begin the sentences of its caller that are ahead of it, and those of other callers. While
+        these wait they get as much done as this caller, and no more than what waits and what they submit meanwhile.
+
+        Args:
+            now: Clock time.
+            caller: Its caller.
+            position: The position of its last sentence.
+            cost: The cost of its sentences.
+            longest_target: Estimated number of tokens of its longest translation.
+            enough_s: Up to this, an upper bound is returned if that is quicker.
+        """
+        rate = self.pace.rate
+        if rate is None:
+            return None
+        own = cost
+        own_queue = self._queue.queue_of(caller)
+        if own_queue is not None:
+            own += own_queue.cost * self._queue.num_ahead(caller, position) / len(own_queue.entries)
+        decode_s = self.pace.token_s * longest_target
+        by_turns = self._work_by_turns(caller, own)
+        if self._queue and by_turns / rate + decode_s <= enough_s:
+            return by_turns / rate + decode_s  # the time to compute the other depends on the number of callers
+        by_demand = self._work_by_demand(now, caller, own, rate)
+        if self._queue:
+            return min(by_turns, by_demand) / rate + decode_s
+        # It is not known how many rows are free: as if half of them were.
+        return max(decode_s, (by_demand if math.isfinite(by_demand) else by_turns) / rate + decode_s / 2)
+
+    def _work_by_turns(self, caller: Caller, own: float) -> float:
+        """Work until ``own`` of it is done, if as many callers wait all the time as do now."""
+        is_new = self._queue.queue_of(caller) is None
+        if caller.priority is Priority.BULK:
+            num_callers = float(len(self._queue.callers(Priority.BULK)) + is_new)
+            return own * num_callers * (1.0 + 1.0 / BULK_SHARE)
+        bulk = own * BULK_SHARE if self._queue.callers(Priority.BULK) else 0.0
+        num_callers = max(self.pace.num_callers, len(self._queue.callers(Priority.INTERACTIVE)))
+        return own * (num_callers + is_new) + bulk
+
+    def _work_by_demand(self, now: float, caller: Caller, own: float, rate: float) -> float:
+        """Work until ``own`` of it is done, if other callers submit as much as they did recently."""
+        work, demand = own, 0.0
+        for priority in Priority:
+            if priority > caller.priority:
+                break
+            costs = [queue.cost for queue in self._queue.callers(priority) if queue.caller != caller]
+            work += sum(costs) if priority < caller.priority else sum(min(cost, own) for cost in costs)
+            demand += self.demand.of_others(now, caller, priority)
+        return work / (1.0 - demand / rate) if demand < _STEADY_SHARE * rate else math.inf
