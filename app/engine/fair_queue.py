@@ -237,6 +237,12 @@ class Turn(Generic[W]):
         assert sentence is not None
         self._full.add(sentence.owner)
 
+    def pass_over_caller(self) -> None:
+        """Do not consider any sentence of the same caller in this turn."""
+        ring = self._ring()
+        assert ring is not None
+        self._move(ring[0], len(ring[0].entries))
+
     def end(self) -> None:
         """Restore the order of the callers."""
         for queue in self._touched:

@@ -43,6 +43,12 @@ TURN_S = 0.01
 REQUEST_SHARE = 0.75
 """Maximum share of the rows for one request; the rest stays free for other requests."""
 
+CALLER_SHARE = 0.25
+"""Maximum share of the rows for one caller while there are others: sentences decode faster beside fewer rows."""
+
+OTHERS_S = 1.0
+"""Seconds for which an interactive caller counts as being there after it has submitted something."""
+
 OVERTAKE_S = 0.5
 """Seconds for which smaller sentences may overtake the first sentence of the queue."""
 
@@ -206,6 +212,9 @@ class Scheduler:
     _estimator: Estimator = field(init=False)
     _rate: float = 20.0  # moving average of finished sentences per second
     _last_finish: float | None = None
+    _latest: Caller | None = None  # the interactive caller that submitted last
+    _latest_at: float = -math.inf
+    _before_latest_at: float = -math.inf  # when another interactive caller submitted last
 
     def __post_init__(self) -> None:
         """Nothing is measured."""
@@ -242,6 +251,7 @@ class Scheduler:
         for position, sentence in zip(positions, sentences, strict=True):
             sentence.arrived_at = now
             self._queue.add(position, sentence)
+        self._note_caller(sentences[0].caller, now)
         self._estimator.demand.came(now, sentences[0].caller, sum(sentence.cost for sentence in sentences))
 
     def hasten(self, sentences: Sequence[QueuedSentence], caller: Caller) -> None:
@@ -285,14 +295,16 @@ class Scheduler:
 
         Args:
             loads: The current loads by model and beam width.
-            rows_of_owners: The number of decoding rows by owner.
+            rows_of_owners: The number of decoding rows by owner, and by caller.
         """
         now = self.clock()
         joining = _Joining(self.budget, loads, rows_of_owners or {})
         passed_over = False
         turn = self._queue.turn()
         while not joining.is_full and (sentence := turn.first()) is not None:
-            if joining.has_share(sentence):
+            if self._has_company(sentence.caller, now) and joining.caller_has_share(sentence):
+                turn.pass_over_caller()
+            elif joining.has_share(sentence):
                 turn.pass_over_request()
             elif not joining.may_join_now(sentence):
                 turn.pass_over()
@@ -347,6 +359,16 @@ class Scheduler:
             estimate_s, within_s, len(sentences), _retry_after(estimate_s - within_s) if may_succeed_later else None
         )
 
+    def _note_caller(self, caller: Caller, now: float) -> None:
+        if caller.priority is Priority.INTERACTIVE:
+            if caller != self._latest:
+                self._latest, self._before_latest_at = caller, self._latest_at
+            self._latest_at = now
+
+    def _has_company(self, caller: Caller, now: float) -> bool:
+        """Whether another interactive caller is there."""
+        return now - (self._before_latest_at if caller == self._latest else self._latest_at) <= OTHERS_S
+
     def _positions(self, sentences: Sequence[QueuedSentence]) -> Iterator[float]:
         """Positions of a request's sentences that arrive now."""
         turn = self.clock()
@@ -362,7 +384,7 @@ class _Joining:
     Args:
         budget: The budget.
         loads: The current loads by model and beam width.
-        rows_of_owners: The number of decoding rows by owner.
+        rows_of_owners: The number of decoding rows by owner, and by caller.
     """
 
     def __init__(self, budget: Budget, loads: Mapping[BatchKey, Load], rows_of_owners: Mapping[object, int]) -> None:
@@ -380,6 +402,11 @@ class _Joining:
         return self._num_rows >= self._budget.max_rows or (
             bool(self.chosen) and (len(self.chosen) + 1) * self._longest > self._budget.max_join_tokens
         )
+
+    def caller_has_share(self, sentence: QueuedSentence) -> bool:
+        """Whether its caller has as many rows as it may while there are others."""
+        share = math.ceil(CALLER_SHARE * self._budget.max_rows)
+        return self._rows_of.get(sentence.caller, 0) + sentence.width > max(share, sentence.width)
 
     def has_share(self, sentence: QueuedSentence) -> bool:
         """Whether its request has as many rows as it may, until other sentences of it finish."""
@@ -404,7 +431,8 @@ class _Joining:
         self._loads = grown
         self._longest = max(self._longest, sentence.num_source_tokens)
         self._num_rows += sentence.width
-        self._rows_of[sentence.owner] = self._rows_of.get(sentence.owner, 0) + sentence.width
+        for one in (sentence.owner, sentence.caller):
+            self._rows_of[one] = self._rows_of.get(one, 0) + sentence.width
         return True
 
 

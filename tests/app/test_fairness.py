@@ -111,12 +111,11 @@ class Simulation:
         for one, _ in self.decoding:
             loads[one.batch] = loads.get(one.batch, Load()).with_one_more(one)
             rows[one.owner] += one.width
+            rows[one.caller] += one.width
         if self.scheduler.num_waiting:
             joined = self.scheduler.take(loads, rows)
             self.decoding += [(one, [one.likely_target]) for one in joined]
-            for one in joined:
-                rows[one.owner] += one.width
-        self.now += IDLE_STEP_S + ROW_S * sum(rows.values())
+        self.now += IDLE_STEP_S + ROW_S * sum(one.width for one, _ in self.decoding)
         for _, left in self.decoding:
             left[0] -= 1
         finished = [one for one, left in self.decoding if not left[0]]

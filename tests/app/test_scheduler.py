@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 
 from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
 from app.engine.scheduler import (
+    CALLER_SHARE,
     MAX_HANDICAP_S,
+    OTHERS_S,
     OVERTAKE_S,
     BatchKey,
     Budget,
@@ -557,6 +560,46 @@ def test_one_request_never_has_all_rows_and_its_sentences_stay_in_order() -> Non
     queue.admit([other])
     assert queue.take(decoding, {"a document": 6}) == [other]
     assert queue.take({(MODEL, 2): Load(2, 4, 5, 10)}, {"a document": 4}) == [document[3]]
+
+
+def test_a_caller_has_all_rows_only_while_it_is_alone() -> None:
+    clock = Clock()
+    queue = scheduler(clock, max_rows=8)
+    for _ in range(50):
+        queue.admit([sentence()])
+    assert len(take_all(queue)) == 8, "it is alone"
+    clock.now += 10
+    single = sentence()
+    single.caller = Caller("b")
+    queue.admit([single])
+    taken = take_all(queue)
+    assert single in taken
+    assert len(taken) == 1 + CALLER_SHARE * 8
+    assert queue.take({(MODEL, 1): Load(3, 3, 5, 10)}, {UNKNOWN_CALLER: 2, Caller("b"): 1}) == []
+    clock.now += OTHERS_S + 0.01
+    assert len(queue.take({(MODEL, 1): Load(3, 3, 5, 10)}, {UNKNOWN_CALLER: 2, Caller("b"): 1})) == 5, (
+        "it is alone again"
+    )
+
+
+def test_a_bulk_caller_takes_no_rows_from_an_interactive_one() -> None:
+    queue = scheduler(Clock(), max_rows=8)
+    for caller in (UNKNOWN_CALLER, Caller("documents", Priority.BULK)):
+        for _ in range(20):
+            one = sentence()
+            one.caller = caller
+            queue.admit([one])
+    assert {one.caller for one in take_all(queue)} == {UNKNOWN_CALLER}
+
+
+def test_a_bulk_caller_has_a_share_of_the_rows_while_interactive_ones_are_there() -> None:
+    queue = scheduler(Clock(), max_rows=8)
+    queue.admit([sentence()])
+    for _ in range(20):
+        one = sentence()
+        one.caller = Caller("documents", Priority.BULK)
+        queue.admit([one])
+    assert Counter(one.caller.id for one in take_all(queue)) == {"": 1, "documents": CALLER_SHARE * 8}
 
 
 def test_a_request_of_one_wide_sentence_may_have_all_rows() -> None:
