@@ -4,6 +4,7 @@
 
     ServiceError
     ├─ QueueFull             too many sentences are waiting                  429  Retry-After
+    ├─ DeadlineUnreachable   the request would miss its deadline             429  Retry-After
     ├─ NotReady              loading, nothing loaded, draining, failed, ended  503  Retry-After
     ├─ DeadlineExceeded      the request took longer than it may             504
     ├─ InferenceFailed       the model raised an unexpected error            500  detail hidden
@@ -84,6 +85,28 @@ class QueueFull(ServiceError):
             f"The request has {num_sentences} sentences, {num_waiting} wait already and {bound} may; "
             f"try again in {retry_after_s:.0f} s, or send less at once."
         )
+        self.retry_after_s = retry_after_s
+
+
+class DeadlineUnreachable(ServiceError):
+    """A request would probably not be finished before its deadline, so it is not begun.
+
+    Args:
+        estimate_s: Estimated seconds until it would be finished.
+        within_s: Seconds until its deadline.
+        num_sentences: Its sentences.
+        retry_after_s: Seconds until it would probably be finished in time; None if it is too large at any time.
+    """
+
+    def __init__(self, estimate_s: float, within_s: float, num_sentences: int, retry_after_s: float | None) -> None:
+        advice = "send less at once"
+        if retry_after_s is not None:
+            advice = f"try again in {retry_after_s:.0f} s, or {advice}"
+        super().__init__(
+            f"The request has {num_sentences} sentences, which would take about {estimate_s:.1f} s, and "
+            f"{max(0.0, within_s):.1f} s are left until its deadline; {advice}."
+        )
+        self.estimate_s = estimate_s
         self.retry_after_s = retry_after_s
 
 
@@ -563,6 +586,9 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     model_errors.InvalidOptions: ProblemRow("invalid_options", 422, "The decoding options do not fit together"),
     DocumentsFull: ProblemRow("documents_full", 429, "Too many documents are kept", retry_after=True),
     QueueFull: ProblemRow("queue_full", 429, "Too many sentences are waiting", retry_after=True),
+    DeadlineUnreachable: ProblemRow(
+        "deadline_unreachable", 429, "The request would take too long at present", retry_after=True
+    ),
     model_errors.DecodingError: ProblemRow("decoding_failed", 500, "The model gave no answer", show_detail=False),
     InferenceFailed: ProblemRow("inference_failed", 500, "The model failed", show_detail=False),
     NotReady: ProblemRow("not_ready", 503, "The service is not ready", retry_after=True),

@@ -20,6 +20,7 @@ from torch import nn
 from benchmarks.checkpoints import SHAPES, SHIPPED, Shape, make_sources
 from benchmarks.contenders import rows_for
 from benchmarks.engines import MEASURES, merge
+from benchmarks.fairness import Asked, estimate_row, latency_table
 from benchmarks.growth import job_of, points
 from benchmarks.http_client import NO_ANSWER, Answer, Call, Load, Outcome, post, run, texts_of
 from benchmarks.load import Plan, overhead, probes_over, summarise
@@ -454,3 +455,15 @@ def test_the_shipped_shape_is_that_of_the_weights() -> None:
     for name in ("d_model", "encoder_layers", "decoder_layers", "d_ff", "num_heads"):
         assert getattr(shape, name) == getattr(config, name), name
     assert shape.vocab_size == config.source_vocab_size
+
+
+def test_estimates_are_compared_with_times_and_with_the_deadline() -> None:
+    pairs = [(4.0, 4.0), (6.0, 5.5), (4.0, 8.0), (6.0, 4.0), (0.1, 0.5)]
+    asked = [Asked(0.0, 0, estimate_s, took_s) for estimate_s, took_s in pairs]
+    row = estimate_row("some", asked)
+    assert row == ["some", "4", "30%", "50%", "50%", "1 of 2", "1 of 2"], "the one under a second does not count"
+
+
+def test_latencies_are_compared_within_rounds() -> None:
+    rounds = {"crowd": [[0.1] * 20, [0.2] * 20, [0.4] * 20], "beside": [[0.2] * 20, [0.2] * 20, [0.2] * 20]}
+    assert latency_table(rounds).splitlines()[-2].split("|")[1:-1][-1].strip() == "1.00"

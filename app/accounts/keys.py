@@ -9,33 +9,15 @@ import secrets
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from app.engine.caller import Priority
+
 Scope = Literal["translate", "attention", "documents", "admin"]
 """What a key lets its holder use."""
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """All scopes, in the order in which they are listed."""
 
-PRIORITIES = {"interactive": 0, "bulk": 1}
-"""How urgent the sentences of a caller are; the smaller number goes first."""
-
 _TOKEN = re.compile(r"verso_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
-
-
-@dataclass(frozen=True)
-class Caller:
-    """Who sends a request, as the scheduler sees it.
-
-    Args:
-        id: The id of the key; without a key the address, or nothing where nobody looks at addresses.
-        priority: Whose sentences go first: a value of :data:`PRIORITIES`.
-    """
-
-    id: str
-    priority: int = 0
-
-
-ANONYMOUS = Caller("")
-"""Every caller of a service without keys and without limits."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +34,7 @@ class Key:
         characters_per_month: Most characters in a calendar month (UTC), or None.
         requests_per_minute: Most requests in a minute, or None.
         concurrent_sentences: Most sentences in translation at a time, or None.
-        priority: Whose sentences go first: a value of :data:`PRIORITIES`.
+        priority: Whose sentences go first.
     """
 
     id: str
@@ -64,7 +46,7 @@ class Key:
     characters_per_month: int | None = None
     requests_per_minute: int | None = None
     concurrent_sentences: int | None = None
-    priority: int = 0
+    priority: Priority = Priority.INTERACTIVE
 
     def why_unusable(self, now: float) -> str | None:
         """Why the key cannot be used, or None if it can.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from app.accounts.database import connect
 from app.accounts.keys import Key, Scope, Token, is_token_of, new_token
+from app.engine.caller import Priority
 
 _COLUMNS = tuple(field.name for field in fields(Key))
 
@@ -41,7 +42,7 @@ class KeyStore:
         characters_per_month: int | None = None,
         requests_per_minute: int | None = None,
         concurrent_sentences: int | None = None,
-        priority: int = 0,
+        priority: Priority = Priority.INTERACTIVE,
     ) -> tuple[Key, Token]:
         """Make a key.
 
@@ -53,7 +54,7 @@ class KeyStore:
             characters_per_month: Most characters in a calendar month, or None.
             requests_per_minute: Most requests in a minute, or None.
             concurrent_sentences: Most sentences in translation at a time, or None.
-            priority: Whose sentences go first: a value of :data:`app.accounts.keys.PRIORITIES`.
+            priority: Whose sentences go first.
 
         Returns:
             The key, and the token, which nobody can compute from what is stored.
@@ -109,4 +110,4 @@ class KeyStore:
 
 def _key(row: sqlite3.Row) -> Key:
     values = {name: row[name] for name in _COLUMNS}
-    return Key(**{**values, "scopes": tuple(values["scopes"].split())})
+    return Key(**{**values, "scopes": tuple(values["scopes"].split()), "priority": Priority(values["priority"])})

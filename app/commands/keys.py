@@ -12,9 +12,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from app.accounts.keys import PRIORITIES, SCOPES, Key, Scope
+from app.accounts.keys import SCOPES, Key, Scope
 from app.accounts.store import KeyStore
 from app.accounts.usage import UsageStore, month_of
+from app.engine.caller import Priority
 from app.errors import SettingsError
 
 EPILOG = """\
@@ -55,7 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--requests-per-minute", type=_positive, metavar="N", help="most requests a minute")
     create.add_argument("--concurrent-sentences", type=_positive, metavar="N", help="most sentences at a time")
     create.add_argument(
-        "--priority", choices=PRIORITIES, default="interactive", help="interactive sentences go before those in bulk"
+        "--priority",
+        choices=[one.label for one in Priority],
+        default=Priority.INTERACTIVE.label,
+        help="interactive sentences go before those in bulk",
     )
 
     listing = actions.add_parser("list", help="list the keys")
@@ -98,7 +102,7 @@ def _create(path: Path, arguments: argparse.Namespace, now: float) -> int:
         characters_per_month=arguments.characters_per_month,
         requests_per_minute=arguments.requests_per_minute,
         concurrent_sentences=arguments.concurrent_sentences,
-        priority=PRIORITIES[arguments.priority],
+        priority=Priority[arguments.priority.upper()],
     )
     store.close()
     print(token.text)
@@ -111,7 +115,8 @@ def _list(path: Path, arguments: argparse.Namespace, now: float) -> int:
     keys = store.all()
     store.close()
     if arguments.json:
-        print(json.dumps([{**asdict(key), "unusable": key.why_unusable(now)} for key in keys], indent=2))
+        listed = [{**asdict(key), "priority": key.priority.label, "unusable": key.why_unusable(now)} for key in keys]
+        print(json.dumps(listed, indent=2))
         return 0
     head = ("id", "name", "scopes", "created", "state", "characters/month", "requests/min", "sentences", "priority")
     rows = [
@@ -124,7 +129,7 @@ def _list(path: Path, arguments: argparse.Namespace, now: float) -> int:
             key.characters_per_month,
             key.requests_per_minute,
             key.concurrent_sentences,
-            next((name for name, number in PRIORITIES.items() if number == key.priority), key.priority),
+            key.priority.label,
         )
         for key in keys
     ]

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from app.documents.formats.document_file import Unit
-from app.errors import DeadlineExceeded, LimitExceeded, NotReady, QueueFull
+from app.engine.caller import Caller, Priority
+from app.errors import DeadlineExceeded, DeadlineUnreachable, LimitExceeded, NotReady, QueueFull
 from app.serving.detection import has_letters
 from app.serving.service import TranslationService
 from model.decoding.options import DecodingOptions
@@ -17,6 +18,9 @@ BATCH_SENTENCES = 16
 
 PATIENCE_S = 2.0
 """Seconds for which a document waits while there are other requests; then it goes on with one unit."""
+
+DOCUMENTS = Caller("documents", Priority.BULK)
+"""All documents: one is translated at a time."""
 
 _LOOK_S = 0.02
 _RETRY_S = 1.0
@@ -97,8 +101,12 @@ class Job:
                     source=self._source,
                     target=self._target,
                     options=replace(self._options, format=units[0].format),
+                    caller=DOCUMENTS,
                 )
-            except (DeadlineExceeded, LimitExceeded) as error:
+            except (DeadlineExceeded, LimitExceeded, DeadlineUnreachable) as error:
+                if error.retry_after_s is not None:
+                    await asyncio.sleep(error.retry_after_s)
+                    continue
                 if len(units) == 1:
                     return [error]
                 return [found for unit in units for found in await self._translate([unit])]

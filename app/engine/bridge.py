@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
 
+from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.engine.coalescing import PendingRequest, SharedDecoding
 from app.engine.engine import Dropped, Engine
 from app.engine.scheduler import Budget, ModelRequest
@@ -33,12 +34,21 @@ class EngineBridge:
         self._engine = engine
         self._shared = shared
 
-    async def decode(self, requests: Sequence[ModelRequest], timeout: asyncio.Timeout) -> tuple[list[Outcome], float]:
+    async def decode(
+        self,
+        requests: Sequence[ModelRequest],
+        timeout: asyncio.Timeout,
+        caller: Caller = UNKNOWN_CALLER,
+        *,
+        refuse_late: bool = False,
+    ) -> tuple[list[Outcome], float]:
         """Decode sentences, or take their outcomes from the cache.
 
         Args:
             requests: The sentences and their models; at least one.
             timeout: The caller's deadline.
+            caller: The caller.
+            refuse_late: Whether to refuse sentences that would probably not be finished by the deadline.
 
         Returns:
             The outcome of each, and the seconds until the first one joined its model.
@@ -46,10 +56,13 @@ class EngineBridge:
         Raises:
             Dropped: The engine has stopped.
             QueueFull: The sentences do not fit into the queue.
+            DeadlineUnreachable: They are refused for their deadline.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        pending = self._shared.submit(requests, lambda: _wake(loop, done))
+        pending = self._shared.submit(
+            requests, lambda: _wake(loop, done), caller=caller, within_s=_seconds_left(timeout) if refuse_late else None
+        )
         try:
             await done
         except asyncio.CancelledError:
@@ -63,17 +76,28 @@ class EngineBridge:
                 raise outcome
         return outcomes, pending.waited_s
 
-    def decode_each(self, requests: Sequence[ModelRequest]) -> Arriving:
+    def decode_each(
+        self,
+        requests: Sequence[ModelRequest],
+        timeout: asyncio.Timeout,
+        caller: Caller = UNKNOWN_CALLER,
+        *,
+        refuse_late: bool = False,
+    ) -> Arriving:
         """As :meth:`decode`, each outcome as soon as there is one.
 
         Args:
             requests: The sentences and their models.
+            timeout: The caller's deadline.
+            caller: The caller.
+            refuse_late: Whether to refuse sentences that would probably not be finished by the deadline.
 
         Raises:
             Dropped: The engine has stopped.
             QueueFull: The sentences do not fit into the queue.
+            DeadlineUnreachable: They are refused for their deadline.
         """
-        return Arriving(self._shared, requests)
+        return Arriving(self._shared, requests, caller, _seconds_left(timeout) if refuse_late else None)
 
     async def call(self, run: Callable[[], _T], timeout: asyncio.Timeout | None = None) -> _T:
         """Call a function on the engine's thread, between two steps.
@@ -132,9 +156,13 @@ class Arriving:
     Args:
         shared: What decodes the sentences.
         requests: The sentences and their models.
+        caller: The caller.
+        within_s: Seconds until the deadline; None if the sentences are not to be refused for it.
     """
 
-    def __init__(self, shared: SharedDecoding, requests: Sequence[ModelRequest]) -> None:
+    def __init__(
+        self, shared: SharedDecoding, requests: Sequence[ModelRequest], caller: Caller, within_s: float | None
+    ) -> None:
         loop = asyncio.get_running_loop()
         arrived: asyncio.Queue[tuple[int, Outcome]] = asyncio.Queue()
 
@@ -144,7 +172,7 @@ class Arriving:
 
         self._shared = shared
         self._arrived = arrived
-        self._pending = shared.submit(requests, lambda: None, deliver)
+        self._pending = shared.submit(requests, lambda: None, deliver, caller, within_s)
 
     async def __aiter__(self) -> AsyncIterator[tuple[int, Outcome]]:
         """The index of each sentence and its outcome.
@@ -205,6 +233,12 @@ def _trace(pending: PendingRequest) -> None:
     trace = current_trace()
     if trace is not None:
         add_sentences(trace, pending)
+
+
+def _seconds_left(timeout: asyncio.Timeout) -> float | None:
+    """Seconds until a deadline; None if there is none."""
+    when = timeout.when()
+    return None if when is None else when - asyncio.get_running_loop().time()
 
 
 def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
+from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.engine.engine import Engine
 from app.engine.scheduler import ModelRequest, QueuedSentence
 from app.engine.translation_cache import SentenceKey, TranslationCache
@@ -99,6 +100,8 @@ class SharedDecoding:
         requests: Sequence[ModelRequest],
         all_done: Callable[[], None],
         one_done: Callable[[int, Outcome], None] | None = None,
+        caller: Caller = UNKNOWN_CALLER,
+        within_s: float | None = None,
     ) -> PendingRequest:
         """Submit sentences for a caller.
 
@@ -106,6 +109,8 @@ class SharedDecoding:
             requests: The sentences and their models.
             all_done: Called when every sentence has an outcome, on the engine's thread or on the current thread.
             one_done: Called before with each sentence's index and outcome, likewise.
+            caller: The caller.
+            within_s: Seconds until the deadline; None if the sentences are not to be refused for it.
 
         Returns:
             The object that collects the outcomes.
@@ -113,6 +118,7 @@ class SharedDecoding:
         Raises:
             Dropped: The engine has stopped.
             QueueFull: The sentences that must be decoded do not fit into the queue.
+            DeadlineUnreachable: They would probably not be finished in time.
         """
         pending = PendingRequest(len(requests), self._clock(), all_done, one_done)
         with self._lock:
@@ -136,9 +142,9 @@ class SharedDecoding:
                 joined.append((shared, index))
             in_engine = [one.sentence for one in mine.values() if one.sentence is not None]
             if new:
-                self._submit_new(new)
+                self._submit_new(new, caller, within_s)
             if in_engine:
-                self._engine.hasten(in_engine)  # the other request may be a long document, far back in the queue
+                self._engine.hasten(in_engine, caller)  # the other request may be long, and far back in the queue
             for shared, index in joined:
                 shared.waiting.append((pending, index))
             pending.sentences = [shared.sentence for shared, _ in joined if shared.sentence is not None]
@@ -184,14 +190,16 @@ class SharedDecoding:
             self._cache.forget(sha256)
             self._metrics.cache_changed(len(self._cache), self._cache.num_bytes)
 
-    def _submit_new(self, new: Sequence[tuple[Hashable, _Shared, ModelRequest]]) -> None:
+    def _submit_new(
+        self, new: Sequence[tuple[Hashable, _Shared, ModelRequest]], caller: Caller, within_s: float | None
+    ) -> None:
         """Submit sentences to the engine, all or none. Outcomes are delivered after the lock is released."""
 
         def deliver(index: int, outcome: Outcome) -> None:  # on the engine's thread
             name, shared, _ = new[index]
             self._deliver(name, shared, outcome)
 
-        sentences = self._engine.submit([request for _, _, request in new], deliver)
+        sentences = self._engine.submit([request for _, _, request in new], deliver, caller, within_s)
         for (name, shared, _), sentence in zip(new, sentences, strict=True):
             shared.sentence = sentence
             self._in_engine[name] = shared

@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
 from app.engine.calls import MAX_CALLS, Call, CallQueue
 from app.engine.running import RunningCohort
 from app.engine.scheduler import BatchKey, Budget, Load, ModelRequest, QueuedSentence, Scheduler
@@ -33,6 +34,9 @@ _T = TypeVar("_T")
 
 _CALLS_S = 0.002
 """Seconds after which no further call is made before the next step."""
+
+_PRIORITIES = {one.label: one for one in Priority}
+"""By their name in the metrics."""
 
 
 class Dropped(Exception):
@@ -110,12 +114,20 @@ class Engine:
         with self._wake:
             return self._scheduler.retry_after_s()
 
-    def submit(self, requests: Sequence[ModelRequest], deliver: Callable[[int, Outcome], None]) -> list[QueuedSentence]:
+    def submit(
+        self,
+        requests: Sequence[ModelRequest],
+        deliver: Callable[[int, Outcome], None],
+        caller: Caller = UNKNOWN_CALLER,
+        within_s: float | None = None,
+    ) -> list[QueuedSentence]:
         """Submit a caller's sentences.
 
         Args:
             requests: The sentences and their models.
             deliver: Called with a sentence's index and its outcome, on the engine's thread.
+            caller: The caller.
+            within_s: Seconds until the deadline; None if they are not to be refused for it.
 
         Returns:
             The sentences, with the keys for :meth:`withdraw`.
@@ -123,6 +135,7 @@ class Engine:
         Raises:
             Dropped: The engine has stopped.
             QueueFull: The sentences do not fit into the queue.
+            DeadlineUnreachable: They would probably not be finished in time.
         """
         owner = object()
         sentences = [
@@ -132,23 +145,25 @@ class Engine:
                 partial(deliver, index),
                 max_target_tokens=model.manifest.max_target_tokens,
                 owner=owner,
+                caller=caller,
             )
             for index, (model, request) in enumerate(requests)
         ]
         with self._wake:
             self._refuse_if_stopping()
-            self._scheduler.admit(sentences)
+            self._scheduler.admit(sentences, within_s)
             self._wake.notify_all()
         return sentences
 
-    def hasten(self, sentences: Sequence[QueuedSentence]) -> None:
-        """Move queued sentences to the position they would have if they arrived now, if that is further ahead.
+    def hasten(self, sentences: Sequence[QueuedSentence], caller: Caller) -> None:
+        """Another request waits for queued sentences, too: they go when the first of both would go.
 
         Args:
             sentences: Results of :meth:`submit`; sentences no longer in the queue are ignored.
+            caller: The caller of the other request.
         """
         with self._wake:
-            self._scheduler.hasten(sentences)
+            self._scheduler.hasten(sentences, caller)
 
     def call(self, run: Callable[[], _T], deliver: Callable[[_T | Exception], None]) -> int:
         """Submit a function to be called on the engine's thread, between two steps.
@@ -230,7 +245,8 @@ class Engine:
             self._step(running)
         with self._wake:
             self._metrics.load_changed(
-                self._scheduler.num_waiting, sum(len(running.sentences) for running in self._running)
+                {name: self._scheduler.num_waiting_of(one) for name, one in _PRIORITIES.items()},
+                sum(len(running.sentences) for running in self._running),
             )
         return True
 
@@ -241,11 +257,12 @@ class Engine:
         return {**loads, (None, 0): Load(len(alone), sum(alone))} if alone else loads
 
     def _rows_of_owners(self) -> Counter[object]:
-        """Number of decoding rows by owner, the request they belong to."""
+        """Number of decoding rows by owner, the request they belong to, and by caller."""
         rows: Counter[object] = Counter()
         for running in self._running:
             for sentence in running.sentences.values():
                 rows[sentence.owner] += sentence.width
+                rows[sentence.caller] += sentence.width
         return rows
 
     def _make_calls(self) -> None:
@@ -358,14 +375,17 @@ class Engine:
         if not finished:
             return
         done: list[tuple[QueuedSentence, Finished]] = []
+        gone: list[QueuedSentence] = []
         with self._wake:
             for one in finished:
-                running.sentences.pop(one.key, None)
+                left = running.sentences.pop(one.key, None)
+                if left is not None:
+                    gone.append(left)
                 self._withdrawn.discard(one.key)
                 sentence = self._decoding.pop(one.key, None)
                 if sentence is not None:
                     done.append((sentence, one))
-            self._scheduler.finished(len(finished))
+            self._scheduler.finished(gone)
         ended_at = self._clock()
         for sentence, one in done:
             sentence.ended_at = ended_at
@@ -397,7 +417,7 @@ class Engine:
             calls = self._calls.clear()
             self._decoding, self._withdrawn = {}, set()
             self._running = []
-            self._metrics.load_changed(0, 0)
+            self._metrics.load_changed(dict.fromkeys(_PRIORITIES, 0), 0)
         for sentence in sentences:
             self._metrics.sentence_left(sentence.model_name, "cancelled")
             _deliver(sentence, Dropped())

@@ -2,23 +2,29 @@
 
 It uses neither asyncio nor torch, and the clock is passed in.
 
-A sentence's position in the queue is its arrival time plus a penalty. The penalty is a multiple of the estimated time
-to decode the sentence, so that short sentences go first, and at most ``MAX_HANDICAP_S``, so that no sentence starves.
-To avoid that a long document delays other requests, the penalties of the sentences of one request add up, and one
-request never gets all rows. The first sentence of the queue goes next. If it does not fit beside the decoding
-sentences, smaller sentences may overtake it until it has waited ``OVERTAKE_S``.
+Callers take turns (:mod:`app.engine.fair_queue`). Within the queue of one caller, a sentence's position is its arrival
+time plus a penalty. The penalty is a multiple of the estimated time to decode the sentence, so that short sentences go
+first, and at most ``MAX_HANDICAP_S``, so that no sentence starves. To avoid that a long document delays other requests
+of the same caller, the penalties of the sentences of one request add up, and one request never gets all rows. The first
+sentence in order goes next. If it does not fit beside the decoding sentences, smaller sentences may overtake it until
+it has waited ``OVERTAKE_S``.
+
+A request that has a deadline is refused if an estimate says that it would miss it.
 """
 
 from __future__ import annotations
 
-import bisect
 import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from app.errors import QueueFull
+from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
+from app.engine.estimate import Estimator
+from app.engine.fair_queue import FairQueue
+from app.errors import DeadlineUnreachable, QueueFull
 from model.decoding.options import Outcome
 
 if TYPE_CHECKING:
@@ -36,6 +42,12 @@ TURN_S = 0.01
 
 REQUEST_SHARE = 0.75
 """Maximum share of the rows for one request; the rest stays free for other requests."""
+
+CALLER_SHARE = 0.25
+"""Maximum share of the rows for one caller while there are others: sentences decode faster beside fewer rows."""
+
+OTHERS_S = 1.0
+"""Seconds for which an interactive caller counts as being there after it has submitted something."""
 
 OVERTAKE_S = 0.5
 """Seconds for which smaller sentences may overtake the first sentence of the queue."""
@@ -61,6 +73,7 @@ class QueuedSentence:
         ended_at: Clock time of its outcome; NaN before.
         max_target_tokens: Maximum number of tokens the model can generate, whatever the options allow.
         owner: Identifies the caller's request that it belongs to.
+        caller: Whose turn it takes.
     """
 
     request: DecodingRequest
@@ -72,6 +85,7 @@ class QueuedSentence:
     ended_at: float = math.nan
     max_target_tokens: int = sys.maxsize
     owner: object = field(default_factory=object)
+    caller: Caller = UNKNOWN_CALLER
 
     @property
     def key(self) -> int:
@@ -104,6 +118,16 @@ class QueuedSentence:
         num_prefix = len(self.request.prefix_ids)
         room = self.max_target_tokens - num_prefix
         return num_prefix + self.request.options.longest_answer(self.num_source_tokens, room)
+
+    @cached_property
+    def likely_target(self) -> int:
+        """Estimated number of tokens of its translation: as many as of its source."""
+        return min(self.num_source_tokens, self.longest_target)
+
+    @cached_property
+    def cost(self) -> float:
+        """Its estimated work in tokens: those to encode, and those to decode in each of its rows."""
+        return float(self.num_source_tokens + self.width * self.likely_target)
 
 
 @dataclass(frozen=True)
@@ -188,35 +212,74 @@ class Scheduler:
     budget: Budget
     max_waiting: int
     clock: Callable[[], float]
-    _queue: list[tuple[float, int, QueuedSentence]] = field(default_factory=list)
+    _queue: FairQueue[QueuedSentence] = field(default_factory=FairQueue)
+    _estimator: Estimator = field(init=False)
     _rate: float = 20.0  # moving average of finished sentences per second
     _last_finish: float | None = None
+    _latest: Caller | None = None  # the interactive caller that submitted last
+    _latest_at: float = -math.inf
+    _before_latest_at: float = -math.inf  # when another interactive caller submitted last
+
+    def __post_init__(self) -> None:
+        """Nothing is measured."""
+        self._estimator = Estimator(self._queue)
 
     @property
     def num_waiting(self) -> int:
         """Sentences in the queue."""
         return len(self._queue)
 
-    def admit(self, sentences: Sequence[QueuedSentence]) -> None:
+    def num_waiting_of(self, priority: Priority) -> int:
+        """Sentences in the queue, of the callers of a priority."""
+        return self._queue.num_waiting(priority)
+
+    def admit(self, sentences: Sequence[QueuedSentence], within_s: float | None = None) -> None:
         """Admit a request's sentences to the queue, all or none.
+
+        Args:
+            sentences: The sentences; all of one caller.
+            within_s: Seconds until its deadline; None if it is admitted in any case.
 
         Raises:
             QueueFull: The queue has no room for all of them.
+            DeadlineUnreachable: They would probably not be finished in time.
         """
+        if not sentences:
+            return
         if len(self._queue) + len(sentences) > self.max_waiting:
             raise QueueFull(self.retry_after_s(), len(sentences), len(self._queue), self.max_waiting)
+        positions = list(self._positions(sentences))
+        if within_s is not None:
+            self._refuse_if_late(sentences, max(positions), within_s)
         now = self.clock()
-        for position, sentence in zip(self._positions(sentences), sentences, strict=True):
+        for position, sentence in zip(positions, sentences, strict=True):
             sentence.arrived_at = now
-            bisect.insort(self._queue, (position, sentence.key, sentence))
+            self._queue.add(position, sentence)
+        self._note_caller(sentences[0].caller, now)
+        self._estimator.demand.came(now, sentences[0].caller, sum(sentence.cost for sentence in sentences))
 
-    def hasten(self, sentences: Sequence[QueuedSentence]) -> None:
-        """Move sentences to the position they would have if they arrived now, if that is further ahead."""
-        positions = dict(zip((sentence.key for sentence in sentences), self._positions(sentences), strict=True))
-        if any(positions.get(key, position) < position for position, key, _ in self._queue):
-            self._queue = sorted(
-                (min(position, positions.get(key, position)), key, one) for position, key, one in self._queue
-            )
+    def hasten(self, sentences: Sequence[QueuedSentence], caller: Caller) -> None:
+        """Another request of a caller waits for these sentences, too: they go when the first of both would go.
+
+        Args:
+            sentences: The sentences; those no longer in the queue are ignored.
+            caller: The caller.
+        """
+        places = self._queue.places_of({sentence.key for sentence in sentences})
+        earlier: list[tuple[float, QueuedSentence]] = []
+        for sentence, position in zip(sentences, self._positions(sentences), strict=True):
+            num_ahead = self._queue.num_ahead(caller, position) + len(earlier)
+            if sentence.key in places and (caller.priority, num_ahead) < (
+                sentence.caller.priority,
+                places[sentence.key],
+            ):
+                earlier.append((position, sentence))
+        self._queue.remove({sentence.key for _, sentence in earlier})
+        owner = object()
+        for position, sentence in earlier:
+            if sentence.caller != caller:  # it now belongs to a request of this caller, which has a share of the rows
+                sentence.caller, sentence.owner = caller, owner
+            self._queue.add(position, sentence)
 
     def withdraw(self, keys: Collection[int]) -> list[QueuedSentence]:
         """Remove cancelled sentences from the queue.
@@ -224,10 +287,10 @@ class Scheduler:
         Returns:
             The removed sentences.
         """
-        withdrawn = [sentence for _, key, sentence in self._queue if key in keys]
-        if withdrawn:
-            self._queue = [entry for entry in self._queue if entry[1] not in keys]
-        return withdrawn
+        removed = self._queue.remove(keys)
+        if not self._queue:
+            self._estimator.pace.emptied()
+        return removed
 
     def take(
         self, loads: Mapping[BatchKey, Load], rows_of_owners: Mapping[object, int] | None = None
@@ -236,72 +299,147 @@ class Scheduler:
 
         Args:
             loads: The current loads by model and beam width.
-            rows_of_owners: The number of decoding rows by owner.
+            rows_of_owners: The number of decoding rows by owner, and by caller.
         """
-        chosen: list[QueuedSentence] = []
-        share = math.ceil(REQUEST_SHARE * self.budget.max_rows)
-        rows_of = dict(rows_of_owners or {})
         now = self.clock()
-        after = dict(loads)  # the loads including the chosen sentences
-        num_rows = sum(load.num_rows for load in loads.values())
-        longest_joining = 0
+        joining = _Joining(self.budget, loads, rows_of_owners or {})
         passed_over = False
-        for _, _, sentence in self._queue:
-            if num_rows >= self.budget.max_rows:
-                break  # no further sentence fits; the rest of a long queue is not searched
-            if chosen and (len(chosen) + 1) * longest_joining > self.budget.max_join_tokens:
-                break
-            if chosen and sentence.batch != chosen[0].batch:
-                continue
-            own_rows = rows_of.get(sentence.owner, 0) + sentence.width
-            if own_rows > max(share, sentence.width):
-                continue  # its request has no free rows until other sentences of it finish
-            longest = max(longest_joining, sentence.num_source_tokens)
-            if chosen and (len(chosen) + 1) * longest > self.budget.max_join_tokens:
-                continue  # it joins in a later turn
-            grown = {**after, sentence.batch: after.get(sentence.batch, Load()).with_one_more(sentence)}
-            if fits(grown.values(), self.budget):
-                chosen.append(sentence)
-                after, longest_joining = grown, longest
-                num_rows += sentence.width
-                rows_of[sentence.owner] = own_rows
+        turn = self._queue.turn()
+        while not joining.is_full and (sentence := turn.first()) is not None:
+            if self._has_company(sentence.caller, now) and joining.caller_has_share(sentence):
+                turn.pass_over_caller()
+            elif joining.has_share(sentence):
+                turn.pass_over_request()
+            elif not joining.may_join_now(sentence):
+                turn.pass_over()
+            elif joining.add_if_it_fits(sentence):
+                turn.take()
             elif not passed_over and now - sentence.arrived_at > OVERTAKE_S:
                 break
             else:
                 passed_over = True
-        if chosen:
-            if not any(load.num_rows for load in loads.values()):
-                self._last_finish = now  # idle time must not lower the measured rate
-            taken = {sentence.key for sentence in chosen}
-            self._queue = [entry for entry in self._queue if entry[1] not in taken]
-            for sentence in chosen:
-                sentence.started_at = now
+                turn.pass_over()
+        turn.end()
+        chosen = joining.chosen
+        if chosen and not any(load.num_rows for load in loads.values()):
+            self._last_finish = now  # idle time must not lower the measured rate
+        for sentence in chosen:
+            sentence.started_at = now
+        cost = sum(sentence.cost for sentence in chosen)
+        self._estimator.pace.joined(now, cost, len(self._queue), len(self._queue.callers(Priority.INTERACTIVE)))
         return chosen
 
-    def finished(self, num_sentences: int) -> None:
-        """Count finished sentences; :meth:`retry_after_s` is computed from their rate."""
+    def finished(self, sentences: Sequence[QueuedSentence]) -> None:
+        """Count finished sentences; :meth:`retry_after_s` and the estimates follow from their rate."""
         now = self.clock()
         if self._last_finish is not None and now > self._last_finish:
             seconds = now - self._last_finish
             weight = 1.0 - math.exp(-seconds / 10.0)
-            self._rate += weight * (num_sentences / seconds - self._rate)
+            self._rate += weight * (len(sentences) / seconds - self._rate)
         self._last_finish = now
+        for sentence in sentences:
+            self._estimator.pace.decoded(sentence.likely_target, now - sentence.started_at)
 
     def retry_after_s(self) -> float:
         """Estimated seconds until half of the queue is done, 1 to 60."""
-        return min(60.0, max(1.0, math.ceil(len(self._queue) / 2 / max(self._rate, 1e-3))))
-
-    def _positions(self, sentences: Sequence[QueuedSentence]) -> Iterator[float]:
-        """Positions of a request's sentences that arrive now, assuming translations as long as their sources."""
-        turn = self.clock()
-        for sentence in sentences:
-            num_target_tokens = min(sentence.num_source_tokens, sentence.longest_target)
-            busy_s = (sentence.num_source_tokens + sentence.width * num_target_tokens) * self.budget.token_s
-            yield turn + min(MAX_HANDICAP_S, HANDICAP * busy_s)
-            turn += max(TURN_S, HANDICAP * busy_s)
+        return _retry_after(len(self._queue) / 2 / max(self._rate, 1e-3))
 
     def clear(self) -> list[QueuedSentence]:
         """Empty the queue; returns the sentences that were in it."""
-        left = [sentence for _, _, sentence in self._queue]
-        self._queue = []
+        left = list(self._queue)
+        self.withdraw({sentence.key for sentence in left})
         return left
+
+    def _refuse_if_late(self, sentences: Sequence[QueuedSentence], position: float, within_s: float) -> None:
+        cost = sum(sentence.cost for sentence in sentences)
+        longest = max(sentence.likely_target for sentence in sentences)
+        caller, estimator = sentences[0].caller, self._estimator
+        estimate_s = estimator.estimate_s(self.clock(), caller, position, cost, longest, within_s)
+        rate = estimator.pace.rate
+        if estimate_s is None or rate is None or estimate_s <= within_s:
+            return
+        may_succeed_later = cost / rate <= within_s
+        raise DeadlineUnreachable(
+            estimate_s, within_s, len(sentences), _retry_after(estimate_s - within_s) if may_succeed_later else None
+        )
+
+    def _note_caller(self, caller: Caller, now: float) -> None:
+        if caller.priority is Priority.INTERACTIVE:
+            if caller != self._latest:
+                self._latest, self._before_latest_at = caller, self._latest_at
+            self._latest_at = now
+
+    def _has_company(self, caller: Caller, now: float) -> bool:
+        """Whether another interactive caller is there."""
+        return now - (self._before_latest_at if caller == self._latest else self._latest_at) <= OTHERS_S
+
+    def _positions(self, sentences: Sequence[QueuedSentence]) -> Iterator[float]:
+        """Positions of a request's sentences that arrive now."""
+        turn = self.clock()
+        for sentence in sentences:
+            busy_s = sentence.cost * self.budget.token_s
+            yield turn + min(MAX_HANDICAP_S, HANDICAP * busy_s)
+            turn += max(TURN_S, HANDICAP * busy_s)
+
+
+class _Joining:
+    """The sentences chosen to join, and whether others may join with them.
+
+    Args:
+        budget: The budget.
+        loads: The current loads by model and beam width.
+        rows_of_owners: The number of decoding rows by owner, and by caller.
+    """
+
+    def __init__(self, budget: Budget, loads: Mapping[BatchKey, Load], rows_of_owners: Mapping[object, int]) -> None:
+        self.chosen: list[QueuedSentence] = []
+        self._budget = budget
+        self._loads = dict(loads)  # including the chosen sentences
+        self._rows_of = dict(rows_of_owners)
+        self._num_rows = sum(load.num_rows for load in loads.values())
+        self._share = math.ceil(REQUEST_SHARE * budget.max_rows)
+        self._longest = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further sentence fits; the rest of a long queue is not searched."""
+        return self._num_rows >= self._budget.max_rows or (
+            bool(self.chosen) and (len(self.chosen) + 1) * self._longest > self._budget.max_join_tokens
+        )
+
+    def caller_has_share(self, sentence: QueuedSentence) -> bool:
+        """Whether its caller has as many rows as it may while there are others."""
+        share = math.ceil(CALLER_SHARE * self._budget.max_rows)
+        return self._rows_of.get(sentence.caller, 0) + sentence.width > max(share, sentence.width)
+
+    def has_share(self, sentence: QueuedSentence) -> bool:
+        """Whether its request has as many rows as it may, until other sentences of it finish."""
+        return self._rows_of.get(sentence.owner, 0) + sentence.width > max(self._share, sentence.width)
+
+    def may_join_now(self, sentence: QueuedSentence) -> bool:
+        """Whether it can join together with the chosen sentences; if not, it joins in a later turn."""
+        if not self.chosen:
+            return True
+        longest = max(self._longest, sentence.num_source_tokens)
+        return sentence.batch == self.chosen[0].batch and (
+            (len(self.chosen) + 1) * longest <= self._budget.max_join_tokens
+        )
+
+    def add_if_it_fits(self, sentence: QueuedSentence) -> bool:
+        """Choose a sentence if the budget allows it."""
+        batch = sentence.batch
+        grown = {**self._loads, batch: self._loads.get(batch, Load()).with_one_more(sentence)}
+        if not fits(grown.values(), self._budget):
+            return False
+        self.chosen.append(sentence)
+        self._loads = grown
+        self._longest = max(self._longest, sentence.num_source_tokens)
+        self._num_rows += sentence.width
+        for one in (sentence.owner, sentence.caller):
+            self._rows_of[one] = self._rows_of.get(one, 0) + sentence.width
+        return True
+
+
+def _retry_after(seconds: float) -> float:
+    """Whole seconds, 1 to 60."""
+    return min(60.0, max(1.0, math.ceil(seconds)))

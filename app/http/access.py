@@ -16,8 +16,9 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.accounts.keys import ANONYMOUS, Caller, Key
+from app.accounts.keys import Key
 from app.accounts.keys import Scope as KeyScope
+from app.engine.caller import Caller
 from app.errors import InvalidKey, KeyRequired, RateLimited
 from app.telemetry.logs import log_fields
 
@@ -74,9 +75,7 @@ def token_in(header: str, scheme: str) -> str | None:
 
 
 def admit(request: Request, token: str | None, scope: KeyScope | None) -> None:
-    """Refuse a caller who may not use a route, or sends too many requests; else note who it is.
-
-    ``request.state.caller`` is then the :class:`app.accounts.keys.Caller`, and ``request.state.key`` the key or None.
+    """Refuse a caller who may not use a route, or sends too many requests; else note its key (:func:`key_of`).
 
     Args:
         request: The request.
@@ -89,7 +88,7 @@ def admit(request: Request, token: str | None, scope: KeyScope | None) -> None:
     accounts = accounts_of(request)
     if accounts is None:
         return
-    address = request.client.host if request.client is not None else ""
+    address = _address(request)
     try:
         key = accounts.identify(token, scope)
     except (KeyRequired, InvalidKey):
@@ -97,7 +96,6 @@ def admit(request: Request, token: str | None, scope: KeyScope | None) -> None:
         raise
     _check_rate(request, accounts.take(key, address))
     request.state.key = key
-    request.state.caller = Caller(f"address {address}") if key is None else Caller(key.id, key.priority)
     if key is not None:
         log_fields(request.scope)["key"] = key.id
 
@@ -110,9 +108,13 @@ def _check_rate(request: Request, rate: Rate | None) -> None:
 
 
 def caller_of(request: Request) -> Caller:
-    """Who sends a request."""
-    caller: Caller = getattr(request.state, "caller", ANONYMOUS)
-    return caller
+    """Whose turn in the queue a request takes: that of its key, or without one of the client's address."""
+    key = key_of(request)
+    return Caller(_address(request)) if key is None else Caller(key.id, key.priority)
+
+
+def _address(request: Request) -> str:
+    return "" if request.client is None else request.client.host
 
 
 def key_of(request: Request) -> Key | None:

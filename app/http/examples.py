@@ -20,6 +20,7 @@ from app.errors import (
     BundleRefused,
     ConcurrencyExceeded,
     DeadlineExceeded,
+    DeadlineUnreachable,
     DetectedPairNotServed,
     DocumentNotDone,
     DocumentNotFound,
@@ -370,6 +371,7 @@ ERRORS: tuple[Exception, ...] = (
         "know, and write the others as it does."
     ),
     QueueFull(1.0, 300, 4_000, 4_096),
+    DeadlineUnreachable(41.5, 29.9, 300, 12.0),
     InferenceFailed(),
     DecodingError(),
     NotReady(5.0, "loading"),

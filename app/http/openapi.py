@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from app.errors import (
     BodyTooLarge,
     DeadlineExceeded,
+    DeadlineUnreachable,
     DetectedPairNotServed,
     GlossaryNotFound,
     GlossaryPairMissing,
@@ -55,6 +56,7 @@ TRANSLATION_ERRORS: tuple[type[Exception], ...] = (
     DetectedPairNotServed,
     InvalidOptions,
     QueueFull,
+    DeadlineUnreachable,
     InferenceFailed,
     DecodingError,
     NotReady,

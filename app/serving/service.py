@@ -12,6 +12,7 @@ from contextlib import aclosing
 from typing import Literal, TypeVar
 
 from app.engine.bridge import EngineBridge
+from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.engine.capacity import BudgetFinder
 from app.engine.coalescing import SharedDecoding
 from app.engine.engine import Dropped, Engine
@@ -155,6 +156,7 @@ class TranslationService:
         source: str | None,
         target: str | None,
         options: DecodingOptions,
+        caller: Caller = UNKNOWN_CALLER,
         waits: bool = False,
     ) -> TranslateResult:
         """Translate texts. When the awaiting task is cancelled, their sentences are withdrawn.
@@ -164,6 +166,7 @@ class TranslationService:
             source: Their language, or None.
             target: The target language, or None.
             options: How to decode.
+            caller: Who asks; the model is shared fairly among callers.
             waits: Whether to wait until the deadline for models that are still loading, and for room in the queue,
                 instead of refusing at once: for clients that stay away for long when they are refused.
 
@@ -172,6 +175,7 @@ class TranslationService:
             NotReady: The service is loading or draining.
             LimitExceeded: The texts have more sentences than the queue can hold.
             QueueFull: Too many sentences wait.
+            DeadlineUnreachable: The request would take too long, so it is not begun.
             DeadlineExceeded: The request took too long and was cancelled.
         """
         began = self._clock()
@@ -182,7 +186,7 @@ class TranslationService:
                 choices = await self._chooser.choose(texts, source, target, options)
                 self._use(used, choices)
                 some_model = self._registry.names[0]
-                results, times = await self._texts.translate(texts, choices, options, timeout, waits=waits)
+                results, times = await self._texts.translate(texts, choices, options, timeout, caller, waits=waits)
         return TranslateResult.of(
             results,
             some_model,
@@ -198,6 +202,7 @@ class TranslationService:
         source: str | None,
         target: str | None,
         options: DecodingOptions,
+        caller: Caller = UNKNOWN_CALLER,
     ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
         """As :meth:`translate`, sentence by sentence: the result of the request is the last element.
 
@@ -209,6 +214,7 @@ class TranslationService:
             source: Their language, or None.
             target: The target language, or None.
             options: How to decode.
+            caller: Who asks.
 
         Raises:
             ServiceError: See :meth:`translate`.
@@ -222,7 +228,7 @@ class TranslationService:
                 some_model = self._registry.names[0]
                 stream = TextStream(self._texts, self._bridge, self._clock)
                 results: dict[int, TextResult] = {}
-                async with aclosing(stream.translate(texts, choices, options, timeout)) as finished:
+                async with aclosing(stream.translate(texts, choices, options, timeout, caller)) as finished:
                     async for one in finished:
                         if isinstance(one, StreamedText):
                             results[one.text] = one.result

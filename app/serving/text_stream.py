@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.engine.bridge import EngineBridge
+from app.engine.caller import Caller
 from app.serving.model_choice import ModelChoice, Unchanged
 from app.serving.text_job import TextJob, TextResult, answer_without_model
 from app.serving.text_translation import TextTranslation, Times
@@ -86,6 +87,7 @@ class TextStream:
         choices: Sequence[ModelChoice | Unchanged | Exception],
         options: DecodingOptions,
         timeout: asyncio.Timeout,
+        caller: Caller,
     ) -> AsyncGenerator[StreamedSentence | StreamedText, None]:
         """See :meth:`app.serving.text_translation.TextTranslation.translate`.
 
@@ -94,10 +96,12 @@ class TextStream:
             choices: The choice for each text.
             options: How to decode.
             timeout: The request's deadline.
+            caller: Whose texts they are.
 
         Raises:
             LimitExceeded: The texts have more sentences than the queue can hold.
             QueueFull: Too many sentences wait.
+            DeadlineUnreachable: The texts would not be translated in time.
             Dropped: The engine has stopped.
         """
         prepared = await self._translation.prepare(texts, choices, options)
@@ -111,7 +115,8 @@ class TextStream:
         queue_s: float | None = None
         while requests := [(one, request) for one in under_way for request in one.job.plan.pending]:
             # Nothing has been streamed yet when this is refused for the first time.
-            arriving = self._bridge.decode_each([(one.job.translator, request) for one, request in requests])
+            decoded = [(one.job.translator, request) for one, request in requests]
+            arriving = self._bridge.decode_each(decoded, timeout, caller, refuse_late=queue_s is None)
             try:
                 async for place, outcome in arriving:
                     one, request = requests[place]

@@ -10,6 +10,7 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from app.engine.bridge import EngineBridge
+from app.engine.caller import Caller
 from app.errors import InferenceFailed, LimitExceeded, QueueFull
 from app.serving.model_choice import ModelChoice, Unchanged
 from app.serving.text_job import TextJob, TextResult, answer_without_model
@@ -71,6 +72,7 @@ class TextTranslation:
         choices: Sequence[ModelChoice | Unchanged | Exception],
         options: DecodingOptions,
         timeout: asyncio.Timeout,
+        caller: Caller,
         *,
         waits: bool = False,
     ) -> tuple[list[TextResult], Times]:
@@ -81,18 +83,20 @@ class TextTranslation:
             choices: The choice for each text.
             options: How to decode.
             timeout: The request's deadline.
-            waits: Whether to wait for room in the queue until the deadline.
+            caller: Whose texts they are.
+            waits: Whether to wait until the deadline for room in the queue, and however long it will take.
 
         Raises:
             LimitExceeded: The texts have more sentences than the queue can hold.
             QueueFull: Too many sentences wait, and ``waits`` is false.
+            DeadlineUnreachable: The texts would not be translated in time, and ``waits`` is false.
             Dropped: The engine has stopped.
         """
         num_characters = sum(map(len, texts))
         prepared = await self.prepare(texts, choices, options)
         jobs = [one for one in prepared if isinstance(one, TextJob)]
         submitted = self._clock()
-        queue_s = await self._decode(jobs, timeout, waits)
+        queue_s = await self._decode(jobs, timeout, caller, waits)
         decode_s = max(0.0, self._clock() - submitted - queue_s)
         await self._examine(jobs, timeout)
         with stage("join"):
@@ -145,20 +149,22 @@ class TextTranslation:
         with stage("join"):
             return await self._off_loop(len(job.plan.text), job.complete, always=job.plan.options.return_search)
 
-    async def _decode(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout, waits: bool) -> float:
+    async def _decode(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout, caller: Caller, waits: bool) -> float:
         """Decode until no sentence is pending; returns the seconds until the first sentence joined a cohort."""
         if not self.check_number(jobs):
             return 0.0
-        queue_s = await self._decode_once(jobs, timeout, waits)
+        queue_s = await self._decode_once(jobs, timeout, caller, waits, refuse_late=not waits)
         while any(job.plan.pending for job in jobs):
-            await self._decode_once(jobs, timeout, waits)
+            await self._decode_once(jobs, timeout, caller, waits, refuse_late=False)  # the others would be in vain
         return queue_s
 
-    async def _decode_once(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout, waits: bool) -> float:
+    async def _decode_once(
+        self, jobs: Sequence[TextJob], timeout: asyncio.Timeout, caller: Caller, waits: bool, *, refuse_late: bool
+    ) -> float:
         requests = [(job.translator, request) for job in jobs for request in job.plan.pending]
         while True:
             try:
-                outcomes, queue_s = await self._bridge.decode(requests, timeout)
+                outcomes, queue_s = await self._bridge.decode(requests, timeout, caller, refuse_late=refuse_late)
                 break
             except QueueFull:
                 if not waits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -36,6 +37,12 @@ class Metrics:
         self._ready = Gauge("verso_ready", "1 while requests are taken.", registry=registry)
         self._models = Gauge("verso_models", "Models that are loaded.", registry=registry)
         self._queue = Gauge("verso_queue_sentences", "Sentences that wait for the model.", registry=registry)
+        self._queue_of_priority = Gauge(
+            "verso_queue_priority_sentences",
+            "Sentences that wait for the model, by the priority of their caller.",
+            ["priority"],
+            registry=registry,
+        )
         self._running = Gauge("verso_running_sentences", "Sentences that decode.", registry=registry)
         self._max_rows = Gauge("verso_max_batch_rows", "Rows that may decode together.", registry=registry)
         self._max_tokens = Gauge(
@@ -92,9 +99,11 @@ class Metrics:
         """The number of loaded models changed."""
         self._models.set(num_models)
 
-    def load_changed(self, num_waiting: int, num_running: int) -> None:
-        """The numbers of waiting and decoding sentences changed."""
-        self._queue.set(num_waiting)
+    def load_changed(self, num_waiting: Mapping[str, int], num_running: int) -> None:
+        """The numbers of waiting sentences, by priority, and of decoding sentences changed."""
+        self._queue.set(sum(num_waiting.values()))
+        for priority, number in num_waiting.items():
+            self._queue_of_priority.labels(priority).set(number)
         self._running.set(num_running)
 
     def budget_changed(self, max_rows: int, max_tokens: int) -> None:

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from torch import Tensor
 
 from app.documents.document import Document, DocumentResult
+from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.errors import NotReady
 from app.main import create_app
 from app.serving.detection import Detection
@@ -144,6 +145,7 @@ class RoteService:
     errors: dict[str, Exception] = field(default_factory=dict)
     calls: list[dict[str, Any]] = field(default_factory=list)
     waits: list[bool] = field(default_factory=list)
+    callers: list[Caller] = field(default_factory=list)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     started: asyncio.Event = field(default_factory=asyncio.Event)
     request_error: Exception | None = None
@@ -163,9 +165,11 @@ class RoteService:
         source: str | None,
         target: str | None,
         options: DecodingOptions,
+        caller: Caller = UNKNOWN_CALLER,
         waits: bool = False,
     ) -> RoteResult:
         self.waits.append(waits)
+        self.callers.append(caller)
         self.calls.append({"texts": list(texts), "source": source, "target": target, "options": options})
         self.started.set()
         if self.request_error is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
 from app.engine.coalescing import PendingRequest, SharedDecoding
 from app.engine.engine import Dropped, Engine
 from app.engine.scheduler import Budget, Scheduler
@@ -36,12 +37,16 @@ class Desk(SharedDecoding):
         super().__init__(self.engine, self.cache, coalesce, self.metrics)
 
     def ask(
-        self, *texts: str, options: DecodingOptions = GREEDY, translator: FakeTranslator | None = None
+        self,
+        *texts: str,
+        options: DecodingOptions = GREEDY,
+        translator: FakeTranslator | None = None,
+        caller: Caller = UNKNOWN_CALLER,
     ) -> tuple[PendingRequest, threading.Event]:
         done = threading.Event()
         model = translator or self.translator
         requests = [(model, DecodingRequest(0, [2, *map(ord, text), 3], options, (9,))) for text in texts]
-        return self.submit(requests, done.set), done
+        return self.submit(requests, done.set, caller=caller), done
 
     def texts(self, *texts: str, **arguments: Any) -> list[str]:
         waiting, done = self.ask(*texts, **arguments)
@@ -278,6 +283,22 @@ def test_a_short_request_does_not_wait_for_the_position_of_an_equal_sentence_in_
         assert len(document.settled) < 20
         assert texts_of(short) == ["sentence 35"]
         assert document_done.wait(PATIENCE_S) and running_done.is_set()
+
+
+def test_a_sentence_of_a_bulk_caller_becomes_that_of_an_interactive_one_who_asks_for_it() -> None:
+    translator = held_translator()
+    with desk_of(translator, max_rows=1) as desk:
+        _, running_done = desk.ask("running")
+        assert translator.stepping.wait(PATIENCE_S)
+        texts = [f"sentence {number}" for number in range(40)]
+        document, document_done = desk.ask(*texts, caller=Caller("documents", Priority.BULK))
+        assert desk.engine.num_waiting == 40
+        one, one_done = desk.ask("sentence 39", caller=Caller("a"))
+        translator.step_gate.set()
+        assert one_done.wait(PATIENCE_S)
+        assert len(document.settled) <= 1, "it was first of all"
+        assert document_done.wait(PATIENCE_S) and running_done.is_set()
+        assert texts_of(document) == texts and texts_of(one) == ["sentence 39"]
 
 
 def test_unloading_a_bundle_removes_its_cached_results() -> None:

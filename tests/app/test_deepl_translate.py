@@ -12,6 +12,7 @@ import pytest
 from app.errors import (
     BodyTooLarge,
     DeadlineExceeded,
+    DeadlineUnreachable,
     InferenceFailed,
     LanguageNotDetected,
     NotReady,
@@ -180,6 +181,7 @@ async def test_the_failure_of_a_text_fails_the_request(client: httpx.AsyncClient
     ("error", "status"),
     [
         (QueueFull(7.0, 3, 9, 10), 504),
+        (DeadlineUnreachable(45.0, 30.0, 900, 16.0), 504),
         (NotReady(5.0, "loading"), 504),
         (NotReady(1.0, "draining"), 504),
         (DeadlineExceeded(30.0), 504),

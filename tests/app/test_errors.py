@@ -33,6 +33,8 @@ def test_codes_are_unique_and_titles_short() -> None:
     ("error", "status", "code"),
     [
         (errors.QueueFull(7, 3, 9, 10), 429, "queue_full"),
+        (errors.DeadlineUnreachable(45, 30, 900, 16), 429, "deadline_unreachable"),
+        (errors.DeadlineUnreachable(45, 30, 900, None), 429, "deadline_unreachable"),
         (errors.NotReady(5, "loading"), 503, "not_ready"),
         (errors.DeadlineExceeded(30), 504, "deadline_exceeded"),
         (model_errors.SourceTooLong(99, 50), 422, "source_too_long"),
@@ -75,6 +77,7 @@ def test_invalid_fields_are_listed() -> None:
 
 ERRORS: list[Exception] = [
     errors.QueueFull(7, 3, 9, 10),
+    errors.DeadlineUnreachable(45, 30, 900, 16),
     errors.NotReady(5, "loading"),
     errors.DeadlineExceeded(30),
     errors.InferenceFailed(),
@@ -158,6 +161,7 @@ def test_details_are_hidden_where_the_model_failed_and_nowhere_else() -> None:
 def test_temporary_refusals_have_a_retry_after(error: Exception) -> None:
     waits: dict[type[Exception], float] = {
         errors.QueueFull: 7,
+        errors.DeadlineUnreachable: 16,
         errors.NotReady: 5,
         errors.DocumentsFull: 9,
         errors.RateLimited: 0.5,
@@ -188,6 +192,9 @@ def test_not_being_ready_has_its_reason(reason: str, said: str) -> None:
 
 def test_messages_contain_the_value_and_the_bound() -> None:
     assert all(number in str(errors.QueueFull(7, 3, 9, 10)) for number in ("7 s", "3 sentences", "9 wait", "10 may"))
+    late = errors.DeadlineUnreachable(45.25, 30, 900, 16)
+    assert all(number in str(late) for number in ("900 sentences", "45.2 s", "30.0 s", "16 s"))
+    assert "try again" not in str(errors.DeadlineUnreachable(45, 30, 900, None))
     assert "30 s" in str(errors.DeadlineExceeded(30))
     assert "did you mean /translate?" in str(errors.NotFound("/translat", ["/translate"]))
     assert "/docs" in str(errors.NotFound("/x", []))

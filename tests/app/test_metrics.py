@@ -18,7 +18,7 @@ def test_events_are_counted() -> None:
     metrics.request_finished("/translate", "POST", 200, 0.2)
     metrics.refused("queue_full")
     metrics.ready_changed(True)
-    metrics.load_changed(3, 2)
+    metrics.load_changed({"interactive": 2, "bulk": 1}, 2)
     metrics.joined([4, 2], [0.1, 0.0])
     metrics.stepped(8, 0.004)
     metrics.models_changed(2)
@@ -61,9 +61,9 @@ def test_everything_starts_at_zero() -> None:
 def test_gauges_show_the_current_state() -> None:
     metrics = Metrics()
     metrics.ready_changed(True)
-    metrics.load_changed(9, 8)
+    metrics.load_changed({"interactive": 9}, 8)
     metrics.ready_changed(False)
-    metrics.load_changed(1, 0)
+    metrics.load_changed({"interactive": 1}, 0)
     found = values(metrics)
     assert [found[f"verso_{name}", ()] for name in ("ready", "queue_sentences", "running_sentences")] == [0, 1, 0]
 

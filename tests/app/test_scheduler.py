@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
 from app.engine.scheduler import (
+    CALLER_SHARE,
     MAX_HANDICAP_S,
+    OTHERS_S,
     OVERTAKE_S,
     BatchKey,
     Budget,
@@ -50,6 +54,14 @@ def sentence(length: int = 5, width: int = 1, longest_target: int = 10, model: A
         decoding="greedy" if width == 1 else "beam", beam_size=max(width, 1), max_new_tokens=longest_target
     )
     return QueuedSentence(DecodingRequest(next(KEYS), [1] * length, options), model, ignore)
+
+
+def decoded(number: int) -> list[QueuedSentence]:
+    """Sentences that joined a cohort at the beginning of the test."""
+    sentences = [sentence() for _ in range(number)]
+    for one in sentences:
+        one.started_at = 100.0
+    return sentences
 
 
 def scheduler(
@@ -201,7 +213,7 @@ def test_a_stream_of_short_sentences_cannot_starve_a_long_one(long: tuple[int, i
         queue.admit([sentence(5) for _ in range(4)])  # twice as many as fit
         if turn == 100:
             # Private: the order of the queue is visible only by taking sentences out of it.
-            queue.withdraw({one.key for _, _, one in queue._queue[8:]})
+            queue.withdraw({one.key for one in list(queue._queue)[8:]})
             queue.admit([slow])
             came_at = clock.now
         loads: dict[BatchKey, Load] = {}
@@ -238,9 +250,41 @@ def test_hastening_moves_a_sentence_ahead_and_never_back() -> None:
     document = [sentence() for _ in range(50)]
     queue.admit(document)
     clock.now += 0.015
-    queue.hasten([document[40], document[0], sentence()])
+    queue.hasten([document[40], document[0], sentence()], UNKNOWN_CALLER)
     assert [queue.take({})[0] for _ in range(4)] == [document[0], document[1], document[40], document[2]]
     assert queue.num_waiting == 46
+
+
+def test_a_sentence_that_a_more_urgent_caller_waits_for_goes_with_those_of_that_caller() -> None:
+    queue = scheduler(Clock(), max_rows=4)
+    document = [sentence() for _ in range(50)]
+    for one in document:
+        one.caller, one.owner = Caller("documents", Priority.BULK), "a document"
+    other = sentence()
+    other.caller = Caller("b")
+    queue.admit(document)
+    queue.admit([other])
+    queue.hasten([document[40]], Caller("a"))
+    assert queue.num_waiting_of(Priority.INTERACTIVE) == 2
+    assert queue.take({(MODEL, 1): Load(2, 2, 5, 10)}, {"a document": 3}) == [other, document[40]]
+
+
+def test_a_less_urgent_caller_does_not_delay_a_sentence() -> None:
+    queue = scheduler(Clock(), max_rows=1)
+    mine = sentence()
+    queue.admit([mine])
+    queue.admit([sentence()])
+    queue.hasten([mine], Caller("documents", Priority.BULK))
+    assert take_all(queue) == [mine]
+
+
+def test_a_single_sentence_does_not_wait_for_the_many_of_another_caller_that_submitted_it_before() -> None:
+    queue = scheduler(Clock(), max_rows=1)
+    many = [sentence() for _ in range(100)]
+    for one in many:
+        queue.admit([one])
+    queue.hasten([many[90]], Caller("b"))
+    assert many[90] in [queue.take({})[0] for _ in range(3)]
 
 
 def test_smaller_sentences_overtake_one_that_does_not_fit_for_a_limited_time() -> None:
@@ -287,7 +331,7 @@ def test_retry_after_follows_the_speed_within_one_second_and_one_minute() -> Non
     slow = queue.retry_after_s()
     for _ in range(50):
         clock.now += 1
-        queue.finished(200)
+        queue.finished(decoded(200))
     assert 1.0 <= queue.retry_after_s() < slow <= 60.0
 
 
@@ -295,14 +339,14 @@ def test_idle_time_does_not_count_as_slowness() -> None:
     clock = Clock()
     queue = scheduler(clock)
     queue.admit([sentence()])
-    take_all(queue)
+    first = take_all(queue)
     clock.now += 0.05
-    queue.finished(1)
+    queue.finished(first)
     clock.now += 3600.0
     queue.admit([sentence()])
-    take_all(queue)
+    second = take_all(queue)
     clock.now += 0.05
-    queue.finished(1)
+    queue.finished(second)
     queue.admit([sentence() for _ in range(100)])
     assert queue.retry_after_s() < 5.0
 
@@ -311,10 +355,9 @@ def test_retry_after_is_bounded_even_if_nothing_finishes() -> None:
     clock = Clock()
     queue = scheduler(clock, max_waiting=100_000)
     queue.admit([sentence()])
-    queue.take({(MODEL, 1): Load(1, 1, 5, 10)})
-    queue.finished(1)
+    queue.finished(queue.take({(MODEL, 1): Load(1, 1, 5, 10)}))
     clock.now += 10_000
-    queue.finished(0)
+    queue.finished([])
     queue.admit([sentence() for _ in range(1000)])
     assert queue.retry_after_s() == 60.0
 
@@ -322,7 +365,7 @@ def test_retry_after_is_bounded_even_if_nothing_finishes() -> None:
 def test_finishing_twice_within_one_clock_tick_is_allowed() -> None:
     queue = scheduler(Clock())
     for _ in range(3):
-        queue.finished(1)
+        queue.finished(decoded(1))
     assert queue.retry_after_s() == 1.0
 
 
@@ -467,7 +510,7 @@ def test_every_admitted_sentence_is_taken_withdrawn_or_waiting(
         elif event == "withdraw":
             withdrawn += [one.key for one in queue.withdraw(set(sorted(admitted)[number::3]))]
         else:
-            queue.finished(len(decoding[number:]))
+            queue.finished(decoding[number:])
             decoding = decoding[:number]
         assert 1.0 <= queue.retry_after_s() <= 60.0
         assert queue.num_waiting <= queue.max_waiting
@@ -517,6 +560,46 @@ def test_one_request_never_has_all_rows_and_its_sentences_stay_in_order() -> Non
     queue.admit([other])
     assert queue.take(decoding, {"a document": 6}) == [other]
     assert queue.take({(MODEL, 2): Load(2, 4, 5, 10)}, {"a document": 4}) == [document[3]]
+
+
+def test_a_caller_has_all_rows_only_while_it_is_alone() -> None:
+    clock = Clock()
+    queue = scheduler(clock, max_rows=8)
+    for _ in range(50):
+        queue.admit([sentence()])
+    assert len(take_all(queue)) == 8, "it is alone"
+    clock.now += 10
+    single = sentence()
+    single.caller = Caller("b")
+    queue.admit([single])
+    taken = take_all(queue)
+    assert single in taken
+    assert len(taken) == 1 + CALLER_SHARE * 8
+    assert queue.take({(MODEL, 1): Load(3, 3, 5, 10)}, {UNKNOWN_CALLER: 2, Caller("b"): 1}) == []
+    clock.now += OTHERS_S + 0.01
+    assert len(queue.take({(MODEL, 1): Load(3, 3, 5, 10)}, {UNKNOWN_CALLER: 2, Caller("b"): 1})) == 5, (
+        "it is alone again"
+    )
+
+
+def test_a_bulk_caller_takes_no_rows_from_an_interactive_one() -> None:
+    queue = scheduler(Clock(), max_rows=8)
+    for caller in (UNKNOWN_CALLER, Caller("documents", Priority.BULK)):
+        for _ in range(20):
+            one = sentence()
+            one.caller = caller
+            queue.admit([one])
+    assert {one.caller for one in take_all(queue)} == {UNKNOWN_CALLER}
+
+
+def test_a_bulk_caller_has_a_share_of_the_rows_while_interactive_ones_are_there() -> None:
+    queue = scheduler(Clock(), max_rows=8)
+    queue.admit([sentence()])
+    for _ in range(20):
+        one = sentence()
+        one.caller = Caller("documents", Priority.BULK)
+        queue.admit([one])
+    assert Counter(one.caller.id for one in take_all(queue)) == {"": 1, "documents": CALLER_SHARE * 8}
 
 
 def test_a_request_of_one_wide_sentence_may_have_all_rows() -> None:

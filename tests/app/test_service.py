@@ -3,16 +3,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
+from app.engine.caller import Caller, Priority
 from app.engine.capacity import MIN_ROWS
+from app.engine.estimate import Pace
 from app.engine.scheduler import Scheduler
-from app.errors import DeadlineExceeded, InferenceFailed, LimitExceeded, NotReady, QueueFull
+from app.errors import DeadlineExceeded, DeadlineUnreachable, InferenceFailed, LimitExceeded, NotReady, QueueFull
 from app.serving.detection import LanguageDetector
 from app.serving.service import TranslationService
 from app.serving.text_job import TranslateResult
@@ -785,6 +787,68 @@ def test_a_cancelled_request_frees_its_part_of_the_queue() -> None:
             await until(lambda: service.engine.num_waiting == 3)
             translator.step_gate.set()
             assert texts_of(await coming) == ["B1", "B2", "B3"]
+
+    run(test)
+
+
+def test_interactive_callers_are_answered_before_bulk_callers() -> None:
+    async def test() -> None:
+        translator = held_translator()
+        bounds = {"max_batch_rows": 1, "max_beam_size": 1, "max_hypotheses": 1}
+        async with service_of(translator, **bounds) as service:
+            answered: list[str] = []
+
+            async def asks(text: str, caller: Caller) -> None:
+                await ask(service, text, caller=caller)
+                answered.append(text)
+
+            async def streams(text: str, caller: Caller) -> None:
+                stream = service.stream([text], source=None, target="de", options=GREEDY, caller=caller)
+                async with aclosing(stream) as events:
+                    async for _ in events:
+                        pass
+                answered.append(text)
+
+            running = await begin(service, translator)
+            waiting = []
+            for text, way, caller in (
+                ("bulk 1", asks, Caller("a", Priority.BULK)),
+                ("bulk 2", streams, Caller("a", Priority.BULK)),
+                ("now 1", streams, Caller("a")),
+                ("now 2", asks, Caller("b")),
+            ):
+                waiting.append(asyncio.create_task(way(text, caller)))
+                await until(lambda: service.engine.num_waiting == len(waiting))
+            translator.step_gate.set()
+            await asyncio.gather(running, *waiting)
+            assert {text.split()[0] for text in answered[:2]} == {"now"}
+            assert len(answered) == 4
+
+    run(test)
+
+
+def test_a_request_is_refused_for_its_deadline_unless_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with service_of(FakeTranslator()) as service:
+            monkeypatch.setattr(Pace, "rate", property(lambda self: 0.001))
+            with pytest.raises(DeadlineUnreachable):
+                await ask(service, "a")
+            with pytest.raises(DeadlineUnreachable):
+                await anext(service.stream(["a"], source=None, target="de", options=GREEDY))
+            assert texts_of(await ask(service, "a", waits=True)) == ["A"]
+
+    run(test)
+
+
+def test_a_sentence_that_is_decoded_again_is_not_refused_for_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        translator = FakeTranslator(manifest=replace(MANIFEST, retry_loops=True))
+        async with service_of(translator) as service:
+            slow_later = property(lambda self: 0.001 if translator.log.joins else None)
+            monkeypatch.setattr(Pace, "rate", slow_later)
+            outcome = await ask(service, "A loop.")
+            assert not isinstance(outcome.results[0], Exception)
+            assert len(translator.log.joins) == 2
 
     run(test)
 

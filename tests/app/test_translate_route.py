@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.errors import DeadlineExceeded, NotReady, QueueFull
+from app.engine.caller import Caller
+from app.errors import DeadlineExceeded, DeadlineUnreachable, NotReady, QueueFull
 from app.http.schemas.answers import TranslateResponse
 from app.serving.detection import Detection
 from model.errors import DecodingError, UnsupportedPair
@@ -257,6 +258,8 @@ async def test_an_unexpected_error_is_a_500_without_detail(client: httpx.AsyncCl
     ("error", "status", "code", "retry_after"),
     [
         (QueueFull(1.2), 429, "queue_full", "2"),
+        (DeadlineUnreachable(45.0, 30.0, 900, 15.2), 429, "deadline_unreachable", "16"),
+        (DeadlineUnreachable(45.0, 30.0, 900, None), 429, "deadline_unreachable", None),
         (NotReady(5.0, "loading"), 503, "not_ready", "5"),
         (DeadlineExceeded(30.0), 504, "deadline_exceeded", None),
         (UnsupportedPair("en", "fr", LanguagePairs((("en", "de"),))), 422, "unsupported_pair", None),
@@ -269,6 +272,14 @@ async def test_an_error_of_the_service_has_its_own_response(
     response = await client.post("/translate", json={"text": "a"})
     problem_of(response, status, code)
     assert response.headers.get("retry-after") == retry_after
+
+
+async def test_the_caller_is_the_address_of_the_client(client: httpx.AsyncClient, service: RoteService) -> None:
+    for path in ("/translate", "/libretranslate/translate"):
+        service.callers.clear()
+        fields = {"text": "a"} if path == "/translate" else {"q": "a", "source": "en", "target": "de"}
+        assert (await client.post(path, json=fields)).status_code == 200
+        assert service.callers == [Caller("127.0.0.1")]
 
 
 async def test_an_unknown_field_is_refused_with_the_closest_name(client: httpx.AsyncClient) -> None:

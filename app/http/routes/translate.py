@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Body, Request
 
 from app.errors import FieldProblem, InvalidRequest, LimitExceeded, NotAcceptable, problem_for
-from app.http.access import counted, needs
+from app.http.access import caller_of, counted, needs
 from app.http.event_stream import EVENT_STREAM, NDJSON, Event, EventStream, as_stream, begin
 from app.http.examples import TRANSLATE_ANSWER, TRANSLATE_EVENTS, TRANSLATE_REQUESTS
 from app.http.json_route import accepting, json_route
@@ -100,7 +100,12 @@ async def translate(
     _require_one_text(asked)
 
     options = asked.options(await stored_terms(request, asked, lambda: texts))
-    asked_for: dict[str, Any] = {"source": asked.source, "target": asked.target, "options": options}
+    asked_for: dict[str, Any] = {
+        "source": asked.source,
+        "target": asked.target,
+        "options": options,
+        "caller": caller_of(request),
+    }
     media_type: str = request.state.media_type
     if media_type != "application/json":
         found = service_of(request).stream(texts, **asked_for)

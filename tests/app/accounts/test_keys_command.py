@@ -53,7 +53,7 @@ def test_a_key_has_the_limits_it_was_made_with(path: Path, capsys: pytest.Captur
     (key,) = json.loads(capsys.readouterr().out)
     assert key["scopes"] == ["translate", "admin"]
     limits = ("characters_per_month", "requests_per_minute", "concurrent_sentences", "priority", "name", "unusable")
-    assert [key[name] for name in limits] == [100, 60, 8, 1, "the shop", None]
+    assert [key[name] for name in limits] == [100, 60, 8, "bulk", "the shop", None]
     assert before + 2 * 86_400 <= key["expires_at"] <= time.time() + 2 * 86_400
 
 

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from app.accounts.keys import Scope
 from app.accounts.store import KeyStore
 from app.accounts.usage import UsageStore
+from app.engine.caller import Caller, Priority
 from app.errors import InferenceFailed
 from app.http.access import AccountHeaders, caller_of, needs
 from app.http.json_route import json_route
@@ -273,9 +274,9 @@ async def test_the_caller_is_known_to_routes(app: FastAPI, client: httpx.AsyncCl
     async def who(request: Request) -> None:
         seen.append(caller_of(request))
 
-    token = make_key(path, priority=1)
+    token = make_key(path, priority=Priority.BULK)
     await client.get("/who", headers=bearer(token))
-    assert [(caller.id, caller.priority) for caller in seen] == [(token.split("_")[1], 1)]
+    assert seen == [Caller(token.split("_")[1], Priority.BULK)]
 
 
 async def test_callers_without_a_key_may_be_allowed(service: RoteService, path: Path) -> None:

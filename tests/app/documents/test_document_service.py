@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from app.documents.document import DATABASE, KEPT_S, Document
 from app.documents.service import DocumentService
 from app.documents.store import DocumentStore
 from app.errors import (
+    DeadlineUnreachable,
     DocumentNotDone,
     DocumentNotFound,
     DocumentRefused,
@@ -28,6 +29,7 @@ from app.errors import (
     StorageFull,
     UnsupportedDocument,
 )
+from app.serving.text_job import TranslateResult
 from app.settings import Settings
 from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedFormality, UnsupportedPair
@@ -351,6 +353,31 @@ def test_a_document_of_which_nothing_can_be_translated_fails_with_a_problem() ->
             assert document.status == "failed"
             assert document.problem is not None
             assert (document.problem["code"], document.problem["status"]) == ("decoding_failed", 500)
+
+    run(scenario)
+
+
+def test_a_document_that_is_refused_for_its_deadline_tries_again_or_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First as if there were too much load, then as if a batch were too large."""
+    monkeypatch.setattr(job, "PATIENCE_S", 0.0)
+    refusals: list[float | None] = [0.001, None]
+    sizes: list[int] = []
+    translate = ObservedService.translate
+
+    async def refusing(self: ObservedService, texts: Sequence[str], **asked: Any) -> TranslateResult:
+        sizes.append(len(texts))
+        assert asked["caller"] == job.DOCUMENTS
+        if len(texts) == 3 and refusals:
+            raise DeadlineUnreachable(99.0, 30.0, 3, refusals.pop(0))
+        return await translate(self, texts, **asked)
+
+    async def scenario() -> None:
+        async with bench() as made:
+            document = await made.add(b"one\n\ntwo\n\nthree")
+            monkeypatch.setattr(ObservedService, "translate", refusing)
+            document = await made.ended(document)
+            assert await made.text(document) == "ONE\n\nTWO\n\nTHREE"
+            assert sizes == [3, 3, 1, 1, 1]
 
     run(scenario)
 

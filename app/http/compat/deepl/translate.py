@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from app.errors import InvalidParameter
 from app.glossaries.terms import merged, terms_in
-from app.http.access import counted
+from app.http.access import caller_of, counted
 from app.http.compat.deepl import examples
 from app.http.compat.deepl.answers import DeepLTranslation, DeepLTranslations
 from app.http.compat.deepl.documentation import body, errors, success
@@ -172,7 +172,9 @@ async def _run(
     source, target = asked.source_lang or DETECT, asked.target_lang
 
     def start() -> Coroutine[Any, Any, TranslateResult]:
-        return service.translate(texts, source=source, target=target, options=options, waits=True)
+        return service.translate(
+            texts, source=source, target=target, options=options, caller=caller_of(request), waits=True
+        )
 
     try:
         return await state_of(request).work.run((key, tuple(texts), source, target, options), start)

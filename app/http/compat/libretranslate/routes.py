@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from fastapi.routing import APIRoute
 
 from app.errors import DetectedPairNotServed, InvalidParameter, LanguageNotDetected
-from app.http.access import accounts_of, counted
+from app.http.access import accounts_of, caller_of, counted
 from app.http.compat.libretranslate import schemas
 from app.http.compat.libretranslate.asked import (
     TranslateAsked,
@@ -114,7 +114,7 @@ async def _translate(
     )
     try:
         outcome = await service_of(request).translate(
-            asked.texts, source=source, target=target, options=options, waits=True
+            asked.texts, source=source, target=target, options=options, caller=caller_of(request), waits=True
         )
     except UnsupportedPair:
         outcome = None

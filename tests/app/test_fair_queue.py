@@ -1,0 +1,198 @@
+"""The order in which callers take turns."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.engine.caller import Caller, Priority
+from app.engine.fair_queue import BULK_SHARE, DEBT, QUANTUM, FairQueue
+
+KEYS = itertools.count()
+
+
+@dataclass(eq=False)
+class Sentence:
+    caller: Caller
+    cost: float = 10.0
+    owner: object = None
+    key: int = field(default_factory=lambda: next(KEYS))
+
+
+def interactive(number: int) -> Caller:
+    return Caller(f"caller {number}")
+
+
+BULK = Caller("bulk", Priority.BULK)
+
+
+def queue_of(sentences: Sequence[Sentence]) -> FairQueue[Sentence]:
+    queue: FairQueue[Sentence] = FairQueue()
+    for position, one in enumerate(sentences):
+        queue.add(float(position), one)
+    return queue
+
+
+def take(queue: FairQueue[Sentence], number: int, a_turn: int = 1) -> list[Sentence]:
+    """Take some sentences, at most ``a_turn`` of them in one turn."""
+    taken: list[Sentence] = []
+    while len(taken) < number and len(queue):
+        turn = queue.turn()
+        for _ in range(min(a_turn, number - len(taken))):
+            sentence = turn.first()
+            if sentence is None:
+                break
+            turn.take()
+            taken.append(sentence)
+        turn.end()
+    return taken
+
+
+costs = st.sampled_from([1.0, 9.0, 32.0, 64.0, 80.0, 500.0])
+arriving = st.lists(st.tuples(st.integers(0, 3), costs), max_size=60)
+
+
+@given(arriving, st.integers(1, 5))
+@settings(max_examples=100)
+def test_nothing_is_lost_and_the_sentences_of_a_caller_stay_in_order(
+    arrivals: list[tuple[int, float]], a_turn: int
+) -> None:
+    sentences = [Sentence(interactive(number) if number else BULK, cost) for number, cost in arrivals]
+    queue = queue_of(sentences)
+    taken = take(queue, len(sentences) + 1, a_turn)
+    assert len(queue) == queue.num_waiting(Priority.INTERACTIVE) == queue.num_waiting(Priority.BULK) == 0
+    assert sorted(one.key for one in taken) == [one.key for one in sentences]
+    for caller in {one.caller for one in sentences}:
+        keys = [one.key for one in taken if one.caller == caller]
+        assert keys == sorted(keys)
+
+
+@given(st.lists(st.lists(costs, min_size=30, max_size=30), min_size=2, max_size=5), st.integers(1, 4))
+@settings(max_examples=100)
+def test_callers_that_wait_all_the_time_get_the_same_amount_of_work_done(
+    of_callers: list[list[float]], a_turn: int
+) -> None:
+    queue = queue_of([Sentence(interactive(number), cost) for number, one in enumerate(of_callers) for cost in one])
+    work: Counter[str] = Counter({interactive(number).id: 0 for number in range(len(of_callers))})
+    while all(queue.queue_of(interactive(number)) for number in range(len(of_callers))):
+        for one in take(queue, 1, a_turn):
+            work[one.caller.id] += int(one.cost)
+        # Shreedhar and Varghese 1996, lemma 2: a caller's turns differ by the largest sentence and a quantum.
+        assert max(work.values()) - min(work.values()) <= 2 * 500 + QUANTUM
+
+
+@given(st.lists(st.sampled_from([1.0, 32.0, 64.0, 80.0]), min_size=1, max_size=4), st.integers(1, 6))
+@settings(max_examples=50)
+def test_a_new_caller_waits_for_a_bounded_amount_of_work(wanted: list[float], num_others: int) -> None:
+    crowd = [Sentence(interactive(1 + number), 10.0) for number in range(num_others) for _ in range(100)]
+    queue = queue_of(crowd)
+    take(queue, 50)
+    new = [Sentence(interactive(0), cost) for cost in wanted]
+    for position, one in enumerate(new):
+        queue.add(float(position), one)
+    before: list[Sentence] = []
+    while queue.queue_of(interactive(0)):
+        before += take(queue, 1)
+    theirs = sum(one.cost for one in before if one.caller != interactive(0))
+    assert theirs <= num_others * (sum(wanted) + 2 * QUANTUM)
+
+
+def test_a_single_sentence_waits_for_no_more_than_a_turn_of_a_caller_with_ten_thousand() -> None:
+    queue = queue_of([Sentence(interactive(1)) for _ in range(10_000)])
+    take(queue, 100, 3)
+    single = Sentence(interactive(2))
+    queue.add(0.0, single)
+    assert single in take(queue, 1 + int(QUANTUM / 10.0))
+
+
+def test_a_caller_saves_nothing_while_it_does_not_wait() -> None:
+    queue: FairQueue[Sentence] = FairQueue()
+    for _ in range(100):
+        queue.add(0.0, Sentence(interactive(1), 1.0))
+        take(queue, 1)
+    for number in (1, 2):
+        for _ in range(100):
+            queue.add(0.0, Sentence(interactive(number)))
+    work = Counter(one.caller.id for one in take(queue, 60))
+    assert abs(work["caller 1"] - work["caller 2"]) <= QUANTUM / 10.0 + 1
+
+
+def test_interactive_callers_go_before_bulk_callers_which_do_not_starve() -> None:
+    queue = queue_of([Sentence(BULK) for _ in range(500)] + [Sentence(interactive(1)) for _ in range(500)])
+    taken = take(queue, 500)
+    assert {one.caller for one in taken[: int(DEBT / BULK_SHARE / 10.0)]} == {interactive(1)}
+    num_bulk = sum(one.caller == BULK for one in taken)
+    assert 0 <= (500 - num_bulk) * BULK_SHARE - num_bulk <= DEBT / 10.0 + 1
+
+
+def test_what_bulk_callers_did_alone_does_not_count_against_them() -> None:
+    queue = queue_of([Sentence(BULK) for _ in range(1000)])
+    take(queue, 500)
+    for _ in range(500):
+        queue.add(0.0, Sentence(interactive(1)))
+    assert BULK in {one.caller for one in take(queue, 2 + round(DEBT / BULK_SHARE / 10.0))}
+
+
+def test_bulk_callers_are_owed_nothing_for_the_time_before_they_came() -> None:
+    queue = queue_of([Sentence(interactive(1)) for _ in range(1000)])
+    take(queue, 500)
+    queue.add(0.0, Sentence(BULK))
+    assert {one.caller for one in take(queue, 1)} == {interactive(1)}
+
+
+def test_a_caller_whose_sentence_could_not_begin_is_first_in_the_next_turn() -> None:
+    blocked = Sentence(interactive(1))
+    queue = queue_of([blocked, *(Sentence(interactive(2)) for _ in range(20))])
+    turn = queue.turn()
+    assert turn.first() is blocked
+    turn.pass_over()
+    for _ in range(10):
+        assert turn.first() is not None
+        turn.take()
+    turn.end()
+    assert take(queue, 1) == [blocked]
+
+
+def test_sentences_behind_one_that_was_passed_over_are_offered() -> None:
+    first, second = Sentence(interactive(1)), Sentence(interactive(1))
+    queue = queue_of([first, second])
+    turn = queue.turn()
+    assert turn.first() is first
+    turn.pass_over()
+    assert turn.first() is second
+    turn.pass_over()
+    assert turn.first() is None
+    turn.end()
+    assert take(queue, 2) == [first, second]
+
+
+def test_a_request_that_was_passed_over_is_out_of_the_way_of_others() -> None:
+    large = [Sentence(interactive(1), owner="large") for _ in range(100)]
+    small = Sentence(interactive(1), owner="small")
+    other = [Sentence(interactive(2), owner="other") for _ in range(100)]
+    queue = queue_of([*large, small, *other])
+    turn = queue.turn()
+    found: list[Sentence] = []
+    while (one := turn.first()) is not None:
+        if one is small:
+            turn.take()
+        else:
+            found.append(one)
+            turn.pass_over_request()
+    turn.end()
+    assert found == [large[0], other[0]]
+    assert {one.key for one in take(queue, 201)} == {one.key for one in (*large, *other)}, "until the next turn"
+
+
+def test_removed_sentences_are_not_offered_and_empty_queues_have_no_turn() -> None:
+    kept, removed = Sentence(interactive(1)), Sentence(interactive(2))
+    queue = queue_of([kept, removed])
+    assert queue.remove({removed.key, 10**9}) == [removed]
+    assert queue.queue_of(interactive(2)) is None
+    assert queue.remove({removed.key}) == []
+    assert take(queue, 2) == [kept]
