@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import tomllib
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.accounts.keys import parse_token
+from app.accounts.store import KeyStore
+from app.accounts.usage import Charge, Usage, UsageStore
 from app.documents.document import OPTIONS, Document
 from app.documents.store import DocumentStore
 from app.glossaries.store import GlossaryStore
@@ -79,6 +84,26 @@ def test_its_glossaries_are_there_and_can_be_changed(release: str, tmp_path: Pat
     assert [[term.source, term.target] for term in terms] == values["terms"]
     assert store.update(found.id, "other", ()).name == "other"
     store.close()
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_its_keys_open_the_service_and_their_usage_goes_on(release: str, tmp_path: Path) -> None:
+    path = Path(shutil.copy(FOLDER / release / "keys.sqlite", tmp_path))
+    values = expected(release)["key"]
+    token = parse_token(values["token"])
+    assert token is not None
+    with contextlib.closing(KeyStore(path)) as keys:
+        key = keys.find(token)
+    assert key is not None
+    assert json.loads(json.dumps(asdict(key))) == values["key"]
+    month, used = values["usage"]["month"], Usage(**values["usage"])
+    with contextlib.closing(UsageStore(path)) as usage:
+        assert usage.of(key.id, month) == used
+        repeated = Charge(key.id, values["charge_id"], b"asked", month, is_repeatable=True)
+        for charge, requests in ((repeated, used.requests), (replace(repeated, id="new"), used.requests + 1)):
+            usage.reserve(charge, 20, key.characters_per_month, key.created_at, 60.0)
+            usage.settle(charge, 20, key.created_at)
+            assert usage.of(key.id, month).requests == requests
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -15,9 +15,12 @@ VERSION = 1
 BUSY_S = 5.0
 """Seconds for which a process waits for another one that writes."""
 
+APPLICATION = 0x56657273
+"""What SQLite's ``application_id`` is in a file of keys: "Vers" in ASCII."""
+
 _PAUSE_S = 0.05
 
-_SCHEMA = """
+_SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS keys (
     id TEXT PRIMARY KEY, digest BLOB NOT NULL, name TEXT NOT NULL, scopes TEXT NOT NULL, created_at REAL NOT NULL,
@@ -33,7 +36,8 @@ CREATE TABLE IF NOT EXISTS charges (
     settled INTEGER NOT NULL, expires_at REAL NOT NULL, PRIMARY KEY (key, id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS charges_by_expiry ON charges (expires_at);
-PRAGMA user_version = 1;
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {VERSION};
 COMMIT;
 """
 
@@ -53,6 +57,8 @@ def connect(path: Path) -> sqlite3.Connection:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        if _is_foreign(connection):
+            raise SettingsError(f"VERSO_KEYS_DB: {path} is a database of something else than keys; name another file.")
         _write_ahead(connection)
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
@@ -62,6 +68,15 @@ def connect(path: Path) -> sqlite3.Connection:
     except (OSError, sqlite3.Error) as error:
         raise SettingsError(f"VERSO_KEYS_DB: {path} cannot be used as a database of keys: {error}.") from error
     return connection
+
+
+def _is_foreign(connection: sqlite3.Connection) -> bool:
+    """Whether the file has tables, and another program made them."""
+    connection.execute("BEGIN")  # another process may be making the tables
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (num_tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    connection.execute("COMMIT")
+    return bool(num_tables and application != APPLICATION)
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

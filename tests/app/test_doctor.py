@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+from app.accounts.store import KeyStore
 from app.commands.diagnosis import decoder, machine, service
 from app.commands.diagnosis.decoder import NativeDecoder, predict_backend
 from app.commands.diagnosis.report import Check, as_json, as_text, can_serve, guarded
@@ -383,3 +385,19 @@ def test_a_check_that_raises_does_not_stop_the_others() -> None:
     check = guarded("broken", broken)
     assert (check.name, check.state) == ("broken", "warning")
     assert "by nought" in check.text
+
+
+def test_keys_are_counted_and_a_file_without_any_is_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "keys.sqlite"
+    settings = Settings(keys_db=path)
+    assert service.check_keys(Settings()).state == "ok"
+    assert service.check_keys(settings).state == "warning"
+    assert not path.exists()
+    with contextlib.closing(KeyStore(path)) as store:
+        store.create("expired", ["translate"], 0.0, expires_at=1.0)
+        assert service.check_keys(settings).state == "warning"
+        store.create("the shop", ["translate"], 0.0)
+    check = service.check_keys(settings)
+    assert (check.state, check.details["keys"], check.details["usable"]) == ("ok", 2, 1)
+    path.write_bytes(b"no database" * 100)
+    assert service.check_keys(settings).state == "problem"

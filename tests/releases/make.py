@@ -8,6 +8,7 @@ A folder that is there belongs to a release and is not written again.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -17,8 +18,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from app.accounts.store import KeyStore
+from app.accounts.usage import Charge, UsageStore, month_of
 from app.documents.document import OPTIONS, Document
 from app.documents.store import DocumentStore
+from app.engine.caller import Priority
 from app.glossaries.store import Dictionary, GlossaryStore
 from app.settings import Settings, load_settings
 from model.artifacts.checkpoint import Checkpoint, load_checkpoint
@@ -33,6 +37,8 @@ from tests import toy
 
 TEXTS = ["red cat sees old dog.", "the old house", "dog likes tree. cat sees house."]
 PRECISIONS = ("float32", "int8")
+NOW = 1_800_000_000.0
+"""When the key was made and used, in seconds since 1970."""
 
 SETTINGS = {
     "VERSO_HOST": "0.0.0.0",
@@ -65,6 +71,11 @@ SETTINGS = {
     "VERSO_DRAIN_TIMEOUT_S": "10",
     "VERSO_KEEP_ALIVE_S": "15",
     "VERSO_ADMIN_TOKEN": "a-token-of-24-characters",
+    "VERSO_KEYS_DB": "keys.sqlite",
+    "VERSO_ANONYMOUS": "on",
+    "VERSO_ADDRESS_REQUESTS_PER_MINUTE": "600",
+    "VERSO_TRUSTED_PROXIES": "10.0.0.0/8,127.0.0.1",
+    "VERSO_OTLP_ENDPOINT": "http://localhost:4318",
     "VERSO_LOG_LEVEL": "warning",
 }
 """Variables as an operator may have them."""
@@ -84,6 +95,7 @@ def make(folder: Path, checkpoint: Checkpoint) -> None:
         ]
     expected["documents"] = _write_documents(folder)
     expected["glossary"] = _write_glossaries(folder)
+    expected["key"] = _write_keys(folder / "keys.sqlite")
     lines = [f"{name}={value}\n" for name, value in SETTINGS.items()]
     (folder / "settings.env").write_text("".join(lines), encoding="utf-8")
     expected["settings"] = json.loads(load_settings(SETTINGS).model_dump_json(exclude_unset=True))
@@ -182,6 +194,29 @@ def _write_glossaries(folder: Path) -> dict[str, Any]:
     info = store.create("Häuser & Bäume", dictionaries)
     store.close()
     return {**asdict(info), "terms": [[term.source, term.target] for term in terms]}
+
+
+def _write_keys(path: Path) -> dict[str, Any]:
+    """A database with a key that has every limit, and two counted requests of it, one of them with an id."""
+    with contextlib.closing(KeyStore(path)) as store:
+        key, token = store.create(
+            "the shop",
+            ["translate", "documents"],
+            NOW,
+            expires_at=NOW + 1e9,
+            characters_per_month=1000,
+            requests_per_minute=60,
+            concurrent_sentences=8,
+            priority=Priority.BULK,
+        )
+    month = month_of(NOW)
+    repeated = Charge(key.id, "again", b"asked", month, is_repeatable=True)
+    with contextlib.closing(UsageStore(path)) as usage:
+        for charge in (repeated, Charge(key.id, "once", b"other", month, is_repeatable=False)):
+            usage.reserve(charge, 20, 1000, NOW, 60.0)
+            usage.settle(charge, 20, NOW)
+        used = usage.of(key.id, month)
+    return {"key": asdict(key), "token": token.text, "usage": asdict(used), "charge_id": repeated.id}
 
 
 def main() -> int:

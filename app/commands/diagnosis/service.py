@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -119,6 +120,34 @@ def check_cache(settings: Settings) -> Check:
     if writable:
         return Check("cache", "ok", text, details=details)
     return Check("cache", "warning", f"{text}; it cannot be written", _OTHER_FOLDER, details)
+
+
+def check_keys(settings: Settings) -> Check:
+    """Whether callers need a key, and whether there is one that can be used.
+
+    Args:
+        settings: Name the file of the keys.
+    """
+    path = settings.keys_db
+    if path is None:
+        return Check("keys", "ok", "callers need none")
+    create = f"Make one with {ENV_PREFIX}KEYS_DB={path} verso keys create NAME."
+    if not path.exists():
+        return Check("keys", "warning", f"{path} is not there yet", create)
+    from app.accounts.store import KeyStore
+
+    try:
+        with contextlib.closing(KeyStore(path)) as store:
+            keys = store.all()
+    except SettingsError as error:
+        return Check("keys", "problem", str(error), f"Set {ENV_PREFIX}KEYS_DB to a file that this user may write.")
+    now = time.time()
+    usable = [key for key in keys if key.why_unusable(now) is None]
+    text = f"{path}: {len(usable)} of {len(keys)} key(s) can be used"
+    details = {"path": str(path), "keys": len(keys), "usable": len(usable)}
+    if not usable and settings.anonymous == "off":
+        return Check("keys", "warning", text, create, details)
+    return Check("keys", "ok", text, details=details)
 
 
 def check_bundles(settings: Settings, cache_is_writable: bool) -> tuple[list[ConfiguredBundle], Check]:

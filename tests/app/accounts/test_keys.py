@@ -19,6 +19,7 @@ from app.accounts import keys
 from app.accounts.database import connect
 from app.accounts.keys import Token, new_token, parse_token
 from app.accounts.store import KeyStore
+from app.engine.caller import Priority
 from app.errors import SettingsError
 
 NOW = 1_800_000_000.0
@@ -67,10 +68,10 @@ def test_a_token_does_not_show_its_secret_when_it_is_printed() -> None:
 
 def test_a_key_is_found_by_its_token_only(open_keys: OpenKeys, path: Path) -> None:
     store = open_keys(path)
-    key, token = store.create("shop", ("translate",), NOW, priority=3, requests_per_minute=5)
+    key, token = store.create("shop", ("translate",), NOW, priority=Priority.BULK, requests_per_minute=5)
     other, _ = store.create("other", ("admin",), NOW + 1)
     assert store.find(token) == key
-    assert (key.priority, key.requests_per_minute, key.scopes) == (3, 5, ("translate",))
+    assert (key.priority, key.requests_per_minute, key.scopes) == (Priority.BULK, 5, ("translate",))
     assert store.find(Token(token.id, new_token().secret)) is None
     assert store.find(Token(other.id, token.secret)) is None
     assert store.find(Token("000000000000", token.secret)) is None
@@ -143,6 +144,16 @@ def test_a_file_that_is_no_database_is_refused(open_keys: OpenKeys, tmp_path: Pa
         open_keys(path)
     with pytest.raises(SettingsError, match="VERSO_KEYS_DB"):
         open_keys(path / "below")
+
+
+def test_a_database_of_something_else_is_refused_and_stays_as_it_is(open_keys: OpenKeys, path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE documents (id TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(SettingsError, match="something else"):
+        open_keys(path)
+    assert path.read_bytes() == before
 
 
 def test_a_file_of_a_later_release_is_refused(open_keys: OpenKeys, path: Path) -> None:

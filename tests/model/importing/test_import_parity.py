@@ -173,9 +173,15 @@ def test_greedy_answers_are_those_of_transformers(pair: Pair) -> None:
     assert total == NUM_SENTENCES and ties == 0
 
 
-@pytest.mark.parametrize("beam_size", [4, 6])
+# Each value in turn; all combinations take minutes.
+_EACH_VALUE = [(4, 0.0, False), (6, 0.6, True), (4, 1.0, False)]
+_RULES = [(0.0, False), (0.6, False), (1.0, False), (0.6, True), (1.0, True)]
+_ALL = [(beam_size, *rules) for beam_size in (4, 6) for rules in _RULES]
+
+
 @pytest.mark.parametrize(
-    ("length_penalty", "early_stopping"), [(0.0, False), (0.6, False), (1.0, False), (0.6, True), (1.0, True)]
+    ("beam_size", "length_penalty", "early_stopping"),
+    [pytest.param(*one, marks=[] if one in _EACH_VALUE else pytest.mark.slow) for one in _ALL],
 )
 def test_beams_n_best_and_scores_are_those_of_transformers(
     pair: Pair, beam_size: int, length_penalty: float, early_stopping: bool
