@@ -25,6 +25,7 @@ ACCEPTED = frozenset(
 """Licences whose works may be served with the project. Those of MPL-2.0 are unchanged; NVIDIA's permit use."""
 
 _CLASSIFIERS = {
+    "3-Clause BSD License": "BSD-3-Clause",
     "Apache": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
     "BSD": "BSD-3-Clause",
