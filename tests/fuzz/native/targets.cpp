@@ -5,9 +5,11 @@
 //   cohort   sentences join, take steps and leave in any order; each answer is the one that the sentence gets alone
 //   forced   attention and logits of given pairs; greedy search chooses the best of these logits
 //   threads  the same as cohort with models whose sentences and products are shared by threads
+//   pool     the sharing of one product alone: every piece is computed once
 //
 // VERSO_FUZZ_TARGET names the one that a process runs.
 
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -264,15 +266,34 @@ void fuzz_threads(Bytes& in) {
   play.compare(2);
 }
 
+void fuzz_pool(Bytes& in) {
+  constexpr int kMost = 8;
+  int helpers = in.between(1, 2);
+  SpinningPool pool;
+  thread_pool().run(1 + helpers, [&](int part) {
+    if (part) return pool.serve();
+    while (!in.empty()) {
+      int rounds = in.one_of({1, 20, 400}), numbers[] = {in.between(1, kMost), in.between(1, kMost)};
+      for (int round = 0; round < rounds; round++) {
+        int n = numbers[round % 2];
+        std::atomic<int> counts[kMost] = {};
+        pool.share(n, [&](int i) { counts[i].fetch_add(1); });
+        for (int i = 0; i < n; i++) PROMISE(counts[i] == 1);
+      }
+    }
+    pool.dismiss();
+  });
+}
+
 using Target = void (*)(Bytes&);
 
 Target target() {
   const std::map<std::string, Target> targets = {
-      {"model", fuzz_model}, {"cohort", fuzz_cohort}, {"forced", fuzz_forced}, {"threads", fuzz_threads}};
+      {"model", fuzz_model}, {"cohort", fuzz_cohort}, {"forced", fuzz_forced}, {"threads", fuzz_threads}, {"pool", fuzz_pool}};
   const char* name = std::getenv("VERSO_FUZZ_TARGET");
   auto found = targets.find(name ? name : "");
   if (found != targets.end()) return found->second;
-  std::fprintf(stderr, "VERSO_FUZZ_TARGET must be model, cohort, forced or threads\n");
+  std::fprintf(stderr, "VERSO_FUZZ_TARGET must be model, cohort, forced, threads or pool\n");
   std::exit(2);
 }
 
