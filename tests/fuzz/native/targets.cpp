@@ -9,7 +9,6 @@
 //
 // VERSO_FUZZ_TARGET names the one that a process runs.
 
-#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -18,6 +17,7 @@
 
 #include "bytes.h"
 #include "models.h"
+#include "pool.h"
 #include "sentences.h"
 
 namespace {
@@ -264,25 +264,6 @@ void fuzz_threads(Bytes& in) {
   Play play(*model, shape.has_shortlist, in);
   play.run_calls(12, 3);
   play.compare(2);
-}
-
-void fuzz_pool(Bytes& in) {
-  constexpr int kMost = 8;
-  int helpers = in.between(1, 2);
-  SpinningPool pool;
-  thread_pool().run(1 + helpers, [&](int part) {
-    if (part) return pool.serve();
-    while (!in.empty()) {
-      int rounds = in.one_of({1, 20, 400}), numbers[] = {in.between(1, kMost), in.between(1, kMost)};
-      for (int round = 0; round < rounds; round++) {
-        int n = numbers[round % 2];
-        std::atomic<int> counts[kMost] = {};
-        pool.share(n, [&](int i) { counts[i].fetch_add(1); });
-        for (int i = 0; i < n; i++) PROMISE(counts[i] == 1);
-      }
-    }
-    pool.dismiss();
-  });
 }
 
 using Target = void (*)(Bytes&);
