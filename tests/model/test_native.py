@@ -384,7 +384,8 @@ def test_an_activation_that_is_no_number_is_not_lost_in_int8(column: int) -> Non
 def test_numbers_larger_than_the_library_has_mean_what_they_say(name: str, number: int) -> None:
     eager = transformer()
     eager.output.bias.data[VOCABULARY.end_id] += 4.0  # type: ignore[union-attr,operator]
-    options = [DecodingOptions(**{"decoding": "greedy", name: number})] * 3
+    large: dict[str, Any] = {name: number}
+    options = [DecodingOptions(decoding="greedy", **large)] * 3
     sources = random_sources(3, vocab_size=20, seed=1)
     found = decode_together(NativeCohort(native(eager), VOCABULARY, 1, 30, DecodingPolicy()), sources, options)
     expected = decode_together(torch_cohort(eager, 1), sources, options)
