@@ -68,4 +68,7 @@ class DecodingPolicy:
             raise ArtifactError(
                 f"The manifest's scoring is {policy.scoring!r}; it must be one of {', '.join(get_args(Scoring))}."
             )
+        penalty = policy.length_penalty
+        if not isinstance(penalty, int | float) or not 0.0 <= penalty <= 10.0:  # as of DecodingOptions; NaN is outside
+            raise ArtifactError(f"The manifest is wrong: length_penalty is {penalty!r}; it must be 0 to 10.")
         return policy

@@ -36,7 +36,7 @@ from tests.model.importing.checkpoints import make_m2m100, make_marian
 from tests.model.importing.checkpoints import random_sources as long_sources
 from tests.model.searches import PREFIXES, check_search, same_searches
 from tests.model.slots import requests, some_searches
-from tests.model.tiny import VOCABULARY, random_sources
+from tests.model.tiny import VOCABULARY, TinyVocabulary, random_sources
 from tests.model.torch_layers import randomise, small_config
 
 needs_library = pytest.mark.skipif(library.load_library() is None, reason="no AVX-512 VNNI, or no C++ compiler, here")
@@ -368,6 +368,51 @@ def test_a_sentence_whose_logits_are_not_numbers_fails_alone(width: int) -> None
 
 
 @needs_library
+@pytest.mark.parametrize("column", [3, 20], ids=["whole vector", "rest"])
+def test_an_activation_that_is_no_number_is_not_lost_in_int8(column: int) -> None:
+    eager = transformer()
+    with torch.no_grad():
+        eager.decoder[0].feed_forward.wide.bias[column] = float("nan")  # type: ignore[union-attr,operator,index]
+    group = NativeCohort(native(script(eager, "int8")), VOCABULARY, 1, 30, DecodingPolicy())
+    outcome = decode_together(group, [[5, 2]], [DecodingOptions(decoding="greedy")])[0]
+    assert str(outcome.error) == NO_TOKEN
+
+
+@needs_library
+@pytest.mark.parametrize("number", [2**31 - 1, 2**31, 2**32 + 1, 2**40])
+@pytest.mark.parametrize("name", ["no_repeat_ngram_size", "min_new_tokens"])
+def test_numbers_larger_than_the_library_has_mean_what_they_say(name: str, number: int) -> None:
+    eager = transformer()
+    eager.output.bias.data[VOCABULARY.end_id] += 4.0  # type: ignore[union-attr,operator]
+    large: dict[str, Any] = {name: number}
+    options = [DecodingOptions(decoding="greedy", **large)] * 3
+    sources = random_sources(3, vocab_size=20, seed=1)
+    found = decode_together(NativeCohort(native(eager), VOCABULARY, 1, 30, DecodingPolicy()), sources, options)
+    expected = decode_together(torch_cohort(eager, 1), sources, options)
+    assert {key: answers(one) for key, one in found.items()} == {key: answers(one) for key, one in expected.items()}
+
+
+@needs_library
+def test_forbidden_tokens_that_the_model_does_not_have_change_nothing() -> None:
+    model, options = native(transformer()), [DecodingOptions(beam_size=3, return_scores=True)]
+    for width in (1, 3):
+        plain, others = (
+            decode_together(
+                NativeCohort(model, VOCABULARY, width, 30, DecodingPolicy(forbidden=ids)), [[5, 2]], options
+            )
+            for ids in ((0, 1), (-(2**31), -1, 0, 1, 20, 2**31 - 1, 2**40))
+        )
+        assert answers(plain[0]) == answers(others[0])
+
+
+@needs_library
+@pytest.mark.parametrize("end_id", [-1, 20])
+def test_a_closing_token_that_the_model_does_not_have_is_refused(end_id: int) -> None:
+    with pytest.raises(IndexError, match=f"closing token is {end_id}"):
+        NativeCohort(native(transformer()), TinyVocabulary(end_id=end_id), 1, 30, DecodingPolicy())
+
+
+@needs_library
 def test_a_sentence_with_all_tokens_forbidden_fails() -> None:
     policy = DecodingPolicy(forbidden=tuple(range(20)))
     for width in (1, 3):
@@ -489,6 +534,38 @@ def without_a_layer(model: Transformer) -> Any:
 def with_a_norm_without_gain(model: Transformer) -> Any:
     model.decoder_norm = nn.LayerNorm(64, elementwise_affine=False)
     return model
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"source_vocab_size": 19, "share_embeddings": False, "tie_output": False}, "source_embedding.tokens.weight"),
+        ({"target_vocab_size": 19, "share_embeddings": False, "tie_output": False}, "output.bias"),
+        ({"target_vocab_size": 19, "share_embeddings": False, "output_bias": False}, "output.weight"),
+        ({"max_positions": 39}, "source_embedding.positions"),
+        ({"d_ff": 23, "decoder_d_ff": 24}, "encoder.0.feed_forward.wide.bias"),
+        ({"decoder_d_ff": 23}, "decoder.0.feed_forward.wide.bias"),
+        ({"d_model": 32, "num_heads": 1}, "encoder.0.self_attention.query_key_value.bias"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_weights_smaller_than_the_architecture_says_are_not_packed(
+    changes: dict[str, Any], path: str, precision: Any
+) -> None:
+    module = script(transformer(**changes), precision)
+    config = small_config(d_model=64, num_heads=2)
+    assert f"{path.removesuffix('.weight')}" in str(reason_not_native(config, module))
+    assert make_native_model(module, config) is None
+
+
+@needs_library
+def test_an_int8_product_whose_sum_may_not_fit_is_not_packed() -> None:
+    changes = {"d_model": 16, "num_heads": 1, "d_ff": 2**16 + 1, "encoder_layers": 1, "decoder_layers": 1}
+    module, config = Transformer(small_config(**changes), 0).eval(), small_config(**changes)
+    assert reason_not_native(config, module) is None
+    assert "has 65537 inputs in int8" in str(reason_not_native(config, script(module, "int8")))
 
 
 @needs_library

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -16,6 +17,7 @@ from model.decoding.options import DecodingOptions, Scoring
 from model.decoding.policy import DecodingPolicy
 from model.decoding.scoring import RULES, ScoringRule
 from model.decoding.slots.tensors import Setting
+from model.errors import ArtifactError
 
 DECODING = Path(model.decoding.__file__).parent
 NAMES = get_args(Scoring)
@@ -39,6 +41,13 @@ def test_every_scoring_rule_has_a_row() -> None:
 def test_a_row_has_the_properties_of_its_family(name: Scoring, expected: ScoringRule) -> None:
     policy = DecodingPolicy(length_penalty=0.6, force_end=True)
     assert policy.rule(DecodingOptions(scoring=name)) == expected
+
+
+@pytest.mark.parametrize("penalty", [math.nan, math.inf, -0.1, 10.1, "1", None, [1.0]])
+def test_a_manifest_has_a_length_penalty_that_a_caller_could_have(penalty: object) -> None:
+    with pytest.raises(ArtifactError, match="manifest is wrong: length_penalty is"):
+        DecodingPolicy.from_dict({"length_penalty": penalty})
+    assert DecodingPolicy.from_dict({"length_penalty": 10}).length_penalty == 10
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -23,6 +23,9 @@ from model.errors import DecodingError
 STEP_S = 0.002
 """A call takes steps for this long, so that calling the library costs little; a new sentence waits no longer."""
 
+_LARGEST = 2**31 - 1
+"""Of the library's numbers; ctypes would cut a larger one. No sentence has as many tokens."""
+
 _DOUBLE_BYTES = ctypes.sizeof(ctypes.c_double)
 _CANDIDATE_BYTES = ctypes.sizeof(TracedCandidate)
 
@@ -36,6 +39,10 @@ class NativeCohort:
         width: Rows of each sentence.
         longest_target: Tokens the model can produce at all, forced ones and a prefix included.
         policy: The model's way of decoding.
+
+    Raises:
+        IndexError: The closing token is one the model does not have.
+        MemoryError: There is no memory for it.
     """
 
     def __init__(
@@ -47,7 +54,12 @@ class NativeCohort:
         self._longest_target = longest_target
         self._policy = policy
         self._sentences: dict[int, DecodingRequest] = {}
-        never = sorted(set(policy.never_generated(vocabulary.never_generated)))
+        if not 0 <= vocabulary.end_id < model.vocab_size:
+            raise IndexError(f"The closing token is {vocabulary.end_id}, which is one the model does not have.")
+        # A token that the model does not have never comes anyway; the library would look for its logit.
+        never = sorted(
+            {one for one in policy.never_generated(vocabulary.never_generated) if 0 <= one < model.vocab_size}
+        )
         handle = model.library.verso_cohort(
             model.handle,
             width,
@@ -147,9 +159,9 @@ class NativeCohort:
             sentence.num_forced,
             sentence.num_prefix,
             len(request.once_ids),
-            options.min_new_tokens,
+            min(options.min_new_tokens, _LARGEST),
             sentence.max_new_tokens,
-            options.no_repeat_ngram_size,
+            min(options.no_repeat_ngram_size, _LARGEST),
             options.num_hypotheses,
             options.return_scores,
             options.return_search,

@@ -23,6 +23,8 @@ logger = logging.getLogger("model.native")
 _ACTIVATIONS = {"relu": 1, "silu": 2}
 _HEAD_MULTIPLE = 16
 """A head's width is a multiple of the numbers in one vector of the processor."""
+_MOST_INT8_INPUTS = 2**16
+"""Inputs of an int8 product: with more, its sum might not fit into 32 bits."""
 
 
 class UnknownModule(Exception):
@@ -163,52 +165,65 @@ class _Weights:
         self._module = module
         self._d_model = config.d_model
         for index in range(config.encoder_layers):
-            self._add_layer(f"encoder.{index}", has_cross_attention=False)
+            self._add_layer(f"encoder.{index}", config.d_ff, has_cross_attention=False)
         for index in range(config.decoder_layers):
-            self._add_layer(f"decoder.{index}", has_cross_attention=True)
+            self._add_layer(f"decoder.{index}", config.decoder_stack.d_ff, has_cross_attention=True)
         if config.norm == "pre":
             self._add_norm("encoder_norm")
             self._add_norm("decoder_norm")
         first_of_output = len(self._alive)
-        self._add_linear("output")
+        self._add_linear("output", config.target_vocab_size, config.d_model)
         self.output = self._alive[first_of_output:]
         self.tables = [
-            self._tensor(path).detach().contiguous()
-            for embedding in ("source_embedding", "target_embedding")
-            for path in (f"{embedding}.tokens.weight", f"{embedding}.positions")
+            self._tensor(path, (rows, config.d_model)).detach().contiguous()
+            for embedding, vocab_size in (
+                ("source_embedding", config.source_vocab_size),
+                ("target_embedding", config.target_vocab_size),
+            )
+            for path, rows in (
+                (f"{embedding}.tokens.weight", vocab_size),
+                (f"{embedding}.positions", config.max_positions),
+            )
         ]
 
-    def _add_layer(self, layer: str, has_cross_attention: bool) -> None:
-        self._add_linear(f"{layer}.self_attention.query_key_value")
-        self._add_linear(f"{layer}.self_attention.output")
+    def _add_layer(self, layer: str, d_ff: int, has_cross_attention: bool) -> None:
+        width = self._d_model
+        self._add_linear(f"{layer}.self_attention.query_key_value", 3 * width, width)
+        self._add_linear(f"{layer}.self_attention.output", width, width)
         self._add_norm(f"{layer}.self_attention_norm")
         if has_cross_attention:
-            for name in ("query", "key_value", "output"):
-                self._add_linear(f"{layer}.cross_attention.{name}")
+            for name, outputs in (("query", width), ("key_value", 2 * width), ("output", width)):
+                self._add_linear(f"{layer}.cross_attention.{name}", outputs, width)
             self._add_norm(f"{layer}.cross_attention_norm")
-        self._add_linear(f"{layer}.feed_forward.wide")
-        self._add_linear(f"{layer}.feed_forward.narrow")
+        self._add_linear(f"{layer}.feed_forward.wide", d_ff, width)
+        self._add_linear(f"{layer}.feed_forward.narrow", width, d_ff)
         self._add_norm(f"{layer}.feed_forward_norm")
 
-    def _add_linear(self, path: str) -> None:
+    def _add_linear(self, path: str, outputs: int, inputs: int) -> None:
         part = self._part(path)
         kind = _class_name(part)
-        bias = None if getattr(part, "bias", None) is None else self._pointer(self._tensor(f"{path}.bias"))
+        if kind not in (nn.Linear.__name__, Int8Linear.__name__):
+            raise UnknownModule(f"{path} is a {kind}, and the compiled decoder knows Linear and Int8Linear")
+        has_bias = getattr(part, "bias", None) is not None
+        bias = self._pointer(self._tensor(f"{path}.bias", (outputs,))) if has_bias else None
         if kind == nn.Linear.__name__:
-            weight = self._tensor(f"{path}.weight")
+            weight = self._tensor(f"{path}.weight", (outputs, inputs))
             self.linears.append(LinearSource(self._pointer(weight), None, None, bias, *weight.shape))
-        elif kind == Int8Linear.__name__:
+        else:
             unpacked: Tensor = torch.ops.quantized.linear_unpack(part.packed)[0]
+            _check_shape(path, unpacked, (outputs, inputs))
+            if inputs > _MOST_INT8_INPUTS:
+                raise UnknownModule(f"{path} has {inputs} inputs in int8, and the compiled decoder {_MOST_INT8_INPUTS}")
             scales = self._pointer(unpacked.q_per_channel_scales().float())
             rounded = self._pointer(unpacked.int_repr())
             self.linears.append(LinearSource(None, rounded, scales, bias, *unpacked.shape))
-        else:
-            raise UnknownModule(f"{path} is a {kind}, and the compiled decoder knows Linear and Int8Linear")
 
     def _add_norm(self, path: str) -> None:
         for name in ("weight", "bias"):
             # One gain for all columns is the same gain for each.
-            self.norms.append(self._pointer(self._tensor(f"{path}.{name}").expand(self._d_model)))
+            found = self._tensor(f"{path}.{name}")
+            _check_shape(f"{path}.{name}", found, (1,) if found.numel() == 1 else (self._d_model,))
+            self.norms.append(self._pointer(found.expand(self._d_model)))
 
     def _part(self, path: str) -> nn.Module:
         part = self._find(path)
@@ -216,7 +231,7 @@ class _Weights:
             raise UnknownModule(f"the model has no module {path}")
         return part
 
-    def _tensor(self, path: str) -> Tensor:
+    def _tensor(self, path: str, shape: tuple[int, ...] | None = None) -> Tensor:
         """A parameter or buffer in float32 on the CPU."""
         tensor = self._find(path)
         if not isinstance(tensor, Tensor):
@@ -224,6 +239,8 @@ class _Weights:
         if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
             kind = f"{str(tensor.dtype).removeprefix('torch.')} on {tensor.device.type}"
             raise UnknownModule(f"{path} is {kind}, and the compiled decoder needs float32 or int8 on cpu")
+        if shape is not None:
+            _check_shape(path, tensor, shape)
         return tensor
 
     def _find(self, path: str) -> object:
@@ -256,6 +273,12 @@ def _architecture(config: ModelConfig) -> Architecture:
         target_scale=scale,
         layer_norm_eps=config.layer_norm_eps,
     )
+
+
+def _check_shape(path: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse weights that are not those of the architecture: the library would read beyond their end."""
+    if tuple(tensor.shape) != shape:
+        raise UnknownModule(f"{path} has the shape {tuple(tensor.shape)}, and the architecture {shape}")
 
 
 def _class_name(module: nn.Module) -> str:

@@ -104,24 +104,28 @@ struct Linear {
   }
 };
 
-// Rounds one row of n activations to bytes, and fills up to num_padded. Returns the value of one step between levels.
+// Rounds one row of n activations to bytes, and fills up to num_padded. Returns the value of one step between levels; NaN if the
+// row holds NaN, so that the product is NaN, too.
 inline float quantise(const float* x, int n, uint8_t* bytes, int num_padded) {
-  __m512 maxima = _mm512_setzero_ps();
-  int i = 0;
-  for (; i + kLanes <= n; i += kLanes) maxima = _mm512_max_ps(maxima, _mm512_abs_ps(_mm512_loadu_ps(x + i)));
-  float maximum = _mm512_reduce_max_ps(maxima);
-  for (int j = i; j < n; j++) maximum = std::max(maximum, std::fabs(x[j]));
-  maximum = std::max(maximum, 1e-12f);  // a row of zeros has a scale, too
-  float steps = kLevels / maximum;
-  __m512 all_steps = _mm512_set1_ps(steps);
-  for (i = 0; i + kLanes <= n; i += kLanes) {
-    __m512i levels = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), all_steps));
-    __m128i narrow = _mm512_cvtsepi32_epi8(levels);
-    // Flipping the highest bit of a signed byte adds 128.
-    _mm_storeu_si128((__m128i*)(bytes + i), _mm_xor_si128(narrow, _mm_set1_epi8((char)kShift)));
-  }
-  for (; i < n; i++) bytes[i] = (uint8_t)((int)std::nearbyint(x[i] * steps) + kShift);
-  for (; i < num_padded; i++) bytes[i] = kShift;
+  const int whole = n / kLanes * kLanes;
+  const __mmask16 rest = first_lanes(n - whole);
+  // Magnitudes are in the order of their bits, and NaN comes last; _mm512_max_ps would lose it.
+  auto magnitudes = [](__m512 v) { return _mm512_castps_si512(_mm512_abs_ps(v)); };
+  __m512i maxima = magnitudes(_mm512_maskz_loadu_ps(rest, x + whole));
+  for (int i = 0; i < whole; i += kLanes) maxima = _mm512_max_epi32(maxima, magnitudes(_mm512_loadu_ps(x + i)));
+  int32_t bits = _mm512_reduce_max_epi32(maxima);
+  float maximum;
+  std::memcpy(&maximum, &bits, sizeof(maximum));
+  maximum = std::max(maximum, 1e-12f);  // a row of zeros has a scale, too; the order of the operands keeps NaN
+  __m512 steps = _mm512_set1_ps(kLevels / maximum);
+  // Flipping the highest bit of a signed byte adds 128.
+  auto rounded = [&](__m512 v) {
+    __m128i levels = _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(v, steps)));
+    return _mm_xor_si128(levels, _mm_set1_epi8((char)kShift));
+  };
+  for (int i = 0; i < whole; i += kLanes) _mm_storeu_si128((__m128i*)(bytes + i), rounded(_mm512_loadu_ps(x + i)));
+  _mm_mask_storeu_epi8(bytes + whole, rest, rounded(_mm512_maskz_loadu_ps(rest, x + whole)));
+  for (int i = n; i < num_padded; i++) bytes[i] = kShift;
   return maximum / kLevels;
 }
 

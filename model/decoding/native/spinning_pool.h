@@ -18,9 +18,8 @@ class SpinningPool {
     run_ = [](const void* what, int i) { (*static_cast<const Piece*>(what))(i); };
     piece_ = &piece;
     num_done_.store(0, std::memory_order_relaxed);
-    num_pieces_.store(n, std::memory_order_relaxed);
-    uint64_t round = (next_.load(std::memory_order_relaxed) >> kPieceBits) + 1;
-    next_.store(round << kPieceBits, std::memory_order_release);
+    uint64_t round = (left_.load(std::memory_order_relaxed) >> kPieceBits) + 1;
+    left_.store(round << kPieceBits | (uint64_t)n, std::memory_order_release);
     while (take(round)) {
     }
     while (num_done_.load(std::memory_order_acquire) < n) _mm_pause();
@@ -29,7 +28,7 @@ class SpinningPool {
   // The loop of a helper. It returns when the leader dismisses the helpers.
   void serve() {
     for (int idle = 0;;) {
-      uint64_t round = next_.load(std::memory_order_acquire) >> kPieceBits;
+      uint64_t round = left_.load(std::memory_order_acquire) >> kPieceBits;
       if (round == kDismissed) return;
       if (take(round)) {
         idle = 0;
@@ -40,18 +39,17 @@ class SpinningPool {
       }
     }
   }
-  void dismiss() { next_.store(kDismissed << kPieceBits, std::memory_order_release); }
+  void dismiss() { left_.store(kDismissed << kPieceBits, std::memory_order_release); }
 
  private:
   // Runs one piece of a round and returns true; returns false if none is left or the round is over. A round does not end
   // before its pieces are done, so run_ and piece_ stay valid while a piece runs.
   bool take(uint64_t round) {
-    uint64_t next = next_.load(std::memory_order_acquire);
+    uint64_t left = left_.load(std::memory_order_acquire);
     do {
-      if (next >> kPieceBits != round || (int)(next & kPieceMask) >= num_pieces_.load(std::memory_order_relaxed))
-        return false;
-    } while (!next_.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel));
-    run_(piece_, (int)(next & kPieceMask));
+      if (left >> kPieceBits != round || !(left & kPieceMask)) return false;
+    } while (!left_.compare_exchange_weak(left, left - 1, std::memory_order_acq_rel));
+    run_(piece_, (int)(left & kPieceMask) - 1);
     num_done_.fetch_add(1, std::memory_order_acq_rel);
     return true;
   }
@@ -60,8 +58,10 @@ class SpinningPool {
   static constexpr uint64_t kPieceMask = (1ull << kPieceBits) - 1;
   static constexpr uint64_t kDismissed = 0xffffffff;  // a round number that is never reached
   static constexpr int kSpinsBeforeYield = 2000;
-  std::atomic<uint64_t> next_{0};  // number of the round (high bits) and index of its next piece (low bits)
-  std::atomic<int> num_pieces_{0}, num_done_{0};
+  // Number of the round (high bits) and of its pieces that nobody took yet (low bits). They are one number: a helper that is
+  // late and saw the round before together with the pieces of the next one would take a piece twice.
+  std::atomic<uint64_t> left_{0};
+  std::atomic<int> num_done_{0};
   void (*run_)(const void*, int) = nullptr;
   const void* piece_ = nullptr;
 };
