@@ -20,7 +20,7 @@ from model.bulk.job import Job
 from model.bulk.reading import read_rows
 from model.bulk.rows import PlacedRow, TranslatedRow
 from model.bulk.run import Stream
-from model.errors import ConfigError, WorkersFailed
+from model.errors import ConfigError, ModelError, WorkersFailed
 from model.process.threads import available_threads
 
 if TYPE_CHECKING:
@@ -87,14 +87,16 @@ def started(job: Job, num_workers: int | None, batch_size: int) -> Iterator[Stre
             "include_dashboard": False,
         }
     ray = _imported()
-    logging.getLogger("ray.data").setLevel(logging.ERROR)  # it would write its plans among our messages
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # its errors are raised, too
     try:
         ray.init(**chosen, log_to_driver=False, logging_level=logging.ERROR)
     except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
         raise WorkersFailed(f"Ray does not start: {error}") from error
     try:
         size = _pool_size(ray.cluster_resources(), num_workers, job.num_threads, num_gpus)
-        yield lambda files: _translated(files, job, size, num_gpus, batch_size)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"ray\.|model\.bulk")  # advice for who writes pipelines
+            yield lambda files: _translated(files, job, size, num_gpus, batch_size)
     finally:
         ray.shutdown()
 
@@ -121,20 +123,18 @@ def _translated(
         num_cpus=1,
         label_selector=here,
     )
-    with warnings.catch_warnings():
-        # Retries have no other option in this range of releases.
-        warnings.filterwarnings("ignore", message=".*ray_remote_args.*")
-        translated = read.repartition(target_num_rows_per_block=batch_size).map_batches(
-            _Actor,
-            fn_constructor_args=[job],
-            batch_size=batch_size,
-            batch_format="pyarrow",
-            compute=ray.data.ActorPoolStrategy(size=num_workers),
-            num_cpus=job.num_threads,
-            num_gpus=num_gpus,
-            max_restarts=-1,
-            max_task_retries=_RETRIES,
-        )
+    translated = read.repartition(target_num_rows_per_block=batch_size).map_batches(
+        _Actor,
+        fn_constructor_args=[job],
+        batch_size=batch_size,
+        batch_format="pyarrow",
+        compute=ray.data.ActorPoolStrategy(size=num_workers),
+        num_cpus=job.num_threads,
+        num_gpus=num_gpus,
+        # Deprecated, and in this range of releases there is no other way.
+        max_restarts=-1,
+        max_task_retries=_RETRIES,
+    )
     try:
         for batch in translated.iter_batches(batch_size=None, batch_format="pyarrow"):
             for row in batch.select(TranslatedRow._fields).to_pylist():
@@ -143,14 +143,17 @@ def _translated(
         raise WorkersFailed(_explained(error)) from error
 
 
-def _read(batch: pa.Table, files: Sequence[BulkFile], job: Job) -> Iterator[pa.Table]:
+def _read(batch: pa.Table, stored: Any, job: Job) -> Iterator[pa.Table]:
     """Read files, as a task of Ray.
 
     Args:
         batch: The indices of the files.
-        files: All files.
+        stored: Reference to all files.
         job: What is done with their texts.
     """
+    import ray
+
+    files: list[BulkFile] = ray.get(stored)
     rows = (row for number in batch.column("file").to_pylist() for row in read_rows(number, files[number], job))
     while some := list(itertools.islice(rows, _ROWS_AT_ONCE)):
         yield _table(some, PlacedRow)
@@ -227,5 +230,13 @@ def _pool_size(resources: Mapping[str, float], num_workers: int | None, num_thre
 
 
 def _explained(error: Exception) -> str:
-    """What ended the workers, in a few words."""
-    return f"{type(error).__name__}: {error}"
+    """What ended the workers, without the traces of processes that have it in turn."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, ModelError):
+        return f"The workers cannot start: {cause}"
+    reason = cause if isinstance(cause, Exception) else error
+    first_line = str(reason).strip().partition("\n")[0]
+    return (
+        f"The workers cannot go on: {type(reason).__name__}: {first_line}. Finished files are kept; the same command goes "
+        "on with the others."
+    )
