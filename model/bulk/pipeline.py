@@ -90,10 +90,11 @@ def started(job: Job, num_workers: int | None, batch_size: int) -> Iterator[Stre
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # its errors are raised, too
     try:
         ray.init(**chosen, log_to_driver=False, logging_level=logging.ERROR)
-    except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
+    except Exception as error:
+        ray.shutdown()  # what has started of it
         raise WorkersFailed(f"Ray does not start: {error}") from error
     try:
-        size = _pool_size(ray.cluster_resources(), num_workers, job.num_threads, num_gpus)
+        size = pool_size(ray.cluster_resources(), num_workers, job.num_threads, num_gpus)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module=r"ray\.|model\.bulk")  # advice for who writes pipelines
             yield lambda files: _translated(files, job, size, num_gpus, batch_size)
@@ -210,8 +211,14 @@ def _imported() -> Any:
     return ray
 
 
-def _pool_size(resources: Mapping[str, float], num_workers: int | None, num_threads: int, num_gpus: int) -> int:
+def pool_size(resources: Mapping[str, float], num_workers: int | None, num_threads: int, num_gpus: int) -> int:
     """The number of workers for what a cluster has; where there is too little, Ray would wait without end.
+
+    Args:
+        resources: Of the cluster, by name.
+        num_workers: Workers that are asked for, or None for as many as there is room for.
+        num_threads: Processors of a worker.
+        num_gpus: GPUs of a worker.
 
     Raises:
         ConfigError: There is too little.
@@ -237,6 +244,6 @@ def _explained(error: Exception) -> str:
     reason = cause if isinstance(cause, Exception) else error
     first_line = str(reason).strip().partition("\n")[0]
     return (
-        f"The workers cannot go on: {type(reason).__name__}: {first_line}. Finished files are kept; the same command goes "
-        "on with the others."
+        f"The workers cannot go on: {type(reason).__name__}: {first_line}. Finished files are kept; the same command "
+        "goes on with the others."
     )

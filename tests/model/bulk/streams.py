@@ -11,12 +11,14 @@ from model.bulk.reading import read_rows
 from model.bulk.rows import Columns, PlacedRow, TranslatedRow
 from model.decoding.options import DecodingOptions
 
+COLUMNS, OPTIONS = Columns(), DecodingOptions()
+
 
 def a_job(
     *,
-    columns: Columns = Columns(),
-    options: DecodingOptions = DecodingOptions(),
-    max_characters: int = 100,  # noqa: B008
+    columns: Columns = COLUMNS,
+    options: DecodingOptions = OPTIONS,
+    max_characters: int = 100,
 ) -> Job:
     return Job(Path("/nowhere.pt"), "ab" * 32, "cpu", 1, False, "en", "de", options, columns, max_characters)
 
