@@ -94,7 +94,6 @@ test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 test-gpu: $(VENV)/develop-$(TORCH).stamp  ## run the tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -m gpu
 
-# A stamp of its own: nothing else needs Ray.
 $(VENV)/ray-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
 	$(PIP) --editable '.[ray]'
 	@touch $@
