@@ -65,7 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(NAME_error); default translation",
     )
     group.add_argument(
-        "--workers", type=int, metavar="N", help="processes that translate; default: one for each --threads processors"
+        "--workers",
+        type=int,
+        metavar="N",
+        help="processes that translate, each with --threads processors (here 1 by default); default: as many as "
+        "there are processors for",
     )
     group.add_argument(
         "--batch-size", type=int, metavar="N", help="rows that a worker gets at a time, 1 to 100000; default 256"
@@ -106,9 +110,9 @@ def run(arguments: argparse.Namespace) -> int:
     records, outcome = Records(arguments.out.resolve(), job.recorded), Outcome()
     with records.locked():
         pending = pending_files(files, records, job, outcome, overwrite=bool(arguments.overwrite))
-        for reason in outcome.failed:
-            say(f"error: {reason}")
         if pending:
+            for reason in outcome.failed:
+                say(f"error: {reason}")
             say(f"{len(pending):,} of {len(files):,} files to translate, {outcome.num_before:,} are finished")
             with pipeline.started(job, arguments.workers, arguments.batch_size) as translated:
                 translate_files(
