@@ -125,7 +125,7 @@ def _translated(
         label_selector=here,
     )
     translated = read.repartition(target_num_rows_per_block=batch_size).map_batches(
-        _Actor,
+        RayWorker,
         fn_constructor_args=[job],
         batch_size=batch_size,
         batch_format="pyarrow",
@@ -160,7 +160,7 @@ def _read(batch: pa.Table, stored: Any, job: Job) -> Iterator[pa.Table]:
         yield _table(some, PlacedRow)
 
 
-class _Actor:
+class RayWorker:
     """A worker, as an actor of Ray Data.
 
     Args:

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,22 @@ pytestmark = pytest.mark.ray
 ROOT = Path(__file__).resolve().parents[3]
 VERSO = [sys.executable, "-c", "import sys; from app.commands.main import main; sys.exit(main())", "translate"]
 PATIENCE_S = 600.0
+
+POISONED = """
+import os, signal, sys
+from app.commands.main import main
+from model.bulk import pipeline
+
+class RayWorker(pipeline.RayWorker):
+    def __call__(self, batch):
+        if "poison" in batch.column("text").to_pylist():
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__(batch)
+
+pipeline.RayWorker = RayWorker
+sys.exit(main(["translate", *sys.argv[1:]]))
+"""
+"""The command, whose workers die of a text."""
 
 
 def until(condition: Callable[[], Any], process: subprocess.Popen[str] | None = None) -> Any:
@@ -67,21 +83,22 @@ class Bulk:
         return found.stdout.splitlines()
 
     @contextmanager
-    def running(self, *options: str, workers: int = 2) -> Iterator[subprocess.Popen[str]]:
+    def running(
+        self, *options: str, workers: int = 2, program: Sequence[str] = VERSO
+    ) -> Iterator[subprocess.Popen[str]]:
         arguments = ["--ray", str(self.source), "--out", str(self.out), "--workers", str(workers), *options]
-        process = subprocess.Popen(
-            [*VERSO, *arguments, *self._model],
+        with subprocess.Popen(
+            [*program, *arguments, *self._model],
             cwd=ROOT,
             env=self._environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait(PATIENCE_S)
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def run(self, *options: str, workers: int = 2) -> tuple[int, str]:
         """The exit code of a run, and what it says."""
@@ -106,7 +123,7 @@ def actors(process: subprocess.Popen[str]) -> list[psutil.Process]:
     found = []
     for child in psutil.Process(process.pid).children(recursive=True):
         try:
-            if "_Actor" in " ".join(child.cmdline()):
+            if "RayWorker" in " ".join(child.cmdline()):
                 found.append(child)
         except psutil.Error:
             pass  # it has ended in the meantime
@@ -197,15 +214,12 @@ def test_a_run_that_is_killed_leaves_no_process_and_the_next_one_goes_on(bulk: B
 
 
 def test_a_text_that_ends_every_worker_ends_the_run_instead_of_running_without_end(bulk: Bulk) -> None:
-    bulk.write_lines("a", 20, seed=1)
-    bulk.write_lines("b", 20_000, seed=2)
-    with bulk.running("--batch-size", "64", workers=1) as process:
-        until(lambda: (bulk.out / "a.txt").exists(), process)
-        while process.poll() is None:
-            for actor in actors(process):
-                actor.kill()
-            time.sleep(0.1)
+    bulk.write_lines("a", 300, seed=1)
+    (bulk.source / "b.txt").write_text("red cat.\npoison\nold dog.\n", encoding="utf-8")
+    with bulk.running("--batch-size", "64", workers=1, program=[sys.executable, "-c", POISONED]) as process:
         said = process.communicate(timeout=PATIENCE_S)[1]
-    assert process.returncode == 1
-    assert "The workers cannot go on" in said and "Finished files are kept" in said
-    assert not (bulk.out / "b.txt").exists() and not bulk.written("b.txt")
+    assert process.returncode == 1, said
+    assert "error: The workers cannot go on: " in said and "Finished files are kept" in said
+    assert [path.name for path in bulk.out.iterdir() if path.is_file()] in ([], ["a.txt"])
+    (bulk.source / "b.txt").unlink()
+    assert bulk.run()[0] == 0 and len(bulk.text("a.txt")) == 300
