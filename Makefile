@@ -31,7 +31,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 .DELETE_ON_ERROR:
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized test-slow test-gpu test-browser \
+.PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized test-slow test-gpu test-ray test-browser \
 	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import docker clean
 
 help:  ## list the targets
@@ -83,7 +83,7 @@ test: $(VENV)/develop-$(TORCH).stamp  ## set up and run the tests
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --cov --cov-report=term
 
 test-fast: $(VENV)/develop-$(TORCH).stamp  ## the tests that take no second each, without coverage
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not soak and not browser and not thorough"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not soak and not browser and not ray and not thorough"
 
 test-sanitized: $(VENV)/develop-$(TORCH).stamp  ## run the tests of the C++ decoder under address and undefined-behaviour sanitizers
 	PYTHONPATH=. $(BIN)/python scripts/test_sanitized.py
@@ -93,6 +93,13 @@ test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 
 test-gpu: $(VENV)/develop-$(TORCH).stamp  ## run the tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -m gpu
+
+$(VENV)/ray-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
+	$(PIP) --editable '.[ray]'
+	@touch $@
+
+test-ray: $(VENV)/ray-$(TORCH).stamp  ## run the tests that start Ray
+	$(BIN)/python -m pytest -m ray
 
 # Two at a time: each has a service and a Chromium of its own.
 test-browser: $(VENV)/develop-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## test the page in Chromium (CHROMIUM=/path/to/it, else the one that is found)

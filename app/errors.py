@@ -598,9 +598,16 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
 """Every error that a request may end in; a test proves the table complete."""
 
 STARTUP_ONLY: frozenset[type[Exception]] = frozenset(
-    {model_errors.ConfigError, model_errors.DataError, model_errors.ArtifactError, model_errors.DeviceError}
+    {
+        model_errors.ConfigError,
+        model_errors.DataError,
+        model_errors.ArtifactError,
+        model_errors.DeviceError,
+        model_errors.WorkersFailed,
+    }
 )
-"""Errors that end the start, or of training; when a request loads a bundle, they become a BundleRefused."""
+"""Errors that end the start, or of training and bulk translation; when a request loads a
+bundle, they become a BundleRefused."""
 
 _UNEXPECTED = ProblemRow("internal_error", 500, "Something went wrong", show_detail=False)
 

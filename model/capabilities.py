@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from model.errors import UnsupportedFormality
+from model.languages import plain_code
+
 _FORMS_OF_ADDRESS = ("de",)
 """Target languages whose forms of address training can teach (:mod:`model.training.controlled_pairs`)."""
 
@@ -41,6 +44,19 @@ class Capabilities:
             ),
             glossary=bool(controls.get("glossary")),
         )
+
+    def check_formality(self, formality: str | None, target: str) -> None:
+        """Refuse a form of address that the model cannot be told.
+
+        Args:
+            formality: The form that was asked for, or None.
+            target: The target language.
+
+        Raises:
+            UnsupportedFormality: It cannot be told in this language.
+        """
+        if formality is not None and plain_code(target) not in self.formality:
+            raise UnsupportedFormality(formality, target, self.formality)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, ready for JSON."""

@@ -20,7 +20,8 @@
     │  ├─ InvalidPattern    a pattern of protected spans is wrong or exceeds a bound
     │  └─ InvalidMarkup     a document that is not well-formed; carries line and column
     ├─ DecodingError        the model gave no usable hypothesis, for example because of NaN
-    └─ MarkupNotKept        a translated document does not have the markup of its source
+    ├─ MarkupNotKept        a translated document does not have the markup of its source
+    └─ WorkersFailed        the workers of bulk translation cannot go on
 
 Messages contain the given value, the bound, and what to do.
 """
@@ -210,3 +211,7 @@ class DecodingError(ModelError):
 
 class MarkupNotKept(ModelError):
     """A translated document does not have the markup of its source: a fault of this program."""
+
+
+class WorkersFailed(ModelError):
+    """The workers of bulk translation cannot go on; the message says why."""

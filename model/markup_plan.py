@@ -173,6 +173,7 @@ class MarkupPlan:
             alignment=None,
             num_source_tokens=sum(one.num_source_tokens for one in texts),
             num_target_tokens=sum(one.num_target_tokens for one in texts),
+            num_sentences=sum(one.num_sentences for one in texts),
         )
         has_spans = any(one.integrity is not None for one in texts)
         if not (self.options.return_alignment or self.options.glossary or evidence is not None or has_spans):

@@ -17,7 +17,6 @@ from model.alignment import place_of
 from model.capabilities import Capabilities
 from model.confidence import UNCALIBRATED, Calibration
 from model.decoding.options import DecodingOptions, Formality
-from model.errors import UnsupportedFormality
 from model.languages import plain_code
 from model.target_prefix import read_prefix
 from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
@@ -161,9 +160,7 @@ class SentenceCodec:
         Raises:
             UnsupportedFormality: The model cannot be told the form of address in this language.
         """
-        languages = self.capabilities.formality
-        if options.formality is not None and plain_code(target) not in languages:
-            raise UnsupportedFormality(options.formality, target, languages)
+        self.capabilities.check_formality(options.formality, target)
 
     def protected_spans(self, text: str, protect: Protect) -> list[Span]:
         """The spans of a text that come back unchanged.

@@ -84,6 +84,7 @@ class Translation:
         integrity: The protected spans of the text, in its order; None for a text without.
         glossary: The terms of the glossary in the text; None without a glossary.
         search: The candidates of the search for the translation of its only sentence; None unless requested.
+        num_sentences: Number of sentences that were decoded.
     """
 
     text: str
@@ -99,6 +100,7 @@ class Translation:
     integrity: tuple[SpanUse, ...] | None = None
     glossary: tuple[TermUse, ...] | None = None
     search: WrittenSearch | None = None
+    num_sentences: int = 0
 
 
 @dataclass(frozen=True)
@@ -309,6 +311,7 @@ class TextPlan:
             num_source_tokens=sum(len(sentence.token_ids) - num_markers for sentence in self.sentences),
             num_target_tokens=sum(len(hypothesis.token_ids) for hypothesis in best),
             search=self._search(best) if options.return_search else None,
+            num_sentences=len(self.sentences),
         )
         if written is None:
             return translation

@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from model.commands import bulk
 from model.commands import translate as offline
 from model.commands.models import decoding_options, search_table
 from model.decoding.options import DecodingOptions
@@ -51,6 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.key_file is not None:
             raise ConfigError("--key-file is for a service; name its address with --server.")
         return offline.run(arguments)
+    if arguments.ray:
+        raise ConfigError(
+            "--ray translates on this machine or a cluster of Ray, and --server asks a service; choose one."
+        )
+    bulk.refuse_arguments(arguments)
     for name, default in arguments.local_defaults.items():
         if getattr(arguments, name) != default:
             raise ConfigError(f"--{name} is for translating on this machine; with --server the service decides it.")

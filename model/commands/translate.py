@@ -1,4 +1,4 @@
-"""The command ``translate < in > out``: one translated line for each line, or a whole document."""
+"""The command ``translate < in > out``: one translated line for each line, a whole document, or files (``--ray``)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import get_args
 
 from tqdm import tqdm
 
+from model.commands import bulk
 from model.commands.models import (
     add_decoding_arguments,
     add_model_arguments,
@@ -23,6 +24,7 @@ from model.commands.models import (
 )
 from model.decoding.options import TextFormat
 from model.errors import DataError
+from model.text.utf8 import decode
 
 EPILOG = """\
 example:
@@ -34,6 +36,12 @@ example:
 The second shows the translations that the model is least sure of. The input is one text for each line by default, and
 one document with --format html and xml. Order and blank lines are kept; progress goes to standard error. The last
 translation begins with the given text, and a table of what the search considered follows it.
+
+With --ray workers translate files into a folder (docs/bulk.md; it needs pip install 'verso-translate[ray]'):
+  verso translate --ray articles/ --column body --target de --out german/
+  verso translate --ray 'crawl/**/*.jsonl' more.parquet lines.txt --target de --out german/ --workers 8
+Order, rows and other columns are kept. If it is stopped, the same command goes on with the files that are not finished.
+The exit code is 0 if every row is translated, 3 if all files are done and some rows have an error, 1 if a file is not.
 """
 
 _LINES_AT_ONCE = 256
@@ -79,10 +87,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="before each translation its confidence, 0 to 1, and a tab (docs/api.md)",
     )
     add_steering_arguments(parser)
+    bulk.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Translate."""
+    if arguments.ray:
+        return bulk.run(arguments)
+    bulk.refuse_arguments(arguments)
     options = decoding_options(arguments, format=arguments.format)
     translator = load_translator(arguments)
     translator.resolve_pair(arguments.source, arguments.target)
@@ -129,28 +141,8 @@ def translate_input(
 
 def _lines() -> Iterator[str]:
     for number, line in enumerate(sys.stdin.buffer, start=1):
-        yield _decoded(line.removesuffix(b"\n").removesuffix(b"\r"), number)
+        yield decode(line.removesuffix(b"\n").removesuffix(b"\r"), number, "the input")
 
 
 def _document() -> Iterator[str]:
-    yield _decoded(sys.stdin.buffer.read(), 1)
-
-
-def _decoded(text: bytes, first_line: int) -> str:
-    """Text in UTF-8.
-
-    Args:
-        text: A line of the input, or all of it.
-        first_line: The number of its first line.
-
-    Raises:
-        DataError: It is not UTF-8.
-    """
-    try:
-        return text.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = first_line + text.count(b"\n", 0, error.start)
-        raise DataError(
-            f"Line {line} of the input is not UTF-8: it holds byte 0x{text[error.start]:02x}. "
-            "Convert it first, for example with 'iconv -f latin1 -t utf-8'."
-        ) from error
+    yield decode(sys.stdin.buffer.read(), 1, "the input")

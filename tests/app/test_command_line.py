@@ -56,7 +56,12 @@ def test_verso_has_the_commands_of_the_service_and_all_of_the_model() -> None:
     assert "serve" in names
     for command in COMMANDS:
         assert command.module.rpartition(".")[2].rstrip("_") == command.name
-    modules = {path.stem for path in (ROOT / "model" / "commands").glob("*.py")} - {"__init__", "table", "models"}
+    modules = {path.stem for path in (ROOT / "model" / "commands").glob("*.py")} - {
+        "__init__",
+        "table",
+        "models",
+        "bulk",
+    }
     assert {command.module for command in table.COMMANDS} == {f"model.commands.{name}" for name in modules}
 
 

@@ -1,0 +1,242 @@
+"""A run of bulk translation: plan, skip what is finished, translate the rest, and say what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tqdm import tqdm
+
+from model.bulk.files import BulkFile
+from model.bulk.job import Job
+from model.bulk.records import Counts, Records
+from model.bulk.rows import TranslatedRow
+from model.errors import DataError
+
+Stream = Callable[[Sequence[BulkFile]], Iterator[TranslatedRow]]
+"""The rows of files, translated, in the order of files and rows."""
+
+_NAMED = 10
+"""Files that a message names; of the others it gives the number."""
+
+
+@dataclass
+class Outcome:
+    """What came of a run.
+
+    Args:
+        counts: Of the files that it translated.
+        num_files: Number of these.
+        before: Counts of the files that were finished before.
+        num_before: Number of these.
+        failed: Why files have no output, by their number.
+        seconds: How long it took.
+        start_s: Seconds of these until the first translation.
+    """
+
+    counts: Counts = field(default_factory=Counts)
+    num_files: int = 0
+    before: Counts = field(default_factory=Counts)
+    num_before: int = 0
+    failed: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    start_s: float = 0.0
+
+    @property
+    def exit_code(self) -> int:
+        """1 if a file has no output, 3 if all have one and there are rows with errors, else 0."""
+        if self.failed:
+            return 1
+        return 3 if self.counts.errors + self.before.errors else 0
+
+    def describe(self) -> list[str]:
+        """Lines for people."""
+        lines = []
+        counts, before = self.counts, self.before
+        if self.num_before:
+            errors = f" ({before.errors:,} rows in them have errors)" if before.errors else ""
+            lines.append(f"skipped {self.num_before:,} finished files with {before.rows:,} rows{errors}")
+        if self.num_files:
+            lines.append(
+                f"translated {self.num_files:,} files with {counts.rows:,} rows, {counts.sentences:,} sentences, in "
+                f"{self.seconds:.1f} s ({self.start_s:.1f} s until the first translation): "
+                f"{counts.sentences / self.seconds:,.1f} sentences/s, {counts.source_tokens / self.seconds:,.0f} "
+                f"source and {counts.target_tokens / self.seconds:,.0f} target tokens/s"
+            )
+        if counts.errors:
+            lines.append(f"{counts.errors:,} rows have no translation but an error")
+        if counts.cut:
+            lines.append(f"{counts.cut:,} translations have a sentence that was cut at --max-new-tokens")
+        if self.failed:
+            lines.append(f"{len(self.failed):,} files were not translated:")
+            lines.extend(f"  {reason}" for reason in _some(self.failed))
+        return lines
+
+
+def pending_files(
+    files: Sequence[BulkFile], records: Records, job: Job, outcome: Outcome, *, overwrite: bool
+) -> list[BulkFile]:
+    """The files to translate. Those that are finished or cannot be read are noted in the outcome.
+
+    Args:
+        files: All files.
+        records: What is known of them.
+        job: What to do with them.
+        outcome: The outcome of the run.
+        overwrite: Whether to translate again what was changed since.
+
+    Raises:
+        DataError: The outputs of files are of other inputs or options, or of another program.
+    """
+    pending: list[BulkFile] = []
+    refused: list[str] = []
+    for file in files:
+        status = records.status(file)
+        if status.state == "finished":
+            outcome.num_before += 1
+            outcome.before.add(status.counts)
+            continue
+        if status.state == "foreign":
+            refused.append(f"{records.output(file)} was not written by this command: remove it")
+        elif status.state == "changed" and not overwrite:
+            refused.append(f"{records.output(file)}: {status.reason}")
+        try:
+            file.format.check(file.source, job.columns)
+            pending.append(file)
+        except DataError as error:
+            outcome.failed.append(str(error))
+    if refused:
+        shown = "\n  ".join(_some(refused))
+        raise DataError(
+            f"{len(refused)} outputs exist already and are not those of this run:\n  {shown}\n"
+            "Nothing was translated. --overwrite translates again what was changed; --out names another folder."
+        )
+    return pending
+
+
+def translate_files(
+    files: Sequence[BulkFile],
+    records: Records,
+    job: Job,
+    stream: Stream,
+    outcome: Outcome,
+    *,
+    report: Callable[[str], None],
+    show_progress: bool = True,
+) -> None:
+    """Translate files, one output after the other.
+
+    Args:
+        files: The files.
+        records: Where outputs are and what is recorded of them.
+        job: What to do with the texts.
+        stream: Translates their rows.
+        outcome: The outcome of the run, which is completed.
+        report: Takes a message.
+        show_progress: Whether to draw a bar if standard error is a terminal.
+
+    Raises:
+        OSError: An output cannot be written.
+        WorkersFailed: The workers cannot go on.
+    """
+    begin = time.perf_counter()
+    rows = _Rows(stream(files))
+    with tqdm(
+        total=sum(file.num_bytes for file in files),
+        unit="B",
+        unit_scale=True,
+        dynamic_ncols=True,
+        disable=None if show_progress else True,
+    ) as bar:
+        for number, file in enumerate(files):
+            counts = Counts()
+            bar.set_postfix_str(f"file {number + 1:,} of {len(files):,}", refresh=False)
+            try:
+                _translate_file(file, records, job, rows.of_file(number, counts), bar)
+                records.finish(file, counts)
+            except DataError as error:
+                outcome.failed.append(str(error))
+                report(f"error: {error}")
+            else:
+                outcome.num_files += 1
+                outcome.counts.add(counts)
+            finally:
+                records.discard(file)  # what was given its name is no longer there
+            rows.skip_file(number)
+            if not number:
+                outcome.start_s = (rows.first_at or begin) - begin
+    rows.end()
+    outcome.seconds = time.perf_counter() - begin
+
+
+def _translate_file(file: BulkFile, records: Records, job: Job, rows: Iterator[TranslatedRow], bar: tqdm[Any]) -> None:
+    partial = records.partial(file)
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    records.discard(file)  # what a run that was killed has left
+    num_bytes = 0
+    for position in file.format.write(file.source, partial, records.partial_errors(file), job.columns, rows):
+        bar.update(position - num_bytes)
+        num_bytes = position
+
+
+class _Rows:
+    """The rows of a stream by file. They are checked: none may be missing, and none come twice.
+
+    Args:
+        stream: The rows.
+    """
+
+    def __init__(self, stream: Iterator[TranslatedRow]) -> None:
+        self._stream = stream
+        self._next: TranslatedRow | None = None
+        self.first_at: float | None = None
+        """When the first row came, by ``time.perf_counter``."""
+
+    def of_file(self, number: int, counts: Counts) -> Iterator[TranslatedRow]:
+        """The rows of a file, which are counted.
+
+        Raises:
+            DataError: The file cannot be read any further.
+        """
+        index = 0
+        while (row := self._peek()) is not None and row.file == number:
+            self._next = None
+            if row.failure is not None:
+                raise DataError(row.failure)
+            if row.row != index:
+                raise AssertionError(f"row {row.row} of file {number} came in the place of row {index}")
+            index += 1
+            counts.rows += 1
+            counts.errors += row.error is not None
+            counts.cut += row.is_cut
+            counts.sentences += row.num_sentences
+            counts.source_tokens += row.num_source_tokens
+            counts.target_tokens += row.num_target_tokens
+            yield row
+        if row is not None and row.file < number:
+            raise AssertionError(f"a row of file {row.file} came among those of file {number}")
+
+    def skip_file(self, number: int) -> None:
+        """Leave out the remaining rows of a file, which has failed."""
+        while (row := self._peek()) is not None and row.file == number:
+            self._next = None
+
+    def end(self) -> None:
+        """Let the stream end."""
+        if self._peek() is not None:
+            raise AssertionError("rows are left after the last file")
+
+    def _peek(self) -> TranslatedRow | None:
+        if self._next is None:
+            self._next = next(self._stream, None)
+            if self.first_at is None:
+                self.first_at = time.perf_counter()
+        return self._next
+
+
+def _some(lines: Sequence[str]) -> list[str]:
+    """The first lines, and how many there are more."""
+    more = len(lines) - _NAMED
+    return [*lines[:_NAMED], *([f"and {more:,} more"] if more > 0 else [])]
