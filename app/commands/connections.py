@@ -149,4 +149,3 @@ class BoundedProtocol(H11Protocol):
         for one in chosen:
             self.connections.discard(one)  # which connection_lost does, too, but later
             one.transport.abort()
-

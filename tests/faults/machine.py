@@ -30,6 +30,17 @@ def on_disk_of(folder: Path, size: str = "1m") -> list[str]:
     return ["unshare", "--mount", "sh", "-c", f'{mount} && exec "$0" "$@"']
 
 
+def on_ext4(image: Path, folder: Path) -> list[str]:
+    """Runs a command with a folder that is an ext4 file system in a file, made if there is none.
+
+    The file holds what the kernel has written to the disk, not what it still has in memory.
+    """
+    path = shlex.quote(str(image))
+    make = f"test -e {path} || (truncate -s 32M {path} && mkfs.ext4 -q {path})"
+    mount = shlex.join(["mount", "-o", "loop", str(image), str(folder)])
+    return ["unshare", "--mount", "sh", "-c", f'({make}) && {mount} && exec "$0" "$@"']
+
+
 class Disk:
     """The folder of a service as the service sees it.
 
@@ -62,10 +73,7 @@ class Disk:
         self._filler.unlink()
 
     def remount(self, mode: str) -> None:
-        """Make it read-only (``ro``), or writable again (``rw``).
-
-        A file system with files that are open for writing cannot become read-only, but a mount of it can.
-        """
+        """Make it read-only (``ro``), writable again (``rw``), or let ext4 act as after an error (``abort``)."""
         enter = ["nsenter", f"--mount=/proc/{self._pid}/ns/mnt"]
         subprocess.run([*enter, "mount", "-o", f"remount,{mode}", str(self._folder)], check=True)
 
