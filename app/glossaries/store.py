@@ -309,6 +309,8 @@ class GlossaryStore:
 
 def _set_up(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
+    # What was answered survives a power failure; FULL would not wait until the journal's deletion is on the disk.
+    connection.execute("PRAGMA synchronous = EXTRA")
     connection.executescript(_SCHEMA)
     columns = {row[1] for row in connection.execute("PRAGMA table_info(glossaries)")}
     if "owner" not in columns:  # a file of a release without keys

@@ -13,7 +13,7 @@ import pytest
 from model.artifacts import bundle as bundle_module
 from model.artifacts import pretrained
 from model.artifacts.bundle import load_bundle
-from model.artifacts.convert import convert
+from model.artifacts.convert import convert_bundle
 from model.artifacts.pretrained import build_pretrained
 from model.errors import ArtifactError
 from tests.server import ROOT, served
@@ -30,7 +30,7 @@ def bundle(request: pytest.FixtureRequest, toy_bundle: Path, tmp_path: Path) -> 
     if path.suffix == ".pt":
         shutil.copy(toy_bundle, path)
     else:
-        convert(toy_bundle, path)
+        convert_bundle(toy_bundle, path)
     return path
 
 
