@@ -91,6 +91,8 @@ ERRORS: list[Exception] = [
     errors.DocumentRefused("The file is damaged."),
     errors.DocumentsFull(10, 9),
     errors.StorageFull(),
+    errors.StorageUnavailable(),
+    errors.RequestTooSlow(30.0, 10_000),
     errors.DocumentNotFound("abc"),
     errors.DocumentNotDone("running"),
     errors.NotFound("/translat", ["/translate"]),

@@ -25,7 +25,7 @@ FORMS = ("toy.pt", "toy.verso")
 @pytest.fixture
 def bundle(request: pytest.FixtureRequest, toy_bundle: Path, tmp_path: Path) -> Path:
     """A copy of the toy in the form of the parameter."""
-    path = tmp_path / "bundles" / request.param
+    path: Path = tmp_path / "bundles" / request.param
     path.parent.mkdir()
     if path.suffix == ".pt":
         shutil.copy(toy_bundle, path)

@@ -15,8 +15,6 @@ from tests.app.test_process import Process, running, until
 from tests.faults.clients import TRANSLATION, answer_s, connect, drip, read_all
 from tests.faults.machine import open_files
 
-pytestmark = pytest.mark.faults
-
 PAUSE_S = 0.05
 HEAD = b"POST /translate HTTP/1.1\r\nHost: verso\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
 
@@ -39,12 +37,14 @@ def bytes_of(content: bytes) -> Iterator[bytes]:
         yield bytes([value])
 
 
+@pytest.mark.thorough
 def test_headers_that_come_byte_by_byte_are_refused_when_their_time_is_over(service: Process) -> None:
     with connect(service) as slow:
         answer = drip(slow, bytes_of(b"GET /livez HTTP/1.1\r\nX-Long: " + b"x" * 10_000), PAUSE_S)
     assert code_of(answer) == (b"HTTP/1.1 408 Request Timeout", "request_too_slow")
 
 
+@pytest.mark.thorough
 def test_a_body_that_comes_byte_by_byte_is_refused_and_its_handler_ends(service: Process) -> None:
     with connect(service) as slow:
         slow.sendall(HEAD)
@@ -53,11 +53,13 @@ def test_a_body_that_comes_byte_by_byte_is_refused_and_its_handler_ends(service:
     until(lambda: service.logged("request"), lambda: "a log line of the request")
 
 
+@pytest.mark.thorough
 def test_a_connection_on_which_nothing_is_sent_is_closed_without_an_answer(service: Process) -> None:
     with connect(service) as silent:
         assert read_all(silent) == b""
 
 
+@pytest.mark.faults
 def test_others_are_answered_while_a_hundred_clients_send_a_byte_at_a_time(service: Process) -> None:
     alone = min(answer_s(service) for _ in range(5))
     with ExitStack() as stack:
@@ -68,6 +70,7 @@ def test_others_are_answered_while_a_hundred_clients_send_a_byte_at_a_time(servi
     until(lambda: open_files(service) < 50, lambda: "closed connections")
 
 
+@pytest.mark.faults
 def test_a_long_upload_that_gets_on_is_accepted_although_it_takes_longer(service: Process) -> None:
     pieces = [b" " * 5_000 for _ in range(40)]  # 100,000 bytes a second, ten times what is asked for
     body = b"".join(pieces) + TRANSLATION
@@ -79,6 +82,7 @@ def test_a_long_upload_that_gets_on_is_accepted_although_it_takes_longer(service
     assert answer.startswith(b"HTTP/1.1 200 OK") and b"GOOD MORNING" in answer
 
 
+@pytest.mark.faults
 def test_a_kept_connection_serves_request_after_request_however_old_it_is(service: Process) -> None:
     host, port = service.address.removeprefix("http://").split(":")
     kept = http.client.HTTPConnection(host, int(port), timeout=60)
@@ -91,6 +95,7 @@ def test_a_kept_connection_serves_request_after_request_however_old_it_is(servic
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux ends such connections")
+@pytest.mark.faults
 def test_a_client_that_reads_nothing_of_a_long_answer_loses_its_connection(service: Process) -> None:
     paragraphs = "\n\n".join(f"{number} " + "word " * 200 for number in range(9_000))
     with service.client() as client:
@@ -108,6 +113,7 @@ def test_a_client_that_reads_nothing_of_a_long_answer_loses_its_connection(servi
             client.delete(path)
 
 
+@pytest.mark.faults
 def test_a_stream_is_finished_although_its_client_reads_a_byte_a_second(service: Process) -> None:
     body = json.dumps({"text": "One. Two. Three. Four.", "source": "en", "target": "de"}).encode()
     head = HEAD.replace(b"100000", b"%d\r\nAccept: text/event-stream\r\nConnection: close" % len(body))
