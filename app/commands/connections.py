@@ -8,6 +8,7 @@ may have, a new one takes the place of the one that has been idle longest.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 import sys
@@ -45,9 +46,11 @@ def max_connections() -> int:
         import resource
     except ImportError:  # Windows has no such limit
         return sys.maxsize
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return max(1, hard - RESERVED_FILES)
+    limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # macOS allows fewer than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        limit = hard
+    return sys.maxsize if limit == resource.RLIM_INFINITY else max(1, limit - RESERVED_FILES)
 
 
 def bounded_protocol(client_timeout_s: float, bound: int) -> type[asyncio.Protocol]:

@@ -170,6 +170,7 @@ def test_temporary_refusals_have_a_retry_after(error: Exception) -> None:
         errors.ConcurrencyExceeded: 1,
         errors.QuotaExceeded: 60,
         errors.AccountsUnavailable: 5,
+        errors.StorageUnavailable: 30,
     }
     assert problem_for(error).retry_after_s == waits.get(type(error))
 
