@@ -39,9 +39,9 @@ def test_ten_thousand_idle_connections_cost_little_memory_and_no_answer() -> Non
     with running(["prlimit", "--nofile=1024:"], VERSO_CLIENT_TIMEOUT_S="30") as process, ExitStack() as stack:
         process.wait_until_ready()
         alone = min(answer_s(process) for _ in range(10))
-        files, memory = open_files(process), memory_bytes(process)
+        memory = memory_bytes(process)
         idle = [stack.enter_context(connect(process)) for _ in range(NUM_IDLE)]
-        until(lambda: open_files(process) >= files + NUM_IDLE, lambda: "all connections")
+        until(lambda: open_files(process) > NUM_IDLE, lambda: "all connections")
         beside = min(answer_s(process) for _ in range(10))
         each = (memory_bytes(process) - memory) / NUM_IDLE
         began, used = time.monotonic(), processor_s(process)
@@ -52,7 +52,7 @@ def test_ten_thousand_idle_connections_cost_little_memory_and_no_answer() -> Non
         assert beside < 10
         assert share < 0.2
         assert all(is_open(one) for one in (idle[0], idle[-1]))
-        until(lambda: open_files(process) < files + 10, lambda: "closed connections")  # nothing was sent on them
+        until(lambda: open_files(process) < 100, lambda: "closed connections")  # nothing was sent on them
 
 
 def test_more_connections_than_files_close_the_idle_ones_and_new_clients_are_answered() -> None:
@@ -95,6 +95,7 @@ connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 connection.connect(("127.0.0.1", port))
 connection.sendall(sent)
 print(connection.recv(1) if sent.endswith(b"\\r\\n\\r\\n") else b"", flush=True)
+sys.stdin.readline()
 subprocess.run(drop, check=True)
 print("gone", flush=True)
 sys.stdin.read()
@@ -109,7 +110,7 @@ def alone() -> Iterator[Process]:
     wall = [*own_network[:2], "sh", "-c", "ip link set lo up && iptables -A INPUT -p tcp --dport 9 -j DROP"]
     if sys.platform != "linux" or subprocess.run(wall, capture_output=True).returncode != 0:
         pytest.skip("networks cannot be made or walled off here; it needs root, Linux and iptables")
-    with running(own_network, VERSO_PORT="8000", VERSO_CLIENT_TIMEOUT_S="2", VERSO_KEEP_ALIVE_S="2") as process:
+    with running(own_network, VERSO_PORT="8000", VERSO_CLIENT_TIMEOUT_S="5", VERSO_KEEP_ALIVE_S="5") as process:
         process.wait_for_line("ready")
         yield process
 
@@ -136,8 +137,11 @@ def test_a_client_that_vanishes_without_a_word_does_not_keep_its_connection(alon
         text=True,
     ) as client:
         assert client.stdout is not None
+        assert client.stdin is not None
         assert client.stdout.readline()
+        until(lambda: open_files(alone) > before, lambda: "a connection")
+        client.stdin.write("now\n")
+        client.stdin.flush()
         assert client.stdout.readline() == "gone\n"
-        assert open_files(alone) > before
         until(lambda: open_files(alone) <= before, lambda: "an end of the connection")
     subprocess.run([*enter, "iptables", "-F"], check=True)
