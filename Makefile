@@ -31,7 +31,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 .DELETE_ON_ERROR:
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized test-slow test-gpu test-ray test-browser \
+.PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized test-slow test-faults test-gpu test-ray test-browser \
 	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import docker clean
 
 help:  ## list the targets
@@ -83,13 +83,16 @@ test: $(VENV)/develop-$(TORCH).stamp  ## set up and run the tests
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --cov --cov-report=term
 
 test-fast: $(VENV)/develop-$(TORCH).stamp  ## the tests that take no second each, without coverage
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not soak and not browser and not ray and not thorough"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not soak and not browser and not ray and not faults and not thorough"
 
 test-sanitized: $(VENV)/develop-$(TORCH).stamp  ## run the tests of the C++ decoder under address and undefined-behaviour sanitizers
 	PYTHONPATH=. $(BIN)/python scripts/test_sanitized.py
 
 test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+test-faults: $(VENV)/develop-$(TORCH).stamp  ## break things around the service (docs/faults.md); disks and networks need root
+	$(BIN)/python -m pytest -m "" tests/faults
 
 test-gpu: $(VENV)/develop-$(TORCH).stamp  ## run the tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -m gpu

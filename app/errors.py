@@ -9,6 +9,7 @@
     ├─ DeadlineExceeded      the request took longer than it may             504
     ├─ InferenceFailed       the model raised an unexpected error            500  detail hidden
     ├─ BodyTooLarge          the body has more bytes than accepted           413
+    ├─ RequestTooSlow        the request did not arrive in time              408
     ├─ UnsupportedMediaType  the body is not JSON                            415
     ├─ NotAcceptable         the client accepts no form of the answer        406
     ├─ MalformedBody         the body cannot be parsed as JSON               400
@@ -37,7 +38,8 @@
     ├─ InvalidParameter      a value that a compatible protocol refuses      400
     ├─ KeyMissing            a compatible protocol needs a key, any one      403
     ├─ MalformedForm         the body cannot be parsed as a form             400
-    ├─ StorageFull           there is no room left for documents             507
+    ├─ StorageFull           there is no room left to store something        507
+    ├─ StorageUnavailable    what is stored cannot be read or written        503  Retry-After
     ├─ DocumentTooLarge      a document has more bytes than accepted         413
     ├─ UnsupportedDocument   there is no format for the file's name          415
     ├─ DocumentRefused       a document is broken or dangerous               422
@@ -154,6 +156,16 @@ class BodyTooLarge(ServiceError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The body is larger than {limit} bytes; send fewer or shorter texts in one request.")
+
+
+class RequestTooSlow(ServiceError):
+    """A request did not arrive within ``limit_s`` seconds, and one for each ``bytes_per_s`` bytes of it."""
+
+    def __init__(self, limit_s: float, bytes_per_s: int) -> None:
+        super().__init__(
+            f"The request was not complete after {limit_s:g} s, and one more for each {bytes_per_s} bytes; send it "
+            "faster, or in parts."
+        )
 
 
 class UnsupportedMediaType(ServiceError):
@@ -486,10 +498,19 @@ class DocumentsFull(ServiceError):
 
 
 class StorageFull(ServiceError):
-    """The folder of the documents cannot hold any more."""
+    """The disk cannot hold any more documents or glossaries."""
 
     def __init__(self) -> None:
-        super().__init__("There is no room left where documents are kept; delete one, or try again later.")
+        super().__init__("There is no room left on the disk; delete what is no longer needed, or try again later.")
+
+
+class StorageUnavailable(ServiceError):
+    """Documents or glossaries cannot be read or written; the log has the reason."""
+
+    retry_after_s = 30.0
+
+    def __init__(self) -> None:
+        super().__init__("Documents and glossaries cannot be read or written now; try again in 30 s.")
 
 
 class DocumentNotFound(ServiceError):
@@ -557,6 +578,7 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     DocumentNotFound: ProblemRow("document_not_found", 404, "There is no such document"),
     MethodNotAllowed: ProblemRow("method_not_allowed", 405, "The path does not take this method"),
     NotAcceptable: ProblemRow("not_acceptable", 406, "No acceptable form of the answer"),
+    RequestTooSlow: ProblemRow("request_too_slow", 408, "The request came too slowly"),
     ModelAlreadyLoaded: ProblemRow("model_already_loaded", 409, "A model of this name is loaded"),
     DocumentNotDone: ProblemRow("document_not_done", 409, "The document is not translated yet"),
     BodyTooLarge: ProblemRow("body_too_large", 413, "The body is too large"),
@@ -593,7 +615,8 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     InferenceFailed: ProblemRow("inference_failed", 500, "The model failed", show_detail=False),
     NotReady: ProblemRow("not_ready", 503, "The service is not ready", retry_after=True),
     DeadlineExceeded: ProblemRow("deadline_exceeded", 504, "The request took too long"),
-    StorageFull: ProblemRow("storage_full", 507, "There is no room for documents"),
+    StorageUnavailable: ProblemRow("storage_unavailable", 503, "The disk cannot be used", retry_after=True),
+    StorageFull: ProblemRow("storage_full", 507, "There is no room left on the disk"),
 }
 """Every error that a request may end in; a test proves the table complete."""
 

@@ -179,6 +179,9 @@ class Settings(BaseSettings):
     keep_alive_s: int = Field(default=30, ge=1, le=86_400)
     """Seconds an idle connection is kept open."""
 
+    client_timeout_s: float = Field(default=30.0, ge=1, le=86_400)
+    """Seconds a client has to send a request, one more for each 10,000 bytes (408), and to accept any of its answer."""
+
     admin_token: Annotated[SecretStr | None, AfterValidator(_token)] = None
     """Secret of 16 characters or more that lets its bearer load and unload bundles, whether keys are on or not."""
 

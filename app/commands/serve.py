@@ -109,6 +109,7 @@ def serve(environ: Mapping[str, str], bundles: BundleSource | None = None) -> in
 
 def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | None) -> int:
     # Here and not above: --help and a wrong setting answer without waiting for FastAPI.
+    from app.commands.connections import bounded_protocol, expect_progress, max_connections
     from app.main import create_app
 
     configure_logging(settings.log_level)
@@ -118,9 +119,10 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
     except SettingsError as error:  # the database of the keys, or traces
         return _cannot_start(error)
     service: TranslationService = app.state.service
+    expect_progress(listener, settings.client_timeout_s)
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=bounded_protocol(settings.client_timeout_s, max_connections()),
         ws="none",
         lifespan="on",
         log_config=None,

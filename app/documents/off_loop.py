@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -11,11 +10,9 @@ from typing import TypeVar
 
 from app.documents.formats.document_file import DocumentFile
 from app.documents.formats.table import DocumentFormat
-from app.errors import StorageFull
+from app.storage import storage_errors
 
 _T = TypeVar("_T")
-
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class OffLoop:
@@ -37,13 +34,10 @@ class OffLoop:
 
         Raises:
             StorageFull: There is no room left on the disk.
+            StorageUnavailable: The disk cannot be read or written.
         """
-        try:
+        with storage_errors():
             return await asyncio.get_running_loop().run_in_executor(self._thread, run)
-        except Exception as error:
-            if getattr(error, "errno", None) in _DISK_FULL or "disk is full" in str(error):  # of files; of SQLite
-                raise StorageFull from error
-            raise
 
     def on_store_soon(self, run: Callable[[], None]) -> None:
         """As :meth:`on_store`, without waiting for it."""

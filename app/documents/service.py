@@ -22,7 +22,16 @@ from app.documents.formats.document_file import Unit
 from app.documents.formats.table import format_of
 from app.documents.off_loop import OffLoop
 from app.documents.worker import Worker
-from app.errors import DocumentNotDone, DocumentNotFound, DocumentRefused, DocumentsFull, DocumentTooLarge
+from app.errors import (
+    DocumentNotDone,
+    DocumentNotFound,
+    DocumentRefused,
+    DocumentsFull,
+    DocumentTooLarge,
+    SettingsError,
+    StorageFull,
+    StorageUnavailable,
+)
 from app.serving.detection import MAX_CHARACTERS
 from app.serving.service import TranslationService
 from app.settings import Settings
@@ -71,8 +80,15 @@ class DocumentService:
             SettingsError: Another process uses the folder, or it cannot be written.
         """
         folder = self._settings.data_dir
-        if folder is not None and (folder / "documents" / DATABASE).exists():
+        if folder is None or not (folder / "documents" / DATABASE).exists():
+            return
+        try:
             (await self._opened()).worker.work_on()
+        except (StorageFull, StorageUnavailable) as error:
+            raise SettingsError(
+                f"VERSO_DATA_DIR: documents cannot be kept in {folder / 'documents'} ({error.__cause__}); it must be "
+                "writable, and no other process may use it."
+            ) from error
 
     async def stop(self) -> None:
         """Stop translating; documents that are not done stay so, unless their folder is a private one."""

@@ -1,6 +1,7 @@
 """Where documents are kept: a table of documents, one of finished translations, and two files for each document.
 
-SQLite writes ahead, so what has been stored survives a process that is killed. Nothing here is asynchronous: the
+SQLite writes ahead and files are written through to the disk, so what has been stored survives a process that is
+killed, and a power failure. Nothing here is asynchronous: the
 service calls it on one thread of its own.
 """
 
@@ -15,7 +16,6 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from app.documents.document import ACTIVE, DATABASE, Document
-from app.errors import SettingsError
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS documents (
@@ -40,7 +40,8 @@ class DocumentStore:
         folder: The folder, which belongs to this process; None for a private one that is deleted by :meth:`close`.
 
     Raises:
-        SettingsError: Another process uses the folder, or it cannot be written.
+        OSError: The folder cannot be written.
+        sqlite3.Error: Another process uses it, or its tables cannot be read or written.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -50,22 +51,24 @@ class DocumentStore:
             else None
         )
         self._folder = Path(self._temporary.name) if self._temporary else Path(folder or "")
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # One thread at a time uses it, which need not be the one that opened it.
+        self._database = sqlite3.connect(self._folder / DATABASE, timeout=1.0, check_same_thread=False)
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # One thread at a time uses it, which need not be the one that opened it.
-            self._database = sqlite3.connect(self._folder / DATABASE, timeout=1.0, check_same_thread=False)
-            self._database.row_factory = sqlite3.Row
-            for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "foreign_keys = ON"):
-                self._database.execute(f"PRAGMA {pragma}")
-            self._database.executescript(_SCHEMA)
-            columns = {row["name"] for row in self._database.execute("PRAGMA table_info(documents)")}
-            if "owner" not in columns:  # a folder of a release without keys
-                self._database.execute("ALTER TABLE documents ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
-        except (OSError, sqlite3.Error) as error:
-            raise SettingsError(
-                f"VERSO_DATA_DIR: documents cannot be kept in {self._folder} ({error}); it must be writable, and no "
-                "other process may use it."
-            ) from error
+            self._set_up()
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self) -> None:
+        self._database.row_factory = sqlite3.Row
+        # FULL: what has been stored survives a power failure, too.
+        for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            self._database.execute(f"PRAGMA {pragma}")
+        self._database.executescript(_SCHEMA)
+        columns = {row["name"] for row in self._database.execute("PRAGMA table_info(documents)")}
+        if "owner" not in columns:  # a folder of a release without keys
+            self._database.execute("ALTER TABLE documents ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
         self._sweep()
 
     def close(self) -> None:
@@ -187,10 +190,14 @@ class DocumentStore:
         return Document(**{**found, "problem": found["problem"] and json.loads(found["problem"])})
 
     def _write(self, path: Path, content: bytes) -> None:
-        """Write a file that is either there and whole, or not there."""
+        """Write a file that is either there and whole, or not there, after a power failure, too."""
         part = path.with_suffix(".part")
-        part.write_bytes(content)
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(part, path)
+        _write_through(path.parent)
 
     def _sweep(self) -> None:
         """Delete files that belong to no document: of a process that was killed while it stored one."""
@@ -198,3 +205,14 @@ class DocumentStore:
         for path in self._folder.iterdir():
             if path.suffix == ".part" or (path.suffix in (".source", ".result") and path.stem not in known):
                 path.unlink(missing_ok=True)
+
+
+def _write_through(folder: Path) -> None:
+    """Wait until the names of the files in a folder are on the disk."""
+    if os.name == "nt":
+        return  # folders cannot be opened
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

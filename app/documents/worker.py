@@ -15,13 +15,16 @@ from app.documents.document import KEPT_S, OPTIONS, Document
 from app.documents.formats.table import format_of
 from app.documents.job import Job, Suspended, count_sentences
 from app.documents.off_loop import OffLoop
-from app.errors import problem_for
+from app.errors import StorageFull, StorageUnavailable, problem_for
 from app.serving.service import TranslationService
 
 if TYPE_CHECKING:
     from app.documents.store import DocumentStore
 
 logger = logging.getLogger("app.documents")
+
+DISK_RETRY_S = 5.0
+"""Seconds after which a document is tried again that the disk had no room for, or failed for."""
 
 
 @dataclass
@@ -95,12 +98,21 @@ class Worker:
 
     async def _work(self) -> None:
         try:
-            while await self._turn():
+            while await self._turn_with_disk():
                 pass
         except Suspended:
             logger.info("documents wait for the next start")
         except Exception:
             logger.exception("documents wait for the next one to be added")
+
+    async def _turn_with_disk(self) -> bool:
+        """As :meth:`_turn`; while the disk is full or fails, the document stays as it is and is tried again."""
+        try:
+            return await self._turn()
+        except (StorageFull, StorageUnavailable):
+            logger.warning("documents wait for the disk", extra={"fields": {"retry_s": DISK_RETRY_S}})
+            await asyncio.sleep(DISK_RETRY_S)
+            return True
 
     async def _turn(self) -> bool:
         """Translate a document, or wait for one, or until one expires; returns False without documents."""
@@ -136,7 +148,7 @@ class Worker:
         """Translate a document; what goes wrong is noted in it."""
         try:
             await self._translate(document)
-        except (Suspended, asyncio.CancelledError):
+        except (Suspended, StorageFull, StorageUnavailable, asyncio.CancelledError):
             raise
         except Exception as error:
             problem = problem_for(error)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from app.errors import GlossaryNotFound, GlossaryPairMissing, GlossaryStoreFull
 from app.glossaries.terms import merged, parse_tsv, to_tsv
+from app.storage import storage_errors
 from model.languages import plain_code
 from model.text.glossary import Glossary
 
@@ -122,8 +123,13 @@ class _Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """The connection, with a lock; what was changed is undone if the block raises."""
-        with self._lock:
+        """The connection, with a lock; what was changed is undone if the block raises.
+
+        Raises:
+            StorageFull: There is no room left on the disk.
+            StorageUnavailable: The disk cannot be read or written.
+        """
+        with self._lock, storage_errors():
             connection = self._opened or self._open()
             self._opened = connection
             with connection:
@@ -135,11 +141,11 @@ class _Database:
         if self._file is not None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(":memory:" if self._file is None else self._file, check_same_thread=False)
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.executescript(_SCHEMA)
-        columns = {row[1] for row in connection.execute("PRAGMA table_info(glossaries)")}
-        if "owner" not in columns:  # a file of a release without keys
-            connection.execute("ALTER TABLE glossaries ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
+        try:
+            _set_up(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
 
@@ -299,6 +305,16 @@ class GlossaryStore:
             if found.fetchone() is None:
                 raise GlossaryNotFound(glossary_id)
             yield connection
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA foreign_keys = ON")
+    # What was answered survives a power failure; FULL would not wait until the journal's deletion is on the disk.
+    connection.execute("PRAGMA synchronous = EXTRA")
+    connection.executescript(_SCHEMA)
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(glossaries)")}
+    if "owner" not in columns:  # a file of a release without keys
+        connection.execute("ALTER TABLE glossaries ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
 
 
 def _put(connection: sqlite3.Connection, glossary_id: str, dictionary: Dictionary) -> None:

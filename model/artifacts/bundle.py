@@ -245,6 +245,17 @@ def is_checkpoint(path: Path) -> bool:
         return not any("/code/" in name or "/extra/" in name for name in archive.namelist())
 
 
+def is_whole(path: Path) -> bool:
+    """Whether a bundle has a manifest that this release reads, and all its bytes are as they were written."""
+    try:
+        read_manifest(path)
+        with opened(path) as archive:
+            _check_archive(archive, path)
+    except ArtifactError:
+        return False
+    return True
+
+
 def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> Bundle:
     """Load a bundle onto a device.
 
@@ -259,6 +270,7 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
     """
     if not path.is_file():
         raise ArtifactError(f"There is no bundle at {path}; make one with 'python -m model export --out {path}'.")
+    before = _identity(path)
     digest = file_digest(path)
     if sha256 is not None and digest != sha256.lower():
         raise ArtifactError(
@@ -283,9 +295,20 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
         model = model.to(where)
     except torch.OutOfMemoryError as error:
         raise DeviceError(f"{path} does not fit into the memory of {device}.") from error
+    if _identity(path) != before:
+        raise ArtifactError(f"{path} was changed while it was loaded; load it again when it is whole.")
     for layer in int8_layers(model):
         layer.levels = activation_levels()
     return Bundle(model, tokenizer, manifest, where, digest, shortlist)
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """What differs when a file has been replaced or written to; None if it is not there."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _load_scripted(path: Path) -> ScriptedModel:

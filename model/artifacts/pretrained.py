@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from model.artifacts.bundle import Precision, check_device
+from model.artifacts.bundle import Precision, check_device, is_whole
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.compare import Progress
 from model.artifacts.export import export_bundle
@@ -42,7 +42,7 @@ def build_pretrained(
     report: Callable[[str], None] = print,
     progress: Progress = lambda items, label, total: items,
 ) -> Path:
-    """The bundle of the shipped translator, built on first use and kept.
+    """The bundle of the shipped translator, built on first use and kept; built again if what is kept is damaged.
 
     Args:
         device: ``cpu`` or ``cuda``.
@@ -61,7 +61,7 @@ def build_pretrained(
     chosen = precision or preferred_precision(device)
     check_device(device, chosen)
     path = pretrained_path(device, cache_dir, precision=chosen)
-    if not path.is_file():
+    if not path.is_file() or not is_whole(path):
         report(f"building the {chosen} bundle {path}, once")
         export_bundle(
             load_checkpoint(PRETRAINED),

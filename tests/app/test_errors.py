@@ -91,6 +91,8 @@ ERRORS: list[Exception] = [
     errors.DocumentRefused("The file is damaged."),
     errors.DocumentsFull(10, 9),
     errors.StorageFull(),
+    errors.StorageUnavailable(),
+    errors.RequestTooSlow(30.0, 10_000),
     errors.DocumentNotFound("abc"),
     errors.DocumentNotDone("running"),
     errors.NotFound("/translat", ["/translate"]),
@@ -168,6 +170,7 @@ def test_temporary_refusals_have_a_retry_after(error: Exception) -> None:
         errors.ConcurrencyExceeded: 1,
         errors.QuotaExceeded: 60,
         errors.AccountsUnavailable: 5,
+        errors.StorageUnavailable: 30,
     }
     assert problem_for(error).retry_after_s == waits.get(type(error))
 

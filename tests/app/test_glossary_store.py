@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import GlossaryNotFound, GlossaryPairMissing, GlossaryStoreFull, InvalidGlossary
+from app.errors import GlossaryNotFound, GlossaryPairMissing, GlossaryStoreFull, InvalidGlossary, StorageUnavailable
 from app.glossaries import store as store_module
 from app.glossaries import terms as terms_module
 from app.glossaries.store import FILE_NAME, Dictionary, GlossaryStore
@@ -194,3 +194,13 @@ def test_a_service_without_glossaries_does_not_load_sqlite() -> None:
         check=True,
     )
     assert loaded.stdout.strip() == "False"
+
+
+def test_a_file_that_cannot_be_opened_is_an_error_of_the_disk_and_not_of_the_next_try(tmp_path: Path) -> None:
+    store = GlossaryStore(tmp_path)
+    (tmp_path / FILE_NAME).mkdir()
+    with pytest.raises(StorageUnavailable):
+        store.create("g", [en_de(cat="Katze")])
+    (tmp_path / FILE_NAME).rmdir()
+    assert store.create("g", [en_de(cat="Katze")]).name == "g"
+    store.close()

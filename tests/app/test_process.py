@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,14 +33,19 @@ Found = TypeVar("Found")
 
 
 class Process:
-    """A running service, its stderr, and a client."""
+    """A running service, its stderr, and a client.
 
-    def __init__(self, **environment: str) -> None:
+    Args:
+        wrap: A command that runs the service, such as ``prlimit --nofile=256``.
+        environment: Its settings.
+    """
+
+    def __init__(self, wrap: Sequence[str] = (), **environment: str) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
         clean |= {"VERSO_HOST": "127.0.0.1", "VERSO_PORT": "0", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"}
         clean |= {f"VERSO_{name.upper()}": str(value) for name, value in BUDGET.items()}
         self.popen = subprocess.Popen(
-            [sys.executable, "-m", "tests.app.fake_server"],
+            [*wrap, sys.executable, "-m", "tests.app.fake_server"],
             cwd=ROOT,
             env=clean | environment,
             stdout=subprocess.DEVNULL,
@@ -103,9 +108,9 @@ def until(found: Callable[[], Found | None], wanted: Callable[[], str]) -> Found
 
 
 @contextmanager
-def running(**environment: str) -> Iterator[Process]:
+def running(wrap: Sequence[str] = (), **environment: str) -> Iterator[Process]:
     """A service that is ended after the test in any case."""
-    process = Process(**environment)
+    process = Process(wrap, **environment)
     try:
         yield process
     finally:

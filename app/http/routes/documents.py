@@ -21,6 +21,7 @@ from app.errors import (
     LimitExceeded,
     MalformedForm,
     StorageFull,
+    StorageUnavailable,
     UnsupportedDocument,
     UnsupportedMediaType,
 )
@@ -69,6 +70,7 @@ def _form() -> dict[str, Any]:
         LimitExceeded,
         DocumentsFull,
         StorageFull,
+        StorageUnavailable,
         *TRANSLATION_ERRORS,
         status=202,
     ),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -14,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from app.documents import job
+from app.documents import job, worker
 from app.documents.document import DATABASE, KEPT_S, Document
 from app.documents.service import DocumentService
 from app.documents.store import DocumentStore
@@ -230,7 +232,7 @@ def test_a_document_that_is_cancelled_before_it_begins_is_not_translated(monkeyp
 
 def test_a_broken_store_does_not_end_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> Document | None:
-        raise OSError("no such device")
+        raise RuntimeError("a bug")
 
     async def scenario() -> None:
         async with bench() as made:
@@ -240,6 +242,25 @@ def test_a_broken_store_does_not_end_the_service(monkeypatch: pytest.MonkeyPatch
                 await until(lambda: is_idle(made.documents))
             await made.ended(await made.add(b"two"))
             assert (await made.ended(first)).status == "done"
+
+    run(scenario)
+
+
+def test_a_document_waits_for_a_disk_that_fails_and_is_not_failed_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, failures = DocumentStore.add_translations, iter(range(3))
+
+    def failing(*given: Any) -> None:
+        if next(failures, None) is not None:
+            raise sqlite3.OperationalError("disk I/O error")
+        store(*given)
+
+    monkeypatch.setattr(worker, "DISK_RETRY_S", 0.01)
+    monkeypatch.setattr(DocumentStore, "add_translations", failing)
+
+    async def scenario() -> None:
+        async with bench() as made:
+            assert (await made.ended(await made.add(b"one"))).status == "done"
+            assert next(failures, None) is None
 
     run(scenario)
 
@@ -532,7 +553,7 @@ def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def scenario() -> None:
         async with bench() as made:
-            monkeypatch.setattr(Path, "write_bytes", full)
+            monkeypatch.setattr(os, "fsync", full)
             with pytest.raises(StorageFull):
                 await made.add(b"one")
 

@@ -1,0 +1,154 @@
+"""Connections of the HTTP server: uvicorn's, with bounds on the time and the number of those that do not get on.
+
+uvicorn waits for a request without end. Here a request has to arrive in time, and a client has to take its answer, so
+that connections are not used up by clients that are slow, or no longer there. When as many are open as this process
+may have, a new one takes the place of the one that has been idle longest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import sys
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
+
+from app.errors import RequestTooSlow, problem_for
+from app.http.problems import response_to
+
+logger = logging.getLogger("app.connections")
+
+MIN_BYTES_PER_S = 10_000
+"""A request may take one more second for each of these bytes that have arrived."""
+
+RESERVED_FILES = 64
+"""Files that may be open beside connections: databases, documents, and what is being accepted."""
+
+
+def expect_progress(listener: socket.socket, client_timeout_s: float) -> None:
+    """Let the kernel end connections whose client acknowledges nothing, or reads nothing, of what was sent to it.
+
+    Args:
+        listener: The listening socket; connections inherit the option.
+        client_timeout_s: Seconds without any progress.
+    """
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(client_timeout_s * 1000))
+
+
+def max_connections() -> int:
+    """How many connections this process may have; the limit of open files is first raised as far as it may be."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return sys.maxsize
+    limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # macOS allows fewer than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        limit = hard
+    return sys.maxsize if limit == resource.RLIM_INFINITY else max(1, limit - RESERVED_FILES)
+
+
+def bounded_protocol(client_timeout_s: float, bound: int) -> type[asyncio.Protocol]:
+    """The class of the connections of a server.
+
+    Args:
+        client_timeout_s: Seconds a client has to send a request, beside those for its length.
+        bound: Most connections.
+    """
+    return type("BoundedProtocol", (BoundedProtocol,), {"client_timeout_s": client_timeout_s, "bound": bound})
+
+
+class BoundedProtocol(H11Protocol):
+    """One connection; :func:`bounded_protocol` sets its bounds.
+
+    A request that arrives in one piece costs one comparison. One timer for each connection looks after the others.
+    """
+
+    client_timeout_s: float
+    bound: int
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._began: float | None = None
+        """When the request that is arriving began, or None if none is."""
+        self._num_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Expect a request."""
+        super().connection_made(transport)
+        if len(self.connections) > self.bound:
+            self._make_room()
+        self._begin()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timer."""
+        super().connection_lost(exc)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Take some bytes of a request, and note whether it has arrived."""
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE or self.conn.their_state is h11.SEND_BODY:
+            if self._began is None:
+                self._begin()
+            self._num_bytes += len(data)
+        else:
+            self._began = None
+
+    @property
+    def idle_since(self) -> float | None:
+        """Since when there is no request, or only the beginning of one; None while one is answered."""
+        if self.timeout_keep_alive_task is not None:
+            return self.timeout_keep_alive_task.when() - self.timeout_keep_alive
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        return None if is_answering else self._began
+
+    def _begin(self) -> None:
+        self._began = self.loop.time()
+        self._num_bytes = 0
+        if self._timer is None:
+            self._timer = self.loop.call_later(self.client_timeout_s, self._look)
+
+    def _look(self) -> None:
+        """End the connection if its request is late, else look again when it would be."""
+        self._timer = None
+        if self._began is None or self.transport.is_closing():
+            return
+        left_s = self._began + self.client_timeout_s + self._num_bytes / MIN_BYTES_PER_S - self.loop.time()
+        if left_s > 0:
+            self._timer = self.loop.call_later(left_s, self._look)
+            return
+        if self._num_bytes:
+            logger.info("a request came too slowly", extra={"fields": {"bytes": self._num_bytes}})
+            self._refuse()
+        self.transport.close()
+
+    def _refuse(self) -> None:
+        """Say why the connection is closed, unless an answer has begun."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            return
+        answer = response_to(problem_for(RequestTooSlow(self.client_timeout_s, MIN_BYTES_PER_S)))
+        head = h11.Response(
+            status_code=answer.status_code,
+            headers=[*answer.raw_headers, (b"connection", b"close")],
+            reason=STATUS_PHRASES[answer.status_code],
+        )
+        events = (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage())
+        self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
+
+    def _make_room(self) -> None:
+        """Close a tenth of the connections, those that have been idle longest; this one if none is idle."""
+        others = [one for one in self.connections if isinstance(one, BoundedProtocol) and one is not self]
+        idle = sorted((since, id(one), one) for one in others if (since := one.idle_since) is not None)
+        chosen = [one for _, _, one in idle[: 1 + self.bound // 10]] or [self]
+        logger.warning("too many connections: some are closed", extra={"fields": {"closed": len(chosen)}})
+        for one in chosen:
+            self.connections.discard(one)  # which connection_lost does, too, but later
+            one.transport.abort()
