@@ -587,7 +587,7 @@ def test_if_the_thread_dies_waiting_callers_get_an_error(monkeypatch: pytest.Mon
     def bug(*_: object) -> Any:
         raise AssertionError("a bug")
 
-    monkeypatch.setattr("app.engine.engine._CALLS_S", 0.0)  # one call a turn: the second one waits
+    monkeypatch.setattr("app.engine.runner._CALLS_S", 0.0)  # one call a turn: the second one waits
     with engine_of(FakeTranslator()) as engine:
         engine.call(lambda: gate.pass_through(), lambda outcome: None)
         assert gate.reached.wait(PATIENCE_S)
