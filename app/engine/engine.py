@@ -4,9 +4,9 @@ Other threads submit sentences, or function calls to be made on this thread, and
 Between two decoding steps the thread drops cancelled sentences and lets waiting sentences join. It sleeps while there
 is no work.
 
-The thread is supervised. If it dies of an error that is not a model's, it begins anew; if a piece of work hangs, another
-thread takes over. Either way sentences that wait keep their places, those that were decoding are decoded once more, each
-alone, and what may be the reason fails. If that happens again and again, the engine gives up.
+The thread is supervised. If it dies of an error that is not a model's, it begins anew; if a piece of work hangs,
+another thread takes over. Either way sentences that wait keep their places, those that were decoding are decoded once
+more, each alone, and what may be the reason fails. If that happens again and again, the engine gives up.
 """
 
 from __future__ import annotations
@@ -254,19 +254,19 @@ class Engine:
                 except Replaced:
                     raise
                 except BaseException:  # noqa: BLE001  (whatever it is, callers wait for this thread)
-                    runner = self._after_death()
+                    runner = self._after_death(runner)
         except Replaced:
             self._watchdog.was_mistaken()
             logger.warning("a step that hung has ended; its thread ends")
         else:
             self._abandon()
 
-    def _after_death(self) -> Runner | None:
+    def _after_death(self, runner: Runner) -> Runner | None:
         """What the thread runs after an error that is not a model's; None if it has died too often."""
         logger.critical("the engine's thread died of an error, and begins anew", exc_info=True)
         state = self._state
         with self._wake:
-            again, failed = state.begin_anew()
+            again, failed = state.begin_anew(runner.not_begun)
             calls = state.calls.interrupt()
             self._runner = state.runner = Runner(state)
             self._runner.retry_alone(again)
@@ -302,7 +302,7 @@ class Engine:
                     return
                 self._left_behind.append(self._thread)
                 stuck = set() if work.running is None else set(work.running.sentences)
-                again, failed = state.begin_anew(stuck)
+                again, failed = state.begin_anew(runner.not_begun, stuck)
                 calls = state.calls.interrupt()
                 successor.retry_alone(again)
                 self._runner, self._thread, state.runner = successor, thread, successor
@@ -322,10 +322,11 @@ class Engine:
         state = self._state
         with self._wake:
             state.stopping = True
-            safely(lambda: state.scheduler.clear() and None)
+            safely(state.scheduler.clear)
             sentences = list(state.unanswered.values())
             calls = state.calls.clear()
             state.withdrawn.clear()
+            self._runner = state.runner = Runner(state)  # one that still works ends after its piece of work
             state.metrics.load_changed(dict.fromkeys(PRIORITIES, 0), 0)
             self._wake.notify_all()
         state.fail(sentences, Dropped, "cancelled")

@@ -30,7 +30,7 @@ PRIORITIES = {one.label: one for one in Priority}
 
 
 class Replaced(BaseException):
-    """Another thread has taken over while a piece of work of this one hung. No ``Exception``: nothing may hold it up."""
+    """Another thread has taken over while a piece of work of this one hung. No ``Exception``: nothing may catch it."""
 
 
 class Work(NamedTuple):
@@ -63,6 +63,11 @@ class Runner:
     def is_idle(self) -> bool:
         """Whether it decodes nothing."""
         return not self._running and not self._suspects
+
+    @property
+    def not_begun(self) -> set[int]:
+        """Keys of the sentences that will be decoded alone."""
+        return {sentence.key for sentence in self._suspects}
 
     def retry_alone(self, sentences: Iterable[QueuedSentence]) -> None:
         """Decode sentences each alone, before it runs."""

@@ -31,8 +31,8 @@ MEMORY_BACK_S = 60.0
 class EngineState:
     """Shared by threads; everything but the clock and the metrics is protected by the lock ``wake``.
 
-    Only the code that removes a sentence from ``unanswered`` delivers its outcome, so that each sentence has exactly one
-    outcome, whatever happens to a thread.
+    Only the code that removes a sentence from ``unanswered`` delivers its outcome, so that each sentence has exactly
+    one outcome, whatever happens to a thread.
 
     Args:
         scheduler: The queue.
@@ -80,11 +80,14 @@ class EngineState:
         safely(partial(self.metrics.sentence_left, sentence.model_name, ending, num_target_tokens))
         safely(partial(sentence.deliver, outcome))
 
-    def begin_anew(self, stuck: Collection[int] = ()) -> tuple[list[QueuedSentence], list[QueuedSentence]]:
-        """Take the sentences that were decoding from a thread that has died or hangs. The lock is held.
+    def begin_anew(
+        self, not_begun: Collection[int], stuck: Collection[int] = ()
+    ) -> tuple[list[QueuedSentence], list[QueuedSentence]]:
+        """Take the sentences that have left the queue from a thread that has died or hangs. The lock is held.
 
         Args:
-            stuck: Keys of the sentences that may be the reason.
+            not_begun: Keys of those that it did not decode.
+            stuck: Keys of those that may be the reason.
 
         Returns:
             The sentences to decode again, and those that were not finished for the second time, or may be the reason.
@@ -94,7 +97,9 @@ class EngineState:
         again: list[QueuedSentence] = []
         failed: list[QueuedSentence] = []
         for key, sentence in self.unanswered.items():
-            if key not in waiting:
+            if key in not_begun:
+                again.append(sentence)
+            elif key not in waiting:
                 (failed if sentence.was_interrupted or key in stuck else again).append(sentence)
                 sentence.was_interrupted = True
         self.scheduler.interrupted(again)
@@ -143,7 +148,7 @@ class EngineState:
         self.wake.notify_all()
 
 
-def safely(deliver: Callable[[], None]) -> None:
+def safely(deliver: Callable[[], object]) -> None:
     """Call what must not affect other callers if it fails."""
     try:
         deliver()

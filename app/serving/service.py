@@ -7,7 +7,6 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import Literal, TypeVar
 
@@ -29,6 +28,7 @@ from app.serving.text_job import AttentionResult, TextResult, TranslateResult
 from app.serving.text_stream import StreamedSentence, StreamedText, TextStream
 from app.serving.text_translation import TextTranslation
 from app.settings import Settings
+from app.steady_pool import SteadyPool
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
 from model.languages import LanguagePairs
@@ -86,7 +86,7 @@ class TranslationService:
         cache = TranslationCache(settings.cache_bytes)
         shared = SharedDecoding(self._engine, cache, settings.coalesce == "on", metrics, clock)
         self._bridge = EngineBridge(self._engine, shared)
-        self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="verso-prepare")
+        self._pool = SteadyPool(max_workers=2, thread_name_prefix="verso-prepare")
         self._texts = TextTranslation(self._bridge, self._pool, settings.queue_sentences, clock)
         self._registry = Registry()
         widths = [width for width in _WARM_UP_WIDTHS if width <= settings.max_beam_size]
