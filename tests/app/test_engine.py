@@ -16,7 +16,7 @@ from app.engine.scheduler import Scheduler
 from app.errors import InferenceFailed, QueueFull
 from model.decoding.options import DecodingOptions
 from model.errors import DecodingError, EmptySource
-from tests.app.engines import GREEDY, FakeEngine, PATIENCE_S, Inbox, counted, engine_of, ids, text_of, until
+from tests.app.engines import GREEDY, PATIENCE_S, FakeEngine, Inbox, counted, engine_of, ids, text_of, until
 from tests.app.fakes import FakeCohort, FakeTranslator, held_translator, manifest_of
 from tests.app.observed import is_stopping
 

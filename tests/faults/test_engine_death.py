@@ -232,5 +232,3 @@ def test_a_thread_that_cannot_be_prepared_does_not_stop_the_engine(monkeypatch: 
         engine.ask([ids("lives")], GREEDY, inbox.deliver)
         assert text_of(inbox.take(1)[0]) == "lives"
         assert restarts(engine) == 2
-
-

@@ -116,13 +116,25 @@ CHILD = """
 import os, resource, sys
 import torch
 from model.decoding.options import DecodingOptions
+from model.decoding.sentence import DecodingRequest
 from model.translator import Translator
 
 translator = Translator.load(sys.argv[1], num_threads=1)
 torch.set_num_threads(1)
-texts = ["cat sees dog.", "red house.", "old tree likes red cat."] * 100
-options = DecodingOptions(beam_size=4)
-wanted = [one.text for one in translator.translate(texts, options, "en", "de")]
+plans = [translator.prepare(text, "en", "de") for text in ("cat sees dog.", "red house.", "old tree likes red cat.")]
+
+def decode():
+    # Enough rows that they are shared by threads.
+    requests = [DecodingRequest(number, plans[number % 3].sentences[0].token_ids, DecodingOptions(beam_size=4))
+                for number in range(900)]
+    cohort, found = translator.cohort(4), {}
+    for one in cohort.join(requests):
+        found[one.key] = one.hypothesis
+    while cohort.num_sentences:
+        found.update((one.key, one.hypothesis) for one in cohort.step())
+    return found
+
+wanted = decode()
 if os.getuid() == 0:
     os.setresgid(65534, 65534, 65534)
     os.setresuid(65534, 65534, 65534)
@@ -133,8 +145,7 @@ try:
     print("threads can be started")
 except RuntimeError:
     torch.get_num_threads = lambda: 4  # of the compiled decoder only: torch itself starts its threads at once
-    found = [one.text for one in translator.translate(texts, options, "en", "de")]
-    print(translator.backend.name, found == wanted)
+    print(translator.backend.name, decode() == wanted)
 """
 
 
