@@ -42,7 +42,7 @@ def test_requests_do_not_notice_that_the_time_of_day_is_set(jump_s: float, monke
     today = time.time
 
     async def test() -> None:
-        app = create_app(Settings(**BUDGET, address_requests_per_minute=3), FakeBundles(translator))  # type: ignore[arg-type]
+        app = create_app(Settings(**BUDGET, address_requests_per_minute=3), FakeBundles(translator))
         async with app.router.lifespan_context(app), client_of(app) as client:
             await app.state.service.wait_loaded()
             running = asyncio.create_task(client.post("/translate", json=REQUEST))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -121,11 +122,15 @@ def test_a_call_that_kills_the_thread_fails_alone() -> None:
 
 def test_sentences_that_wait_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
     translator, order = held_translator(), list[int]()
+
+    def answered(number: int, *_: object) -> None:
+        order.append(number)
+
     with engine_of(translator, max_rows=1) as engine:
         engine.ask([ids("decoding")], GREEDY, lambda index, outcome: order.append(0))
         until(translator.stepping.is_set)
         for number in range(1, 5):
-            engine.ask([ids("waits")], GREEDY, lambda index, outcome, number=number: order.append(number))
+            engine.ask([ids("waits")], GREEDY, partial(answered, number))
         fail_in_call(monkeypatch, Metrics, "stepped", lambda call: call == 1)
         translator.step_gate.set()
         until(lambda: len(order) == 5)
@@ -197,6 +202,10 @@ def test_with_deaths_at_random_every_sentence_has_exactly_one_outcome(
     translator = FakeTranslator()
     texts = ["x" * rng.randrange(1, 30) for _ in range(120)]
     inbox = Inbox()
+
+    def answered(number: int, _: int, outcome: object) -> None:
+        inbox.deliver(number, outcome)
+
     with engine_of(translator, max_waiting=1000, max_rows=8, clock=lambda: now[0]) as engine:
         for owner, name in ((Scheduler, "take"), (Scheduler, "finished"), (Metrics, "stepped"), (Metrics, "joined")):
             deadly = frozenset(rng.sample(range(1, 60), 2))
@@ -204,7 +213,7 @@ def test_with_deaths_at_random_every_sentence_has_exactly_one_outcome(
         keys = []
         for index, text in enumerate(texts):
             now[0] += 10.0
-            (sentence,) = engine.ask([ids(text)], GREEDY, lambda _, outcome, index=index: inbox.deliver(index, outcome))
+            (sentence,) = engine.ask([ids(text)], GREEDY, partial(answered, index))
             keys.append(sentence.key)
             if rng.random() < 0.1:
                 engine.withdraw({rng.choice(keys)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,8 @@ def memory_for(monkeypatch: pytest.MonkeyPatch, num_sentences: int, error: Excep
     monkeypatch.setattr(FakeCohort, "step", limited)
 
 
-def max_tokens(engine: FakeEngine) -> float | None:
-    return engine.metrics.registry.get_sample_value("verso_max_batch_tokens")
+def max_tokens(engine: FakeEngine) -> float:
+    return engine.metrics.registry.get_sample_value("verso_max_batch_tokens") or 0.0
 
 
 @pytest.mark.parametrize("error", NO_MEMORY.values(), ids=NO_MEMORY)
@@ -66,7 +67,7 @@ def test_every_sentence_is_translated_and_less_decodes_at_once(
         assert [text_of(found[index]) for index in range(len(texts))] == texts
         until(lambda: engine.is_idle)
         assert (counted(engine, "finished"), counted(engine, "failed")) == (60, 0)
-        assert max_tokens(engine) is not None and MIN_TOKENS <= max_tokens(engine) < full.max_tokens
+        assert MIN_TOKENS <= max_tokens(engine) < full.max_tokens
         assert engine.budget == full, "models that are loaded later count from the full budget"
         monkeypatch.undo()
         engine.ask([ids("later")], GREEDY, later.deliver)
@@ -89,7 +90,7 @@ def test_a_budget_that_was_lowered_comes_back_step_by_step(monkeypatch: pytest.M
             now[0] += 1
             engine.watch()
             seen.append(max_tokens(engine))
-        assert all(after == min(full.max_tokens, 2 * before) for before, after in zip(seen, seen[1:], strict=False))  # type: ignore[operator]
+        assert all(after == min(full.max_tokens, 2 * before) for before, after in pairwise(seen))
         now[0] += 10 * MEMORY_BACK_S
         engine.watch()
         assert max_tokens(engine) == full.max_tokens

@@ -51,8 +51,13 @@ def test_a_pool_without_threads_refuses_work_for_good(monkeypatch: pytest.Monkey
 
 def test_a_pool_with_a_thread_does_everything_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     first, release = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        first.set()
+        assert release.wait(PATIENCE_S)
+
     with SteadyPool(2) as pool:
-        pool.submit(lambda: (first.set(), release.wait(PATIENCE_S)))
+        pool.submit(wait)
         assert first.wait(PATIENCE_S)
         with no_more_threads(monkeypatch):
             second = pool.submit(lambda: threading.current_thread())
