@@ -5,7 +5,7 @@
     ServiceError
     ├─ QueueFull             too many sentences are waiting                  429  Retry-After
     ├─ DeadlineUnreachable   the request would miss its deadline             429  Retry-After
-    ├─ NotReady              loading, nothing loaded, draining, failed, ended  503  Retry-After
+    ├─ NotReady              loading, nothing loaded, draining, failed, hung, ended  503  Retry-After
     ├─ DeadlineExceeded      the request took longer than it may             504
     ├─ InferenceFailed       the model raised an unexpected error            500  detail hidden
     ├─ BodyTooLarge          the body has more bytes than accepted           413
@@ -117,7 +117,7 @@ class NotReady(ServiceError):
 
     Args:
         retry_after_s: Seconds until a retry may succeed.
-        reason: ``loading``, ``empty``, ``draining``, ``failed``, ``stopped`` or ``unloaded``.
+        reason: ``loading``, ``empty``, ``draining``, ``failed``, ``stopped``, ``unloaded``, ``hung`` or ``no_thread``.
     """
 
     def __init__(self, retry_after_s: float, reason: str) -> None:
@@ -128,6 +128,8 @@ class NotReady(ServiceError):
             "draining": "The service is shutting down and takes no new requests",
             "failed": "The model could not be loaded or no longer works",
             "stopped": "The service has stopped",
+            "hung": "The model did not get on with this request, and was started again",
+            "no_thread": "The machine lets the service start no more threads",
         }.get(reason, reason)
         super().__init__(f"{meaning}; try again in {retry_after_s:.0f} s.")
         self.retry_after_s = retry_after_s

@@ -150,6 +150,9 @@ class Settings(BaseSettings):
     deadline_s: float = Field(default=30.0, gt=0, le=86_400)
     """Seconds a request may take; then its work is stopped (504)."""
 
+    step_timeout_s: float | None = Field(default=None, ge=1, le=86_400)
+    """Seconds a step of the model may take before it counts as hanging; the deadline, or 30 if more, unless set."""
+
     max_batch_tokens: Annotated[int | None, BeforeValidator(_none_for_auto)] = Field(
         default=None, ge=64, le=100_000_000
     )

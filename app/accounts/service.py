@@ -9,7 +9,6 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +19,7 @@ from app.accounts.rates import Rate, RequestRates, RunningSentences, limited_add
 from app.accounts.store import KeyStore
 from app.accounts.usage import Charge, Usage, UsageStore, month_of
 from app.errors import AccountsUnavailable, InvalidIdempotencyKey, InvalidKey, KeyRequired, ScopeMissing
+from app.steady_pool import SteadyPool
 
 logger = logging.getLogger("app.accounts")
 
@@ -66,7 +66,7 @@ class Accounts:
         self._clock = clock
         self._rates = RequestRates(steady_clock)
         # One thread: a release never overtakes the reservation that it undoes.
-        self._writer = ThreadPoolExecutor(1, "accounts")
+        self._writer = SteadyPool(1, "accounts")
         self._committing = asyncio.Lock()
         self._answered: list[tuple[Charge, int]] = []
         self._next_commit: asyncio.Task[None] | None = None

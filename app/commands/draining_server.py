@@ -18,6 +18,7 @@ from types import FrameType
 import uvicorn
 
 from app.serving.service import TranslationService
+from app.steady_pool import SteadyPool
 
 logger = logging.getLogger("app")
 
@@ -67,6 +68,7 @@ class DrainingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start listening, and watch the models load."""
         await super().startup(sockets)
+        asyncio.get_running_loop().set_default_executor(SteadyPool(thread_name_prefix="verso-work"))
         self._tasks.append(asyncio.create_task(self._watch_load()))
         self._tasks.append(asyncio.create_task(asyncio.to_thread(self._prepare)))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TypeVar
 
 from app.documents.formats.document_file import DocumentFile
 from app.documents.formats.table import DocumentFormat
+from app.steady_pool import SteadyPool
 from app.storage import storage_errors
 
 _T = TypeVar("_T")
@@ -23,8 +23,8 @@ class OffLoop:
         self._one_file = asyncio.Semaphore(1)  # files take memory while they are unpacked and parsed
 
     @cached_property
-    def _thread(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(max_workers=1, thread_name_prefix="verso-documents")
+    def _thread(self) -> SteadyPool:
+        return SteadyPool(max_workers=1, thread_name_prefix="verso-documents")
 
     async def on_store(self, run: Callable[[], _T]) -> _T:
         """Call a function of the store; such calls are made one after the other.

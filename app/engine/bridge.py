@@ -14,6 +14,7 @@ from app.engine.coalescing import PendingRequest, SharedDecoding
 from app.engine.engine import Dropped, Engine
 from app.engine.scheduler import Budget, ModelRequest
 from app.engine.sentence_spans import add_sentences
+from app.errors import NotReady
 from app.telemetry.tracing import current_trace, stage
 from model.decoding.options import Outcome
 
@@ -132,6 +133,18 @@ class EngineBridge:
             raise result
         return result
 
+    async def prepare_thread(self, prepare: Callable[[], None]) -> None:
+        """Call a function on the engine's thread, and on each that takes over from it, before they run models.
+
+        Args:
+            prepare: The function.
+
+        Raises:
+            Dropped: The engine has stopped.
+        """
+        self._engine.prepare_thread = prepare
+        await self.call(prepare)
+
     def forget(self, sha256: str) -> None:
         """Drop the cache entries of a bundle that is no longer loaded.
 
@@ -207,6 +220,9 @@ async def on_own_thread(run: Callable[[], _T], name: str) -> _T:
     Args:
         run: The function.
         name: The thread's name.
+
+    Raises:
+        NotReady: No thread can be started.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
@@ -221,7 +237,11 @@ async def on_own_thread(run: Callable[[], _T], name: str) -> _T:
             failure.append(error)
         _wake(loop, done)
 
-    threading.Thread(target=work, name=name, daemon=True).start()
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError as error:
+        logger.error("no thread can be started", extra={"fields": {"thread": name, "reason": str(error)}})
+        raise NotReady(5.0, "no_thread") from None
     await done
     if failure:
         raise failure.pop()  # removed from the list, which the exception's frames refer to: a cycle keeps memory alive

@@ -100,8 +100,14 @@ class CallQueue:
         if self._running is not None and self._running.key in keys:
             self._running = None
 
+    def interrupt(self) -> list[Call]:
+        """Drop the current call, which does not end; returns it if its caller still waits."""
+        calls = [] if self._running is None else [self._running]
+        self._running = None
+        return calls
+
     def clear(self) -> list[Call]:
         """Drop all calls; returns those whose callers still wait."""
-        calls = [*self._waiting] if self._running is None else [self._running, *self._waiting]
-        self._waiting, self._running = deque(), None
+        calls = [*self.interrupt(), *self._waiting]
+        self._waiting = deque()
         return calls

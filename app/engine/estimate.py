@@ -20,6 +20,10 @@ DEMAND_S = 10.0
 EVIDENCE_S = 1.0
 """Seconds that must have been measured before there is a throughput."""
 
+STALE_S = 60.0
+"""Seconds after which a measured throughput is forgotten. A wrong one, of a machine that was suspended for example,
+would otherwise refuse the very requests that could correct it."""
+
 _STEADY_SHARE = 0.85
 """Share of the throughput from which on demand says nothing about how much is left: it would be divided by zero."""
 
@@ -51,6 +55,8 @@ class Pace:
             num_waiting: Sentences that still wait.
             num_callers: Interactive callers that still wait.
         """
+        if now - self._last > PACE_S:
+            self._is_saturated = False  # the process was stopped, or a step hung: not what the model can do
         if self._is_saturated and now > self._last:
             passed_s = now - self._last
             kept = math.exp(-passed_s / PACE_S)
@@ -64,6 +70,14 @@ class Pace:
     def emptied(self) -> None:
         """The queue was emptied otherwise."""
         self._is_saturated = False
+
+    def is_stale(self, now: float) -> bool:
+        """Whether the throughput was measured too long ago.
+
+        Args:
+            now: Clock time.
+        """
+        return now - self._last > STALE_S
 
     def decoded(self, num_tokens: int, decode_s: float) -> None:
         """A sentence was decoded.
@@ -180,7 +194,7 @@ class Estimator:
             enough_s: Up to this, an upper bound is returned if that is quicker.
         """
         rate = self.pace.rate
-        if rate is None:
+        if rate is None or self.pace.is_stale(now):
             return None
         own = cost
         own_queue = self._queue.queue_of(caller)

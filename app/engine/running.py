@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.engine.scheduler import BatchKey, Load, QueuedSentence
+from model.process.memory import is_out_of_memory
 
 if TYPE_CHECKING:
     from model.decoding.cohort import Cohort
@@ -28,12 +29,14 @@ class RunningCohort:
         cohort: The cohort.
         may_join: Whether other sentences may join; False for a sentence that is decoded again alone after a failure.
         sentences: The sentences in the cohort, by key.
+        is_out_of_memory: Whether it failed for lack of memory.
     """
 
     model: Translator
     cohort: Cohort
     may_join: bool = True
     sentences: dict[int, QueuedSentence] = field(default_factory=dict)
+    is_out_of_memory: bool = False
 
     @classmethod
     def open(cls, first: QueuedSentence, *, may_join: bool) -> RunningCohort | None:
@@ -48,6 +51,16 @@ class RunningCohort:
     def batch(self) -> BatchKey:
         """The model and the beam width that its sentences share."""
         return self.model, self.cohort.width
+
+    @property
+    def num_tokens(self) -> int:
+        """Source tokens, or possible target tokens if these are more, with padding."""
+        sentences = self.sentences.values()
+        num_rows = sum(sentence.width for sentence in sentences)
+        return max(
+            len(sentences) * max((sentence.num_source_tokens for sentence in sentences), default=0),
+            num_rows * max((sentence.longest_target for sentence in sentences), default=0),
+        )
 
     def load(self) -> Load:
         """Its load."""
@@ -67,7 +80,8 @@ class RunningCohort:
         self.sentences.update((sentence.key, sentence) for sentence in joining)
         try:
             return self.cohort.join([sentence.request for sentence in joining])
-        except Exception:
+        except Exception as error:
+            self.is_out_of_memory = is_out_of_memory(error)
             logger.exception("joining failed", extra={"fields": {"sentences": len(joining)}})
         return None
 
@@ -80,7 +94,8 @@ class RunningCohort:
         num_rows = self.cohort.num_rows
         try:
             return self.cohort.step()
-        except Exception:
+        except Exception as error:
+            self.is_out_of_memory = is_out_of_memory(error)
             logger.exception("a step failed", extra={"fields": {"rows": num_rows}})
         return None
 
@@ -92,7 +107,8 @@ class RunningCohort:
         """
         try:
             self.cohort.leave(keys)
-        except Exception:
+        except Exception as error:
+            self.is_out_of_memory = is_out_of_memory(error)
             logger.exception("leaving failed", extra={"fields": {"sentences": len(keys)}})
             return False
         for key in keys:

@@ -74,6 +74,7 @@ class QueuedSentence:
         max_target_tokens: Maximum number of tokens the model can generate, whatever the options allow.
         owner: Identifies the caller's request that it belongs to.
         caller: Whose turn it takes.
+        was_interrupted: Whether the engine's thread ended while it decoded; it is decoded a second time and no third.
     """
 
     request: DecodingRequest
@@ -86,6 +87,7 @@ class QueuedSentence:
     max_target_tokens: int = sys.maxsize
     owner: object = field(default_factory=object)
     caller: Caller = UNKNOWN_CALLER
+    was_interrupted: bool = False
 
     @property
     def key(self) -> int:
@@ -339,6 +341,21 @@ class Scheduler:
         self._last_finish = now
         for sentence in sentences:
             self._estimator.pace.decoded(sentence.likely_target, now - sentence.started_at)
+
+    def interrupted(self, sentences: Sequence[QueuedSentence]) -> None:
+        """The engine's thread was replaced: how long that took says nothing about the rate.
+
+        Args:
+            sentences: Sentences that were decoding, and begin anew.
+        """
+        now = self._last_finish = self.clock()
+        self._estimator.pace.emptied()
+        for sentence in sentences:
+            sentence.started_at = now
+
+    def waiting(self) -> set[int]:
+        """The keys of the sentences in the queue."""
+        return {sentence.key for sentence in self._queue}
 
     def retry_after_s(self) -> float:
         """Estimated seconds until half of the queue is done, 1 to 60."""

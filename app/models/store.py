@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -74,7 +75,7 @@ class ModelStore:
 
         async with self._loading:
             translators = await on_own_thread(load, _THREAD)
-            await self._bridge.call(lambda: _use_threads(num_threads))
+            await self._bridge.prepare_thread(lambda: _use_threads(num_threads))
             # Measured on the engine's thread, which will run the models.
             self._bridge.budget = await self._bridge.call(lambda: self._budgets.find(translators))
             for translator in translators:
@@ -143,7 +144,8 @@ class ModelStore:
         device = model.device
         del model  # the last references are the engine's, which it drops in its next turn
         await self._bridge.call(lambda: None)
-        await on_own_thread(lambda: give_back_freed_memory(device), _THREAD)
+        with contextlib.suppress(NotReady):  # without a thread, memory goes back with the next model
+            await on_own_thread(lambda: give_back_freed_memory(device), _THREAD)
         duration_s = time.perf_counter() - began
         fields = {"model": name, "duration_ms": round(duration_s * 1000), "requests_given_up": not finished}
         logger.info("unloaded", extra={"fields": fields})

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import Literal, TypeVar
 
@@ -15,7 +14,7 @@ from app.engine.bridge import EngineBridge
 from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.engine.capacity import BudgetFinder
 from app.engine.coalescing import SharedDecoding
-from app.engine.engine import Dropped, Engine
+from app.engine.engine import STEP_TIMEOUT_S, Dropped, Engine
 from app.engine.scheduler import Budget, Scheduler
 from app.engine.translation_cache import TranslationCache
 from app.errors import DeadlineExceeded, NotReady
@@ -29,6 +28,7 @@ from app.serving.text_job import AttentionResult, TextResult, TranslateResult
 from app.serving.text_stream import StreamedSentence, StreamedText, TextStream
 from app.serving.text_translation import TextTranslation
 from app.settings import Settings
+from app.steady_pool import SteadyPool
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
 from model.languages import LanguagePairs
@@ -48,6 +48,9 @@ _STOP_TIMEOUT_S = 10.0
 
 _TIDY_S = 30.0
 """Interval at which freed memory is returned to the operating system, in seconds."""
+
+_WATCH_S = 1.0
+"""Interval at which the engine's thread is looked after, in seconds."""
 
 
 class TranslationService:
@@ -73,11 +76,17 @@ class TranslationService:
         self._metrics = metrics
         self._clock = clock
         initial_budget = Budget(max_tokens=0, max_rows=0)
-        self._engine = Engine(Scheduler(initial_budget, settings.queue_sentences, clock), metrics, clock)
+        self._engine = Engine(
+            Scheduler(initial_budget, settings.queue_sentences, clock),
+            metrics,
+            clock,
+            # A step that takes longer than a request may take leads to no answer.
+            settings.step_timeout_s or max(STEP_TIMEOUT_S, settings.deadline_s),
+        )
         cache = TranslationCache(settings.cache_bytes)
         shared = SharedDecoding(self._engine, cache, settings.coalesce == "on", metrics, clock)
         self._bridge = EngineBridge(self._engine, shared)
-        self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="verso-prepare")
+        self._pool = SteadyPool(max_workers=2, thread_name_prefix="verso-prepare")
         self._texts = TextTranslation(self._bridge, self._pool, settings.queue_sentences, clock)
         self._registry = Registry()
         widths = [width for width in _WARM_UP_WIDTHS if width <= settings.max_beam_size]
@@ -85,7 +94,7 @@ class TranslationService:
         self._store = ModelStore(bundles, self._registry, self._bridge, budgets, widths, self._models_changed)
         self._chooser = ModelChooser(self._registry, detector or LanguageDetector(), self._on_pool)
         self._tasks: set[asyncio.Task[object]] = set()  # tasks that continue even if no caller waits for them
-        self._tidying: asyncio.Task[None] | None = None
+        self._housekeeping: list[asyncio.Task[None]] = []  # they end with the service
         self._loaded = asyncio.Event()
         self._requests = RunningRequests()
         self._state: State = "loading"
@@ -106,7 +115,7 @@ class TranslationService:
         """Start loading the models; returns immediately."""
         self._engine.start()
         self._keep(self._load_configured())
-        self._tidying = asyncio.create_task(self._tidy())
+        self._housekeeping = [asyncio.create_task(self._tidy()), asyncio.create_task(self._watch())]
 
     async def wait_loaded(self) -> None:
         """Wait until the models are loaded, or have failed to load (``failure``)."""
@@ -356,8 +365,8 @@ class TranslationService:
         """Stop the engine's thread; requests that still wait are refused."""
         if self._state != "failed":
             self._change_state("stopped")
-        if self._tidying is not None:
-            self._tidying.cancel()
+        for task in self._housekeeping:
+            task.cancel()
         self._loaded.set()  # loading cannot be interrupted; its thread ends with the process
         await asyncio.get_running_loop().run_in_executor(None, self._engine.stop, _STOP_TIMEOUT_S)
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -382,6 +391,21 @@ class TranslationService:
         while True:
             await asyncio.sleep(_TIDY_S)
             await self._on_pool(give_back_freed_memory)
+
+    async def _watch(self) -> None:
+        """Look after the engine's thread, once the models are loaded: measuring them takes as long as it takes."""
+        await self._loaded.wait()
+        while self._state in ("ready", "empty", "draining"):
+            await asyncio.sleep(_WATCH_S)
+            # On a GPU, what hangs is the device, and its graphs and slots belong to one thread.
+            self._engine.watch(may_replace=all(model.device == "cpu" for model in self._registry))
+            if self._engine.has_given_up:
+                self._fail()
+
+    def _fail(self) -> None:
+        """The engine has given up, which /readyz and /livez must report."""
+        if self._state in ("ready", "empty"):
+            self._change_state("failed")
 
     def _num_threads(self) -> int:
         """The configured number of threads, limited to what the process may use."""
@@ -428,8 +452,7 @@ class TranslationService:
                 self._require("ready")
                 yield used
         except Dropped:
-            if self._state == "ready":  # the engine failed by itself, which /readyz must report
-                self._change_state("failed")
+            self._fail()
             raise self.not_ready() from None
 
     def _use(self, used: contextlib.ExitStack, choices: Sequence[ModelChoice | Unchanged | Exception]) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 Ending = Literal["finished", "cancelled", "expired", "failed"]
 """How a sentence left the engine; the metric's label is called ``outcome``."""
+
+RestartReason = Literal["died", "hung"]
+"""Why the engine's thread was replaced."""
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _STEP_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
@@ -68,6 +71,14 @@ class Metrics:
             ["model", "outcome"],
             registry=registry,
         )
+        self._restarts = Counter(
+            "verso_engine_restarts",
+            "Times that the thread of the model died or hung and was replaced.",
+            ["reason"],
+            registry=registry,
+        )
+        for reason in get_args(RestartReason):
+            self._restarts.labels(reason)  # 0 from the start, so that the first one is an increase
         self._steps = Counter("verso_decode_steps", "Decoding steps.", registry=registry)
         self._step_seconds = Histogram(
             "verso_decode_step_seconds", "Seconds of one decoding step.", buckets=_STEP_SECONDS, registry=registry
@@ -132,6 +143,10 @@ class Metrics:
         real = sum(lengths)
         self._source_tokens.inc(real)
         self._padding.observe(1.0 - real / (len(lengths) * max(lengths)))
+
+    def engine_restarted(self, reason: RestartReason) -> None:
+        """The engine's thread was replaced."""
+        self._restarts.labels(reason).inc()
 
     def stepped(self, num_rows: int, duration_s: float) -> None:
         """A decoding step was done."""

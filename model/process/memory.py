@@ -7,6 +7,9 @@ from pathlib import Path
 from model.process import allocator
 from model.process.cgroups import PROC, memory_left
 
+_NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc")
+"""In messages of torch: of its allocators, of GPUs and of C++."""
+
 
 def available_bytes(device: str, proc: Path = PROC) -> int:
     """Memory that may still be taken: of the machine and of every cgroup this process is in, or of the GPU.
@@ -23,6 +26,18 @@ def available_bytes(device: str, proc: Path = PROC) -> int:
     import psutil
 
     return max(0, min([psutil.virtual_memory().available, *memory_left(proc)]))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of a model means that there was no memory. torch has an own type for it on GPUs only.
+
+    Args:
+        error: The error.
+    """
+    if isinstance(error, MemoryError):
+        return True
+    message = str(error).lower()
+    return isinstance(error, RuntimeError) and any(words in message for words in _NO_MEMORY)
 
 
 def give_back_freed_memory(device: str = "cpu") -> None:

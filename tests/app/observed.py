@@ -41,7 +41,7 @@ class ObservedService(TranslationService):
 
 def num_waiting_calls(engine: Engine) -> int:
     """Calls that wait for the engine's thread. No public interface counts them: no caller needs the number."""
-    return len(engine._calls)
+    return len(engine._state.calls)
 
 
 def is_stopping(engine: Engine) -> bool:

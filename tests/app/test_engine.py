@@ -6,102 +6,19 @@ import gc
 import queue
 import random
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from app.engine.engine import Dropped, Engine
-from app.engine.scheduler import Budget, QueuedSentence, Scheduler
+from app.engine.scheduler import Scheduler
 from app.errors import InferenceFailed, QueueFull
-from app.telemetry.metrics import Metrics
-from model.decoding.options import DecodingOptions, Hypothesis, Outcome
-from model.decoding.sentence import DecodingRequest
+from model.decoding.options import DecodingOptions
 from model.errors import DecodingError, EmptySource
+from tests.app.engines import GREEDY, PATIENCE_S, FakeEngine, Inbox, counted, engine_of, ids, text_of, until
 from tests.app.fakes import FakeCohort, FakeTranslator, held_translator, manifest_of
-from tests.app.observed import is_stopping, service_threads
-
-PATIENCE_S = 30.0
-GREEDY = DecodingOptions(decoding="greedy")
-
-
-class Inbox:
-    """Collects outcomes in the order of delivery."""
-
-    def __init__(self) -> None:
-        self._queue: queue.Queue[tuple[int, object]] = queue.Queue()
-
-    def deliver(self, index: int, outcome: object) -> None:
-        self._queue.put((index, outcome))
-
-    def take(self, number: int) -> dict[int, Any]:
-        found: dict[int, Any] = {}
-        for _ in range(number):
-            index, outcome = self._queue.get(timeout=PATIENCE_S)
-            assert index not in found, "delivered twice"
-            found[index] = outcome
-        return found
-
-    @property
-    def is_empty(self) -> bool:
-        return self._queue.empty()
-
-
-class FakeEngine(Engine):
-    """An engine with a default model."""
-
-    def __init__(self, translator: FakeTranslator, max_waiting: int = 100, max_rows: int = 64) -> None:
-        self.metrics = Metrics()
-        super().__init__(Scheduler(Budget(100_000, max_rows), max_waiting, time.monotonic), self.metrics)
-        self.translator = translator
-
-    def ask(
-        self,
-        sources: list[list[int]],
-        options: DecodingOptions,
-        deliver: Callable[[int, Outcome], None],
-        translator: FakeTranslator | None = None,
-    ) -> list[QueuedSentence]:
-        model = translator or self.translator
-        return self.submit([(model, DecodingRequest(0, token_ids, options, (9,))) for token_ids in sources], deliver)
-
-
-@contextmanager
-def engine_of(translator: FakeTranslator, max_waiting: int = 100, max_rows: int = 64) -> Iterator[FakeEngine]:
-    known = service_threads()
-    engine = FakeEngine(translator, max_waiting, max_rows)
-    engine.start()
-    try:
-        yield engine
-    finally:
-        translator.step_gate.set()
-        engine.stop(PATIENCE_S)
-        assert not service_threads(known)
-
-
-def ids(text: str) -> list[int]:
-    return [2, *map(ord, text), 3]
-
-
-def text_of(outcome: Any) -> str:
-    assert isinstance(outcome, Hypothesis), outcome
-    return "".join(map(chr, outcome.token_ids))
-
-
-def until(condition: Any) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
-
-
-def counted(engine: FakeEngine, outcome: str, model: str = "fake") -> float:
-    """Number of sentences with this outcome."""
-    labels = {"model": model, "outcome": outcome}
-    return engine.metrics.registry.get_sample_value("verso_sentences_total", labels) or 0.0
+from tests.app.observed import is_stopping
 
 
 def holds_nothing(engine: Engine) -> bool:
@@ -587,7 +504,7 @@ def test_if_the_thread_dies_waiting_callers_get_an_error(monkeypatch: pytest.Mon
     def bug(*_: object) -> Any:
         raise AssertionError("a bug")
 
-    monkeypatch.setattr("app.engine.engine._CALLS_S", 0.0)  # one call a turn: the second one waits
+    monkeypatch.setattr("app.engine.runner._CALLS_S", 0.0)  # one call a turn: the second one waits
     with engine_of(FakeTranslator()) as engine:
         engine.call(lambda: gate.pass_through(), lambda outcome: None)
         assert gate.reached.wait(PATIENCE_S)

@@ -10,11 +10,17 @@ from tests.app.serving import RoteService, client_of, rote_app
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("state", ["loading", "ready", "empty", "draining", "failed", "stopped"])
-async def test_the_process_is_alive_in_every_state(state: str) -> None:
+@pytest.mark.parametrize("state", ["loading", "ready", "empty", "draining", "stopped"])
+async def test_the_process_is_alive_in_every_state_that_may_end(state: str) -> None:
     async with client_of(rote_app(RoteService(state=state))) as client:
         response = await client.get("/livez")
     assert (response.status_code, response.json()) == (200, {"status": "alive"})
+
+
+async def test_a_process_whose_engine_has_given_up_is_to_be_restarted() -> None:
+    async with client_of(rote_app(RoteService(state="failed"))) as client:
+        response = await client.get("/livez")
+    assert (response.status_code, response.json()["code"]) == (503, "not_ready")
 
 
 async def test_the_service_is_ready_when_the_model_is() -> None:

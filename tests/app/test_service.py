@@ -831,6 +831,7 @@ def test_a_request_is_refused_for_its_deadline_unless_it_waits(monkeypatch: pyte
     async def test() -> None:
         async with service_of(FakeTranslator()) as service:
             monkeypatch.setattr(Pace, "rate", property(lambda self: 0.001))
+            monkeypatch.setattr(Pace, "is_stale", lambda self, now: False)
             with pytest.raises(DeadlineUnreachable):
                 await ask(service, "a")
             with pytest.raises(DeadlineUnreachable):

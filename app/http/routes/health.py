@@ -14,9 +14,12 @@ router = APIRouter(tags=["operation"])
 
 
 @router.head("/livez", include_in_schema=False)
-@router.get("/livez", summary="Whether the process lives", responses=answers(ALIVE))
-async def livez() -> HealthResponse:
-    """Answers while the event loop runs, whatever the model does; restart a process that does not answer."""
+@router.get("/livez", summary="Whether the process lives", responses=answers(ALIVE, NotReady))
+async def livez(request: Request) -> HealthResponse:
+    """Answers while the event loop runs; 503 if the model cannot be run any more. Restart a process without a 200."""
+    service = service_of(request)
+    if service.state == "failed":
+        raise service.not_ready()
     return HealthResponse(status="alive")
 
 

@@ -73,11 +73,10 @@ class ChunkPool {
       free_.pop_back();
     }
   }
-  // Moves all of `chunks` back to the pool.
-  void give(std::vector<void*>& chunks) {
+  // Gives chunks back to the pool.
+  void give(void* const* begin, void* const* end) {
     std::lock_guard<std::mutex> lock(mutex_);
-    free_.insert(free_.end(), chunks.begin(), chunks.end());
-    chunks.clear();
+    free_.insert(free_.end(), begin, end);
   }
 
  private:
@@ -102,7 +101,7 @@ class ChunkPool {
 class ChunkCache {
  public:
   explicit ChunkCache(ChunkPool& pool) : pool_(pool) {}
-  ~ChunkCache() { pool_.give(free_); }
+  ~ChunkCache() { pool_.give(free_.data(), free_.data() + free_.size()); }
   ChunkCache(const ChunkCache&) = delete;
   ChunkCache& operator=(const ChunkCache&) = delete;
 
@@ -113,9 +112,18 @@ class ChunkCache {
     ASAN_UNPOISON_MEMORY_REGION(chunk, pool_.chunk_size());
     return chunk;
   }
-  void give(void* chunk) {
-    free_.push_back(chunk);
+  // Does not throw: destructors call it, above all when there is no memory.
+  void give(void* chunk) noexcept {
     ASAN_POISON_MEMORY_REGION(chunk, pool_.chunk_size());
+    if (free_.size() == free_.capacity()) {
+      try {
+        free_.reserve(2 * free_.size() + kTakenAtOnce);
+      } catch (const std::bad_alloc&) {
+        pool_.give(&chunk, &chunk + 1);
+        return;
+      }
+    }
+    free_.push_back(chunk);
   }
 
  private:

@@ -1,0 +1,273 @@
+"""Runs the models in turns, on the engine's thread: leave, join, calls, one step of each cohort."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from app.engine.caller import Priority
+from app.engine.running import RunningCohort
+from app.engine.scheduler import BatchKey, Load, QueuedSentence
+from app.engine.state import EngineState, safely
+from app.errors import InferenceFailed
+
+if TYPE_CHECKING:
+    from model.decoding.sentence import Finished
+
+logger = logging.getLogger("app.engine")
+
+_T = TypeVar("_T")
+
+_CALLS_S = 0.002
+"""Seconds after which no further call is made before the next step."""
+
+PRIORITIES = {one.label: one for one in Priority}
+"""By their name in the metrics."""
+
+
+class Replaced(BaseException):
+    """Another thread has taken over while a piece of work of this one hung. No ``Exception``: nothing may catch it."""
+
+
+class Work(NamedTuple):
+    """A piece of work of a model, which may hang.
+
+    Args:
+        number: Unique in the engine.
+        running: The cohort that does it, if one does.
+    """
+
+    number: int
+    running: RunningCohort | None
+
+
+class Runner:
+    """The cohorts of one thread. If the thread dies or hangs, another runner begins without them.
+
+    Args:
+        state: What it shares with other threads.
+    """
+
+    def __init__(self, state: EngineState) -> None:
+        self._state = state
+        self._running: list[RunningCohort] = []
+        self._suspects: deque[QueuedSentence] = deque()  # sentences of a failed cohort, to be decoded again one by one
+        self.work: Work | None = None
+        """What the model does at present; None between two pieces of work."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it decodes nothing."""
+        return not self._running and not self._suspects
+
+    @property
+    def not_begun(self) -> set[int]:
+        """Keys of the sentences that will be decoded alone."""
+        return {sentence.key for sentence in self._suspects}
+
+    def retry_alone(self, sentences: Iterable[QueuedSentence]) -> None:
+        """Decode sentences each alone, before it runs."""
+        self._suspects.extend(sentences)
+
+    def run(self) -> None:
+        """Take turns until the engine stops.
+
+        Raises:
+            Replaced: Another runner has taken over.
+        """
+        while self._turn():
+            pass
+
+    def _turn(self) -> bool:
+        """One iteration. Returns False when the engine stops."""
+        state = self._state
+        with state.wake:
+            while not (
+                state.stopping
+                or state.calls
+                or state.withdrawn
+                or self._running
+                or self._suspects
+                or state.scheduler.num_waiting
+            ):
+                state.wake.wait()
+            if state.stopping:
+                return False
+            withdrawn, state.withdrawn = state.withdrawn, set()
+        self._leave(withdrawn)
+        self._retry_alone()
+        with state.wake:
+            waiting = state.scheduler.num_waiting > 0
+            joining = state.scheduler.take(self._loads(), self._rows_of_owners()) if waiting else []
+        if joining:
+            self._join(joining)
+        self._make_calls()
+        for running in list(self._running):
+            self._step(running)
+        with state.wake:
+            state.metrics.load_changed(
+                {name: state.scheduler.num_waiting_of(one) for name, one in PRIORITIES.items()},
+                sum(len(running.sentences) for running in self._running),
+            )
+        return True
+
+    def _do(self, work: Callable[[], _T], running: RunningCohort | None = None) -> _T:
+        """Do a piece of work that may hang.
+
+        Raises:
+            Replaced: It hung, and another runner has taken over.
+        """
+        self.work = Work(next(self._state.work_numbers), running)
+        try:
+            return work()
+        finally:
+            with self._state.wake:
+                self.work = None
+                if self._state.runner is not self:
+                    raise Replaced
+
+    def _loads(self) -> dict[BatchKey, Load]:
+        """The load by model and beam width; sentences that decode alone are counted under the key (None, 0)."""
+        loads = {running.batch: running.load() for running in self._running if running.may_join}
+        alone = [running.cohort.num_rows for running in self._running if not running.may_join]
+        return {**loads, (None, 0): Load(len(alone), sum(alone))} if alone else loads
+
+    def _rows_of_owners(self) -> Counter[object]:
+        """Number of decoding rows by owner, the request they belong to, and by caller."""
+        rows: Counter[object] = Counter()
+        for running in self._running:
+            for sentence in running.sentences.values():
+                rows[sentence.owner] += sentence.width
+                rows[sentence.caller] += sentence.width
+        return rows
+
+    def _make_calls(self) -> None:
+        """Make the next call, and more while they are short: sentences wait no longer than for a step."""
+        until = time.perf_counter() + _CALLS_S
+        while True:
+            with self._state.wake:
+                call = self._state.calls.begin()
+            if call is None:
+                return
+            deliver = self._do(call.perform)
+            with self._state.wake:
+                wanted = self._state.calls.end(call)
+            if wanted:
+                safely(deliver)
+            if time.perf_counter() >= until:
+                return
+
+    def _leave(self, keys: set[int]) -> None:
+        for running in list(self._running):
+            leaving = keys & running.sentences.keys()
+            if not leaving:
+                continue
+            if not self._do(partial(running.leave, leaving), running):
+                self._separate(running)
+            elif not running.sentences:
+                self._running.remove(running)
+
+    def _join(self, joining: list[QueuedSentence]) -> None:
+        batch = joining[0].batch
+        running = next((one for one in self._running if one.may_join and one.batch == batch), None)
+        if running is None:
+            running = self._open(joining[0], may_join=True)
+        if running is None:
+            self._decode_alone(joining)
+            return
+        self._state.metrics.joined(
+            [sentence.num_source_tokens for sentence in joining],
+            [sentence.started_at - sentence.arrived_at for sentence in joining],
+        )
+        self._admit(running, joining)
+
+    def _admit(self, running: RunningCohort, joining: list[QueuedSentence]) -> None:
+        joining = self._state.wanted(joining)
+        if not joining:
+            return
+        finished = self._do(partial(running.join, joining), running)
+        encoded_at = self._state.clock()
+        for sentence in joining:
+            sentence.encoded_at = encoded_at
+        if finished is None:
+            self._separate(running)
+        else:
+            self._settle(running, finished)
+
+    def _step(self, running: RunningCohort) -> None:
+        if running.sentences:
+            began, num_rows = time.perf_counter(), running.cohort.num_rows
+            finished = self._do(running.step, running)
+            if finished is None:
+                self._separate(running)
+                return
+            self._state.metrics.stepped(num_rows, time.perf_counter() - began)
+            self._settle(running, finished)
+        if not running.sentences:
+            self._running.remove(running)
+
+    def _separate(self, running: RunningCohort) -> None:
+        """After a failure, schedule each sentence to be decoded again alone, so that only the faulty sentence fails."""
+        if running.is_out_of_memory:
+            self._state.lower_budget(running.num_tokens)
+        sentences = list(running.sentences.values())
+        self._running.remove(running)
+        running.release()
+        if running.may_join:
+            self._decode_alone(sentences)
+        else:
+            self._state.fail(sentences, InferenceFailed)
+
+    def _decode_alone(self, sentences: Sequence[QueuedSentence]) -> None:
+        """Schedule sentences to be decoded again, each in a cohort of its own; a single one would fail again."""
+        if len(sentences) == 1:
+            self._state.fail(sentences, InferenceFailed)
+        else:
+            self._suspects.extend(self._state.wanted(sentences))
+
+    def _retry_alone(self) -> None:
+        """Decode the next suspect in its own cohort. One at a time: several cohorts would need even more memory."""
+        while self._suspects and all(running.may_join for running in self._running):
+            wanted = self._state.wanted([self._suspects.popleft()])
+            if not wanted:
+                continue
+            own = self._open(wanted[0], may_join=False)
+            if own is None:
+                self._state.fail(wanted, InferenceFailed)
+            else:
+                self._admit(own, wanted)
+                if not own.sentences and own in self._running:
+                    self._running.remove(own)
+
+    def _settle(self, running: RunningCohort, finished: Sequence[Finished]) -> None:
+        """Deliver the outcomes of finished sentences."""
+        if not finished:
+            return
+        state = self._state
+        done: list[tuple[QueuedSentence, Finished]] = []
+        with state.wake:
+            gone = [left for one in finished if (left := running.sentences.pop(one.key, None)) is not None]
+            state.scheduler.finished(gone)
+            for one in finished:
+                state.withdrawn.discard(one.key)
+                sentence = state.unanswered.pop(one.key, None)
+                if sentence is not None:
+                    done.append((sentence, one))
+        ended_at = state.clock()
+        for sentence, one in done:
+            sentence.ended_at = ended_at
+            if one.hypothesis is not None:
+                state.deliver(sentence, one.hypothesis, "finished", len(one.hypothesis.token_ids))
+            else:
+                logger.error("a sentence failed", extra={"fields": {"error": str(one.error)}})
+                state.deliver(sentence, one.error or InferenceFailed(), "failed")
+
+    def _open(self, first: QueuedSentence, *, may_join: bool) -> RunningCohort | None:
+        running = self._do(partial(RunningCohort.open, first, may_join=may_join))
+        if running is not None:
+            self._running.append(running)
+        return running

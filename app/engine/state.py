@@ -1,0 +1,156 @@
+"""What the engine's thread shares with the threads that submit sentences and calls."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from app.engine.calls import CallQueue
+from app.engine.scheduler import Budget, QueuedSentence, Scheduler
+from app.telemetry.metrics import Ending, Metrics
+from model.decoding.options import Outcome
+
+if TYPE_CHECKING:
+    from app.engine.runner import Runner
+
+logger = logging.getLogger("app.engine")
+
+MIN_TOKENS = 1_024
+"""The budget in tokens is not lowered below this for lack of memory."""
+
+MEMORY_BACK_S = 60.0
+"""Seconds after which a budget that was lowered for lack of memory is doubled, until it is what it was."""
+
+
+@dataclass(eq=False)
+class EngineState:
+    """Shared by threads; everything but the clock and the metrics is protected by the lock ``wake``.
+
+    Only the code that removes a sentence from ``unanswered`` delivers its outcome, so that each sentence has exactly
+    one outcome, whatever happens to a thread.
+
+    Args:
+        scheduler: The queue.
+        metrics: The metrics to update.
+        clock: The scheduler's clock, in seconds.
+        runner: What runs the models at present; a thread that runs another one has been replaced.
+        calls: The function calls.
+        unanswered: Sentences whose callers wait, in the queue or decoding.
+        withdrawn: Keys of cancelled sentences that a cohort may still contain.
+        stopping: Whether nothing is accepted any more.
+        work_numbers: Numbers the pieces of work.
+    """
+
+    scheduler: Scheduler
+    metrics: Metrics
+    clock: Callable[[], float]
+    runner: Runner | None = None
+    wake: threading.Condition = field(default_factory=threading.Condition)
+    calls: CallQueue = field(default_factory=CallQueue)
+    unanswered: dict[int, QueuedSentence] = field(default_factory=dict)
+    withdrawn: set[int] = field(default_factory=set)
+    stopping: bool = False
+    work_numbers: Iterator[int] = field(default_factory=itertools.count)
+    _full_tokens: int | None = None  # of the budget, while it is lowered for lack of memory
+    _lowered_at: float = 0.0
+
+    def wanted(self, sentences: Collection[QueuedSentence]) -> list[QueuedSentence]:
+        """The sentences whose callers still wait."""
+        with self.wake:
+            return [sentence for sentence in sentences if sentence.key in self.unanswered]
+
+    def fail(
+        self, sentences: Sequence[QueuedSentence], make_error: Callable[[], Exception], ending: Ending = "failed"
+    ) -> None:
+        """Deliver an error, to each its own, to those of the sentences that have no outcome."""
+        with self.wake:
+            failed = [sentence for sentence in sentences if self.unanswered.pop(sentence.key, None) is not None]
+        ended_at = self.clock()
+        for sentence in failed:
+            sentence.ended_at = ended_at
+            self.deliver(sentence, make_error(), ending)
+
+    def deliver(self, sentence: QueuedSentence, outcome: Outcome, ending: Ending, num_target_tokens: int = 0) -> None:
+        """Deliver the outcome of a sentence that was removed from ``unanswered``."""
+        safely(partial(self.metrics.sentence_left, sentence.model_name, ending, num_target_tokens))
+        safely(partial(sentence.deliver, outcome))
+
+    def begin_anew(
+        self, not_begun: Collection[int], stuck: Collection[int] = ()
+    ) -> tuple[list[QueuedSentence], list[QueuedSentence]]:
+        """Take the sentences that have left the queue from a thread that has died or hangs. The lock is held.
+
+        Args:
+            not_begun: Keys of those that it did not decode.
+            stuck: Keys of those that may be the reason.
+
+        Returns:
+            The sentences to decode again, and those that were not finished for the second time, or may be the reason.
+        """
+        waiting = self.scheduler.waiting()
+        self.withdrawn.clear()
+        again: list[QueuedSentence] = []
+        failed: list[QueuedSentence] = []
+        for key, sentence in self.unanswered.items():
+            if key in not_begun:
+                again.append(sentence)
+            elif key not in waiting:
+                (failed if sentence.was_interrupted or key in stuck else again).append(sentence)
+                sentence.was_interrupted = True
+        self.scheduler.interrupted(again)
+        return again, failed
+
+    @property
+    def budget(self) -> Budget:
+        """The budget, as it is when memory is enough. The lock is held."""
+        budget = self.scheduler.budget
+        return budget if self._full_tokens is None else replace(budget, max_tokens=self._full_tokens)
+
+    @budget.setter
+    def budget(self, budget: Budget) -> None:
+        self._full_tokens = None
+        self._set_tokens(budget, budget.max_tokens)
+
+    def lower_budget(self, num_tokens: int) -> None:
+        """Memory was not enough for some tokens: allow half as many for a while.
+
+        Args:
+            num_tokens: Source tokens, or possible target tokens, of what decoded when there was no more memory.
+        """
+        with self.wake:
+            budget, full_tokens = self.scheduler.budget, self.budget.max_tokens
+            max_tokens = min(budget.max_tokens, max(MIN_TOKENS, min(budget.max_tokens, num_tokens) // 2))
+            self._full_tokens, self._lowered_at = full_tokens, self.clock()
+            self._set_tokens(budget, max_tokens)
+        fields = {"max_batch_tokens": max_tokens}
+        logger.warning("out of memory: less decodes at once for a while", extra={"fields": fields})
+
+    def restore_budget(self) -> None:
+        """Double a budget that was lowered, if memory has been enough for a while."""
+        with self.wake:
+            if self._full_tokens is None or self.clock() - self._lowered_at < MEMORY_BACK_S:
+                return
+            budget = self.scheduler.budget
+            max_tokens = min(self._full_tokens, 2 * budget.max_tokens)
+            self._lowered_at = self.clock()
+            if max_tokens == self._full_tokens:
+                self._full_tokens = None
+            self._set_tokens(budget, max_tokens)
+
+    def _set_tokens(self, budget: Budget, max_tokens: int) -> None:
+        self.scheduler.budget = replace(budget, max_tokens=max_tokens)
+        self.metrics.budget_changed(budget.max_rows, max_tokens)
+        self.wake.notify_all()
+
+
+def safely(deliver: Callable[[], object]) -> None:
+    """Call what must not affect other callers if it fails."""
+    try:
+        deliver()
+    except Exception:
+        logger.exception("an outcome could not be delivered")
