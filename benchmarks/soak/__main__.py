@@ -395,6 +395,7 @@ def main() -> int:
     parser.add_argument(
         "--out", type=Path, default=RESULTS / "soak.json", help="file of the figures; default %(default)s"
     )
+    parser.add_argument("--load", type=float, default=0.7, help="share of the capacity; default %(default)s")
     arguments = parser.parse_args()
     if min(arguments.minutes, arguments.calibration, arguments.threads) <= 0:
         parser.error("--minutes, --calibration and --threads must be above 0")
