@@ -143,6 +143,11 @@ class Demand:
             self._tidied = now
             self._of_caller = {one: found for one, found in self._of_caller.items() if now - found.last < 4 * DEMAND_S}
 
+    @property
+    def num_callers(self) -> int:
+        """Number of callers that submitted something recently."""
+        return len(self._of_caller)
+
     def answered(self, now: float, caller: Caller) -> None:
         """A sentence of a caller was finished.
 
@@ -183,15 +188,17 @@ class Request:
         position: The position of its last sentence in its caller's queue.
         longest_target: Estimated number of tokens of its longest translation.
         rows: The rows that it may have.
+        row_tokens: Estimated number of tokens to decode in all rows together.
         rows: The rows that it may have.
-        decoding: The rows that decode, by caller.
+        beside: The rows that decode or will at once, by caller; None if the queue does not fit beside them.
     """
 
     cost: float
     position: float
     longest_target: int
+    row_tokens: int
     rows: int
-    decoding: Mapping[Caller, int]
+    beside: Mapping[Caller, int] | None
 
 
 class Estimator:
@@ -214,7 +221,7 @@ class Estimator:
         """Estimated seconds until a request that comes now is finished; None if the throughput is not known.
 
         It is the work done before its last sentence begins, divided by the throughput, plus the time this sentence
-        decodes. If nothing waits, the request shares the model with the sentences that decode, row by row. Else the
+        decodes. If all that waits has room, the request shares the model with what decodes, row by row. Else the
         sentences of its caller that are ahead of it begin before, and those of other callers: while these wait they get
         as much done as this caller, and no more than what waits and what they submit meanwhile.
 
@@ -228,9 +235,9 @@ class Estimator:
         if rate is None:
             return None
         decode_s = self.pace.token_s * request.longest_target
-        if not self._queue:
-            work = self._work_beside_rows(now, caller, request, rate)
-            return max(decode_s, work / rate + decode_s / 2)  # as if half of its rows were free at once
+        if request.beside is not None:
+            begun_s = self._seconds_beside_rows(now, caller, request, request.beside, rate, enough_s)
+            return max(decode_s, begun_s + decode_s / 2)  # as if half of its rows were free at once
         own = request.cost
         own_queue = self._queue.queue_of(caller)
         if own_queue is not None:
@@ -240,14 +247,27 @@ class Estimator:
             return by_turns / rate + decode_s  # the time to compute the other depends on the number of callers
         return min(by_turns, self._work_by_demand(now, caller, own, rate)) / rate + decode_s
 
-    def _work_beside_rows(self, now: float, caller: Caller, request: Request, rate: float) -> float:
-        """Work until a request is done beside sentences that decode, while nothing waits.
+    def _seconds_beside_rows(
+        self, now: float, caller: Caller, request: Request, rows_of: Mapping[Caller, int], rate: float, enough_s: float
+    ) -> float:
+        """Seconds for a request beside sentences that decode, while there is room.
 
-        Callers that wait for each answer keep as many rows as they have. The others submit what they did recently.
+        Callers that wait for each answer keep as many rows as they have. The others submit what they did recently. Up
+        to ``enough_s`` an upper bound is returned, as the time to look at each caller depends on their number.
         """
-        patient = {one: rows for one, rows in request.decoding.items() if one != caller and self.demand.waits(one)}
-        beside = request.cost * (1.0 + sum(patient.values()) / request.rows)
-        return self._work_by_demand(now, caller, beside, rate, patient)
+        # A step with more rows takes longer, but where it does not, it takes as long as now.
+        at_least_s = self.pace.token_s * request.row_tokens / request.rows
+        if caller.priority is Priority.INTERACTIVE:
+            shared = request.cost * (1.0 + sum(rows_of.values()) / request.rows)
+            at_most_s = max(at_least_s, shared * (1 + self.demand.num_callers) / rate)
+            if at_most_s <= enough_s:
+                return at_most_s
+        patient = {one: rows for one, rows in rows_of.items() if one != caller and self.demand.waits(one)}
+        shared = request.cost * (1.0 + sum(patient.values()) / request.rows)
+        work = self._work_by_demand(now, caller, shared, rate, patient)
+        if not math.isfinite(work):  # others submit more than is done, and go first
+            work = self._work_by_turns(caller, shared)
+        return max(at_least_s, work / rate) if patient else work / rate
 
     def _work_by_turns(self, caller: Caller, own: float) -> float:
         """Work until ``own`` of it is done, if as many callers wait all the time as do now."""

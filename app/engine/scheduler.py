@@ -369,10 +369,26 @@ class Scheduler:
             cost=sum(sentence.cost for sentence in sentences),
             position=max(self._positions(sentences)),
             longest_target=max(sentence.likely_target for sentence in sentences),
+            row_tokens=sum(sentence.width * sentence.likely_target for sentence in sentences),
             rows=max(1, math.ceil(share * self.budget.max_rows)),
-            decoding=self._rows if self._last_finish is not None and now - self._last_finish <= OTHERS_S else {},
+            beside=self._rows_at_once(now, sentences[0].width),
         )
         return self._estimator.estimate_s(now, caller, request, enough_s)
+
+    def _rows_at_once(self, now: float, width: int) -> Counter[Caller] | None:
+        """The rows of sentences that decode, and of those that wait if there is room for all; None if there is not.
+
+        Args:
+            now: Clock time.
+            width: Rows that a sentence needs, as an estimate.
+        """
+        is_busy = self._last_finish is not None and now - self._last_finish <= OTHERS_S
+        rows = Counter(self._rows) if is_busy else Counter[Caller]()
+        if rows.total() + width * len(self._queue) > self.budget.max_rows:
+            return None
+        for sentence in self._queue:
+            rows[sentence.caller] += sentence.width
+        return rows
 
     def _refuse_if_late(self, sentences: Sequence[QueuedSentence], within_s: float) -> None:
         estimate_s, rate = self.estimate_s(sentences, within_s), self._estimator.pace.rate

@@ -237,6 +237,8 @@ async def soak(
         first = Soak(service, right, seed=1)
         await first.closed_loop(usual, plan.calibration_s / 3)
         capacity = await first.closed_loop(usual, plan.calibration_s)
+        for scenario in rare:
+            await first.use([scenario])  # what documents need is opened with the first one
     print(f"Capacity: {capacity:.1f} uses/s.", flush=True)
     await asyncio.sleep(PAUSE_S)
     at_start = watch.resources()

@@ -79,6 +79,27 @@ def test_an_estimate_for_bulk_counts_what_is_interactive() -> None:
     assert asked.estimate_s == pytest.approx(simulation.finish(asked), rel=0.25)
 
 
+def test_an_estimate_for_bulk_is_finite_where_interactive_callers_use_the_whole_model() -> None:
+    simulation = warm()
+    simulation.keep_arriving(40, 1.2, [1])
+    for _ in range(200):
+        simulation.run(0.1)
+        estimate_s = simulation.scheduler.estimate_s(simulation.sentences(BULK, 50))
+        assert estimate_s is not None and estimate_s < 1_000.0
+
+
+def test_an_estimate_that_is_enough_is_no_smaller_than_the_exact_one() -> None:
+    simulation = warm()
+    for number in range(8):
+        simulation.keep_asking(caller(number), [])
+    for number in range(100):
+        simulation.run(0.1)
+        sentences = simulation.sentences(caller(20 + number % 3), 1 + 2 * number)
+        quick, exact = simulation.scheduler.estimate_s(sentences, 100.0), simulation.scheduler.estimate_s(sentences)
+        assert quick is not None and exact is not None
+        assert quick >= 0.999 * exact
+
+
 def test_an_estimate_does_not_count_rows_that_are_free_again() -> None:
     simulation = warm()
     before = simulation.ask(caller(1), 100).estimate_s
