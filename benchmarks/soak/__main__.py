@@ -6,7 +6,7 @@ A service with the shipped translator, keys, documents, glossaries and a small c
 service without load, keys and cache answers everything that will be asked, one request after the other: these are the
 right answers. Then the service's capacity is measured: 16 users who each do one thing after the other. For the given
 time, users then arrive as a Poisson process at 70 % of that rate, whether or not earlier ones were answered; besides,
-every 20 seconds on average, somebody sends a document or far too much for the deadline. scenarios.py has what they do.
+every 20 seconds on average, somebody sends a document or thousands of sentences. scenarios.py has what they do.
 
 Every answer is compared. At the end the usage that was counted for each key must be equal to what was answered. Latency
 is that of the whole use, from the time at which it was due. Memory is that of the service's process; its drift is the

@@ -322,7 +322,7 @@ async def libretranslate_document(service: Service, user: User, item: Item, rng:
 
 
 async def too_much(service: Service, user: User, item: Item, rng: random.Random) -> object:
-    """Thousands of sentences at once; most machines miss the deadline, or refuse them for it. What is answered counts."""
+    """Thousands of sentences at once, which most machines refuse or do not finish in time. What is answered counts."""
     try:
         await translate(service, user, item, rng)
     except Refused as refused:
