@@ -32,7 +32,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
 .PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized test-slow test-faults test-gpu test-ray test-browser \
-	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import docker clean
+	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import soak docker clean
 
 help:  ## list the targets
 	@echo "make serve, then open http://localhost:8000/"
@@ -171,6 +171,9 @@ bench-training: $(VENV)/develop-$(TORCH).stamp  ## measure training, compared wi
 
 bench-import: $(VENV)/develop-$(TORCH).stamp  ## import a random checkpoint of OPUS-MT's size; compare with transformers
 	$(BIN)/python benchmarks/importing.py --text $(TEST_SET).en --train $(DATA)/train/tatoeba
+
+soak: $(VENV)/develop-$(TORCH).stamp  ## put load on a server with keys and compare every answer (MINUTES=30)
+	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30) --out $(RESULTS)/soak.json
 
 docker:  ## build the image and serve with Docker
 	docker compose up --build

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
-from app.engine.estimate import Estimator
+from app.engine.estimate import Estimator, Request
 from app.engine.fair_queue import FairQueue
 from app.errors import DeadlineUnreachable, QueueFull
 from model.decoding.options import Outcome
@@ -218,6 +219,7 @@ class Scheduler:
     _estimator: Estimator = field(init=False)
     _rate: float = 20.0  # moving average of finished sentences per second
     _last_finish: float | None = None
+    _rows: Counter[Caller] = field(default_factory=Counter)  # rows of sentences that decoded after the last turn
     _latest: Caller | None = None  # the interactive caller that submitted last
     _latest_at: float = -math.inf
     _before_latest_at: float = -math.inf  # when another interactive caller submitted last
@@ -250,11 +252,10 @@ class Scheduler:
             return
         if len(self._queue) + len(sentences) > self.max_waiting:
             raise QueueFull(self.retry_after_s(), len(sentences), len(self._queue), self.max_waiting)
-        positions = list(self._positions(sentences))
         if within_s is not None:
-            self._refuse_if_late(sentences, max(positions), within_s)
+            self._refuse_if_late(sentences, within_s)
         now = self.clock()
-        for position, sentence in zip(positions, sentences, strict=True):
+        for position, sentence in zip(list(self._positions(sentences)), sentences, strict=True):
             sentence.arrived_at = now
             self._queue.add(position, sentence)
         self._note_caller(sentences[0].caller, now)
@@ -325,8 +326,11 @@ class Scheduler:
         chosen = joining.chosen
         if chosen and not any(load.num_rows for load in loads.values()):
             self._last_finish = now  # idle time must not lower the measured rate
+        rows_of_owners = rows_of_owners or {}
+        self._rows = Counter({one: rows for one, rows in rows_of_owners.items() if isinstance(one, Caller)})
         for sentence in chosen:
             sentence.started_at = now
+            self._rows[sentence.caller] += sentence.width
         cost = sum(sentence.cost for sentence in chosen)
         self._estimator.pace.joined(now, cost, len(self._queue), len(self._queue.callers(Priority.INTERACTIVE)))
         return chosen
@@ -340,7 +344,9 @@ class Scheduler:
             self._rate += weight * (len(sentences) / seconds - self._rate)
         self._last_finish = now
         for sentence in sentences:
+            self._rows[sentence.caller] -= sentence.width
             self._estimator.pace.decoded(sentence.likely_target, now - sentence.started_at)
+            self._estimator.demand.answered(now, sentence.caller)
 
     def interrupted(self, sentences: Sequence[QueuedSentence]) -> None:
         """The engine's thread was replaced: how long that took says nothing about the rate.
@@ -367,15 +373,45 @@ class Scheduler:
         self.withdraw({sentence.key for sentence in left})
         return left
 
-    def _refuse_if_late(self, sentences: Sequence[QueuedSentence], position: float, within_s: float) -> None:
-        cost = sum(sentence.cost for sentence in sentences)
-        longest = max(sentence.likely_target for sentence in sentences)
-        caller, estimator = sentences[0].caller, self._estimator
-        estimate_s = estimator.estimate_s(self.clock(), caller, position, cost, longest, within_s)
-        rate = estimator.pace.rate
+    def estimate_s(self, sentences: Sequence[QueuedSentence], enough_s: float = 0.0) -> float | None:
+        """Estimated seconds until a request that comes now is finished; None if the throughput is not known.
+
+        Args:
+            sentences: The request's sentences, at least one; all of one caller.
+            enough_s: Up to this, an upper bound is returned if that is quicker.
+        """
+        caller, now = sentences[0].caller, self.clock()
+        share = CALLER_SHARE if self._has_company(caller, now) else REQUEST_SHARE
+        request = Request(
+            cost=sum(sentence.cost for sentence in sentences),
+            position=max(self._positions(sentences)),
+            longest_target=max(sentence.likely_target for sentence in sentences),
+            row_tokens=sum(sentence.width * sentence.likely_target for sentence in sentences),
+            rows=max(1, math.ceil(share * self.budget.max_rows)),
+            beside=self._rows_at_once(now, sentences[0].width),
+        )
+        return self._estimator.estimate_s(now, caller, request, enough_s)
+
+    def _rows_at_once(self, now: float, width: int) -> Counter[Caller] | None:
+        """The rows of sentences that decode, and of those that wait if there is room for all; None if there is not.
+
+        Args:
+            now: Clock time.
+            width: Rows that a sentence needs, as an estimate.
+        """
+        is_busy = self._last_finish is not None and now - self._last_finish <= OTHERS_S
+        rows = Counter(self._rows) if is_busy else Counter[Caller]()
+        if rows.total() + width * len(self._queue) > self.budget.max_rows:
+            return None
+        for sentence in self._queue:
+            rows[sentence.caller] += sentence.width
+        return rows
+
+    def _refuse_if_late(self, sentences: Sequence[QueuedSentence], within_s: float) -> None:
+        estimate_s, rate = self.estimate_s(sentences, within_s), self._estimator.pace.rate
         if estimate_s is None or rate is None or estimate_s <= within_s:
             return
-        may_succeed_later = cost / rate <= within_s
+        may_succeed_later = sum(sentence.cost for sentence in sentences) / rate <= within_s
         raise DeadlineUnreachable(
             estimate_s, within_s, len(sentences), _retry_after(estimate_s - within_s) if may_succeed_later else None
         )

@@ -1,0 +1,414 @@
+"""A soak: a service with keys under mixed load for a long time.
+
+    python -m benchmarks.soak --minutes 30                            (make soak MINUTES=30)
+
+A service with the shipped translator, keys, documents, glossaries and a small cache, so that it is full soon. First a
+service without load, keys and cache answers everything that will be asked, one request after the other: these are the
+right answers. Then the service's capacity is measured: 16 users who each do one thing after the other. For the given
+time, users then arrive as a Poisson process at 70 % of that rate, whether or not earlier ones were answered; besides,
+every 20 seconds on average, somebody sends a document or thousands of sentences. scenarios.py has what they do.
+
+Every answer is compared. At the end the usage that was counted for each key must be equal to what was answered. Latency
+is that of the whole use, from the time at which it was due. Memory is that of the service's process; its drift is the
+growth along a line of least squares from the end of the warm-up to the end of the load.
+
+The target is no wrong answer, no error and a drift under 1 %; the exit status is 1 if an answer or a count is wrong.
+Nothing else should run on the machine; the share that other programs used is printed. Needs Linux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+from tqdm import tqdm
+
+from benchmarks.processes import OtherPrograms, cpu_seconds, describe_machine, machine_line
+from benchmarks.servers import Running, running, verso
+from benchmarks.shipped import shipped_tokenizer
+from benchmarks.soak.scenarios import Scenario, rare_scenarios, usual_scenarios
+from benchmarks.soak.users import Refused, Service, User, make_users, usage_errors
+from benchmarks.soak.watch import Watch, drift
+from benchmarks.tables import RESULTS, markdown, percentile, rounded, write_json
+from benchmarks.traffic import sentence
+from model.artifacts.pretrained import build_pretrained
+
+NUM_USERS = 16
+"""Users at a time when the capacity is measured."""
+
+RARE_S = 20.0
+"""Mean time between two uses of the rare kinds, in seconds."""
+
+PROBE_S = 1.0
+"""Interval at which ``/livez`` is asked, in seconds."""
+
+PATIENCE_S = 120.0
+"""Timeout of a request."""
+
+PAUSE_S = 3.0
+"""Pause after which connections that were closed here are closed there, too."""
+
+NUM_SENTENCES = 1_500
+LENGTHS = (5, 30)
+"""Number and tokens of the sentences."""
+
+CACHE_BYTES = 150_000
+"""Some two hundred sentences: the cache is full after a minute, and entries are replaced from then on."""
+
+METRICS = ("verso_cache_hits_total", "verso_cache_misses_total", "verso_cache_entries", "verso_sentences_total")
+"""Names of metrics that are printed at the end."""
+
+Right = dict[tuple[str, int], object]
+"""The right answers, by kind and index of the item."""
+
+
+@dataclass
+class Record:
+    """What happened under load.
+
+    Args:
+        latencies_s: Of the uses that were answered, by kind.
+        refused: Uses that the user's own limit refused, by kind.
+        failures: Errors, by kind.
+        wrong: Answers that are not the right ones.
+        probes_s: Latencies of ``/livez``.
+    """
+
+    latencies_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    refused: Counter[str] = field(default_factory=Counter)
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    wrong: list[tuple[str, str]] = field(default_factory=list)
+    probes_s: list[float] = field(default_factory=list)
+
+    @property
+    def num_uses(self) -> int:
+        """All of them."""
+        return sum(map(len, self.latencies_s.values())) + sum(self.refused.values()) + len(self.failures)
+
+
+class Soak:
+    """Uses a service.
+
+    Args:
+        service: The service.
+        right: The right answers.
+        seed: Of what is chosen.
+    """
+
+    def __init__(self, service: Service, right: Right, seed: int) -> None:
+        self._service = service
+        self._right = right
+        self._rng = random.Random(seed)
+        self.record = Record()
+
+    async def use(self, scenarios: Sequence[Scenario], due: float | None = None) -> None:
+        """Do one thing, and note what came of it.
+
+        Args:
+            scenarios: What may be done.
+            due: When it was due, by ``time.monotonic``; now by default.
+        """
+        (scenario,) = self._rng.choices(scenarios, [one.weight for one in scenarios])
+        index = self._rng.randrange(len(scenario.items))
+        user = self._service.users[self._rng.choice(scenario.users)]
+        rng = random.Random(self._rng.random())
+        began = time.monotonic() if due is None else due
+        try:
+            answer = await scenario.play(self._service, user, scenario.items[index], rng)
+        except Refused as refused:
+            if any(one in refused.about for one in scenario.refusals):
+                self.record.refused[scenario.kind] += 1
+            else:
+                self.record.failures.append((scenario.kind, str(refused)))
+            return
+        except Exception as error:  # noqa: BLE001  (an answer of another form)
+            self.record.wrong.append((scenario.kind, repr(error)))
+            return
+        self.record.latencies_s[scenario.kind].append(time.monotonic() - began)
+        if answer != self._right[scenario.kind, index]:
+            self.record.wrong.append((scenario.kind, f"item {index}: {str(answer)[:500]}"))
+
+    async def closed_loop(self, scenarios: Sequence[Scenario], seconds: float) -> float:
+        """Users who do one thing after the other; returns what they did per second."""
+        end = time.monotonic() + seconds
+        before = self.record.num_uses
+
+        async def one_user() -> None:
+            while time.monotonic() < end:
+                await self.use(scenarios)
+
+        began = time.monotonic()
+        await asyncio.gather(*(one_user() for _ in range(NUM_USERS)))
+        return (self.record.num_uses - before) / (time.monotonic() - began)
+
+    async def open_loop(self, scenarios: Sequence[Scenario], rate: float, seconds: float) -> None:
+        """Users who arrive at a rate, for some time; returns when all are done."""
+        rng = random.Random(self._rng.random())
+        due = time.monotonic() + rng.expovariate(rate)
+        end = due + seconds
+        async with asyncio.TaskGroup() as uses:
+            while due < end:
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+                uses.create_task(self.use(scenarios, due))
+                due += rng.expovariate(rate)
+
+    async def probe(self) -> None:
+        """Ask ``/livez`` until cancelled: it answers as soon as the event loop is free."""
+        while True:
+            began = time.monotonic()
+            await self._service.client.get("/livez")
+            self.record.probes_s.append(time.monotonic() - began)
+            await asyncio.sleep(PROBE_S)
+
+
+@contextlib.asynccontextmanager
+async def reach(port: int, users: dict[str, User]) -> AsyncIterator[Service]:
+    """A service on this machine.
+
+    Args:
+        port: Its port.
+        users: Its users.
+    """
+    # The service keeps idle connections for 30 s: shorter here, so that none is closed while it is used again.
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=10.0)
+    async with httpx.AsyncClient(
+        base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S, trust_env=False, limits=limits
+    ) as client:
+        yield Service(client, users)
+
+
+async def right_answers(port: int, users: dict[str, User], scenarios: Sequence[Scenario]) -> Right:
+    """The answers of a service that does nothing else, one after the other."""
+    rng = random.Random(0)
+    strangers = {name: replace(user) for name, user in users.items()}  # what is answered here counts nowhere
+    right: Right = {}
+    async with reach(port, strangers) as service:
+        total = sum(len(scenario.items) for scenario in scenarios)
+        with tqdm(total=total, unit="answer", desc="right answers", file=sys.stderr, mininterval=5.0) as bar:
+            for scenario in scenarios:
+                play = scenario.alone or scenario.play
+                for index, item in enumerate(scenario.items):
+                    right[scenario.kind, index] = await play(service, strangers[scenario.users[0]], item, rng)
+                    bar.update()
+    return right
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The extent of a soak.
+
+    Args:
+        minutes: Length of the load.
+        warm_up_minutes: What of it does not count for memory.
+        calibration_s: Length of the measurement of the capacity.
+        num_threads: Threads of the model.
+        share: Arrival rate as a share of the capacity.
+    """
+
+    minutes: float
+    warm_up_minutes: float
+    calibration_s: float
+    num_threads: int
+    share: float
+
+
+async def soak(
+    up: Running, users: dict[str, User], right: Right, sentences: Sequence[str], plan: Plan
+) -> dict[str, Any]:
+    """Put load on a service; returns the figures but those of usage."""
+    usual, rare = usual_scenarios(sentences), rare_scenarios(sentences)
+    watch = Watch(up.pid)
+    async with reach(up.port, users) as service:
+        first = Soak(service, right, seed=1)
+        await first.closed_loop(usual, plan.calibration_s / 3)
+        capacity = await first.closed_loop(usual, plan.calibration_s)
+        for scenario in rare:
+            await first.use([scenario])  # what documents need is opened with the first one
+    print(f"Capacity: {capacity:.1f} uses/s.", flush=True)
+    await asyncio.sleep(PAUSE_S)
+    at_start = watch.resources()
+    async with reach(up.port, users) as service:
+        load = Soak(service, right, seed=2)
+        others = OtherPrograms([os.getpid(), up.pid])
+        watch.began, cpu_before, own_before = time.monotonic(), cpu_seconds(up.pid), time.process_time()
+        beside = [asyncio.create_task(watch.run()), asyncio.create_task(load.probe())]
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(load.open_loop(usual, plan.share * capacity, 60 * plan.minutes))
+            loops.create_task(load.open_loop(rare, 1 / RARE_S, 60 * plan.minutes))
+        seconds = time.monotonic() - watch.began
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+        cpu = {
+            "service_cpu_share": rounded((cpu_seconds(up.pid) - cpu_before) / seconds / (os.cpu_count() or 1)),
+            "users_cpu_share": rounded((time.process_time() - own_before) / seconds / (os.cpu_count() or 1)),
+            "other_programs_share": rounded(others.share()),
+        }
+        metrics = (await service.client.get("/metrics")).text
+        statuses = service.statuses
+    await asyncio.sleep(PAUSE_S)
+    found = load.record
+    found.wrong += first.record.wrong
+    found.failures += first.record.failures
+    return {
+        "minutes": rounded(seconds / 60),
+        "capacity_per_s": rounded(capacity),
+        "share": plan.share,
+        "offered_per_s": rounded(found.num_uses / 60 / plan.minutes),
+        "uses": found.num_uses,
+        "wrong": found.wrong,
+        "failures": found.failures,
+        "statuses": dict(sorted(statuses.items())),
+        "kinds": {scenario.kind: summary(found, scenario.kind) for scenario in (*usual, *rare)},
+        "livez_ms": {f"p{share}": rounded(1000 * percentile(found.probes_s, share / 100)) for share in (50, 99)},
+        **cpu,
+        "at_start": at_start,
+        "at_end": watch.resources(),
+        "memory": memory(watch, plan),
+        "metrics": [line for line in metrics.splitlines() if line.startswith(METRICS)],
+    }
+
+
+def summary(record: Record, kind: str) -> dict[str, Any]:
+    """The figures of a kind of use."""
+    waited = record.latencies_s[kind]
+    return {
+        "answered": len(waited),
+        "refused": record.refused[kind],
+        "wrong": sum(one == kind for one, _ in record.wrong),
+        "failed": sum(one == kind for one, _ in record.failures),
+        **{f"p{share}_ms": rounded(1000 * percentile(waited, share / 100)) for share in (50, 95, 99) if waited},
+    }
+
+
+def memory(watch: Watch, plan: Plan) -> dict[str, Any]:
+    """Memory by minute in MB (medians), and its drift after the warm-up."""
+    measures = ("resident", "private", "dirty")
+    minutes = itertools.groupby(watch.samples, lambda sample: int(sample.at_s / 60))
+    by_minute = []
+    for minute, samples in minutes:
+        at_once = list(samples)
+        medians = {one: rounded(statistics.median(getattr(s, one) for s in at_once) / 1e6) for one in measures}
+        by_minute.append({"minute": minute, **medians})
+    warm = [sample for sample in watch.samples if sample.at_s >= 60 * plan.warm_up_minutes]
+    drifts = {}
+    if len(warm) > 1:
+        times_s = [sample.at_s for sample in warm]
+        drifts = {one: rounded(drift(times_s, [getattr(sample, one) for sample in warm])) for one in measures}
+    return {"by_minute": by_minute, "warm_up_minutes": plan.warm_up_minutes, "drift": drifts}
+
+
+def report(figures: dict[str, Any]) -> str:
+    """The tables."""
+    rows = [
+        [
+            kind,
+            *(str(found[name]) for name in ("answered", "refused", "failed", "wrong")),
+            *(f"{found[name]:,.0f}" if name in found else "-" for name in ("p50_ms", "p95_ms", "p99_ms")),
+        ]
+        for kind, found in figures["kinds"].items()
+    ]
+    kept = figures["memory"]
+    by_minute = [
+        [str(one["minute"]), *(f"{one[name]:.1f}" for name in ("resident", "private", "dirty"))]
+        for one in kept["by_minute"]
+    ]
+    drifts = ", ".join(f"{name} {share:+.2%}" for name, share in kept["drift"].items()) or "the load was too short"
+    before, after = figures["at_start"], figures["at_end"]
+    statuses = ", ".join(f"{status}: {number}" for status, number in figures["statuses"].items())
+    lines = [
+        f"{figures['minutes']:.1f} minutes, {figures['uses']} uses, {figures['offered_per_s']:.1f} per second "
+        f"({figures['share']:.0%} of the capacity, {figures['capacity_per_s']:.1f}, and the rare ones).",
+        f"Requests by status (0: no answer): {statuses}.",
+        f"Wrong answers: {len(figures['wrong'])}. Failed uses: {len(figures['failures'])}. "
+        f"Wrong counts: {len(figures['usage_errors'])}. Exit status of the service: {figures['exit_status']}.",
+        "",
+        markdown(["use", "answered", "refused by its limit", "failed", "wrong", "p50 ms", "p95", "p99"], rows),
+        "",
+        markdown(["minute", "resident MB", "private", "private dirty"], by_minute),
+        "",
+        f"Drift of memory from minute {kept['warm_up_minutes']:g} to the end: {drifts}.",
+        f"Open files before and after the load: {before['open_files']} and {after['open_files']}; "
+        f"threads: {before['threads']} and {after['threads']}.",
+        f"/livez: p50 {figures['livez_ms']['p50']:.1f} ms, p99 {figures['livez_ms']['p99']:.1f} ms.",
+        f"Processors: service {figures['service_cpu_share']:.0%}, users {figures['users_cpu_share']:.0%}, "
+        f"other programs {figures['other_programs_share']:.0%}.",
+        *figures["metrics"],
+        *(f"WRONG {kind}: {about}" for kind, about in figures["wrong"][:20]),
+        *(f"FAILED {kind}: {about}" for kind, about in figures["failures"][:20]),
+        *(f"WRONG COUNT {about}" for about in figures["usage_errors"]),
+    ]
+    return "\n".join(lines)
+
+
+def run(plan: Plan) -> dict[str, Any]:
+    """Run everything."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    bundle = build_pretrained("cpu")
+    tokenizer = shipped_tokenizer()
+    rng = random.Random(1)
+    texts = (sentence(rng, lambda text: len(tokenizer.encode(text, "de")), *LENGTHS) for _ in itertools.count())
+    sentences = list(dict.fromkeys(itertools.islice(texts, NUM_SENTENCES)))
+    with tempfile.TemporaryDirectory() as folder_name:
+        folder = Path(folder_name)
+        keys = folder / "keys.sqlite"
+        users = make_users(keys)
+        with running(verso(bundle, plan.num_threads, VERSO_DATA_DIR=str(folder / "reference"))) as reference:
+            scenarios = [*usual_scenarios(sentences), *rare_scenarios(sentences)]
+            right = asyncio.run(right_answers(reference.port, users, scenarios))
+        settings = {
+            "VERSO_KEYS_DB": str(keys),
+            "VERSO_DATA_DIR": str(folder / "data"),
+            "VERSO_CACHE_BYTES": str(CACHE_BYTES),
+            "VERSO_COALESCE": "on",
+        }
+        with running(verso(bundle, plan.num_threads, **settings)) as up:
+            figures = asyncio.run(soak(up, users, right, sentences, plan))
+            service = psutil.Process(up.pid)
+            service.terminate()
+            exit_status = service.wait(PATIENCE_S)
+        return {**figures, "exit_status": exit_status, "usage_errors": usage_errors(keys, list(users.values()))}
+
+
+def main() -> int:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=30.0, help="length of the load; default %(default)s")
+    parser.add_argument(
+        "--warm-up", type=float, help="minutes that do not count for memory; default: a fifth, at most 5"
+    )
+    parser.add_argument("--calibration", type=float, default=30.0, help="seconds to measure the capacity; default 30")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: all processors")
+    parser.add_argument(
+        "--out", type=Path, default=RESULTS / "soak.json", help="file of the figures; default %(default)s"
+    )
+    parser.add_argument("--load", type=float, default=0.7, help="share of the capacity; default %(default)s")
+    arguments = parser.parse_args()
+    if min(arguments.minutes, arguments.calibration, arguments.threads) <= 0:
+        parser.error("--minutes, --calibration and --threads must be above 0")
+    warm_up = min(5.0, arguments.minutes / 5) if arguments.warm_up is None else arguments.warm_up
+    machine = describe_machine(arguments.threads)
+    print(machine_line(machine), flush=True)
+    figures = run(Plan(arguments.minutes, warm_up, arguments.calibration, arguments.threads, arguments.load))
+    write_json({"machine": machine, **figures}, arguments.out)
+    print(report(figures))
+    return 1 if figures["wrong"] or figures["failures"] or figures["usage_errors"] or figures["exit_status"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
