@@ -201,7 +201,6 @@ class Request:
         cost: The cost of its sentences.
         position: The position of its last sentence in its caller's queue.
         longest_target: Estimated number of tokens of its longest translation.
-        rows: The rows that it may have.
         row_tokens: Estimated number of tokens to decode in all rows together.
         rows: The rows that it may have.
         beside: The rows that decode or will at once, by caller; None if the queue does not fit beside them.

@@ -14,7 +14,7 @@ from app.accounts.rates import RequestRates
 from app.accounts.service import Accounts
 from app.accounts.store import KeyStore
 from app.engine.caller import Caller
-from app.engine.estimate import PACE_S, STALE_S, Estimator, Pace
+from app.engine.estimate import PACE_S, STALE_S, Estimator, Pace, Request
 from app.engine.fair_queue import FairQueue
 from app.errors import InvalidKey
 from app.main import create_app
@@ -93,7 +93,7 @@ def test_after_an_hour_of_suspension_no_request_is_refused_for_its_deadline() ->
     pace, caller = estimator.pace, Caller("somebody")
 
     def estimate_s(now: float) -> float | None:
-        return estimator.estimate_s(now, caller, now, 1000.0, 20, 0.0)
+        return estimator.estimate_s(now, caller, Request(1000.0, now, 20, row_tokens=160, rows=8, beside=None), 0.0)
 
     for second in range(20):
         pace.joined(float(second), 100.0, num_waiting=9, num_callers=1)
