@@ -71,6 +71,8 @@ SETTINGS = {
     "VERSO_DRAIN_TIMEOUT_S": "10",
     "VERSO_KEEP_ALIVE_S": "15",
     "VERSO_ADMIN_TOKEN": "a-token-of-24-characters",
+    "VERSO_CLIENT_TIMEOUT_S": "20",
+    "VERSO_STEP_TIMEOUT_S": "60",
     "VERSO_KEYS_DB": "keys.sqlite",
     "VERSO_ANONYMOUS": "on",
     "VERSO_ADDRESS_REQUESTS_PER_MINUTE": "600",
