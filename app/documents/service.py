@@ -24,7 +24,7 @@ from app.documents.off_loop import OffLoop
 from app.documents.worker import Worker
 from app.errors import DocumentNotDone, DocumentNotFound, DocumentRefused, DocumentsFull, DocumentTooLarge
 from app.serving.detection import MAX_CHARACTERS
-from app.serving.service import TranslationService
+from app.serving.protocol import Translations
 from app.settings import Settings
 from model.decoding.options import DecodingOptions
 
@@ -54,9 +54,7 @@ class DocumentService:
         clock: Seconds since 1970.
     """
 
-    def __init__(
-        self, settings: Settings, translation: TranslationService, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, settings: Settings, translation: Translations, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
         self._translation = translation
         self._clock = clock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -25,6 +25,10 @@ class Metrics:
     def __init__(self) -> None:
         """Start at zero."""
         self.registry = registry = CollectorRegistry()
+        self.elsewhere: Callable[[], Awaitable[Mapping[str, bytes]]] | None = None
+        """Gives the metrics of other processes that serve with this one, by their names; None if there are none."""
+        self.num_sentences = 0
+        """Sentences that wait or decode."""
         self._requests = Counter(
             "verso_requests", "Requests answered.", ["route", "method", "status"], registry=registry
         )
@@ -105,6 +109,7 @@ class Metrics:
         for priority, number in num_waiting.items():
             self._queue_of_priority.labels(priority).set(number)
         self._running.set(num_running)
+        self.num_sentences = sum(num_waiting.values()) + num_running
 
     def budget_changed(self, max_rows: int, max_tokens: int) -> None:
         """The budget of decoding changed."""
@@ -145,5 +150,14 @@ class Metrics:
         self._target_tokens.inc(num_target_tokens)
 
     def render(self) -> bytes:
-        """All metrics in Prometheus' text format."""
+        """The metrics of this process in Prometheus' text format."""
         return generate_latest(self.registry)
+
+    async def render_all(self) -> bytes:
+        """The metrics of this process, and of those that serve with it, each with its name as label ``process``."""
+        if self.elsewhere is None:
+            return self.render()
+        # Imported here: one process has nothing to join.
+        from app.telemetry.joined_metrics import joined
+
+        return joined({"ingress": self.render(), **await self.elsewhere()})
