@@ -11,6 +11,8 @@ from fastapi import FastAPI
 from ray import serve
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 from ray.serve.schema import LoggingConfig
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.cluster.engine import EngineReplica
 from app.cluster.options import ClusterOptions, EngineOptions, read_settings
@@ -31,17 +33,13 @@ _MANY_REQUESTS = 100_000
 _SURGE_PERCENT = 25
 """Share of replicas, one at least, that an update starts before it stops old ones."""
 
-_LOGGING = LoggingConfig(enable_access_log=False)
-"""The service writes a line for each request itself."""
+_HEALTH_CHECK_S = 2
+"""Interval at which a replica is asked whether it works, in seconds."""
+
+_LOOK_S = 0.2
+"""Interval at which a replica that ends looks whether its requests are finished, in seconds."""
 
 
-@serve.deployment(
-    name="engine",
-    max_ongoing_requests=_MANY_REQUESTS,
-    max_surge_percent=_SURGE_PERCENT,
-    health_check_period_s=2,
-    logging_config=_LOGGING,
-)
 class EngineDeployment(EngineReplica):
     """An engine replica, as Ray Serve starts and ends it."""
 
@@ -58,14 +56,6 @@ class EngineDeployment(EngineReplica):
         return serve.get_replica_context().replica_id.to_full_id_str(), super().render_metrics()
 
 
-@serve.deployment(
-    name="ingress",
-    max_ongoing_requests=_MANY_REQUESTS,
-    max_surge_percent=_SURGE_PERCENT,
-    health_check_period_s=2,
-    logging_config=_LOGGING,
-)
-@serve.ingress()
 class IngressDeployment:
     """The application of :mod:`app.main`, whose models are in engine replicas.
 
@@ -82,49 +72,91 @@ class IngressDeployment:
         """Called by Ray Serve."""
         configure_logging(self._settings.log_level)
         settings, engines = self._settings, self._engines
-        return create_app(settings, connect=lambda metrics: RemoteTranslations(settings, metrics, engines))
+        app = create_app(settings, connect=lambda metrics: RemoteTranslations(settings, metrics, engines))
+        app.add_middleware(_OneRequestId)
+        return app
 
 
-def build(options: ClusterOptions) -> Application:
+class _OneRequestId:
+    """Leaves the header with a request's id to Ray Serve, which sends the same one.
+
+    Args:
+        app: The application inside.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one connection."""
+
+        async def send_without_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                del MutableHeaders(scope=message)["X-Request-ID"]
+            await send(message)
+
+        await self.app(scope, receive, send_without_id)
+
+
+def build(arguments: dict[str, Any]) -> Application:
     """The application.
 
     Args:
-        options: Its arguments: ``args`` of a configuration, or ``name=value`` of ``serve run``. What is set in the
-            environment, VERSO_*, holds unless they say something else.
+        arguments: ``args`` of a configuration, or ``name=value`` of ``serve run``: those of
+            :class:`app.cluster.options.ClusterOptions`. What is set in the environment, VERSO_*, holds unless they say
+            something else.
 
     Raises:
+        ValidationError: An argument is wrong.
         SettingsError: A setting is wrong.
     """
+    options = ClusterOptions.model_validate(arguments)
     _start_ray()
     engines = {name: _engine(name, options.engine(name)) for name in options.engines}
     variables = read_settings(options, os.environ)
-    ingress = IngressDeployment.options(
+    ingress = serve.deployment(
+        name="ingress",
         num_replicas=options.ingress_replicas,
         ray_actor_options={"num_cpus": options.ingress_cpus},
-        graceful_shutdown_timeout_s=load_settings(variables).drain_timeout_s,
-    )
-    return ingress.bind(variables, engines)
+        **_common(variables),
+    )(serve.ingress()(IngressDeployment))
+    application: Application = ingress.bind(variables, engines)
+    return application
 
 
 def _engine(name: str, options: EngineOptions) -> Application:
     """The deployment of one engine."""
     variables = read_settings(options, os.environ)
-    return EngineDeployment.options(
+    policy = AutoscalingPolicy(  # type: ignore[no-untyped-call]
+        policy_function=ScaleOnSentences, policy_kwargs={"sentences_per_replica": options.sentences_per_replica}
+    )
+    engine = serve.deployment(
         name=name,
         ray_actor_options={"num_cpus": options.num_cpus, "num_gpus": options.num_gpus},
-        graceful_shutdown_timeout_s=load_settings(variables).drain_timeout_s,
         autoscaling_config=AutoscalingConfig(
             min_replicas=options.min_replicas,
             max_replicas=options.max_replicas,
             upscale_delay_s=options.upscale_delay_s,
             downscale_delay_s=options.downscale_delay_s,
             look_back_period_s=options.look_back_s,
-            policy=AutoscalingPolicy(
-                policy_function=ScaleOnSentences,
-                policy_kwargs={"sentences_per_replica": options.sentences_per_replica},
-            ),
+            policy=policy,
         ),
-    ).bind(variables, options.num_cpus)
+        **_common(variables),
+    )(EngineDeployment)
+    application: Application = engine.bind(variables, options.num_cpus)
+    return application
+
+
+def _common(variables: Mapping[str, str]) -> dict[str, Any]:
+    """What ingress and engines have in common."""
+    return {
+        "max_ongoing_requests": _MANY_REQUESTS,
+        "max_surge_percent": _SURGE_PERCENT,
+        "health_check_period_s": _HEALTH_CHECK_S,
+        "graceful_shutdown_timeout_s": load_settings(variables).drain_timeout_s,
+        "graceful_shutdown_wait_loop_s": _LOOK_S,
+        "logging_config": LoggingConfig(enable_access_log=False),  # the service writes a line for each request itself
+    }
 
 
 def _start_ray() -> None:

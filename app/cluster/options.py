@@ -46,7 +46,7 @@ class EngineOptions(BaseModel):
     downscale_delay_s: float = Field(default=300, ge=0)
     """Seconds for which fewer replicas must be needed before some are stopped."""
 
-    look_back_s: float = Field(default=10, gt=0)
+    look_back_s: float = Field(default=15, gt=0)
     """Seconds over which the number of sentences is averaged."""
 
     @model_validator(mode="after")
@@ -64,7 +64,7 @@ class ClusterOptions(EngineOptions):
     max_replicas: int = Field(default=1, ge=1, le=10_000)
     """Most replicas of an engine."""
 
-    engines: dict[EngineName, dict[str, Any]] = Field(default_factory=lambda: {"engine": {}}, min_length=1)
+    engines: dict[EngineName, dict[str, Any]] = Field(default={"engine": {}}, min_length=1)
     """The engines by name, each with the options in which it differs; requests go to the first that has their pair."""
 
     ingress_replicas: int = Field(default=1, ge=1, le=1_000)
