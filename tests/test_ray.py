@@ -7,7 +7,8 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
+from model.translator import Translator
 from tests.ray_cluster import Callers, Cluster, a_text, cluster, translated, wait_until
 
 pytestmark = [
@@ -23,10 +25,15 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # Ray's own
 ]
 
+TEXTS = [a_text(random.Random(seed), 4) for seed in range(200)]
+
 NO_MEMORY = {"VERSO_CACHE_BYTES": "0", "VERSO_COALESCE": "off"}
 """Settings with which every sentence is decoded."""
 
 CALLERS = 4
+
+Ask = Callable[[httpx.Client, random.Random], str]
+"""Sends a request; returns what came of it: ``ok``, or what is wrong."""
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +51,27 @@ def int8_bundle(toy_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) 
     return path
 
 
+@pytest.fixture(scope="module")
+def ask(toy_bundle: Path, int8_bundle: Path) -> Ask:
+    """Asks for the translations of some texts; every second time as a stream.
+
+    The texts are those that both precisions translate without a mistake.
+    """
+    answers = [
+        [one.text for one in Translator.load(bundle).translate(TEXTS, source="en", target="de")]
+        for bundle in (toy_bundle, int8_bundle)
+    ]
+    known = [text for text, *found in zip(TEXTS, *answers, strict=True) if set(found) == {translated(text)}]
+    assert len(known) > 50
+    return partial(_ask, known)
+
+
 def settings(bundle: Path, **others: str) -> dict[str, str]:
     return {"VERSO_MODEL": str(bundle), "VERSO_DEVICE": "cpu", "VERSO_THREADS": "1", **others}
 
 
-def ask(client: httpx.Client, rng: random.Random) -> str:
-    """Ask for the translations of some texts; every second time as a stream."""
-    texts = [a_text(rng, 4) for _ in range(8)]
+def _ask(known: list[str], client: httpx.Client, rng: random.Random) -> str:
+    texts = rng.sample(known, 8)
     body = {"text": texts, "source": "en", "target": "de"}
     if rng.random() < 0.5:
         answer = client.post("/translate", json=body)
@@ -167,7 +188,7 @@ def test_sentences_of_a_client_that_left_are_not_decoded(ray: Cluster, toy_bundl
     assert left <= 3000
 
 
-def test_killed_replicas_lose_and_double_nothing(ray: Cluster, toy_bundle: Path) -> None:
+def test_killed_replicas_lose_and_double_nothing(ray: Cluster, toy_bundle: Path, ask: Ask) -> None:
     ray.deploy(settings=settings(toy_bundle, **NO_MEMORY), min_replicas=3, max_replicas=3)
     wait_until(lambda: ray.num_running() == 3)
     with Callers(ray.address, CALLERS, ask) as callers:
@@ -176,9 +197,11 @@ def test_killed_replicas_lose_and_double_nothing(ray: Cluster, toy_bundle: Path)
             kill_one(ray)
             wait_for_more(callers)
     assert only_ok(callers.outcomes), callers.outcomes
+    losses = [line for line in ray.client.get("/metrics").text.splitlines() if "verso_replica_losses_total{" in line]
+    assert sum(float(line.rpartition(" ")[2]) for line in losses) > 0, "no request was at a killed replica"
 
 
-def test_replicas_follow_the_sentences(ray: Cluster, toy_bundle: Path) -> None:
+def test_replicas_follow_the_sentences(ray: Cluster, toy_bundle: Path, ask: Ask) -> None:
     ray.deploy(
         settings=settings(toy_bundle, **NO_MEMORY),
         min_replicas=1,
@@ -195,7 +218,7 @@ def test_replicas_follow_the_sentences(ray: Cluster, toy_bundle: Path) -> None:
     assert only_ok(callers.outcomes), callers.outcomes
 
 
-def test_update_of_the_weights_loses_nothing(ray: Cluster, toy_bundle: Path, int8_bundle: Path) -> None:
+def test_update_of_the_weights_loses_nothing(ray: Cluster, toy_bundle: Path, int8_bundle: Path, ask: Ask) -> None:
     ray.deploy(settings=settings(toy_bundle, **NO_MEMORY), min_replicas=2, max_replicas=2)
     wait_until(lambda: ray.num_running() == 2)
     old = {process.pid for process in ray.replicas() + ray.replicas("ingress")}
@@ -208,7 +231,9 @@ def test_update_of_the_weights_loses_nothing(ray: Cluster, toy_bundle: Path, int
     assert ray.client.get("/models").json()["models"][0]["precision"] == "int8"
 
 
-def test_engines_of_several_models_each_get_their_pairs(ray: Cluster, toy_bundle: Path, int8_bundle: Path) -> None:
+def test_engines_of_several_models_each_get_their_pairs(
+    ray: Cluster, toy_bundle: Path, int8_bundle: Path, ask: Ask
+) -> None:
     """Both engines have the pair; the first one serves it."""
     ray.deploy(
         settings=settings(toy_bundle),

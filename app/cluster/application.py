@@ -22,6 +22,7 @@ from app.cluster.service import RemoteTranslations
 from app.main import create_app
 from app.settings import load_settings
 from app.telemetry.logs import configure_logging
+from model.process.allocator import share_freed_memory
 
 if TYPE_CHECKING:
     from ray.serve import Application
@@ -45,6 +46,8 @@ class EngineDeployment(EngineReplica):
 
     async def __init__(self, variables: Mapping[str, str], num_cpus: float) -> None:  # type: ignore[misc]
         super().__init__(variables, num_cpus)
+        configure_logging(self.settings.log_level)
+        share_freed_memory()
         await self.start()
 
     async def __del__(self) -> None:

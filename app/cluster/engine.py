@@ -13,10 +13,8 @@ from app.errors import ServiceError
 from app.models.bundles import BundleFiles, BundleSource
 from app.serving.service import TranslationService
 from app.serving.text_job import AttentionResult, TranslateResult
-from app.telemetry.logs import configure_logging
 from app.telemetry.metrics import Metrics
 from model.errors import ModelError
-from model.process.allocator import share_freed_memory
 
 
 class EngineReplica:
@@ -29,9 +27,9 @@ class EngineReplica:
     """
 
     def __init__(self, variables: Mapping[str, str], num_cpus: float, bundles: BundleSource | None = None) -> None:
-        self._settings = settings_of_engine(variables, num_cpus)
+        self.settings = settings_of_engine(variables, num_cpus)
         self._metrics = Metrics()
-        self._service = TranslationService(self._settings, self._metrics, bundles or BundleFiles(self._settings))
+        self._service = TranslationService(self.settings, self._metrics, bundles or BundleFiles(self.settings))
 
     async def start(self) -> None:
         """Load the models.
@@ -39,8 +37,6 @@ class EngineReplica:
         Raises:
             Exception: They cannot be loaded.
         """
-        configure_logging(self._settings.log_level)
-        share_freed_memory()
         await self._service.start()
         await self._service.wait_loaded()
         if self._service.failure is not None:

@@ -270,7 +270,7 @@ class RemoteTranslations:
 
     async def _ask(self, engine: str, timeout: asyncio.Timeout, method: str, *arguments: Any, **options: Any) -> Any:
         """The result of a call. If a replica ends before it has answered, another one is asked."""
-        retries = _Retries(engine)
+        retries = _Retries(engine, self._metrics)
         while True:
             try:
                 result = await self._engines[engine].call(
@@ -287,7 +287,7 @@ class RemoteTranslations:
         engine = self._engines[part.choice.model.engine]
         pair = {"source": part.choice.source, "target": part.choice.target}
         num_delivered = dict.fromkeys(part.numbers, 0)  # sentences of each text that is not finished
-        retries = _Retries(part.choice.model.engine)
+        retries = _Retries(part.choice.model.engine, self._metrics)
         while num_delivered:
             numbers = list(num_delivered)
             asked = [texts[number] for number in numbers]
@@ -380,10 +380,12 @@ class _Retries:
 
     Args:
         engine: The name of the engine, for the log.
+        metrics: Counts lost replicas.
     """
 
-    def __init__(self, engine: str) -> None:
+    def __init__(self, engine: str, metrics: Metrics) -> None:
         self._engine = engine
+        self._metrics = metrics
         self._num_losses = 0
         self._pause_s = _RETRY_S
 
@@ -400,6 +402,7 @@ class _Retries:
             raise error
         if isinstance(error, ReplicaLost):
             self._num_losses += 1
+            self._metrics.replica_lost()
             logger.warning(
                 "a replica was lost during a request",
                 extra={"fields": {"engine": self._engine, "losses": self._num_losses}},

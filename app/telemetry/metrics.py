@@ -63,6 +63,11 @@ class Metrics:
             "Sentences answered together with an equal one that was on its way already.",
             registry=registry,
         )
+        self._losses = Counter(
+            "verso_replica_losses",
+            "Calls of an engine replica that ended before its answer, with Ray Serve; another replica was asked.",
+            registry=registry,
+        )
         self._wait = Histogram(
             "verso_queue_wait_seconds", "Seconds a sentence waited.", buckets=_SECONDS, registry=registry
         )
@@ -129,6 +134,10 @@ class Metrics:
     def coalesced(self, num_sentences: int) -> None:
         """Sentences wait for the outcome of an equal sentence."""
         self._coalesced.inc(num_sentences)
+
+    def replica_lost(self) -> None:
+        """An engine replica ended before it had answered a call."""
+        self._losses.inc()
 
     def joined(self, lengths: list[int], waits_s: list[float]) -> None:
         """Sentences of these lengths joined a cohort together, after these waits."""
