@@ -71,7 +71,7 @@ def settings(bundle: Path, **others: str) -> dict[str, str]:
 
 
 def _ask(known: list[str], client: httpx.Client, rng: random.Random) -> str:
-    texts = rng.sample(known, 8)
+    texts = rng.sample(known, 40)
     body = {"text": texts, "source": "en", "target": "de"}
     if rng.random() < 0.5:
         answer = client.post("/translate", json=body)
@@ -100,8 +100,10 @@ def judged(texts: list[str], events: list[dict[str, Any]]) -> str:
 
 
 def kill_one(ray: Cluster) -> None:
-    """Kill a replica of three, and wait until there is another one in its stead."""
+    """Kill a replica of three while it has requests, and wait until there is another one in its stead."""
     killed = ray.replicas()[0]
+    killed.suspend()  # requests that it gets from now on, and those that it has, are not finished
+    time.sleep(0.5)
     killed.kill()
     wait_until(lambda: killed.pid not in {one.pid for one in ray.replicas()} and len(ray.replicas()) == 3)
     wait_until(lambda: ray.num_running() == 3)
@@ -206,7 +208,7 @@ def test_replicas_follow_the_sentences(ray: Cluster, toy_bundle: Path, ask: Ask)
         settings=settings(toy_bundle, **NO_MEMORY),
         min_replicas=1,
         max_replicas=3,
-        sentences_per_replica=8,
+        sentences_per_replica=2,
         upscale_delay_s=0.5,
         downscale_delay_s=2,
         look_back_s=2,
