@@ -31,8 +31,8 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 .DELETE_ON_ERROR:
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized test-slow test-gpu test-browser \
-	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import docker clean
+.PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized test-slow test-ray test-gpu test-browser \
+	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import bench-ray docker clean
 
 help:  ## list the targets
 	@echo "make serve, then open http://localhost:8000/"
@@ -83,13 +83,23 @@ test: $(VENV)/develop-$(TORCH).stamp  ## set up and run the tests
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --cov --cov-report=term
 
 test-fast: $(VENV)/develop-$(TORCH).stamp  ## the tests that take no second each, without coverage
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not soak and not browser and not thorough"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not soak and not browser and not ray and not thorough"
 
 test-sanitized: $(VENV)/develop-$(TORCH).stamp  ## run the tests of the C++ decoder under address and undefined-behaviour sanitizers
 	PYTHONPATH=. $(BIN)/python scripts/test_sanitized.py
 
 test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+$(VENV)/ray-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
+	$(PIP) --editable '.[ray]'
+	@touch $@
+
+test-ray: $(VENV)/ray-$(TORCH).stamp  ## test the service on Ray Serve (minutes): replicas that die, scaling, updates
+	$(BIN)/python -m pytest -m ray
+
+bench-ray: $(VENV)/ray-$(TORCH).stamp  ## measure what Ray Serve costs, compared with the service in one process
+	$(BIN)/python -m benchmarks.ray_serve --out $(RESULTS)
 
 test-gpu: $(VENV)/develop-$(TORCH).stamp  ## run the tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -m gpu

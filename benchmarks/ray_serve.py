@@ -56,13 +56,18 @@ class Measured:
 
     Args:
         per_second: Sentences a second with many callers.
-        cpu_ms: Processor time of all processes of the server for a sentence meanwhile, in milliseconds.
+        role_ms: Processor time for a sentence meanwhile, in milliseconds, by role: see :func:`_role_of`.
         alone_ms: Median time of a request of a single caller, in milliseconds.
     """
 
     per_second: float
-    cpu_ms: float
+    role_ms: dict[str, float]
     alone_ms: float
+
+    @property
+    def cpu_ms(self) -> float:
+        """Processor time of all processes for a sentence."""
+        return sum(self.role_ms.values())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -114,16 +119,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     write_json(figures, asked.out / "ray_serve.json")
 
 
+_COLUMNS: tuple[tuple[str, Callable[[Measured], float], bool], ...] = (
+    ("sentences/s", lambda one: one.per_second, True),
+    ("processor ms a sentence", lambda one: one.cpu_ms, False),
+    ("ms, one caller", lambda one: one.alone_ms, False),
+)
+"""Rows of the table, and whether more is better."""
+
+
 def report(found: dict[tuple[str, int], list[Measured]], processors: int, idle: float, others: float) -> str:
     """The table."""
     rows = []
     for size in SIZES:
         bare, on_ray = found[BARE, size], found[ON_RAY, size]
-        for title, value, more_is_better in (
-            ("sentences/s", lambda one: one.per_second, True),
-            ("processor ms a sentence", lambda one: one.cpu_ms, False),
-            ("ms, one caller", lambda one: one.alone_ms, False),
-        ):
+        for title, value, more_is_better in _COLUMNS:
             pairs = [(value(a), value(b)) for a, b in zip(bare, on_ray, strict=True)]
             costs = [a / b - 1 if more_is_better else b / a - 1 for a, b in pairs]
             first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
@@ -155,13 +164,12 @@ def _measure(
     seconds: float,
     processes: Callable[[], list[psutil.Process]],
 ) -> Measured:
-    cpu_before = _cpu_seconds(processes())
+    before = _seconds_by_role(processes())
     num_answered, took_s, _ = _call(clients, port, sentences, size, seconds, CALLERS[size])
-    cpu_s = _cpu_seconds(processes()) - cpu_before
+    after = _seconds_by_role(processes())
+    role_ms = {role: (after[role] - before[role]) * 1000 / (num_answered * size) for role in after}
     _, _, latencies = _call(clients, port, sentences, size, seconds / 2, 1)
-    return Measured(
-        num_answered * size / took_s, cpu_s * 1000 / (num_answered * size), statistics.median(latencies) * 1000
-    )
+    return Measured(num_answered * size / took_s, role_ms, statistics.median(latencies) * 1000)
 
 
 def _call(
@@ -181,22 +189,33 @@ def _request(sentences: Sequence[str], size: int, index: int) -> Call:
     return post("translate", text=texts, source="en", target="de")
 
 
-def _cpu_seconds(processes: Sequence[psutil.Process]) -> float:
-    total = 0.0
+def _role_of(process: psutil.Process) -> str:
+    """What a process does: ``engine``, ``ingress``, ``proxy``, or ``rest``, which is Ray itself."""
+    title = " ".join(process.cmdline())
+    if "ServeReplica:default:" in title:
+        return "ingress" if "ServeReplica:default:ingress" in title else "engine"
+    if "ProxyActor" in title:
+        return "proxy"
+    return "engine" if " app" in title and "ray" not in title else "rest"
+
+
+def _seconds_by_role(processes: Sequence[psutil.Process]) -> dict[str, float]:
+    """Processor time so far."""
+    total = dict.fromkeys(("engine", "ingress", "proxy", "rest"), 0.0)
     for process in processes:
         try:
             times = process.cpu_times()
+            total[_role_of(process)] += times.user + times.system
         except psutil.NoSuchProcess:
             continue
-        total += times.user + times.system
     return total
 
 
 def _idle_share(processes: Callable[[], list[psutil.Process]], seconds: float = 5.0) -> float:
     """The share of one processor that a server takes while it has no requests."""
-    before = _cpu_seconds(processes())
+    before = sum(_seconds_by_role(processes()).values())
     time.sleep(seconds)
-    return (_cpu_seconds(processes()) - before) / seconds
+    return (sum(_seconds_by_role(processes()).values()) - before) / seconds
 
 
 @contextmanager

@@ -130,7 +130,7 @@ def build(arguments: dict[str, Any]) -> Application:
 def _engine(name: str, options: EngineOptions) -> Application:
     """The deployment of one engine."""
     variables = read_settings(options, os.environ)
-    policy = AutoscalingPolicy(  # type: ignore[no-untyped-call]
+    policy = AutoscalingPolicy(
         policy_function=ScaleOnSentences, policy_kwargs={"sentences_per_replica": options.sentences_per_replica}
     )
     engine = serve.deployment(

@@ -120,6 +120,7 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
     service: TranslationService = app.state.service
     config = uvicorn.Config(
         app,
+        loop="asyncio",  # whatever the extra of Ray has installed
         http="h11",
         ws="none",
         lifespan="on",
