@@ -79,18 +79,14 @@ def bulk_plan(figures: Mapping[str, Any], num_sentences: float, machine: int, pe
     rate = per_second or 1000 / _role_ms(figures, BARE, 32, "engine")
     hours = num_sentences / rate / 3600
     rows = [[f"{number:,}", f"{hours / number / machine:,.1f}"] for number in (1, 10, 100)]
-    return "\n".join(
-        [
-            f"{num_sentences:,.0f} sentences at {rate:,.0f} a second and processor: {hours:,.0f} hours of one processor.",
-            "",
-            markdown([f"machines of {machine} processors", "hours"], rows),
-        ]
-    )
+    per_processor = f"{rate:,.0f} a second on a processor take {hours:,.0f} hours of a processor"
+    table = markdown([f"machines of {machine} processors", "hours"], rows)
+    return f"{num_sentences:,.0f} sentences at {per_processor}.\n\n{table}"
 
 
 def _role_ms(figures: Mapping[str, Any], server: str, size: int, role: str) -> float:
     """Processor time of a role for a sentence, in milliseconds: the median of the rounds."""
-    return statistics.median(one["role_ms"][role] for one in figures["rounds"][f"{server}, {size}"])
+    return float(statistics.median(one["role_ms"][role] for one in figures["rounds"][f"{server}, {size}"]))
 
 
 if __name__ == "__main__":

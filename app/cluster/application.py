@@ -15,7 +15,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.cluster.engine import EngineReplica
-from app.cluster.options import ClusterOptions, EngineOptions, read_settings
+from app.cluster.options import ClusterOptions, EngineOptions, ingress_settings, read_settings
 from app.cluster.ray_engine import RayEngine
 from app.cluster.scaling import ScaleOnSentences
 from app.cluster.service import RemoteTranslations
@@ -116,11 +116,14 @@ def build(arguments: dict[str, Any]) -> Application:
     options = ClusterOptions.model_validate(arguments)
     _start_ray()
     engines = {name: _engine(name, options.engine(name)) for name in options.engines}
-    variables = read_settings(options, os.environ)
+    variables = ingress_settings(options, os.environ)
+    keeps_files = load_settings(variables).data_dir is not None
     ingress = serve.deployment(
         name="ingress",
         num_replicas=options.ingress_replicas,
         ray_actor_options={"num_cpus": options.ingress_cpus},
+        # Only one process may use the folder: an update ends the old one first, and requests wait for the new one.
+        max_surge_percent=0 if keeps_files else _SURGE_PERCENT,
         **_common(variables),
     )(serve.ingress()(IngressDeployment))
     application: Application = ingress.bind(variables, engines)
@@ -136,6 +139,7 @@ def _engine(name: str, options: EngineOptions) -> Application:
     engine = serve.deployment(
         name=name,
         ray_actor_options={"num_cpus": options.num_cpus, "num_gpus": options.num_gpus},
+        max_surge_percent=_SURGE_PERCENT,
         autoscaling_config=AutoscalingConfig(
             min_replicas=options.min_replicas,
             max_replicas=options.max_replicas,
@@ -154,7 +158,6 @@ def _common(variables: Mapping[str, str]) -> dict[str, Any]:
     """What ingress and engines have in common."""
     return {
         "max_ongoing_requests": _MANY_REQUESTS,
-        "max_surge_percent": _SURGE_PERCENT,
         "health_check_period_s": _HEALTH_CHECK_S,
         "graceful_shutdown_timeout_s": load_settings(variables).drain_timeout_s,
         "graceful_shutdown_wait_loop_s": _LOOK_S,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from app.errors import SettingsError
 from app.settings import Settings, load_settings
 
 EngineName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
@@ -107,6 +108,21 @@ def read_settings(options: EngineOptions, environ: Mapping[str, str]) -> dict[st
     chosen = {name: value for name, value in environ.items() if name.startswith("VERSO_") and name not in _FORBIDDEN}
     chosen |= {name: str(value) for name, value in options.settings.items()}
     load_settings(chosen)
+    return chosen
+
+
+def ingress_settings(options: ClusterOptions, environ: Mapping[str, str]) -> dict[str, str]:
+    """The settings of ingresses: see :func:`read_settings`.
+
+    Raises:
+        SettingsError: They are wrong, or are for one process and there are several.
+    """
+    chosen = read_settings(options, environ)
+    if options.ingress_replicas > 1 and "VERSO_DATA_DIR" in chosen:
+        raise SettingsError(
+            f"VERSO_DATA_DIR is set and ingress_replicas is {options.ingress_replicas}: one process may use the folder; "
+            "unset it, or set ingress_replicas to 1"
+        )
     return chosen
 
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from app.cluster.calls import ReplicaLost
 from app.cluster.engine import EngineReplica
-from app.cluster.options import ClusterOptions, read_settings, settings_of_engine
+from app.cluster.options import ClusterOptions, ingress_settings, read_settings, settings_of_engine
 from app.cluster.scaling import SENTENCES, ScaleOnSentences
 from app.cluster.service import MAX_LOSSES, RemoteTranslations
 from app.errors import DeadlineExceeded, LimitExceeded, NotReady, SettingsError
@@ -346,6 +346,13 @@ def test_wrong_options_are_refused(arguments: dict[str, Any]) -> None:
 def test_wrong_settings_are_refused_before_replicas_start() -> None:
     with pytest.raises(SettingsError, match="VERSO_MODLE"):
         read_settings(ClusterOptions(settings={"VERSO_MODLE": "x.pt"}), {})
+
+
+def test_a_folder_of_documents_has_one_ingress() -> None:
+    options = ClusterOptions(ingress_replicas=2)
+    assert ingress_settings(options, {}) == {}
+    with pytest.raises(SettingsError, match="ingress_replicas"):
+        ingress_settings(options, {"VERSO_DATA_DIR": "/data"})
 
 
 @pytest.mark.parametrize(("num_cpus", "threads"), [(0.2, 1), (1.0, 1), (4.0, 4)])
