@@ -18,7 +18,9 @@ import pytest
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
 from model.translator import Translator
+from tests.app.accounts.keyed import bearer, make_key
 from tests.ray_cluster import Callers, Cluster, a_text, cluster, translated, wait_until
+from tests.test_ray_files import CONFIGURATIONS
 
 pytestmark = [
     pytest.mark.ray,
@@ -243,7 +245,33 @@ def test_engines_of_several_models_each_get_their_pairs(
     )
     precisions = [model["precision"] for model in ray.client.get("/models").json()["models"]]
     assert precisions == ["int8", "float32"]
-    assert ask(httpx.Client(base_url=ray.address, timeout=60, trust_env=False), random.Random(1)) == "ok"
+    assert ask(ray.client, random.Random(1)) == "ok"
     lines = ray.client.get("/metrics").text.splitlines()
     finished = [line for line in lines if line.startswith("verso_sentences_total") and "finished" in line]
     assert finished and all("#small#" in line for line in finished)
+
+
+def test_keys_hold(ray: Cluster, toy_bundle: Path, tmp_path: Path) -> None:
+    database = tmp_path / "keys.sqlite"
+    key = make_key(database, requests_per_minute=2)
+    ray.deploy(settings=settings(toy_bundle, VERSO_KEYS_DB=str(database)))
+    body = {"text": "red cat.", "target": "de"}
+    assert ray.client.post("/translate", json=body).status_code == 401
+    answers = [ray.client.post("/translate", json=body, headers=bearer(key)) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert "RateLimit" in answers[0].headers
+
+
+def test_clients_are_known_by_their_addresses(ray: Cluster, toy_bundle: Path) -> None:
+    """Not by that of Ray Serve's proxy; a proxy on this machine is believed, as in one process."""
+    ray.deploy(settings=settings(toy_bundle, VERSO_ADDRESS_REQUESTS_PER_MINUTE="1"))
+    body = {"text": "red cat.", "target": "de"}
+    clients = ["192.0.2.1", "192.0.2.2", "192.0.2.1"]
+    answers = [ray.client.post("/translate", json=body, headers={"X-Forwarded-For": client}) for client in clients]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=["serve", "kuberay"])
+def test_configurations_fit_the_schema_of_ray_serve(configuration: dict[str, Any]) -> None:
+    schema = pytest.importorskip("ray.serve.schema")
+    assert schema.ServeDeploySchema.model_validate(configuration).applications[0].name == "verso"

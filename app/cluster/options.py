@@ -120,8 +120,8 @@ def ingress_settings(options: ClusterOptions, environ: Mapping[str, str]) -> dic
     chosen = read_settings(options, environ)
     if options.ingress_replicas > 1 and "VERSO_DATA_DIR" in chosen:
         raise SettingsError(
-            f"VERSO_DATA_DIR is set and ingress_replicas is {options.ingress_replicas}: one process may use the folder; "
-            "unset it, or set ingress_replicas to 1"
+            f"VERSO_DATA_DIR is set and ingress_replicas is {options.ingress_replicas}: one process may use a folder. "
+            "Unset it, or set ingress_replicas to 1."
         )
     return chosen
 
