@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ray_serve import BARE, ON_RAY
+from benchmarks.ray_serve import BARE, ON_RAY, WITH_HAPROXY
 from benchmarks.tables import RESULTS, markdown
 
-ROLES = {"engine": "engines", "ingress": "ingresses", "proxy": "proxies of Ray Serve", "rest": "Ray itself"}
+ROLES = {"engine": "engines", "ingress": "ingresses", "proxy": "proxies"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -50,19 +50,19 @@ def serving_plan(figures: Mapping[str, Any], requests_per_second: float, machine
         busy: Share of a processor that may be busy.
     """
     rows = []
-    for size in (1, 32):
-        needed = {
-            role: requests_per_second * size * _role_ms(figures, ON_RAY, size, role) / 1000 / busy for role in ROLES
-        }
-        total = sum(needed.values())
-        rows.append(
-            [
-                f"{requests_per_second:,.0f} requests/s of {size}",
-                *(f"{needed[role]:,.0f}" for role in ROLES),
-                f"{total:,.0f}",
-                f"{math.ceil(total / machine):,}",
-            ]
-        )
+    for server in (ON_RAY, WITH_HAPROXY):
+        for size in (1, 32):
+            sentences_per_s = requests_per_second * size
+            needed = {role: sentences_per_s * _role_ms(figures, server, size, role) / 1000 / busy for role in ROLES}
+            total = sum(needed.values())
+            rows.append(
+                [
+                    f"{requests_per_second:,.0f} requests/s of {size}, {server}",
+                    *(f"{needed[role]:,.0f}" for role in ROLES),
+                    f"{total:,.0f}",
+                    f"{math.ceil(total / (machine - figures['idle_shares'][server])):,}",
+                ]
+            )
     header = ["processors for", *ROLES.values(), "together", f"machines of {machine}"]
     return markdown(header, rows)
 
@@ -86,7 +86,7 @@ def bulk_plan(figures: Mapping[str, Any], num_sentences: float, machine: int, pe
 
 def _role_ms(figures: Mapping[str, Any], server: str, size: int, role: str) -> float:
     """Processor time of a role for a sentence, in milliseconds: the median of the rounds."""
-    return float(statistics.median(one["role_ms"][role] for one in figures["rounds"][f"{server}, {size}"]))
+    return max(0.0, statistics.median(one["role_ms"][role] for one in figures["rounds"][f"{server}, {size}"]))
 
 
 if __name__ == "__main__":

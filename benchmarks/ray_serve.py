@@ -8,8 +8,9 @@ and ended, so that the other one is not disturbed; all processes of a server, Ra
 processors. Callers send requests of 32 sentences, then of one, of 5 to 15 tokens each, one request after another.
 
 The table has the median over the rounds of sentences a second, of the time of a request of a single caller, and of
-processor time; the cost is what Ray Serve adds. Nothing else should run at the same time; the share of the processors
-that other programs used is printed.
+processor time, without what the processes take when there are no requests. The cost is what Ray Serve adds, with its
+own proxy and with HAProxy (docs/ray.md). Nothing else should run at the same time; the share of the processors that
+other programs used is printed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,8 @@ from benchmarks.traffic import SHORT_TOKENS, sentence
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE_S = 300.0
 
-BARE, ON_RAY = "one process", "Ray Serve"
+BARE, ON_RAY, WITH_HAPROXY = "one process", "Ray Serve", "Ray Serve, HAProxy"
+SERVERS = (BARE, ON_RAY, WITH_HAPROXY)
 
 SIZES = (32, 1)
 """Sentences of a request."""
@@ -56,7 +58,8 @@ class Measured:
 
     Args:
         per_second: Sentences a second with many callers.
-        role_ms: Processor time for a sentence meanwhile, in milliseconds, by role: see :func:`_role_of`.
+        role_ms: Processor time for a sentence meanwhile, in milliseconds, by role: see :func:`_role_of`. What the
+            processes take without requests is subtracted.
         alone_ms: Median time of a request of a single caller, in milliseconds.
     """
 
@@ -88,29 +91,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     sentences = [sentence(rng, length, *SHORT_TOKENS) for _ in range(4000)]
     found: dict[tuple[str, int], list[Measured]] = defaultdict(list)
-    idle: list[float] = []
+    idle: dict[str, list[float]] = defaultdict(list)
     others: list[float] = []
     with started("callers", http_client.serve_clients) as clients:
         clients.wait_until_loaded()
         psutil.Process(clients.pid).cpu_affinity(callers)
         for number in range(asked.rounds):
-            for name in (BARE, ON_RAY) if number % 2 == 0 else (ON_RAY, BARE):
+            for name in SERVERS if number % 2 == 0 else SERVERS[::-1]:
                 with running(name, servers) as (port, processes):
                     _call(clients, port, sentences, 1, 2.0, 4)  # warms up
                     _call(clients, port, sentences, 32, 2.0, 4)
-                    if name == ON_RAY:
-                        idle.append(_idle_share(processes))
+                    at_rest = _idle_shares(processes)
+                    idle[name].append(sum(at_rest.values()))
                     other = OtherPrograms([clients.pid, *(one.pid for one in processes())])
                     for size in SIZES:
-                        measured = _measure(clients, port, sentences, size, asked.seconds, processes)
+                        measured = _measure(clients, port, sentences, size, asked.seconds, processes, at_rest)
                         found[name, size].append(measured)
                         print(f"round {number + 1}, {name}, {size}: {measured}", file=sys.stderr, flush=True)
                     others.append(other.share())
-    print(report(found, asked.processors, statistics.median(idle), max(others)))
+    idle_shares = {name: statistics.median(shares) for name, shares in idle.items()}
+    print(report(found, asked.processors, idle_shares, max(others)))
     figures = {
         "machine": describe_machine(asked.processors),
         "processors": asked.processors,
-        "idle_share": rounded(statistics.median(idle)),
+        "idle_shares": {name: rounded(share) for name, share in idle_shares.items()},
         "other_programs": rounded(max(others)),
         "rounds": {
             f"{name}, {size}": [vars(one) for one in measured] for (name, size), measured in sorted(found.items())
@@ -127,33 +131,35 @@ _COLUMNS: tuple[tuple[str, Callable[[Measured], float], bool], ...] = (
 """Rows of the table, and whether more is better."""
 
 
-def report(found: dict[tuple[str, int], list[Measured]], processors: int, idle: float, others: float) -> str:
+def report(
+    found: dict[tuple[str, int], list[Measured]], processors: int, idle: Mapping[str, float], others: float
+) -> str:
     """The table."""
     rows = []
     for size in SIZES:
-        bare, on_ray = found[BARE, size], found[ON_RAY, size]
         for title, value, more_is_better in _COLUMNS:
-            pairs = [(value(a), value(b)) for a, b in zip(bare, on_ray, strict=True)]
-            costs = [a / b - 1 if more_is_better else b / a - 1 for a, b in pairs]
-            first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
-            rows.append(
-                [
-                    f"{size} a request, {title}",
-                    f"{first:.2f}",
-                    f"{second:.2f}",
-                    f"{statistics.median(costs):+.0%}",
-                    f"{min(costs):+.0%} to {max(costs):+.0%}",
-                ]
-            )
+            row = [f"{size} a request, {title}", _median(map(value, found[BARE, size]))]
+            for name in SERVERS[1:]:
+                pairs = zip(map(value, found[BARE, size]), map(value, found[name, size]), strict=True)
+                costs = [bare / ray - 1 if more_is_better else ray / bare - 1 for bare, ray in pairs]
+                cost = f"{statistics.median(costs):+.0%} ({min(costs):+.0%} to {max(costs):+.0%})"
+                row += [_median(map(value, found[name, size])), cost]
+            rows.append(row)
+    header = ["", BARE, *(title for name in SERVERS[1:] for title in (name, "cost"))]
+    at_rest = ", ".join(f"{name} {share:.1%}" for name, share in idle.items())
     return "\n".join(
         [
             machine_line(describe_machine(processors)),
-            f"{processors} processors, {len(found[BARE, 1])} rounds; Ray without requests takes {idle:.1%} of a "
-            f"processor; other programs took up to {others:.0%} of the machine.",
+            f"{processors} processors, {len(found[BARE, 1])} rounds. Without requests, of a processor: {at_rest}.",
+            f"Other programs took up to {others:.0%} of the machine.",
             "",
-            markdown(["", BARE, ON_RAY, "cost", "in single rounds"], rows),
+            markdown(header, rows),
         ]
     )
+
+
+def _median(values: Iterable[float]) -> str:
+    return f"{statistics.median(values):.2f}"
 
 
 def _measure(
@@ -163,11 +169,14 @@ def _measure(
     size: int,
     seconds: float,
     processes: Callable[[], list[psutil.Process]],
+    at_rest: Mapping[str, float],
 ) -> Measured:
     before = _seconds_by_role(processes())
     num_answered, took_s, _ = _call(clients, port, sentences, size, seconds, CALLERS[size])
     after = _seconds_by_role(processes())
-    role_ms = {role: (after[role] - before[role]) * 1000 / (num_answered * size) for role in after}
+    role_ms = {
+        role: (after[role] - before[role] - at_rest[role] * took_s) * 1000 / (num_answered * size) for role in after
+    }
     _, _, latencies = _call(clients, port, sentences, size, seconds / 2, 1)
     return Measured(num_answered * size / took_s, role_ms, statistics.median(latencies) * 1000)
 
@@ -194,7 +203,7 @@ def _role_of(process: psutil.Process) -> str:
     title = " ".join(process.cmdline())
     if "ServeReplica:default:" in title:
         return "ingress" if "ServeReplica:default:ingress" in title else "engine"
-    if "ProxyActor" in title:
+    if "ProxyActor" in title or "haproxy" in title.lower():
         return "proxy"
     return "engine" if " app" in title and "ray" not in title else "rest"
 
@@ -211,11 +220,12 @@ def _seconds_by_role(processes: Sequence[psutil.Process]) -> dict[str, float]:
     return total
 
 
-def _idle_share(processes: Callable[[], list[psutil.Process]], seconds: float = 5.0) -> float:
-    """The share of one processor that a server takes while it has no requests."""
-    before = sum(_seconds_by_role(processes()).values())
+def _idle_shares(processes: Callable[[], list[psutil.Process]], seconds: float = 5.0) -> dict[str, float]:
+    """The share of one processor that each role takes while there are no requests."""
+    before = _seconds_by_role(processes())
     time.sleep(seconds)
-    return (sum(_seconds_by_role(processes()).values()) - before) / seconds
+    after = _seconds_by_role(processes())
+    return {role: (after[role] - before[role]) / seconds for role in after}
 
 
 @contextmanager
@@ -230,6 +240,8 @@ def running(name: str, processors: Sequence[int]) -> Iterator[tuple[int, Callabl
         "VERSO_LOG_LEVEL": "warning",
         "VERSO_PORT": str(port),
     }
+    if name == WITH_HAPROXY:
+        environment["RAY_SERVE_ENABLE_HA_PROXY"] = "1"
     module = ["app"] if name == BARE else ["benchmarks.ray_server", "--port", str(port)]
     bound = ",".join(map(str, processors))
     server = psutil.Popen(
