@@ -86,7 +86,7 @@ def bulk_plan(figures: Mapping[str, Any], num_sentences: float, machine: int, pe
 
 def _role_ms(figures: Mapping[str, Any], server: str, size: int, role: str) -> float:
     """Processor time of a role for a sentence, in milliseconds: the median of the rounds."""
-    return max(0.0, statistics.median(one["role_ms"][role] for one in figures["rounds"][f"{server}, {size}"]))
+    return max(0.0, float(statistics.median(one["role_ms"][role] for one in figures["rounds"][f"{server}, {size}"])))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``deploy/ray``: the configurations fit the application, without Ray. ``tests/test_ray.py`` checks them with its schema."""
+"""``deploy/ray``: the configurations fit the application; ``tests/test_ray.py`` has the schema of Ray Serve."""
 
 from __future__ import annotations
 

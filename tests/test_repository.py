@@ -40,7 +40,8 @@ def test_the_transformer_is_implemented_here() -> None:
 
 def test_imported_packages_are_the_declared_ones() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["telemetry"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["telemetry"], *extras["ray"]]
     declared = {re.split(r"[=><\[]", name)[0].replace("-", "_") for name in wanted}
     used = (
         set().union(*map(imported, SOURCES))
