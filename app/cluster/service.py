@@ -286,10 +286,10 @@ class RemoteTranslations:
         """Stream some texts, each sentence once, however many replicas end meanwhile."""
         engine = self._engines[part.choice.model.engine]
         pair = {"source": part.choice.source, "target": part.choice.target}
-        num_delivered = dict.fromkeys(part.numbers, 0)  # sentences of each text that is not finished
+        next_sentence = dict.fromkeys(part.numbers, 0)  # the next sentence of each text that is not finished
         retries = _Retries(part.choice.model.engine, self._metrics)
-        while num_delivered:
-            numbers = list(num_delivered)
+        while next_sentence:
+            numbers = list(next_sentence)
             asked = [texts[number] for number in numbers]
             try:
                 arriving = engine.stream("stream", asked, **pair, **how, within_s=_seconds_left(timeout))
@@ -300,12 +300,13 @@ class RemoteTranslations:
                             yield one
                         elif isinstance(one, StreamedText):
                             number = numbers[one.text]
-                            del num_delivered[number]
+                            del next_sentence[number]
                             yield StreamedText(number, one.result)
-                        elif one.index >= num_delivered[numbers[one.text]]:  # sentences of a text arrive in order
+                        elif one.index >= next_sentence[numbers[one.text]]:  # sentences of a text arrive in order
                             number = numbers[one.text]
-                            num_delivered[number] += 1
+                            next_sentence[number] = one.index + 1
                             yield StreamedSentence(number, one.index, one.translated)
+                return
             except (ReplicaLost, NotReady) as error:
                 await retries.pause(error)
 
@@ -313,10 +314,14 @@ class RemoteTranslations:
         """Ask the engines for their models, again and again."""
         while True:
             for name, engine in self._engines.items():
-                with contextlib.suppress(ReplicaLost, TimeoutError):
+                try:
                     async with asyncio.timeout(_DESCRIBE_S):
                         found: list[RemoteModel] = await engine.call("describe")
-                        self._described[name] = [replace(model, engine=name) for model in found]
+                    self._described[name] = [replace(model, engine=name) for model in found]
+                except (ReplicaLost, NotReady, TimeoutError):
+                    logger.debug("an engine has not described its models", extra={"fields": {"engine": name}})
+                except Exception:
+                    logger.exception("an engine could not describe its models", extra={"fields": {"engine": name}})
             models = [model for name in self._engines for model in self._described.get(name, ())]
             if models != self.models:
                 self._adopt(models)
