@@ -26,6 +26,10 @@ COPY app app
 COPY client client
 COPY LICENSE README.md ./
 RUN pip install --no-deps --no-build-isolation . ./client
+# Extras of pyproject.toml, such as "ray" (docs/ray.md#kuberay).
+ARG EXTRAS=
+COPY constraints.txt ./
+RUN [ -z "${EXTRAS}" ] || pip install --constraint constraints.txt ".[${EXTRAS}]"
 # Not needed for serving: headers, tests, the installer.
 RUN cd /opt/verso/lib/python*/site-packages \
  && rm -rf torch/include torch/share torch/test pip pip-*.dist-info setuptools setuptools-*.dist-info pkg_resources \

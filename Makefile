@@ -32,7 +32,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
 .PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized test-slow test-faults test-gpu test-ray test-browser \
-	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import soak docker clean
+	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import bench-ray soak docker clean
 
 help:  ## list the targets
 	@echo "make serve, then open http://localhost:8000/"
@@ -94,15 +94,18 @@ test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 test-faults: $(VENV)/develop-$(TORCH).stamp  ## break things around the service (docs/faults.md); disks and networks need root
 	$(BIN)/python -m pytest -m "" tests/faults
 
-test-gpu: $(VENV)/develop-$(TORCH).stamp  ## run the tests that need an NVIDIA GPU
-	$(BIN)/python -m pytest -m gpu
-
 $(VENV)/ray-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
 	$(PIP) --editable '.[ray]'
 	@touch $@
 
-test-ray: $(VENV)/ray-$(TORCH).stamp  ## run the tests that start Ray
+test-ray: $(VENV)/ray-$(TORCH).stamp  ## test bulk translation and the service on Ray Serve: workers and replicas that die, scaling, updates (minutes)
 	$(BIN)/python -m pytest -m ray
+
+bench-ray: $(VENV)/ray-$(TORCH).stamp  ## measure what Ray Serve costs, compared with the service in one process
+	$(BIN)/python -m benchmarks.ray_serve --out $(RESULTS)
+
+test-gpu: $(VENV)/develop-$(TORCH).stamp  ## run the tests that need an NVIDIA GPU
+	$(BIN)/python -m pytest -m gpu
 
 # Two at a time: each has a service and a Chromium of its own.
 test-browser: $(VENV)/develop-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## test the page in Chromium (CHROMIUM=/path/to/it, else the one that is found)

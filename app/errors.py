@@ -62,10 +62,13 @@ from model.languages import LanguagePairs
 
 
 class ServiceError(Exception):
-    """The root: everything ``app`` raises on purpose to refuse a request."""
+    """The root: everything ``app`` raises on purpose to refuse a request. They can be sent to other processes."""
 
     retry_after_s: float | None = None
     """Seconds after which a retry may succeed."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return model_errors.restored, (type(self), self.args, self.__dict__)
 
 
 class SettingsError(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from app.http.openapi import describe_on_request
 from app.http.problems import answer_known_error, answer_routing_error
 from app.http.routes import admin, attention, docs, documents, health, metrics, models, page, translate
 from app.models.bundles import BundleFiles, BundleSource
+from app.serving.protocol import Translations
 from app.serving.service import TranslationService
 from app.settings import NO_PROXIES, Settings
 from app.telemetry.metrics import Metrics
@@ -52,7 +53,11 @@ _TAGS = [
 _ADMIN_TAG = {"name": "administration", "description": "For the operator, with the admin token."}
 
 
-def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastAPI:
+def create_app(
+    settings: Settings,
+    bundles: BundleSource | None = None,
+    connect: Callable[[Metrics], Translations] | None = None,
+) -> FastAPI:
     """The service as an ASGI application.
 
     The models are loaded in the background once the application has started; until then ``/readyz`` answers 503.
@@ -60,6 +65,8 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
     Args:
         settings: The configuration.
         bundles: Loads the translators; from the files the settings name unless given.
+        connect: Gives a service whose models run in other processes, from the metrics of this one. Unless given, they
+            run in this process. Other models cannot be loaded into that service by a request.
 
     Returns:
         The application; ``app.state`` holds its ``settings``, ``metrics``, ``service``, ``documents`` and ``accounts``.
@@ -69,7 +76,11 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
     """
     app_metrics = Metrics()
     tracing = None if settings.otlp_endpoint is None else Tracing(settings.otlp_endpoint, installed_version())
-    service = TranslationService(settings, app_metrics, bundles or BundleFiles(settings))
+    service: Translations
+    if connect is None:
+        service = TranslationService(settings, app_metrics, bundles or BundleFiles(settings))
+    else:
+        service = connect(app_metrics)
     glossaries = GlossaryStore(settings.data_dir)
     document_service = DocumentService(settings, service)
     accounts = _accounts(settings)
@@ -89,7 +100,7 @@ def create_app(settings: Settings, bundles: BundleSource | None = None) -> FastA
             if accounts is not None:
                 accounts.close()
 
-    has_admin = settings.admin_token is not None or settings.keys_db is not None
+    has_admin = connect is None and (settings.admin_token is not None or settings.keys_db is not None)
     app = FastAPI(
         title="Verso",
         summary="A self-hosted translation service.",

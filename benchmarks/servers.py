@@ -84,7 +84,7 @@ class Running:
 @contextmanager
 def running(server: Server) -> Iterator[Running]:
     """A server, started and ready; it is killed on exit, even if it has unfinished requests."""
-    port = _free_port()
+    port = free_port()
     clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
     command = [sys.executable, *server.command]
     if server.port_option:
@@ -120,7 +120,7 @@ def is_ready(port: int) -> bool:
         connection.close()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])

@@ -29,12 +29,32 @@ Messages contain the given value, the bound, and what to do.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from model.languages import LanguagePairs
 
+_Error = TypeVar("_Error", bound=Exception)
+
+
+def restored(kind: type[_Error], arguments: tuple[Any, ...], state: dict[str, Any]) -> _Error:
+    """An error as it was pickled: constructors that write messages are not called again.
+
+    Args:
+        kind: Its class.
+        arguments: Its ``args``.
+        state: Its attributes.
+    """
+    error = kind.__new__(kind)
+    error.args = arguments
+    error.__dict__.update(state)
+    return error
+
 
 class ModelError(Exception):
-    """The base class of all errors that ``model`` raises on purpose."""
+    """The base class of all errors that ``model`` raises on purpose. They can be sent to other processes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored, (type(self), self.args, self.__dict__)
 
 
 class ConfigError(ModelError):

@@ -10,7 +10,7 @@ from app.documents.formats.document_file import Unit
 from app.engine.caller import Caller, Priority
 from app.errors import DeadlineExceeded, DeadlineUnreachable, LimitExceeded, NotReady, QueueFull
 from app.serving.detection import has_letters
-from app.serving.service import TranslationService
+from app.serving.protocol import Translations
 from model.decoding.options import DecodingOptions
 
 BATCH_SENTENCES = 16
@@ -44,9 +44,7 @@ class Job:
         store: Stores translations.
     """
 
-    def __init__(
-        self, service: TranslationService, source: str, target: str, options: DecodingOptions, store: Store
-    ) -> None:
+    def __init__(self, service: Translations, source: str, target: str, options: DecodingOptions, store: Store) -> None:
         self._service = service
         self._source = source
         self._target = target

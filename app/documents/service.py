@@ -33,7 +33,7 @@ from app.errors import (
     StorageUnavailable,
 )
 from app.serving.detection import MAX_CHARACTERS
-from app.serving.service import TranslationService
+from app.serving.protocol import Translations
 from app.settings import Settings
 from model.decoding.options import DecodingOptions
 
@@ -63,9 +63,7 @@ class DocumentService:
         clock: Seconds since 1970.
     """
 
-    def __init__(
-        self, settings: Settings, translation: TranslationService, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, settings: Settings, translation: Translations, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
         self._translation = translation
         self._clock = clock

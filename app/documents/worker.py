@@ -16,7 +16,7 @@ from app.documents.formats.table import format_of
 from app.documents.job import Job, Suspended, count_sentences
 from app.documents.off_loop import OffLoop
 from app.errors import StorageFull, StorageUnavailable, problem_for
-from app.serving.service import TranslationService
+from app.serving.protocol import Translations
 
 if TYPE_CHECKING:
     from app.documents.store import DocumentStore
@@ -55,7 +55,7 @@ class Worker:
     """
 
     def __init__(
-        self, store: DocumentStore, translation: TranslationService, off_loop: OffLoop, clock: Callable[[], float]
+        self, store: DocumentStore, translation: Translations, off_loop: OffLoop, clock: Callable[[], float]
     ) -> None:
         self._store = store
         self._translation = translation

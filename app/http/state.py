@@ -11,6 +11,7 @@ from fastapi import Request
 from app.documents.service import DocumentService
 from app.glossaries.store import GlossaryStore
 from app.http.access import owner_of
+from app.serving.protocol import Translations
 from app.serving.service import TranslationService
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
@@ -22,8 +23,14 @@ def settings_of(request: Request) -> Settings:
     return settings
 
 
-def service_of(request: Request) -> TranslationService:
+def service_of(request: Request) -> Translations:
     """The translation service."""
+    service: Translations = request.app.state.service
+    return service
+
+
+def local_service_of(request: Request) -> TranslationService:
+    """The translation service, in an application whose models are in this process."""
     service: TranslationService = request.app.state.service
     return service
 

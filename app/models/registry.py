@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from app.models.in_flight import RunningRequests
 from model.errors import UnsupportedPair
@@ -19,6 +19,28 @@ Pair = tuple[str, str]
 
 _PAIRS_CACHED = 1000
 """Size of the cache of resolved pairs."""
+
+
+class ServedModel(Protocol):
+    """A model that requests can be translated with, in this process or another one."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """The metadata of its bundle."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name; no two models have the same."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """The device it is on."""
+        ...
+
+
+ModelT = TypeVar("ModelT", bound=ServedModel)
 
 
 @dataclass(eq=False)
@@ -49,17 +71,17 @@ class LoadedModel:
         return self.translator.device
 
 
-class Registry:
+class Registry(Generic[ModelT]):
     """The loaded models, in the order they were loaded. Belongs to the event loop."""
 
     def __init__(self) -> None:
         """Empty."""
-        self._models: list[LoadedModel] = []
+        self._models: list[ModelT] = []
         self._pairs = LanguagePairs()
         # Resolving codes takes a tenth of the time of a short request, and callers use few different codes.
         self._find_cached = functools.lru_cache(_PAIRS_CACHED)(self._find)
 
-    def __iter__(self) -> Iterator[LoadedModel]:
+    def __iter__(self) -> Iterator[ModelT]:
         """The models in order."""
         return iter(self._models)
 
@@ -77,7 +99,7 @@ class Registry:
         """All supported language pairs, for messages and language detection."""
         return self._pairs
 
-    def add(self, model: LoadedModel) -> LanguagePairs:
+    def add(self, model: ModelT) -> LanguagePairs:
         """Add a model, which serves requests from now on.
 
         Returns:
@@ -88,7 +110,7 @@ class Registry:
         self._changed()
         return shadowed
 
-    def remove(self, name: str) -> LoadedModel | None:
+    def remove(self, name: str) -> ModelT | None:
         """Remove a model, so that it gets no new requests.
 
         Returns:
@@ -100,7 +122,7 @@ class Registry:
             self._changed()
         return model
 
-    def find(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
+    def find(self, source: str | None, target: str | None) -> tuple[ModelT, Pair]:
         """The model that serves a request, and the language pair in that model's spelling.
 
         Args:
@@ -116,7 +138,7 @@ class Registry:
         self._pairs = merge(one.manifest.directions for one in self._models)
         self._find_cached.cache_clear()
 
-    def _find(self, source: str | None, target: str | None) -> tuple[LoadedModel, Pair]:
+    def _find(self, source: str | None, target: str | None) -> tuple[ModelT, Pair]:
         if source is None and target is None and len(self._pairs.any_to_any) > 2:
             raise UnsupportedPair(source, target, self._pairs)  # instead of building a list of thousands of pairs
         found = [(model, pair) for model in self._models for pair in model.manifest.directions.find(source, target)]
@@ -138,7 +160,7 @@ def _standard_pair(pair: Pair) -> Pair:
     return standard_code(pair[0]), standard_code(pair[1])
 
 
-def _distinct(found: Sequence[tuple[LoadedModel, Pair]]) -> set[Pair]:
+def _distinct(found: Sequence[tuple[ServedModel, Pair]]) -> set[Pair]:
     """The distinct pairs; different spellings, such as en-de and eng-deu, count as one pair."""
     return {_standard_pair(pair) for _, pair in found}
 

@@ -41,7 +41,7 @@ class ModelStore:
     def __init__(
         self,
         bundles: BundleSource,
-        registry: Registry,
+        registry: Registry[LoadedModel],
         bridge: EngineBridge,
         budgets: BudgetFinder,
         warm_up_widths: Sequence[int],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from app.errors import DetectedPairNotServed, LanguageNotDetected
-from app.models.registry import LoadedModel, Registry
+from app.models.registry import ModelT, Registry
 from app.serving.detection import Detection, LanguageDetector, has_letters, words_of
 from model.decoding.options import DecodingOptions
 from model.errors import EmptySource, InputError, UnsupportedPair
@@ -34,7 +34,7 @@ class OffLoop(Protocol):
 
 
 @dataclass(frozen=True)
-class ModelChoice:
+class ModelChoice(Generic[ModelT]):
     """The model and the language pair for a text.
 
     Args:
@@ -44,7 +44,7 @@ class ModelChoice:
         detected: The result of language detection, or None if the language was given.
     """
 
-    model: LoadedModel
+    model: ModelT
     source: str
     target: str
     detected: Detection | None = None
@@ -84,7 +84,7 @@ class Unchanged:
         )
 
 
-class ModelChooser:
+class ModelChooser(Generic[ModelT]):
     """Chooses the model for each text.
 
     Args:
@@ -95,7 +95,7 @@ class ModelChooser:
 
     def __init__(
         self,
-        registry: Registry,
+        registry: Registry[ModelT],
         detector: LanguageDetector,
         off_loop: OffLoop,
     ) -> None:
@@ -105,7 +105,7 @@ class ModelChooser:
 
     async def choose(
         self, texts: Sequence[str], source: str | None, target: str | None, options: DecodingOptions
-    ) -> list[ModelChoice | Unchanged | Exception]:
+    ) -> list[ModelChoice[ModelT] | Unchanged | Exception]:
         """The choice for each text; for a text that cannot be translated, the exception.
 
         If ``source`` is ``auto``, the language of each text is detected separately, among the loaded languages:
@@ -137,7 +137,7 @@ class ModelChooser:
         detected = await self.detect(["" if isinstance(one, InputError) else one for one in words])
         # Models may have been loaded or unloaded during detection. There is no await from here on, so the chosen models
         # are loaded.
-        choices: list[ModelChoice | Unchanged | Exception] = []
+        choices: list[ModelChoice[ModelT] | Unchanged | Exception] = []
         for one, language in zip(words, detected, strict=True):
             if isinstance(one, InputError):
                 choices.append(one)
@@ -184,7 +184,9 @@ class ModelChooser:
         code = None if target is None else closest(target, self._registry.pairs.targets)
         return Unchanged(NO_LANGUAGE, code or NO_LANGUAGE, None)
 
-    def _choose_detected(self, detected: Detection | None, target: str | None) -> ModelChoice | Unchanged | Exception:
+    def _choose_detected(
+        self, detected: Detection | None, target: str | None
+    ) -> ModelChoice[ModelT] | Unchanged | Exception:
         pairs = self._registry.pairs
         if detected is None:
             return LanguageNotDetected(pairs)

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from app.engine.bridge import EngineBridge
 from app.engine.caller import UNKNOWN_CALLER, Caller
@@ -24,6 +24,7 @@ from app.models.registry import LoadedModel, Registry
 from app.models.store import ModelStore
 from app.serving.detection import Detection, LanguageDetector
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
+from app.serving.protocol import State
 from app.serving.text_job import AttentionResult, TextResult, TranslateResult
 from app.serving.text_stream import StreamedSentence, StreamedText, TextStream
 from app.serving.text_translation import TextTranslation
@@ -37,8 +38,6 @@ from model.process.memory import give_back_freed_memory
 from model.process.threads import usable_threads
 
 logger = logging.getLogger("app.service")
-
-State = Literal["loading", "ready", "empty", "draining", "failed", "stopped"]
 
 _T = TypeVar("_T")
 
@@ -88,7 +87,7 @@ class TranslationService:
         self._bridge = EngineBridge(self._engine, shared)
         self._pool = SteadyPool(max_workers=2, thread_name_prefix="verso-prepare")
         self._texts = TextTranslation(self._bridge, self._pool, settings.queue_sentences, clock)
-        self._registry = Registry()
+        self._registry: Registry[LoadedModel] = Registry()
         widths = [width for width in _WARM_UP_WIDTHS if width <= settings.max_beam_size]
         budgets = BudgetFinder(settings.max_batch_rows, settings.max_batch_tokens, settings.max_beam_size)
         self._store = ModelStore(bundles, self._registry, self._bridge, budgets, widths, self._models_changed)
@@ -167,6 +166,7 @@ class TranslationService:
         options: DecodingOptions,
         caller: Caller = UNKNOWN_CALLER,
         waits: bool = False,
+        within_s: float | None = None,
     ) -> TranslateResult:
         """Translate texts. When the awaiting task is cancelled, their sentences are withdrawn.
 
@@ -178,6 +178,8 @@ class TranslationService:
             caller: Who asks; the model is shared fairly among callers.
             waits: Whether to wait until the deadline for models that are still loading, and for room in the queue,
                 instead of refusing at once: for clients that stay away for long when they are refused.
+            within_s: Seconds until the deadline of a request that another process received; from now on and as long as
+                the settings say if None.
 
         Raises:
             UnsupportedPair: No loaded pair fits.
@@ -191,7 +193,7 @@ class TranslationService:
         if waits:
             await self._wait_for_models()
         with self._counted() as used:
-            async with self._deadline() as timeout:
+            async with self._deadline(within_s) as timeout:
                 choices = await self._chooser.choose(texts, source, target, options)
                 self._use(used, choices)
                 some_model = self._registry.names[0]
@@ -212,6 +214,7 @@ class TranslationService:
         target: str | None,
         options: DecodingOptions,
         caller: Caller = UNKNOWN_CALLER,
+        within_s: float | None = None,
     ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
         """As :meth:`translate`, sentence by sentence: the result of the request is the last element.
 
@@ -224,6 +227,7 @@ class TranslationService:
             target: The target language, or None.
             options: How to decode.
             caller: Who asks.
+            within_s: As for :meth:`translate`.
 
         Raises:
             ServiceError: See :meth:`translate`.
@@ -231,7 +235,7 @@ class TranslationService:
         """
         began = self._clock()
         with self._counted() as used:
-            async with self._deadline() as timeout:
+            async with self._deadline(within_s) as timeout:
                 choices = await self._chooser.choose(texts, source, target, options)
                 self._use(used, choices)
                 some_model = self._registry.names[0]
@@ -316,6 +320,7 @@ class TranslationService:
         options: DecodingOptions,
         target_text: str | None,
         steps: AttentionHead | None = None,
+        within_s: float | None = None,
     ) -> AttentionResult:
         """All attention weights of a sentence and its translation.
 
@@ -326,6 +331,7 @@ class TranslationService:
             options: How to decode, if no translation is given.
             target_text: A given translation, or None.
             steps: A head whose computation is returned step by step, or None.
+            within_s: As for :meth:`translate`.
 
         Raises:
             InputError: See :meth:`model.translator.Translator.attention`.
@@ -335,7 +341,7 @@ class TranslationService:
             InferenceFailed: The model failed.
         """
         with self._counted() as used:
-            async with self._deadline() as timeout:
+            async with self._deadline(within_s) as timeout:
                 choices = await self._chooser.choose([text], source, target, options)
                 self._use(used, choices)
                 choice = choices[0]
@@ -455,16 +461,18 @@ class TranslationService:
             self._fail()
             raise self.not_ready() from None
 
-    def _use(self, used: contextlib.ExitStack, choices: Sequence[ModelChoice | Unchanged | Exception]) -> None:
+    def _use(
+        self, used: contextlib.ExitStack, choices: Sequence[ModelChoice[LoadedModel] | Unchanged | Exception]
+    ) -> None:
         """Keep the chosen models loaded until the current request ends."""
         self._require("ready")  # the state may have changed during detection
         for model in {choice.model for choice in choices if isinstance(choice, ModelChoice)}:
             used.enter_context(model.requests.entered())
 
     @contextlib.asynccontextmanager
-    async def _deadline(self) -> AsyncIterator[asyncio.Timeout]:
+    async def _deadline(self, within_s: float | None = None) -> AsyncIterator[asyncio.Timeout]:
         try:
-            async with asyncio.timeout(self._settings.deadline_s) as timeout:
+            async with asyncio.timeout(self._settings.deadline_s if within_s is None else within_s) as timeout:
                 yield timeout
         except TimeoutError:
             raise DeadlineExceeded(self._settings.deadline_s) from None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from app.errors import InferenceFailed
+from app.models.registry import LoadedModel
 from app.serving.detection import Detection
 from app.serving.model_choice import ModelChoice, Unchanged
 from model.decoding.options import DecodingOptions
@@ -120,14 +121,14 @@ class TextJob:
         failure: Why one of them could not be computed.
     """
 
-    choice: ModelChoice
+    choice: ModelChoice[LoadedModel]
     plan: Plan
     attention: dict[AnswerKey, Tensor] = field(default_factory=dict)
     evidence: Sequence[Evidence] | None = None
     failure: Exception | None = None
 
     @classmethod
-    def of(cls, text: str, choice: ModelChoice, options: DecodingOptions) -> TextJob:
+    def of(cls, text: str, choice: ModelChoice[LoadedModel], options: DecodingOptions) -> TextJob:
         """Split a text into sentences. Runs no model.
 
         Raises:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from app.engine.bridge import EngineBridge
 from app.engine.caller import Caller
+from app.models.registry import LoadedModel
 from app.serving.model_choice import ModelChoice, Unchanged
 from app.serving.text_job import TextJob, TextResult, answer_without_model
 from app.serving.text_translation import TextTranslation, Times
@@ -84,7 +85,7 @@ class TextStream:
     async def translate(
         self,
         texts: Sequence[str],
-        choices: Sequence[ModelChoice | Unchanged | Exception],
+        choices: Sequence[ModelChoice[LoadedModel] | Unchanged | Exception],
         options: DecodingOptions,
         timeout: asyncio.Timeout,
         caller: Caller,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from app.engine.bridge import EngineBridge
 from app.engine.caller import Caller
 from app.errors import InferenceFailed, LimitExceeded, QueueFull
+from app.models.registry import LoadedModel
 from app.serving.model_choice import ModelChoice, Unchanged
 from app.serving.text_job import TextJob, TextResult, answer_without_model
 from app.telemetry.tracing import stage
@@ -69,7 +70,7 @@ class TextTranslation:
     async def translate(
         self,
         texts: Sequence[str],
-        choices: Sequence[ModelChoice | Unchanged | Exception],
+        choices: Sequence[ModelChoice[LoadedModel] | Unchanged | Exception],
         options: DecodingOptions,
         timeout: asyncio.Timeout,
         caller: Caller,
@@ -112,7 +113,10 @@ class TextTranslation:
         return results, Times(queue_s, decode_s)
 
     async def prepare(
-        self, texts: Sequence[str], choices: Sequence[ModelChoice | Unchanged | Exception], options: DecodingOptions
+        self,
+        texts: Sequence[str],
+        choices: Sequence[ModelChoice[LoadedModel] | Unchanged | Exception],
+        options: DecodingOptions,
     ) -> list[TextJob | Unchanged | Exception]:
         """Split texts into sentences; a text that is not translated, or cannot be prepared, is its reason.
 
@@ -229,7 +233,7 @@ class TextTranslation:
 
 
 def _prepared(
-    text: str, choice: ModelChoice | Unchanged | Exception, options: DecodingOptions
+    text: str, choice: ModelChoice[LoadedModel] | Unchanged | Exception, options: DecodingOptions
 ) -> TextJob | Unchanged | Exception:
     """A text split into sentences, or why it is not translated. A text that cannot be prepared fails alone."""
     if not isinstance(choice, ModelChoice):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal, get_args
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -28,6 +28,10 @@ class Metrics:
     def __init__(self) -> None:
         """Start at zero."""
         self.registry = registry = CollectorRegistry()
+        self.elsewhere: Callable[[], Awaitable[Mapping[str, bytes]]] | None = None
+        """Gives the metrics of other processes that serve with this one, by their names; None if there are none."""
+        self.num_sentences = 0
+        """Sentences that wait or decode."""
         self._requests = Counter(
             "verso_requests", "Requests answered.", ["route", "method", "status"], registry=registry
         )
@@ -60,6 +64,11 @@ class Metrics:
         self._coalesced = Counter(
             "verso_coalesced_sentences",
             "Sentences answered together with an equal one that was on its way already.",
+            registry=registry,
+        )
+        self._losses = Counter(
+            "verso_replica_losses",
+            "Calls of an engine replica that ended before its answer, with Ray Serve; another replica was asked.",
             registry=registry,
         )
         self._wait = Histogram(
@@ -116,6 +125,7 @@ class Metrics:
         for priority, number in num_waiting.items():
             self._queue_of_priority.labels(priority).set(number)
         self._running.set(num_running)
+        self.num_sentences = sum(num_waiting.values()) + num_running
 
     def budget_changed(self, max_rows: int, max_tokens: int) -> None:
         """The budget of decoding changed."""
@@ -135,6 +145,10 @@ class Metrics:
     def coalesced(self, num_sentences: int) -> None:
         """Sentences wait for the outcome of an equal sentence."""
         self._coalesced.inc(num_sentences)
+
+    def replica_lost(self) -> None:
+        """An engine replica ended before it had answered a call."""
+        self._losses.inc()
 
     def joined(self, lengths: list[int], waits_s: list[float]) -> None:
         """Sentences of these lengths joined a cohort together, after these waits."""
@@ -160,5 +174,14 @@ class Metrics:
         self._target_tokens.inc(num_target_tokens)
 
     def render(self) -> bytes:
-        """All metrics in Prometheus' text format."""
+        """The metrics of this process in Prometheus' text format."""
         return generate_latest(self.registry)
+
+    async def render_all(self) -> bytes:
+        """The metrics of this process, and of those that serve with it, each with its name as label ``process``."""
+        if self.elsewhere is None:
+            return self.render()
+        # Imported here: one process has nothing to join.
+        from app.telemetry.joined_metrics import joined
+
+        return joined({"ingress": self.render(), **await self.elsewhere()})

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import pytest
 
@@ -231,3 +232,24 @@ def test_errors_at_start_have_no_row_in_the_table() -> None:
 def test_a_field_problem_omits_unknown_members() -> None:
     assert errors.FieldProblem("text", "is missing").to_dict() == {"field": "text", "message": "is missing"}
     assert errors.FieldProblem("beam_size", "is too small", 0, 1).to_dict()["value"] == 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.QueueFull(7, 3, 9, 10),
+        errors.DeadlineUnreachable(45, 30, 900, 16),
+        errors.NotReady(5, "loading"),
+        errors.LimitExceeded("text", 3, 2, "sentences"),
+        errors.DetectedPairNotServed("en", 0.5, "fr", PAIRS),
+        errors.InferenceFailed(),
+        model_errors.EmptySource(),
+        model_errors.SourceTooLong(99, 50),
+        model_errors.UnsupportedPair("en", "fr", PAIRS),
+        model_errors.InvalidMarkup("mismatched tag", 1, 2),
+    ],
+)
+def test_errors_can_be_sent_to_other_processes(error: Exception) -> None:
+    sent = pickle.loads(pickle.dumps(error))
+    assert type(sent) is type(error)
+    assert (problem_for(sent), vars(sent)) == (problem_for(error), vars(error))

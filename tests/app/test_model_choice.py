@@ -23,8 +23,8 @@ pytestmark = pytest.mark.anyio
 PLAIN = DecodingOptions()
 
 
-def registry(**models: str) -> Registry:
-    found = Registry()
+def registry(**models: str) -> Registry[LoadedModel]:
+    found: Registry[LoadedModel] = Registry()
     for name, pairs in models.items():
         found.add(LoadedModel(FakeTranslator(manifest=manifest_of(name, *pairs.split()))))
     return found
@@ -42,13 +42,13 @@ async def never(run: Callable[[], object]) -> NoReturn:
 
 
 async def route(
-    found: Registry,
+    found: Registry[LoadedModel],
     *texts: str,
     source: str | None = "auto",
     target: str | None = "en",
     detector: LanguageDetector | None = None,
     options: DecodingOptions = PLAIN,
-) -> Sequence[ModelChoice | Unchanged | Exception]:
+) -> Sequence[ModelChoice[LoadedModel] | Unchanged | Exception]:
     return await ModelChooser(found, detector or WordDetector(), at_once).choose(texts, source, target, options)
 
 

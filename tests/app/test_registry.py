@@ -14,14 +14,14 @@ def model(name: str, *pairs: str, languages: tuple[str, ...] = ()) -> LoadedMode
     return LoadedModel(FakeTranslator(manifest=manifest_of(name, *pairs, languages=languages)))
 
 
-def registry(*models: LoadedModel) -> Registry:
-    found = Registry()
+def registry(*models: LoadedModel) -> Registry[LoadedModel]:
+    found: Registry[LoadedModel] = Registry()
     for one in models:
         found.add(one)
     return found
 
 
-def route(found: Registry, source: str | None, target: str | None) -> tuple[str, str]:
+def route(found: Registry[LoadedModel], source: str | None, target: str | None) -> tuple[str, str]:
     chosen, pair = found.find(source, target)
     return chosen.name, "-".join(pair)
 

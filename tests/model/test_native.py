@@ -372,7 +372,7 @@ def test_a_sentence_whose_logits_are_not_numbers_fails_alone(width: int) -> None
 def test_an_activation_that_is_no_number_is_not_lost_in_int8(column: int) -> None:
     eager = transformer()
     with torch.no_grad():
-        eager.decoder[0].feed_forward.wide.bias[column] = float("nan")  # type: ignore[union-attr,operator,index]
+        eager.decoder[0].feed_forward.wide.bias[column] = float("nan")  # type: ignore[union-attr,operator]
     group = NativeCohort(native(script(eager, "int8")), VOCABULARY, 1, 30, DecodingPolicy())
     outcome = decode_together(group, [[5, 2]], [DecodingOptions(decoding="greedy")])[0]
     assert str(outcome.error) == NO_TOKEN
@@ -383,7 +383,7 @@ def test_an_activation_that_is_no_number_is_not_lost_in_int8(column: int) -> Non
 @pytest.mark.parametrize("name", ["no_repeat_ngram_size", "min_new_tokens"])
 def test_numbers_larger_than_the_library_has_mean_what_they_say(name: str, number: int) -> None:
     eager = transformer()
-    eager.output.bias.data[VOCABULARY.end_id] += 4.0  # type: ignore[union-attr,operator]
+    eager.output.bias.data[VOCABULARY.end_id] += 4.0
     large: dict[str, Any] = {name: number}
     options = [DecodingOptions(decoding="greedy", **large)] * 3
     sources = random_sources(3, vocab_size=20, seed=1)

@@ -27,7 +27,7 @@ from app.http.openapi import BODY_ERRORS, answers
 from app.http.routes.models import model_body
 from app.http.schemas.answers import ModelBody, UnloadResponse
 from app.http.schemas.requests import LoadRequest
-from app.http.state import service_of, settings_of
+from app.http.state import local_service_of, settings_of
 from app.telemetry.logs import log_fields
 
 
@@ -90,7 +90,7 @@ async def load_model(
     translates a pair too, that model keeps it.
     """
     log_fields(request.scope)["file"] = asked.file
-    model = await service_of(request).load_model(asked.file, asked.sha256)
+    model = await local_service_of(request).load_model(asked.file, asked.sha256)
     log_fields(request.scope)["model"] = model.name
     return model_body(model, settings_of(request))
 
@@ -107,5 +107,5 @@ async def unload_model(request: Request, name: str) -> UnloadResponse:
     not ready.
     """
     log_fields(request.scope)["model"] = name[:200]
-    duration_s = await service_of(request).unload_model(name)
+    duration_s = await local_service_of(request).unload_model(name)
     return UnloadResponse(name=name, duration_ms=round(duration_s * 1000, 3))

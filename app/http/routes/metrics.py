@@ -22,4 +22,4 @@ router = APIRouter(tags=["operation"])
 async def metrics(request: Request) -> Response:
     """Requests, refusals by reason, queue, batches, steps and tokens, in the text format of Prometheus."""
     measured = metrics_of(request)
-    return Response(measured.render(), media_type=measured.content_type)
+    return Response(await measured.render_all(), media_type=measured.content_type)

@@ -11,7 +11,7 @@ from app.http.json_route import json_route
 from app.http.openapi import answers
 from app.http.schemas.answers import CapabilitiesBody, LimitsBody, ModelBody, ModelsResponse
 from app.http.state import service_of, settings_of
-from app.models.registry import LoadedModel
+from app.models.registry import ServedModel
 from app.settings import Settings
 from model.capabilities import Capabilities
 
@@ -30,7 +30,7 @@ async def models(request: Request) -> ModelsResponse:
     return ModelsResponse(models=[model_body(model, settings_of(request)) for model in service.models])
 
 
-def model_body(model: LoadedModel, settings: Settings) -> ModelBody:
+def model_body(model: ServedModel, settings: Settings) -> ModelBody:
     """The description of a model.
 
     Args:

@@ -1,0 +1,172 @@
+"""The application that ``serve run app.cluster.application:build`` and a configuration of Ray Serve start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import ray
+from fastapi import FastAPI
+from ray import serve
+from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
+from ray.serve.schema import LoggingConfig
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.cluster.engine import EngineReplica
+from app.cluster.options import ClusterOptions, EngineOptions, ingress_settings, read_settings
+from app.cluster.ray_engine import RayEngine
+from app.cluster.scaling import ScaleOnSentences
+from app.cluster.service import RemoteTranslations
+from app.main import create_app
+from app.settings import load_settings
+from app.telemetry.logs import configure_logging
+from model.process.allocator import share_freed_memory
+
+if TYPE_CHECKING:
+    from ray.serve import Application
+    from ray.serve.handle import DeploymentHandle
+
+_MANY_REQUESTS = 100_000
+"""Requests that Ray may give to a replica at a time: the engine's queue is the one that is bounded, and fair."""
+
+_SURGE_PERCENT = 25
+"""Share of replicas, one at least, that an update starts before it stops old ones."""
+
+_HEALTH_CHECK_S = 2
+"""Interval at which a replica is asked whether it works, in seconds."""
+
+_LOOK_S = 0.2
+"""Interval at which a replica that ends looks whether its requests are finished, in seconds."""
+
+
+class EngineDeployment(EngineReplica):
+    """An engine replica, as Ray Serve starts and ends it."""
+
+    async def __init__(self, variables: Mapping[str, str], num_cpus: float) -> None:  # type: ignore[misc]
+        super().__init__(variables, num_cpus)
+        configure_logging(self.settings.log_level)
+        share_freed_memory()
+        await self.start()
+
+    async def __del__(self) -> None:
+        """Called by Ray when the requests are finished."""
+        await self.stop()
+
+    def render_metrics(self) -> Any:
+        """The name of this replica and its metrics."""
+        return serve.get_replica_context().replica_id.to_full_id_str(), super().render_metrics()
+
+
+class IngressDeployment:
+    """The application of :mod:`app.main`, whose models are in engine replicas.
+
+    Args:
+        variables: Its settings.
+        engines: The engines by name.
+    """
+
+    def __init__(self, variables: Mapping[str, str], engines: Mapping[str, DeploymentHandle[Any]]) -> None:
+        self._settings = load_settings(variables)
+        self._engines = {name: RayEngine(handle) for name, handle in engines.items()}
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        """Called by Ray Serve."""
+        configure_logging(self._settings.log_level)
+        settings, engines = self._settings, self._engines
+        app = create_app(settings, connect=lambda metrics: RemoteTranslations(settings, metrics, engines))
+        app.add_middleware(_OneRequestId)
+        return app
+
+
+class _OneRequestId:
+    """Leaves the header with a request's id to Ray Serve, which sends the same one.
+
+    Args:
+        app: The application inside.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one connection."""
+
+        async def send_without_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                del MutableHeaders(scope=message)["X-Request-ID"]
+            await send(message)
+
+        await self.app(scope, receive, send_without_id)
+
+
+def build(arguments: dict[str, Any]) -> Application:
+    """The application.
+
+    Args:
+        arguments: ``args`` of a configuration, or ``name=value`` of ``serve run``: those of
+            :class:`app.cluster.options.ClusterOptions`. What is set in the environment, VERSO_*, holds unless they say
+            something else.
+
+    Raises:
+        ValidationError: An argument is wrong.
+        SettingsError: A setting is wrong.
+    """
+    options = ClusterOptions.model_validate(arguments)
+    _start_ray()
+    engines = {name: _engine(name, options.engine(name)) for name in options.engines}
+    variables = ingress_settings(options, os.environ)
+    keeps_files = load_settings(variables).data_dir is not None
+    ingress = serve.deployment(
+        name="ingress",
+        num_replicas=options.ingress_replicas,
+        ray_actor_options={"num_cpus": options.ingress_cpus},
+        # Only one process may use the folder: an update ends the old one first, and requests wait for the new one.
+        max_surge_percent=0 if keeps_files else _SURGE_PERCENT,
+        **_common(variables),
+    )(serve.ingress()(IngressDeployment))
+    application: Application = ingress.bind(variables, engines)
+    return application
+
+
+def _engine(name: str, options: EngineOptions) -> Application:
+    """The deployment of one engine."""
+    variables = read_settings(options, os.environ)
+    policy = AutoscalingPolicy(
+        policy_function=ScaleOnSentences, policy_kwargs={"sentences_per_replica": options.sentences_per_replica}
+    )
+    engine = serve.deployment(
+        name=name,
+        ray_actor_options={"num_cpus": options.num_cpus, "num_gpus": options.num_gpus},
+        max_surge_percent=_SURGE_PERCENT,
+        autoscaling_config=AutoscalingConfig(
+            min_replicas=options.min_replicas,
+            max_replicas=options.max_replicas,
+            upscale_delay_s=options.upscale_delay_s,
+            downscale_delay_s=options.downscale_delay_s,
+            look_back_period_s=options.look_back_s,
+            policy=policy,
+        ),
+        **_common(variables),
+    )(EngineDeployment)
+    application: Application = engine.bind(variables, options.num_cpus)
+    return application
+
+
+def _common(variables: Mapping[str, str]) -> dict[str, Any]:
+    """What ingress and engines have in common."""
+    return {
+        "max_ongoing_requests": _MANY_REQUESTS,
+        "health_check_period_s": _HEALTH_CHECK_S,
+        "graceful_shutdown_timeout_s": load_settings(variables).drain_timeout_s,
+        "graceful_shutdown_wait_loop_s": _LOOK_S,
+        "logging_config": LoggingConfig(enable_access_log=False),  # the service writes a line for each request itself
+    }
+
+
+def _start_ray() -> None:
+    """Start Ray in this process, without dashboard and reports of usage, unless there is a cluster to join."""
+    if not ray.is_initialized() and not os.environ.get("RAY_ADDRESS"):
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        ray.init(include_dashboard=False, namespace="serve")

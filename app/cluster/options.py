@@ -1,0 +1,136 @@
+"""What can be configured of the service on Ray Serve: the arguments of its application, checked before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from app.errors import SettingsError
+from app.settings import Settings, load_settings
+
+EngineName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+
+_FORBIDDEN = frozenset({"VERSO_ADMIN_TOKEN", "VERSO_HOST", "VERSO_PORT", "VERSO_KEEP_ALIVE_S"})
+"""Settings that have no effect here: Ray Serve listens, and models change with the configuration."""
+
+_EveryValue = str | int | float
+
+
+class EngineOptions(BaseModel):
+    """The replicas that run one model, or a group of models."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    settings: dict[str, _EveryValue] = Field(default_factory=dict)
+    """Settings of the replicas, VERSO_*; they win over those of the application and of the environment."""
+
+    min_replicas: int = Field(default=1, ge=1, le=10_000)
+    """Replicas that run without load."""
+
+    max_replicas: int = Field(default=1, ge=1, le=10_000)
+    """Most replicas."""
+
+    sentences_per_replica: float = Field(default=64, gt=0)
+    """Sentences, waiting or decoding, for which there is a replica."""
+
+    num_cpus: float = Field(default=1, ge=0)
+    """Processors that Ray reserves for a replica; VERSO_THREADS is their number unless it is set."""
+
+    num_gpus: float = Field(default=0, ge=0)
+    """GPUs that Ray reserves for a replica."""
+
+    upscale_delay_s: float = Field(default=10, ge=0)
+    """Seconds for which more replicas must be needed before they are started."""
+
+    downscale_delay_s: float = Field(default=300, ge=0)
+    """Seconds for which fewer replicas must be needed before some are stopped."""
+
+    look_back_s: float = Field(default=15, gt=0)
+    """Seconds over which the number of sentences is averaged."""
+
+    @model_validator(mode="after")
+    def _bounds_are_ordered(self) -> Self:
+        if self.max_replicas < self.min_replicas:
+            raise ValueError(
+                f"max_replicas is {self.max_replicas}, less than min_replicas, which is {self.min_replicas}"
+            )
+        return self
+
+
+class ClusterOptions(EngineOptions):
+    """The application's arguments. Those of engines are the defaults of every engine."""
+
+    max_replicas: int = Field(default=1, ge=1, le=10_000)
+    """Most replicas of an engine."""
+
+    engines: dict[EngineName, dict[str, Any]] = Field(default={"engine": {}}, min_length=1)
+    """The engines by name, each with the options in which it differs; requests go to the first that has their pair."""
+
+    ingress_replicas: int = Field(default=1, ge=1, le=1_000)
+    """Replicas that speak HTTP."""
+
+    ingress_cpus: float = Field(default=0.5, ge=0)
+    """Processors that Ray reserves for one of them."""
+
+    def engine(self, name: str) -> EngineOptions:
+        """The options of an engine.
+
+        Args:
+            name: Its name.
+
+        Raises:
+            ValidationError: They contradict each other.
+        """
+        shared = self.model_dump(include=set(EngineOptions.model_fields), exclude_unset=True)
+        own = self.engines[name]
+        settings = {**shared.get("settings", {}), **own.get("settings", {})}
+        return EngineOptions.model_validate({**shared, **own, "settings": settings})
+
+    @model_validator(mode="after")
+    def _engines_are_valid(self) -> Self:
+        for name in self.engines:
+            self.engine(name)
+        return self
+
+
+def read_settings(options: EngineOptions, environ: Mapping[str, str]) -> dict[str, str]:
+    """The settings of replicas, as variables of their environment.
+
+    Args:
+        options: The configuration.
+        environ: The environment in which the application is built.
+
+    Raises:
+        SettingsError: They are wrong.
+    """
+    chosen = {name: value for name, value in environ.items() if name.startswith("VERSO_") and name not in _FORBIDDEN}
+    chosen |= {name: str(value) for name, value in options.settings.items()}
+    load_settings(chosen)
+    return chosen
+
+
+def ingress_settings(options: ClusterOptions, environ: Mapping[str, str]) -> dict[str, str]:
+    """The settings of ingresses: see :func:`read_settings`.
+
+    Raises:
+        SettingsError: They are wrong, or are for one process and there are several.
+    """
+    chosen = read_settings(options, environ)
+    if options.ingress_replicas > 1 and "VERSO_DATA_DIR" in chosen:
+        raise SettingsError(
+            f"VERSO_DATA_DIR is set and ingress_replicas is {options.ingress_replicas}: one process may use a folder. "
+            "Unset it, or set ingress_replicas to 1."
+        )
+    return chosen
+
+
+def settings_of_engine(variables: Mapping[str, str], num_cpus: float) -> Settings:
+    """The settings of an engine replica.
+
+    Args:
+        variables: Its settings.
+        num_cpus: Its processors; at least one is used.
+    """
+    return load_settings({"VERSO_THREADS": str(max(1, int(num_cpus))), **variables})

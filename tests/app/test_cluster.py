@@ -1,0 +1,359 @@
+"""The parts of the service on Ray Serve, without Ray: engine replicas are objects of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic import ValidationError
+
+from app.cluster.calls import ReplicaLost
+from app.cluster.engine import EngineReplica
+from app.cluster.options import ClusterOptions, ingress_settings, read_settings, settings_of_engine
+from app.cluster.scaling import SENTENCES, ScaleOnSentences
+from app.cluster.service import MAX_LOSSES, RemoteTranslations
+from app.errors import DeadlineExceeded, LimitExceeded, NotReady, SettingsError
+from app.serving.text_job import TranslateResult
+from app.serving.text_stream import StreamedSentence, StreamedText
+from app.settings import Settings
+from app.telemetry.metrics import Metrics
+from model.decoding.options import DecodingOptions
+from model.errors import UnsupportedPair
+from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, WordDetector, held_translator, manifest_of
+
+PATIENCE_S = 30.0
+GREEDY = DecodingOptions(decoding="greedy")
+NO_MEMORY = {"cache_bytes": 0, "coalesce": "off"}
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await test()
+
+    asyncio.run(bounded())
+
+
+@dataclass
+class LocalEngine:
+    """An engine of one replica in this process. What it is sent and what it sends is pickled, as Ray does.
+
+    Args:
+        replica: The replica.
+        losses: For each of the next calls the number of results after which the replica is lost.
+    """
+
+    replica: EngineReplica
+    losses: list[int] = field(default_factory=list)
+    asked: list[list[str]] = field(default_factory=list)
+
+    async def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        self._note(method, arguments)
+        if method != "describe" and self.losses and self.losses.pop(0) >= 0:
+            raise ReplicaLost
+        arguments, options = _sent((arguments, options))
+        found = getattr(self.replica, method)(*arguments, **options)
+        return _sent(await found if asyncio.iscoroutine(found) else found)
+
+    async def stream(self, method: str, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
+        self._note(method, arguments)
+        num_left = self.losses.pop(0) if self.losses else -1
+        async with aclosing(getattr(self.replica, method)(*arguments, **options)) as found:
+            async for one in found:
+                if num_left == 0:
+                    raise ReplicaLost
+                num_left -= 1
+                yield _sent(one)
+
+    async def metrics(self) -> dict[str, bytes]:
+        return {"replica": self.replica.render_metrics()}
+
+    def _note(self, method: str, arguments: tuple[Any, ...]) -> None:
+        if method != "describe":
+            self.asked.append(arguments[0])
+
+
+def _sent(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))
+
+
+@asynccontextmanager
+async def cluster_of(
+    *translators: FakeTranslator, losses: list[int] | None = None, **settings: Any
+) -> AsyncIterator[tuple[RemoteTranslations, list[LocalEngine]]]:
+    """An ingress's service, and an engine for each translator."""
+    chosen = {**BUDGET, "threads": 1, **settings}
+    variables = {f"VERSO_{name.upper()}": str(value) for name, value in chosen.items()}
+    replicas = [EngineReplica(variables, 1, FakeBundles(one)) for one in translators]
+    engines = [LocalEngine(replica, list(losses or [])) for replica in replicas]
+    service = RemoteTranslations(
+        Settings(**chosen),
+        Metrics(),
+        {f"engine-{number}": engine for number, engine in enumerate(engines)},
+        detector=WordDetector(),
+    )
+    for replica in replicas:
+        await replica.start()
+    await service.start()
+    try:
+        await service.wait_loaded()
+        yield service, engines
+    finally:
+        await service.stop()
+        for translator in translators:
+            translator.step_gate.set()
+        for replica in replicas:
+            await replica.stop()
+
+
+async def ask(service: RemoteTranslations, *texts: str, **fields: Any) -> list[str | Exception]:
+    result = await service.translate(texts, **{"source": None, "target": "de", "options": GREEDY, **fields})
+    return [one if isinstance(one, Exception) else one.text for one in result.results]
+
+
+async def streamed(service: RemoteTranslations, *texts: str, **fields: Any) -> list[Any]:
+    found = service.stream(texts, **{"source": None, "target": "de", "options": GREEDY, **fields})
+    async with aclosing(found) as events:
+        return [one async for one in events]
+
+
+def test_texts_are_translated_by_a_replica() -> None:
+    async def test() -> None:
+        async with cluster_of(FakeTranslator()) as (service, _):
+            assert await ask(service, "one. two.", "three.") == ["ONE. TWO.", "THREE."]
+            assert [model.name for model in service.models] == ["fake"]
+
+    run(test)
+
+
+@pytest.mark.parametrize("num_before", range(8))
+def test_a_stream_that_loses_its_replica_goes_on_with_what_was_not_delivered(num_before: int) -> None:
+    """After any number of events; the second replica is lost as well."""
+
+    async def test() -> None:
+        texts = ["one. two. three.", "four.", "five. six."]
+        async with cluster_of(FakeTranslator(), losses=[num_before, 1], **NO_MEMORY) as (service, engines):
+            *events, end = await streamed(service, *texts)
+            sentences = [(one.text, one.index) for one in events if isinstance(one, StreamedSentence)]
+            assert sorted(sentences) == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1)]
+            assert [index for text, index in sentences if text == 0] == [0, 1, 2]
+            assert sorted(one.text for one in events if isinstance(one, StreamedText)) == [0, 1, 2]
+            assert isinstance(end, TranslateResult)
+            assert [one.text for one in end.results if not isinstance(one, Exception)] == [
+                text.upper() for text in texts
+            ]
+            assert len(engines[0].asked) == 3
+            assert all(set(asked) <= set(texts) for asked in engines[0].asked)
+
+    run(test)
+
+
+def test_finished_texts_of_a_stream_are_not_translated_again() -> None:
+    async def test() -> None:
+        async with cluster_of(FakeTranslator(), losses=[2], **NO_MEMORY) as (service, engines):
+            await streamed(service, "a.", "a much longer sentence.")
+            assert engines[0].asked == [["a.", "a much longer sentence."], ["a much longer sentence."]]
+
+    run(test)
+
+
+def test_a_request_is_given_to_a_bounded_number_of_replicas() -> None:
+    """A request that ends every replica must not end all of them."""
+
+    async def test() -> None:
+        async with cluster_of(FakeTranslator(), losses=[0] * 10) as (service, engines):
+            with pytest.raises(NotReady):
+                await ask(service, "one.")
+            assert len(engines[0].asked) == MAX_LOSSES
+            with pytest.raises(NotReady):
+                await streamed(service, "one.")
+            assert len(engines[0].asked) == 2 * MAX_LOSSES
+            assert 'verso_replica_losses_total{process="ingress"} 6.0' in (await rendered(service)).decode()
+
+    run(test)
+
+
+async def rendered(service: RemoteTranslations) -> bytes:
+    return await service._metrics.render_all()
+
+
+def test_a_replica_that_ends_is_asked_no_more() -> None:
+    """It refuses, and the request goes to another one; here it is up again when the deadline passes."""
+
+    async def test() -> None:
+        async with cluster_of(FakeTranslator(), deadline_s=1.0) as (service, engines):
+            await engines[0].replica._service.drain(0.0)
+            with pytest.raises(DeadlineExceeded):
+                await ask(service, "one.")
+            assert len(engines[0].asked) > 1
+
+    run(test)
+
+
+def test_refusals_of_a_replica_are_raised() -> None:
+    async def test() -> None:
+        async with cluster_of(FakeTranslator(), queue_sentences=2) as (service, engines):
+            with pytest.raises(LimitExceeded, match="at most 2"):
+                await ask(service, "one. two. three.")
+            with pytest.raises(LimitExceeded, match="at most 2"):
+                await streamed(service, "one. two. three.")
+            assert len(engines[0].asked) == 2
+
+    run(test)
+
+
+def test_an_unknown_pair_reaches_no_replica() -> None:
+    async def test() -> None:
+        async with cluster_of(FakeTranslator()) as (service, engines):
+            with pytest.raises(UnsupportedPair):
+                await ask(service, "one.", target="fr")
+            assert engines[0].asked == []
+
+    run(test)
+
+
+def test_the_deadline_includes_the_way_to_the_replica() -> None:
+    async def test() -> None:
+        async with cluster_of(held_translator(), deadline_s=0.5) as (service, _):
+            with pytest.raises(DeadlineExceeded):
+                await ask(service, "one.")
+
+    run(test)
+
+
+def test_each_engine_gets_the_texts_of_its_pairs() -> None:
+    async def test() -> None:
+        german = FakeTranslator(manifest=manifest_of("de", "en-de", "de-en"), sha256="1" * 64)
+        french = FakeTranslator(manifest=manifest_of("fr", "fr-de", "en-fr"), sha256="2" * 64)
+        async with cluster_of(german, french) as (service, engines):
+            texts = ["the cat.", "le chat.", "der Hund.", "123"]
+            result = await service.translate(texts, source="auto", target="de", options=GREEDY)
+            assert [one.model for one in result.texts] == ["de", "fr", None, None]
+            assert [one.detected and one.detected.language for one in result.texts] == ["en", "fr", "de", None]
+            assert [one.text for one in result.results if not isinstance(one, Exception)] == [
+                "THE CAT.",
+                "LE CHAT.",
+                "der Hund.",
+                "123",
+            ]
+            assert [engine.asked for engine in engines] == [[["the cat."]], [["le chat."]]]
+            *_, end = await streamed(service, *texts, source="auto")
+            assert [one.model for one in end.texts] == ["de", "fr", None, None]
+            assert await service.pair_of("le chat.", "auto", "de") == ("fr", "de")
+
+    run(test)
+
+
+def test_nothing_is_served_before_every_engine_has_described_its_models() -> None:
+    async def test() -> None:
+        replica = EngineReplica({"VERSO_THREADS": "1"}, 1, FakeBundles(FakeTranslator()))
+        service = RemoteTranslations(Settings(), Metrics(), {"engine": LocalEngine(replica)})
+        assert service.state == "loading"
+        with pytest.raises(NotReady):
+            await ask(service, "one.")
+        await service.stop()
+
+    run(test)
+
+
+def test_replicas_report_waiting_and_decoding_sentences() -> None:
+    async def test() -> None:
+        async with cluster_of(FakeTranslator(step_s=0.01)) as (service, engines):
+            asking = asyncio.create_task(ask(service, *(name * 150 for name in "abc")))
+            while engines[0].replica.record_autoscaling_stats() != {SENTENCES: 3.0}:
+                await asyncio.sleep(0.005)
+            asking.cancel()
+            while engines[0].replica.record_autoscaling_stats() != {SENTENCES: 0.0}:
+                await asyncio.sleep(0.005)
+
+    run(test)
+
+
+def test_metrics_of_all_processes_are_one_page() -> None:
+    async def test() -> None:
+        async with cluster_of(FakeTranslator()) as (service, _):
+            await ask(service, "one.")
+            page = (await rendered(service)).decode()
+            families = list(text_string_to_metric_families(page))
+            names = [family.name for family in families]
+            assert len(set(names)) == len(names)
+            finished = next(family for family in families if family.name == "verso_sentences")
+            (sample,) = [one for one in finished.samples if one.labels.get("outcome") == "finished"][:1]
+            assert (sample.labels["process"], sample.value) == ("replica", 1.0)
+
+    run(test)
+
+
+@dataclass
+class Load:
+    aggregated_metrics: dict[str, dict[str, float]] | None
+    total_queued_requests: float = 0.0
+    target_num_replicas: int = 2
+
+
+@pytest.mark.parametrize(
+    ("load", "needed"),
+    [
+        (Load({SENTENCES: {"a": 100.0, "b": 60.0}}), 2.5),
+        (Load({SENTENCES: {"a": 0.0}}), 0.0),
+        (Load({SENTENCES: {"a": 60.0}}, total_queued_requests=4.0), 1.0),
+        (Load(None), 2),
+        (Load({}), 2),
+    ],
+)
+def test_there_is_a_replica_for_so_many_sentences(load: Load, needed: float) -> None:
+    assert ScaleOnSentences(64)(load) == (needed, {})
+
+
+def test_engines_have_the_options_of_the_application_unless_they_have_their_own() -> None:
+    options = ClusterOptions.model_validate(
+        {
+            "max_replicas": "4",
+            "settings": {"VERSO_DEADLINE_S": 9},
+            "engines": {"a": {}, "b": {"max_replicas": 2, "settings": {"VERSO_MODEL": "x.pt"}}},
+        }
+    )
+    assert (options.engine("a").max_replicas, options.engine("b").max_replicas) == (4, 2)
+    assert options.engine("b").settings == {"VERSO_DEADLINE_S": 9, "VERSO_MODEL": "x.pt"}
+    environ = {"VERSO_DEADLINE_S": "5", "VERSO_THREADS": "3", "VERSO_PORT": "1", "HOME": "/"}
+    assert read_settings(options.engine("a"), environ) == {"VERSO_DEADLINE_S": "9", "VERSO_THREADS": "3"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"engines": {}},
+        {"engines": {"No Name": {}}},
+        {"min_replicas": 3, "max_replicas": 2},
+        {"engines": {"a": {"min_replicas": 2}}},
+        {"engines": {"a": {"unknown": 2}}},
+        {"replicas": 2},
+    ],
+)
+def test_wrong_options_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        ClusterOptions.model_validate(arguments)
+
+
+def test_wrong_settings_are_refused_before_replicas_start() -> None:
+    with pytest.raises(SettingsError, match="VERSO_MODLE"):
+        read_settings(ClusterOptions(settings={"VERSO_MODLE": "x.pt"}), {})
+
+
+def test_a_folder_of_documents_has_one_ingress() -> None:
+    options = ClusterOptions(ingress_replicas=2)
+    assert ingress_settings(options, {}) == {}
+    with pytest.raises(SettingsError, match="ingress_replicas"):
+        ingress_settings(options, {"VERSO_DATA_DIR": "/data"})
+
+
+@pytest.mark.parametrize(("num_cpus", "threads"), [(0.2, 1), (1.0, 1), (4.0, 4)])
+def test_a_replica_has_as_many_threads_as_processors(num_cpus: float, threads: int) -> None:
+    assert settings_of_engine({}, num_cpus).threads == threads
+    assert settings_of_engine({"VERSO_THREADS": "2"}, num_cpus).threads == 2
