@@ -22,6 +22,9 @@ _ERRORS = {
 }
 """An example of the error of each status."""
 
+BODY_ERRORS = {status: _ERRORS[status] for status in (400, 413)}
+"""Those of every route with parameters in its body."""
+
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
