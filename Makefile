@@ -31,7 +31,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 .DELETE_ON_ERROR:
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized test-slow test-gpu test-browser \
+.PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized fuzz fuzz-short test-slow test-gpu test-browser \
 	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import docker clean
 
 help:  ## list the targets
@@ -64,6 +64,10 @@ $(VENV)/develop-$(TORCH).stamp: $(VENV)/serve-$(TORCH).stamp
 	$(PIP) --editable '.[telemetry,test,check]'
 	@touch $@
 
+$(VENV)/fuzz-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
+	$(PIP) --editable '.[fuzz]'
+	@touch $@
+
 $(VENV)/contribute-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
 	$(PIP) --editable '.[docs,develop]'
 	@touch $@
@@ -90,6 +94,23 @@ test-sanitized: $(VENV)/develop-$(TORCH).stamp  ## run the tests of the C++ deco
 
 test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+# The corpora in $(FUZZ) are kept, and the next run goes on from them. TARGETS are names or groups (tests/fuzz/__main__.py).
+FUZZ ?= .fuzz
+FUZZ_S ?= 60
+FUZZ_REQUESTS ?= 100000
+TARGETS ?= documents bundles importers texts bodies
+fuzz: $(VENV)/fuzz-$(TORCH).stamp  ## fuzz what reads files and requests: FUZZ_S seconds for each of TARGETS, FUZZ_REQUESTS requests
+	@failed=0; \
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_S) --folder $(FUZZ) --targets $(TARGETS) || failed=1; \
+	test ! -f scripts/fuzz_native.py || PYTHONPATH=. $(BIN)/python scripts/fuzz_native.py --seconds $(FUZZ_S) || failed=1; \
+	test $(FUZZ_REQUESTS) = 0 || $(BIN)/python -m tests.fuzz.api --requests $(FUZZ_REQUESTS) --folder $(FUZZ) || failed=1; \
+	exit $$failed
+
+# Needs neither atheris nor schemathesis, and makes the same inputs in each run.
+fuzz-short: $(VENV)/develop-$(TORCH).stamp  ## half a minute of fuzzing, as in the gate
+	$(BIN)/python -m tests.fuzz --short
+	@test ! -f scripts/fuzz_native.py || PYTHONPATH=. $(BIN)/python scripts/fuzz_native.py --seconds 10
 
 test-gpu: $(VENV)/develop-$(TORCH).stamp  ## run the tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -m gpu

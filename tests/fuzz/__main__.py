@@ -14,10 +14,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
+
+from tests.fuzz.target import Target
 
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = ROOT / "scripts" / "fuzz_native.py"
@@ -36,6 +39,13 @@ MODULES = {
 }
 """The module of each target."""
 
+SHORT = tuple(name for name in MODULES if not name.startswith(("import-", "checkpoint")))
+"""Targets of the gate; the seeds of the others take seconds to make."""
+
+_SHORT_INPUTS = 120
+_SHORT_S = 2.0
+"""Inputs of each target in the gate, and seconds that they may take."""
+
 _START_S = 120.0
 """Seconds that a process may take beside its time: imports, seeds, and one hang."""
 
@@ -48,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of all random choices")
     parser.add_argument("--folder", type=Path, default=ROOT / ".fuzz", help="of the corpora and of what is found")
     parser.add_argument("--mutations", action="store_true", help="random changes even if atheris is installed")
+    parser.add_argument("--short", action="store_true", help="the half minute of the gate: the same inputs each time")
     parser.add_argument("--here", action="store_true", help="run the one target in this process")
     asked = parser.parse_args(arguments)
     names = [name for one in asked.targets for name in _targets_of(one, parser)]
@@ -55,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _fuzz_here(names[0], asked)
         return 0
     began = time.monotonic()
-    reports = [_fuzz(name, asked) for name in names]
+    reports = _fuzz_shortly(asked) if asked.short else [_fuzz(name, asked) for name in names]
     columns = ("target", "engine", "executions", "refused", "seconds", "slowest s", "MB at start", "MB at peak", "found")
     print(tabulate([_row(report) for report in reports], columns, floatfmt=".1f"))
     total = sum(report["executions"] for report in reports)
@@ -106,21 +117,39 @@ def _fuzz(name: str, asked: argparse.Namespace) -> dict[str, Any]:
     return {"target": name, "engine": "-", **numbers, "findings": {f"ended with {code}": 1}}
 
 
+def _fuzz_shortly(asked: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run a few random changes of the seeds of most targets, all in this process."""
+    from tests.fuzz.session import Session, mutate_until_over
+
+    reports = []
+    for name in SHORT:
+        target = target_of(name)
+        session = Session(target, asked.folder / "found", _SHORT_S, "mutations", _SHORT_INPUTS)
+        mutate_until_over(session, None, asked.seed)
+        session.finish()
+        reports.append(asdict(session.report))
+    return reports
+
+
+def target_of(name: str) -> Target:
+    """The target of a name."""
+    targets: list[Target] = importlib.import_module(f"tests.fuzz.{MODULES[name]}").TARGETS
+    return next(target for target in targets if target.name == name)
+
+
 def _fuzz_here(name: str, asked: argparse.Namespace) -> None:
     """Fuzz one target in this process."""
     is_guided = not asked.mutations and importlib.util.find_spec("atheris") is not None
-    module = f"tests.fuzz.{MODULES[name]}"
     if is_guided:
         import atheris
 
         with atheris.instrument_imports(include=["app", "model", "markdown_it", "polib"], enable_loader_override=False):
-            targets = importlib.import_module(module).TARGETS
+            target = target_of(name)
     else:
-        targets = importlib.import_module(module).TARGETS
-    # Imported after those of the target, which atheris has to see first.
+        target = target_of(name)
+    # Imported after what the target needs, which atheris has to see first.
     from tests.fuzz.session import Session, guide_until_over, mutate_until_over
 
-    target = next(target for target in targets if target.name == name)
     session = Session(target, asked.folder / "found", asked.seconds, "atheris" if is_guided else "mutations")
     (guide_until_over if is_guided else mutate_until_over)(session, asked.folder / "corpus" / name, asked.seed)
     session.finish()

@@ -34,7 +34,6 @@ CHECKS = (
     "response_schema_conformance",
     "unsupported_method",
     "allow_header_conformance",
-    "max_response_time",
 )
 """Whether a valid request must be accepted is left out: a schema cannot say which languages are served."""
 

@@ -8,10 +8,13 @@ from functools import cache, partial
 from pathlib import Path
 
 from model.artifacts.bundle import is_checkpoint, load_bundle, read_manifest, read_tokenizer
-from model.artifacts.checkpoint import load_checkpoint, save_checkpoint
+from model.artifacts.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, untied_weights
 from model.artifacts.data_form import opened
 from model.decoding.options import DecodingOptions
 from model.errors import ModelError
+from model.network.config import ModelConfig
+from model.network.transformer import Transformer
+from model.text.tokenizer import Tokenizer
 from model.translator import Translator
 from tests.fuzz.guard import ROOT
 from tests.fuzz.mutations import mutated_archive
@@ -60,13 +63,15 @@ def _load_checkpoint(path: Path) -> None:
 
 
 def _checkpoints() -> list[bytes]:
-    from tests.toy import train_toy
-
-    folder = _folder() / "toy"
-    folder.mkdir()
-    checkpoint = load_checkpoint(train_toy(folder, narrow=True))
-    save_checkpoint(checkpoint, folder / "again.pt")
-    return [(folder / "again.pt").read_bytes()]
+    """A checkpoint with random weights, and the architecture and vocabulary of a bundle."""
+    bundle = load_bundle(RELEASE / "toy-float32.verso")
+    assert isinstance(bundle.tokenizer, Tokenizer)
+    config = ModelConfig.from_dict(bundle.manifest.architecture)
+    transformer = Transformer(config, bundle.tokenizer.pad_id)
+    facts = {"name": "toy", "pairs": [["en", "de"]], "settings": {}, "step": 1}
+    path = _folder() / "seed.pt"
+    save_checkpoint(Checkpoint(config, untied_weights(transformer), bundle.tokenizer, facts, {}), path)
+    return [path.read_bytes()]
 
 
 TARGETS = [

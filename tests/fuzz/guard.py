@@ -8,6 +8,7 @@ import sysconfig
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ class Guard:
     """
 
     def __init__(self) -> None:
-        """An audit hook cannot be removed again."""
+        """Not watching yet."""
         self.violation: Forbidden | None = None
         self._is_watching = False
         self._temporary = os.path.realpath(tempfile.gettempdir())
@@ -90,6 +91,12 @@ class Guard:
 
     def _is_temporary(self, path: Any) -> bool:
         return os.path.realpath(os.fsdecode(path)).startswith(self._temporary)
+
+
+@cache
+def the_guard() -> Guard:
+    """The one guard of this process: an audit hook cannot be removed again."""
+    return Guard()
 
 
 def _is_installed(code: Any) -> bool:

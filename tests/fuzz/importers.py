@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 import tempfile
 import zipfile
 from functools import cache, partial
@@ -37,8 +36,9 @@ def _folder() -> Path:
 def _import(data: bytes) -> None:
     """What is imported can be loaded."""
     folder = _folder() / "checkpoint"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
     for name, content in unzipped(data):
         if name and Path(name).name == name and "\0" not in name and len(name) < 100:
             (folder / name).write_bytes(content)

@@ -14,7 +14,7 @@ import traceback
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.fuzz.guard import ROOT, Forbidden, Guard
+from tests.fuzz.guard import ROOT, Forbidden, Guard, the_guard
 from tests.fuzz.mutations import mutated_bytes
 from tests.fuzz.target import Target
 
@@ -63,14 +63,18 @@ class Session:
         folder: Where findings, the input in work and the report are written.
         seconds: How long it may take.
         engine: What makes the inputs, for the report.
+        most: Number of inputs after which it ends, too.
     """
 
-    def __init__(self, target: Target, folder: Path, seconds: float, engine: str) -> None:
+    def __init__(
+        self, target: Target, folder: Path, seconds: float, engine: str, most: float = float("inf")
+    ) -> None:
         self.target = target
         self.report = Report(target.name, engine)
         self._folder = folder
         self._current = folder / f"{target.name}.current"
         self._seconds = seconds
+        self._most = most
         self._guard: Guard | None = None
         self._base_bytes = 0
         self._began = time.monotonic()
@@ -80,15 +84,15 @@ class Session:
         """Run the seeds without looking at what is imported and run for the first time."""
         for seed in [*seeds, b""]:
             self.one(seed)
-        self._guard = Guard()
+        self._guard = the_guard()
         self._base_bytes = _peak_bytes()
         self.report.start_mb = self._base_bytes / 2**20
         self._began = time.monotonic()
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is over."""
-        return time.monotonic() - self._began > self._seconds
+        """Whether the time is over, or there were enough inputs."""
+        return self.report.executions >= self._most or time.monotonic() - self._began > self._seconds
 
     def one(self, data: bytes) -> None:
         """Run the target with an input; what goes wrong is kept, and the next input may follow."""
@@ -154,18 +158,18 @@ def _place(error: BaseException) -> str:
     return f"{Path(ours[-1].filename).relative_to(ROOT)}:{ours[-1].lineno}"
 
 
-def mutate_until_over(session: Session, corpus: Path, seed: int) -> None:
+def mutate_until_over(session: Session, corpus: Path | None, seed: int) -> None:
     """Run random changes of the seeds and of the inputs that atheris has found interesting, the same for a seed.
 
     Args:
         session: The session.
-        corpus: A folder of such inputs, which may be missing.
+        corpus: A folder of such inputs, which may be missing; None to begin with the seeds alone.
         seed: Of the random changes.
     """
     rng = random.Random(seed)
     inputs = session.target.seeds()
     session.warm_up(inputs)
-    known = sorted(corpus.iterdir()) if corpus.is_dir() else []
+    known = sorted(corpus.iterdir()) if corpus is not None and corpus.is_dir() else []
     inputs += [path.read_bytes() for path in rng.sample(known, min(len(known), _CORPUS_EXAMPLES))]
     while not session.is_over:
         data = session.target.mutate(rng.choice(inputs), lambda part: mutated_bytes(part, rng), rng)
