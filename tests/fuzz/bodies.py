@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import cache
 from typing import Any
 
@@ -25,6 +26,7 @@ ACCEPTED = ("*/*", "text/event-stream", "application/x-ndjson", "image/png")
 
 @cache
 def _client() -> tuple[asyncio.AbstractEventLoop, httpx.AsyncClient]:
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of each form that it refuses
     app = rote_app(RoteService())
     transport = httpx.ASGITransport(app)  # which raises what the application raises
     return asyncio.new_event_loop(), httpx.AsyncClient(transport=transport, base_url="http://verso.test")

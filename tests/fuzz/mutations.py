@@ -81,18 +81,23 @@ def _places(value: Any) -> Any:
                 stack.append(parent[key])
 
 
-def _mutated_safetensors(data: bytes, rng: random.Random) -> bytes | None:
-    """Safetensors with another header, whose length is right."""
-    size = int.from_bytes(data[:8], "little")
-    header = mutated_json(data[8 : 8 + size], rng) if 8 + size <= len(data) else None
-    return None if header is None else len(header).to_bytes(8, "little") + header + data[8 + size :]
+def _mutated_safetensors(data: bytes, change: Change, rng: random.Random) -> bytes | None:
+    """Safetensors with another header, whose length is right, or with other numbers, as many as before."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    if not 8 < end <= len(data):
+        return None
+    if rng.random() < 0.5:
+        numbers = change(data[end:])[: len(data) - end]
+        return data[:end] + numbers + data[end + len(numbers) :]
+    header = mutated_json(data[8:end], rng)
+    return None if header is None else len(header).to_bytes(8, "little") + header + data[end:]
 
 
 def mutated_form(data: bytes, change: Change, rng: random.Random) -> bytes:
-    """Bytes changed as the JSON or the safetensors that they are, half of the time."""
+    """Bytes changed as the JSON or the safetensors that they are, mostly."""
     changed = None
-    if rng.random() < 0.5:
-        changed = mutated_json(data, rng) or _mutated_safetensors(data, rng)
+    if rng.random() < 0.75:
+        changed = mutated_json(data, rng) or _mutated_safetensors(data, change, rng)
     return change(data) if changed is None else changed
 
 

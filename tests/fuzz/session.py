@@ -71,7 +71,7 @@ class Session:
     ) -> None:
         self.target = target
         self.report = Report(target.name, engine)
-        self._folder = folder
+        self.folder = folder
         self._current = folder / f"{target.name}.current"
         self._seconds = seconds
         self._most = most
@@ -132,7 +132,7 @@ class Session:
         self.report.findings[place] = self.report.findings.get(place, 0) + 1
         if self.report.findings[place] > 1:
             return
-        name = self._folder / f"{self.target.name}-{hashlib.sha256(data).hexdigest()[:12]}"
+        name = self.folder / f"{self.target.name}-{hashlib.sha256(data).hexdigest()[:12]}"
         name.with_suffix(".bin").write_bytes(data)
         name.with_suffix(".txt").write_text("".join(traceback.format_exception(error)), errors="backslashreplace")
         print(f"{self.target.name}: {place}: {str(error)[:200]!r}; the input is {name}.bin", file=sys.stderr, flush=True)
@@ -142,7 +142,7 @@ class Session:
         self.report.seconds = time.monotonic() - self._began
         self.report.peak_mb = _peak_bytes() / 2**20
         self._current.unlink(missing_ok=True)
-        (self._folder / f"{self.target.name}.json").write_text(json.dumps(asdict(self.report)))
+        (self.folder / f"{self.target.name}.json").write_text(json.dumps(asdict(self.report)))
 
 
 def _peak_bytes() -> int:
@@ -210,6 +210,8 @@ def guide_until_over(session: Session, corpus: Path, seed: int) -> None:
         return target.mutate(data, change, rng)[:max_size]
 
     most = min(_MOST_BYTES, max(4096, *(2 * len(content) for content in seeds)))
-    arguments = [sys.argv[0], f"-seed={seed % 2**31}", f"-max_len={most}", "-timeout=0", "-rss_limit_mb=0", "-verbosity=0"]
-    atheris.Setup([*arguments, str(corpus)], one, custom_mutator=mutate)
+    # Time and memory are bounded by the session.
+    bounds = [f"-max_len={most}", "-timeout=3600", "-rss_limit_mb=0"]
+    options = [f"-seed={seed % 2**31 + 1}", f"-artifact_prefix={session.folder}/{target.name}-", "-verbosity=0"]
+    atheris.Setup([sys.argv[0], *bounds, *options, str(corpus)], one, custom_mutator=mutate)
     atheris.Fuzz()
