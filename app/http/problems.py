@@ -11,7 +11,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import compile_path, get_route_path
+from starlette.routing import compile_path
 from starlette.types import Scope
 
 from app.errors import MethodNotAllowed, NotFound, Problem, problem_for
@@ -99,7 +99,7 @@ async def answer_routing_error(request: Request, error: Exception) -> Response:
 
 def _methods_of(request: Request) -> list[str]:
     """The methods of all routes with the path of a request; the router's own header has those of the first one."""
-    path = get_route_path(request.scope)
+    path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     return sorted(
         {
             method

@@ -35,7 +35,9 @@ GROUPS = {
 """The modules of this folder with the names of their targets; those of documents without what they begin with."""
 
 MODULES = {
-    (f"document-{name}" if module == "documents" else name): module for module, names in GROUPS.items() for name in names
+    (f"document-{name}" if module == "documents" else name): module
+    for module, names in GROUPS.items()
+    for name in names
 }
 """The module of each target."""
 
@@ -67,7 +69,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     began = time.monotonic()
     reports = _fuzz_shortly(asked) if asked.short else [_fuzz(name, asked) for name in names]
-    columns = ("target", "engine", "executions", "refused", "seconds", "slowest s", "MB at start", "MB at peak", "found")
+    columns = (
+        "target",
+        "engine",
+        "executions",
+        "refused",
+        "seconds",
+        "slowest s",
+        "MB at start",
+        "MB at peak",
+        "found",
+    )
     print(tabulate([_row(report) for report in reports], columns, floatfmt=".1f"))
     total = sum(report["executions"] for report in reports)
     found = sum(len(report["findings"]) for report in reports)
@@ -78,14 +90,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _targets_of(name: str, parser: argparse.ArgumentParser) -> list[str]:
     if name in MODULES:
         return [name]
-    if name in GROUPS:
-        return [target for target, module in MODULES.items() if module == name]
-    parser.error(f"there is no target {name!r}; there are {', '.join([*MODULES, *GROUPS])}")
+    if name not in GROUPS:
+        parser.error(f"there is no target {name!r}; there are {', '.join([*MODULES, *GROUPS])}")
+    return [target for target, module in MODULES.items() if module == name]
 
 
 def _row(report: dict[str, Any]) -> list[Any]:
     numbers = [report[name] for name in ("seconds", "slowest_s", "start_mb", "peak_mb")]
-    return [report["target"], report["engine"], report["executions"], report["refused"], *numbers, len(report["findings"])]
+    return [
+        report["target"],
+        report["engine"],
+        report["executions"],
+        report["refused"],
+        *numbers,
+        len(report["findings"]),
+    ]
 
 
 def _fuzz(name: str, asked: argparse.Namespace) -> dict[str, Any]:
@@ -100,7 +119,9 @@ def _fuzz(name: str, asked: argparse.Namespace) -> dict[str, Any]:
     found.mkdir(parents=True, exist_ok=True)
     with (found / f"{name}.log").open("w") as log:
         try:
-            code = subprocess.run(command, cwd=ROOT, stderr=log, stdout=log, timeout=asked.seconds + _START_S).returncode
+            code = subprocess.run(
+                command, cwd=ROOT, stderr=log, stdout=log, timeout=asked.seconds + _START_S
+            ).returncode
         except subprocess.TimeoutExpired:
             code = -1
     for line in (found / f"{name}.log").read_text(errors="replace").splitlines():

@@ -82,7 +82,9 @@ def _settings(folder: Path) -> list[Setting]:
     several = [make_key(keys), make_key(keys), make_key(keys, "documents"), few, "vk_wrong", ""]
     return [
         Setting("no keys", ["anything", ""], VERSO_COMPAT="libretranslate", VERSO_DATA_DIR=str(folder / "data")),
-        Setting("keys", several, VERSO_KEYS_DB=str(keys), VERSO_ANONYMOUS="on", VERSO_ADDRESS_REQUESTS_PER_MINUTE="1000"),
+        Setting(
+            "keys", several, VERSO_KEYS_DB=str(keys), VERSO_ANONYMOUS="on", VERSO_ADDRESS_REQUESTS_PER_MINUTE="1000"
+        ),
     ]
 
 
@@ -159,7 +161,10 @@ def _print(
     print(f"\n{setting.name}: {statuses.total():,} requests in {took_s:.0f} s")
     print(tabulate(table, ["route", *known, "slowest s"], floatfmt=".2f"))
     half = memory[(len(memory) + 1) // 2] if len(memory) > 2 else memory[-1]
-    points = ", ".join(f"{size:.0f} MB after {number:,}" for number, size in (memory[0], memory[min(1, len(memory) - 1)], half, memory[-1]))
+    points = ", ".join(
+        f"{size:.0f} MB after {number:,}"
+        for number, size in (memory[0], memory[min(1, len(memory) - 1)], half, memory[-1])
+    )
     print(f"memory of the process: {points}", flush=True)
 
 

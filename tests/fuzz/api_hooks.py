@@ -14,7 +14,7 @@ from typing import Any
 import schemathesis
 from schemathesis import Case, CheckContext, HookContext, Response
 
-ADMIN_TOKEN = "token-of-the-fuzzed-service"  # noqa: S105  (of a process of a test)
+ADMIN_TOKEN = "token-of-the-fuzzed-service"
 
 SERVED = "toy"
 """The model that is served."""

@@ -22,7 +22,17 @@ FORBIDDEN = frozenset(
     }
 )
 _WRITING = frozenset(
-    {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.link", "os.symlink", "os.truncate", "shutil.rmtree"}
+    {
+        "os.remove",
+        "os.rename",
+        "os.rmdir",
+        "os.mkdir",
+        "os.chmod",
+        "os.link",
+        "os.symlink",
+        "os.truncate",
+        "shutil.rmtree",
+    }
 )
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 

@@ -16,7 +16,10 @@ ODD_VALUES: tuple[Any, ...] = (
     *("", "a", "\x00", "\ud800", "../../etc/passwd", "/", "é" * 300, "1", "nan"),
     *([], {}, [[]], [None], {"": None}, ["en", "de"]),
 )
-_ODD_BYTES = (b"\x00", b"\xff", b"\xff\xff\xff\xff", b"\x80", b"\n", b"\r\n", b"\n\n", b"<", b">", b"&", b"</", b'"', b"'", b"]]>", b"[[[[")  # fmt: skip
+_ODD_BYTES = (
+    *(b"\x00", b"\xff", b"\xff\xff\xff\xff", b"\x80", b"\n", b"\r\n", b"\n\n"),
+    *(b"<", b">", b"&", b"</", b'"', b"'", b"]]>", b"[[[["),
+)
 _MOST_CHANGES = 4
 
 

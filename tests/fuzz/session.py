@@ -66,9 +66,7 @@ class Session:
         most: Number of inputs after which it ends, too.
     """
 
-    def __init__(
-        self, target: Target, folder: Path, seconds: float, engine: str, most: float = float("inf")
-    ) -> None:
+    def __init__(self, target: Target, folder: Path, seconds: float, engine: str, most: float = float("inf")) -> None:
         self.target = target
         self.report = Report(target.name, engine)
         self.folder = folder
@@ -135,7 +133,9 @@ class Session:
         name = self.folder / f"{self.target.name}-{hashlib.sha256(data).hexdigest()[:12]}"
         name.with_suffix(".bin").write_bytes(data)
         name.with_suffix(".txt").write_text("".join(traceback.format_exception(error)), errors="backslashreplace")
-        print(f"{self.target.name}: {place}: {str(error)[:200]!r}; the input is {name}.bin", file=sys.stderr, flush=True)
+        print(
+            f"{self.target.name}: {place}: {str(error)[:200]!r}; the input is {name}.bin", file=sys.stderr, flush=True
+        )
 
     def finish(self) -> None:
         """Write the report."""
