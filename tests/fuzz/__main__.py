@@ -18,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 from tabulate import tabulate
 
 from tests.fuzz.target import Target
@@ -64,6 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--here", action="store_true", help="run the one target in this process")
     asked = parser.parse_args(arguments)
     names = [name for one in asked.targets for name in _targets_of(one, parser)]
+    # Before a target is imported: a test keeps the settings that it is made with.
+    hypothesis.settings.register_profile("fuzz", database=None)
+    hypothesis.settings.load_profile("fuzz")
     if asked.here:
         _fuzz_here(names[0], asked)
         return 0

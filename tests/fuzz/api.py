@@ -81,7 +81,7 @@ def _settings(folder: Path) -> list[Setting]:
     few = make_key(keys, "translate", requests_per_minute=200, characters_per_month=20_000, concurrent_sentences=8)
     several = [make_key(keys), make_key(keys), make_key(keys, "documents"), few, "vk_wrong", ""]
     return [
-        Setting("no keys", ["anything", ""], VERSO_COMPAT="libretranslate", VERSO_DATA_DIR=str(folder / "data")),
+        Setting("no keys", ["anything"] * 9 + [""], VERSO_COMPAT="libretranslate", VERSO_DATA_DIR=str(folder / "data")),
         Setting(
             "keys", several, VERSO_KEYS_DB=str(keys), VERSO_ANONYMOUS="on", VERSO_ADDRESS_REQUESTS_PER_MINUTE="1000"
         ),
@@ -157,9 +157,12 @@ def _print(
         route, _, status = found.rpartition(" ")
         rows.setdefault(route, {})[status] = number
     known = sorted({status for by_status in rows.values() for status in by_status})
+    others = [route for route, by_status in rows.items() if set(by_status) <= {"405"} or route.startswith("OPTIONS")]
+    num_others = sum(sum(rows.pop(route).values()) for route in others)
     table = [[route, *(rows[route].get(status, "") for status in known), slowest[route]] for route in sorted(rows)]
     print(f"\n{setting.name}: {statuses.total():,} requests in {took_s:.0f} s")
     print(tabulate(table, ["route", *known, "slowest s"], floatfmt=".2f"))
+    print(f"{num_others:,} requests with methods that the paths do not take: 405, and 200 for the OPTIONS of CORS")
     half = memory[(len(memory) + 1) // 2] if len(memory) > 2 else memory[-1]
     points = ", ".join(
         f"{size:.0f} MB after {number:,}"

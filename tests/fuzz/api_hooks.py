@@ -11,6 +11,7 @@ from collections import Counter, deque
 from pathlib import Path
 from typing import Any
 
+import requests
 import schemathesis
 from schemathesis import Case, CheckContext, HookContext, Response
 
@@ -51,12 +52,22 @@ def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> Non
         headers["Authorization"] = f"Bearer {key}"
     if path == "/admin/models/{name}" and case.path_parameters["name"] == SERVED:
         case.path_parameters["name"] = "another"  # nothing else could be translated any more
+    kwargs["auth"] = _with_filename
     for part, ids in _seen.items():
         if part in path and ids and _rng.random() < 0.7:
             name = part.rpartition("{")[2].rstrip("}")
             case.path_parameters[name] = _rng.choice(ids)
             if name == "document_id" and isinstance(case.body, dict):
                 case.body["document_key"] = _document_keys.get(case.path_parameters[name], "")
+
+
+def _with_filename(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Name an uploaded file as one of the formats: schemathesis calls all of them "file"."""
+    if isinstance(request.body, bytes) and b'filename="file' in request.body:
+        name = f'filename="file.{_rng.choice(("txt", "md", "html", "json", "csv", "docx", "exe"))}"'
+        request.body = re.sub(rb'filename="file[^"]*"', name.encode(), request.body)
+        request.headers["Content-Length"] = str(len(request.body))
+    return request
 
 
 @schemathesis.hook

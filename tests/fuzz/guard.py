@@ -42,8 +42,8 @@ _CODE = tuple(
 """Where the code of this process is from."""
 
 _LIBRARY = tuple({os.path.realpath(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib", "purelib")})
-_COMPILING = ("namedtuple", "_create_fn", "_evaluate", "_FuncBuilder", "add_fns_to_class")
-"""Functions of libraries that compile names and types: of named tuples, data classes and annotations."""
+_COMPILING = ("namedtuple", "_create_fn", "_evaluate", "add_fns_to_class", "source_exec_as_module")
+"""Functions of libraries that compile names and types: of named tuples, data classes, annotations and strategies."""
 
 _READABLE = (*_CODE, "/proc/", "/sys/", "/dev/null", "/dev/urandom", "/usr/lib", "/lib", "/usr/share/zoneinfo")
 

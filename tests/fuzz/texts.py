@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import hypothesis
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,9 +39,6 @@ from tests.model.test_protection import (
     test_no_character_outside_of_the_unknown_spans_is_unknown,
     test_spans_of_patterns_are_in_order_and_disjoint,
 )
-
-hypothesis.settings.register_profile("fuzz", database=None)
-hypothesis.settings.load_profile("fuzz")
 
 OPTIONS = st.fixed_dictionaries(
     {"max_new_tokens": st.integers(1, 6)},
@@ -82,7 +78,7 @@ def translate(text: str, format: str, fields: dict[str, Any]) -> None:
     for source, target in places:
         assert 0 <= source[0] <= source[1] <= len(text)
         assert 0 <= target[0] <= target[1] <= len(found.text)
-    for use in found.integrity or ():
+    for use in (found.integrity or ()) if format == "text" else ():  # markup may be wrapped within a span
         assert found.text[slice(*use.target)] == text[slice(*use.source)]
     if not text.strip():
         assert found.text == text
