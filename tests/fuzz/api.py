@@ -152,7 +152,7 @@ def _print(
     setting: Setting, statuses: Counter[str], slowest: dict[str, float], memory: list[tuple[int, float]], took_s: float
 ) -> None:
     """The tables of a setting."""
-    rows = {}
+    rows: dict[str, dict[str, int]] = {}
     for found, number in statuses.items():
         route, _, status = found.rpartition(" ")
         rows.setdefault(route, {})[status] = number

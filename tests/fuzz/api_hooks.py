@@ -11,9 +11,7 @@ from collections import Counter, deque
 from pathlib import Path
 from typing import Any
 
-import requests
 import schemathesis
-from schemathesis import Case, CheckContext, HookContext, Response
 
 ADMIN_TOKEN = "token-of-the-fuzzed-service"
 
@@ -39,7 +37,7 @@ _slowest: dict[str, float] = {}
 
 
 @schemathesis.hook
-def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
+def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
     """Send a key in the way of the route's protocol, and mostly the id of something that exists."""
     path = case.operation.path
     key = _rng.choice(_KEYS)
@@ -61,7 +59,7 @@ def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> Non
                 case.body["document_key"] = _document_keys.get(case.path_parameters[name], "")
 
 
-def _with_filename(request: requests.PreparedRequest) -> requests.PreparedRequest:
+def _with_filename(request: Any) -> Any:
     """Name an uploaded file as one of the formats: schemathesis calls all of them "file"."""
     if isinstance(request.body, bytes) and b'filename="file' in request.body:
         name = f'filename="file.{_rng.choice(("txt", "md", "html", "json", "csv", "docx", "exe"))}"'
@@ -71,7 +69,7 @@ def _with_filename(request: requests.PreparedRequest) -> requests.PreparedReques
 
 
 @schemathesis.hook
-def after_call(context: HookContext, case: Case, response: Response) -> None:
+def after_call(context: Any, case: Any, response: Any) -> None:
     """Count, and note ids."""
     route = f"{case.method} {case.operation.path}"
     _statuses[f"{route} {response.status_code}"] += 1
@@ -86,7 +84,7 @@ def after_call(context: HookContext, case: Case, response: Response) -> None:
 
 
 @schemathesis.check
-def no_inner_error(ctx: CheckContext, response: Response, case: Case) -> None:
+def no_inner_error(ctx: Any, response: Any, case: Any) -> None:
     """No 5xx but those of a service that is busy."""
     assert response.status_code < 500 or response.status_code in (503, 504), response.status_code
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import tempfile
 import zipfile
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
@@ -59,7 +61,8 @@ def _without_normalisation(path: Path) -> None:
     """Take the table of normalisation from a vocabulary: it is most of the file, and no text of a seed needs it."""
     from sentencepiece import sentencepiece_model_pb2
 
-    proto = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
+    messages: Any = sentencepiece_model_pb2  # made at run time
+    proto = messages.ModelProto.FromString(path.read_bytes())
     proto.normalizer_spec.precompiled_charsmap = b""
     proto.normalizer_spec.name = "identity"
     path.write_bytes(proto.SerializeToString())
@@ -74,7 +77,12 @@ def _seeds(pickled: bool) -> list[bytes]:
     from tests.model.importing.checkpoints import make_m2m100, make_marian
 
     found = []
-    for name, make in {"marian": make_marian, "m2m100": make_m2m100, "nllb": partial(make_m2m100, nllb=True)}.items():
+    makers: dict[str, Callable[..., Any]] = {
+        "marian": make_marian,
+        "m2m100": make_m2m100,
+        "nllb": partial(make_m2m100, nllb=True),
+    }
+    for name, make in makers.items():
         folder = _folder() / name
         make(folder, **_SIZES)
         for path in [*folder.glob("*.spm"), *folder.glob("*.bpe.model")]:

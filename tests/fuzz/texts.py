@@ -74,8 +74,9 @@ def translate(text: str, format: str, fields: dict[str, Any]) -> None:
         (found,) = translator.translate([text], options, *translator.manifest.pairs[0])
     except InputError:
         return
-    places = [(one.source, one.target) for one in (*(found.alignment or ()), *(found.integrity or ()))]
-    for source, target in places:
+    spans = [(one.source, one.target) for one in found.alignment or ()]
+    spans += [(one.source, one.target) for one in found.integrity or ()]
+    for source, target in spans:
         assert 0 <= source[0] <= source[1] <= len(text)
         assert 0 <= target[0] <= target[1] <= len(found.text)
     for use in (found.integrity or ()) if format == "text" else ():  # markup may be wrapped within a span
