@@ -106,7 +106,7 @@ def _target(name: str, *tests: Callable[..., None]) -> Target:
     def run(data: bytes) -> None:
         runs[data[0] % len(runs) if data else 0](data[1:])
 
-    return Target(name, run, _seeds)
+    return Target(name, run, _seeds, (InputError,))
 
 
 TARGETS = [
