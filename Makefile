@@ -31,7 +31,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 .DELETE_ON_ERROR:
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized test-slow test-faults test-gpu test-ray test-browser \
+.PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized fuzz fuzz-short test-slow test-faults test-gpu test-ray test-browser \
 	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import bench-ray soak docker clean
 
 help:  ## list the targets
@@ -62,6 +62,10 @@ $(VENV)/serve-$(TORCH).stamp: pyproject.toml client/pyproject.toml $(LOCK) $(HAS
 
 $(VENV)/develop-$(TORCH).stamp: $(VENV)/serve-$(TORCH).stamp
 	$(PIP) --editable '.[telemetry,test,check]'
+	@touch $@
+
+$(VENV)/fuzz-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
+	$(PIP) --editable '.[fuzz]'
 	@touch $@
 
 $(VENV)/contribute-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
@@ -103,6 +107,23 @@ test-ray: $(VENV)/ray-$(TORCH).stamp  ## test bulk translation and the service o
 
 bench-ray: $(VENV)/ray-$(TORCH).stamp  ## measure what Ray Serve costs, compared with the service in one process
 	$(BIN)/python -m benchmarks.ray_serve --out $(RESULTS)
+
+# The corpora in $(FUZZ) are kept, and the next run goes on from them. TARGETS are names or groups (tests/fuzz/__main__.py).
+FUZZ ?= .fuzz
+FUZZ_S ?= 60
+FUZZ_REQUESTS ?= 100000
+TARGETS ?= documents bundles importers texts bodies
+fuzz: $(VENV)/fuzz-$(TORCH).stamp  ## fuzz what reads files and requests: FUZZ_S seconds for each of TARGETS, FUZZ_REQUESTS requests
+	@failed=0; \
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_S) --folder $(FUZZ) --targets $(TARGETS) || failed=1; \
+	PYTHONPATH=. $(BIN)/python scripts/fuzz_native.py --seconds $(FUZZ_S) --corpus $(FUZZ)/native || failed=1; \
+	test $(FUZZ_REQUESTS) = 0 || $(BIN)/python -m tests.fuzz.api --requests $(FUZZ_REQUESTS) --folder $(FUZZ) || failed=1; \
+	exit $$failed
+
+# Needs neither atheris nor schemathesis, and makes the same inputs in each run.
+fuzz-short: $(VENV)/develop-$(TORCH).stamp  ## half a minute of fuzzing, as in the gate
+	$(BIN)/python -m tests.fuzz --short
+	PYTHONPATH=. $(BIN)/python scripts/fuzz_native.py --seconds 4 --jobs 2 --if-possible
 
 test-gpu: $(VENV)/develop-$(TORCH).stamp  ## run the tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -m gpu

@@ -139,12 +139,13 @@ def create_app(
         app.include_router(admin.router)
     app.mount("/page", page.page_files(), name="page")
     app.mount("/static", StaticFiles(directory=docs.STATIC), name="static")
-    describe_on_request(app, settings)
+    at_root = settings.compat == "libretranslate"
+    describe_on_request(app, settings, [libretranslate.describe_shared_path] if at_root else [])
     # The middleware added last is the outermost.
     app.add_middleware(DisconnectWatcher)
     if accounts is not None:
         app.add_middleware(AccountHeaders)
-    if settings.compat == "libretranslate":
+    if at_root:
         app.add_middleware(libretranslate.LibreTranslateAtRoot, max_body_bytes=settings.max_body_bytes)
     app.add_middleware(RootPath, root_path=settings.root_path)
     app.add_middleware(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from app.errors import (
@@ -26,6 +27,16 @@ _COMPATIBLE = ("/libretranslate", "/v2", "/v3")
 _REFUSALS = (KeyRequired, InvalidKey, ScopeMissing, RateLimited, AccountsUnavailable)
 _OF_WORK = (QuotaExceeded, ConcurrencyExceeded, InvalidIdempotencyKey)
 
+_REFUSED_BY_PROTOCOL = {
+    "/libretranslate": {
+        403: "The key is refused, or its quota is used up.",
+        429: "Too many requests.",
+        503: "Try again.",
+    },
+    "/v": {403: "The key is refused.", 429: "Too many requests.", 456: "The quota is used up.", 503: "Try again."},
+}
+"""Statuses of the same errors in the compatible protocols, by the beginning of their paths."""
+
 _HEADER = {
     "name": IDEMPOTENCY_KEY,
     "in": "header",
@@ -46,7 +57,12 @@ def describe_keys(document: dict[str, Any], allows_anonymous: bool) -> None:
     schemes["key"] = {"type": "http", "scheme": "bearer", "description": "A key of this service."}
     schemes["deepl"]["description"] = "`DeepL-Auth-Key KEY`, with a key of this service."
     for path, item in document["paths"].items():
-        if path in OPEN_PATHS or path.startswith(_COMPATIBLE):
+        if path in OPEN_PATHS:
+            continue
+        if path.startswith(_COMPATIBLE):
+            refusals = next(found for start, found in _REFUSED_BY_PROTOCOL.items() if path.startswith(start))
+            for operation in item.values():
+                _add_refusals(operation["responses"], refusals)
             continue
         for method, operation in item.items():
             operation.setdefault("security", []).append({"key": []})
@@ -56,6 +72,14 @@ def describe_keys(document: dict[str, Any], allows_anonymous: bool) -> None:
             if method == "post" and not path.startswith("/admin"):
                 operation.setdefault("parameters", []).append(_HEADER)
                 _add_errors(operation["responses"], _OF_WORK)
+
+
+def _add_refusals(responses: dict[str, Any], refusals: Mapping[int, str]) -> None:
+    """Add statuses of a compatible protocol, with the body that its other errors have."""
+    error = next(response for status, response in responses.items() if int(status) >= 400)
+    content = {name: {"schema": form["schema"]} for name, form in error["content"].items()}
+    for status, description in refusals.items():
+        responses.setdefault(str(status), {**error, "description": description, "content": content})
 
 
 def _add_errors(responses: dict[str, Any], kinds: tuple[type[Exception], ...]) -> None:

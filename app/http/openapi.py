@@ -8,7 +8,7 @@ what is really sent. :func:`describe_on_request` then does what FastAPI cannot; 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -126,12 +126,15 @@ def _add_error(responses: Responses, error: Exception) -> None:
         response["headers"] = _CHALLENGE
 
 
-def describe_on_request(app: FastAPI, settings: Settings) -> None:
+def describe_on_request(
+    app: FastAPI, settings: Settings, also: Sequence[Callable[[dict[str, Any]], None]] = ()
+) -> None:
     """Let an application make its document when it is asked for it first, on any thread: it takes a tenth of a second.
 
     Args:
         app: The application with all its routes.
         settings: The bounds of this process.
+        also: What else completes the document.
     """
     generate, lock = app.openapi, threading.Lock()
     made: list[dict[str, Any]] = []
@@ -139,7 +142,10 @@ def describe_on_request(app: FastAPI, settings: Settings) -> None:
     def openapi() -> dict[str, Any]:
         with lock:
             if not made:
-                made.append(_completed(generate(), app, settings))
+                document = _completed(generate(), app, settings)
+                for complete in also:
+                    complete(document)
+                made.append(document)
             return made[0]
 
     app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI advises

@@ -7,9 +7,11 @@ import math
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import compile_path
 from starlette.types import Scope
 
 from app.errors import MethodNotAllowed, NotFound, Problem, problem_for
@@ -90,6 +92,19 @@ async def answer_routing_error(request: Request, error: Exception) -> Response:
         return await answer_known_error(request, NotFound(path, close))
     if error.status_code == 405:
         response = await answer_known_error(request, MethodNotAllowed(request.method[:20], path[:200]))
-        response.headers.update(error.headers or {})
+        response.headers["Allow"] = ", ".join(_methods_of(request))
         return response
     raise error
+
+
+def _methods_of(request: Request) -> list[str]:
+    """The methods of all routes with the path of a request; the router's own header has those of the first one."""
+    path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+    return sorted(
+        {
+            method
+            for route in iter_route_contexts(request.app.routes)
+            if route.methods and compile_path(route.path or "")[0].match(path)
+            for method in route.methods
+        }
+    )

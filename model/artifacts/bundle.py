@@ -7,10 +7,13 @@ Nothing of a bundle in data form (:mod:`model.artifacts.data_form`) is run.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import warnings
 import zipfile
+import zlib
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +22,15 @@ import pydantic
 import torch
 
 from model.artifacts.data_checks import check_data
-from model.artifacts.data_form import MANIFEST, MAX_MANIFEST_BYTES, WEIGHTS, build_model, is_data_form, opened
+from model.artifacts.data_form import (
+    MANIFEST,
+    MAX_FILE_BYTES,
+    MAX_MANIFEST_BYTES,
+    WEIGHTS,
+    build_model,
+    is_data_form,
+    opened,
+)
 from model.artifacts.format import FORMAT, FORMAT_VERSION, READABLE_VERSIONS
 from model.artifacts.scripted import ScriptedModel, as_scripted_model, int8_layers
 from model.capabilities import Capabilities
@@ -377,33 +388,50 @@ def check_device(device: str, precision: Precision) -> torch.device:
 
 
 def _check_archive(archive: zipfile.ZipFile, path: Path) -> None:
-    try:
+    with _reading(path):
         damaged = archive.testzip()
-    except (zipfile.BadZipFile, OSError, EOFError) as error:
-        raise ArtifactError(f"{path} is damaged ({error}); restore it from a copy.") from error
     if damaged is not None:
         raise ArtifactError(f"{path} is damaged: the checksum of {damaged} is wrong; restore it from a copy.")
 
 
 def extra_files(path: Path) -> dict[str, bytes]:
-    """The vocabulary files of a bundle whose manifest could be read, and its shortlist."""
-    with opened(path) as archive:
-        names = [name for name in archive.namelist() if "/extra/" in name]
-        return {name.split("/extra/")[1]: archive.read(name) for name in names if not name.endswith(MANIFEST)}
+    """The vocabulary files of a bundle whose manifest could be read, and its shortlist.
+
+    Raises:
+        ArtifactError: One is damaged, or larger than it may be.
+    """
+    found = {}
+    with opened(path) as archive, _reading(path):
+        for member in archive.infolist():
+            _, is_extra, name = member.filename.partition("/extra/")
+            if is_extra and name != MANIFEST:
+                if member.file_size > MAX_FILE_BYTES:
+                    raise ArtifactError(f"{path} has {name} of {member.file_size} bytes; it may have {MAX_FILE_BYTES}.")
+                found[name] = archive.read(member)
+    return found
 
 
 def _read_manifest(path: Path) -> bytes:
     """The manifest, read without torch."""
-    try:
-        with opened(path) as archive:
-            for member in archive.infolist():
-                if member.filename.endswith(f"/extra/{MANIFEST}"):
-                    with archive.open(member) as content:
-                        return content.read(MAX_MANIFEST_BYTES)
-    except (zipfile.BadZipFile, OSError, EOFError) as error:
-        raise ArtifactError(
-            f"{path} is no bundle, or was cut short ({error}); restore it from a copy or export it again."
-        ) from error
+    with opened(path) as archive, _reading(path):
+        for member in archive.infolist():
+            if member.filename.endswith(f"/extra/{MANIFEST}"):
+                with archive.open(member) as content:
+                    return content.read(MAX_MANIFEST_BYTES)
     raise ArtifactError(
         f"{path} is no bundle of this project: it holds no {MANIFEST}; make one with 'python -m model export'."
     )
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Report members that cannot be read.
+
+    Raises:
+        ArtifactError: One cannot.
+    """
+    try:
+        yield
+    # In this order: wrong checksum; wrong offset; cut short; unknown method; encrypted; not of this method.
+    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
+        raise ArtifactError(f"{path} is damaged ({error}); restore it from a copy or export it again.") from error

@@ -40,7 +40,7 @@ WEIGHTS = f"{FOLDER}/weights.safetensors"
 
 MAX_MANIFEST_BYTES = 16 * 2**20
 
-_MAX_FILE_BYTES = 256 * 2**20
+MAX_FILE_BYTES = 256 * 2**20
 """Largest vocabulary file or shortlist."""
 
 _FILES = (
@@ -55,7 +55,7 @@ _FILES = (
 )
 _MAX_BYTES = {
     f"{FOLDER}/extra/{MANIFEST}": MAX_MANIFEST_BYTES,
-    **{f"{FOLDER}/extra/{name}": _MAX_FILE_BYTES for name in _FILES},
+    **{f"{FOLDER}/extra/{name}": MAX_FILE_BYTES for name in _FILES},
 }
 """Largest size of each member but the weights."""
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from model.errors import ArtifactError
-from model.text.known_characters import WORD_START, KnownCharacters
+from model.text.known_characters import WORD_START, KnownCharacters, encodable
 from model.text.symbols import Span
 from model.text.tokenizer import TextTokenizer, Tokenizer, load_processor, without_space
 
@@ -103,14 +103,14 @@ class _HuggingFaceTokenizer(ABC):
     def encode(self, text: str, target: str, source: str | None = None) -> list[int]:
         """Encode a source sentence, with the special tokens of the family."""
         leading, rest = self._leading(text, target, source)
-        pieces = self._source_spm.EncodeAsPieces(rest)
+        pieces = self._source_spm.EncodeAsPieces(encodable(rest))
         return [*leading, *self._source_ids(pieces), *self._trailing(source)]
 
     def encode_with_offsets(self, text: str, target: str, source: str | None = None) -> tuple[list[int], list[Span]]:
         """As :meth:`encode`, with the characters of ``text`` that each token covers."""
         leading, rest = self._leading(text, target, source)
         shift = len(text) - len(rest)
-        mapping = self._source_spm.encode_as_offset_mapping(rest)
+        mapping = self._source_spm.encode_as_offset_mapping(encodable(rest))
         trailing = self._trailing(source)
         spans = [(start + shift, end + shift) for start, end in (without_space(rest, s) for s in mapping["offsets"])]
         return (
@@ -120,7 +120,7 @@ class _HuggingFaceTokenizer(ABC):
 
     def encode_target(self, text: str) -> list[int]:
         """Encode a target sentence: its pieces and the end token."""
-        return [*self._target_ids(self._target_spm.EncodeAsPieces(text)), self.end_id]
+        return [*self._target_ids(self._target_spm.EncodeAsPieces(encodable(text))), self.end_id]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode target ids; special tokens are left out."""

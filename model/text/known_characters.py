@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from unicodedata import normalize
 
 WORD_START = "\u2581"
 """Stands for the space before a word in SentencePiece's pieces."""
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def encodable(text: str) -> str:
+    """A text of the same length that has a UTF-8 form: U+FFFD replaces unpaired surrogates, which strings may have."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 class KnownCharacters:
@@ -25,6 +34,8 @@ class KnownCharacters:
 
     def __contains__(self, character: str) -> bool:
         """Whether the vocabulary has a character, or what normalisation makes of it, in either case."""
+        if _SURROGATE.match(character):
+            return False
         forms = (character, character.lower(), character.upper())
         return any(self._characters.issuperset(self._normalised(form).replace(WORD_START, " ")) for form in forms)
 

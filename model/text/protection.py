@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Literal, Protocol
 
 from model.errors import InvalidPattern
+from model.text.known_characters import encodable
 from model.text.protected_kinds import LINE_BREAKS, default_spans
 from model.text.symbols import Span
 
@@ -37,7 +38,6 @@ _WINDOW_BYTES = 2000
 _LINE = re.compile(rf"[^{LINE_BREAKS}]+")
 _LINE_BREAK = re.compile(rf"[{LINE_BREAKS}]")
 _CHUNK = re.compile(r"\S+")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 _INSIDE_SIGNS = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 _DIGITS = re.compile(r"\d[\d.,]*")
@@ -191,7 +191,7 @@ def _matches(pattern: _Pattern, text: str) -> Iterator[Span]:
     for line in _LINE.finditer(text):
         start = line.start()
         # JSON strings can contain unpaired surrogates, which have no UTF-8 form; U+FFFD replaces them.
-        encoded = _SURROGATE.sub("\ufffd", line[0]).encode()
+        encoded = encodable(line[0]).encode()
         if len(encoded) == len(line[0]):
             yield from ((start + first, start + last) for first, last in _byte_matches(pattern, encoded))
             continue

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import sentencex
 
+from model.text.known_characters import encodable
 from model.text.symbols import Span, after_span
 
 _LINE = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
@@ -24,7 +25,6 @@ _ZERO_WIDTH_JOINER = "\u200d"
 _FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
 # Skin tones, and the tags that spell flags such as Scotland's.
 _EMOJI_TAIL = re.compile("[\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _WIDE_SPACE_BEHIND_INITIAL = re.compile(r"([A-Z]\s*)[^\S\x00-\x7f](?=\.)")
 _FIRST_REACH = 64
 
@@ -80,7 +80,7 @@ def join_text(text: str, segments: Sequence[Segment], translations: Sequence[str
 
 def _sentences(line: str, language: str, offset: int) -> Iterator[tuple[int, int]]:
     # JSON strings can contain unpaired surrogates, which the library rejects; U+FFFD replaces them.
-    line = _SURROGATE.sub("\ufffd", line)
+    line = encodable(line)
     # It panics on "Plan A" with a no-break space before the full stop, because this space has more than one byte.
     line = _WIDE_SPACE_BEHIND_INITIAL.sub(r"\1 ", line)
     sentences = list(sentencex.segment(language, line))

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 import sentencepiece
 
 from model.errors import ArtifactError, ConfigError
-from model.text.known_characters import WORD_START, KnownCharacters
+from model.text.known_characters import WORD_START, KnownCharacters, encodable
 from model.text.subword_sampling import SubwordSampler
 from model.text.symbols import Part, Span, Symbol, reserved_symbols
 
@@ -234,7 +234,7 @@ class Tokenizer:
             target: The target language.
             source: The source language, which this tokenizer does not use.
         """
-        return [self._marker(target), *self._processor.EncodeAsIds(text), END_ID]
+        return [self._marker(target), *self._processor.EncodeAsIds(encodable(text)), END_ID]
 
     def encode_sampled(self, text: str, target: str, alpha: float, seed: int) -> list[int]:
         """As :meth:`encode`, with randomly sampled pieces (subword regularisation, Kudo 2018).
@@ -286,7 +286,7 @@ class Tokenizer:
             if isinstance(part, Symbol):
                 ids.append(self.symbol_id(part.name))
             elif part.strip():
-                ids += self._part_processor(part, begins=not ids).EncodeAsIds(part)
+                ids += self._part_processor(part, begins=not ids).EncodeAsIds(encodable(part))
         return ids
 
     def _part_processor(self, part: str, *, begins: bool) -> sentencepiece.SentencePieceProcessor:
@@ -337,7 +337,7 @@ class Tokenizer:
 
     def encode_target(self, text: str) -> list[int]:
         """A target sentence as ids: pieces, end token."""
-        return [*self._target.EncodeAsIds(text), END_ID]
+        return [*self._target.EncodeAsIds(encodable(text)), END_ID]
 
     def encode_target_sampled(self, text: str, alpha: float, seed: int) -> list[int]:
         """As :meth:`encode_target`, with randomly sampled pieces (see :meth:`encode_sampled`)."""
@@ -439,7 +439,7 @@ def _symbols(processor: sentencepiece.SentencePieceProcessor) -> dict[str, int]:
 
 
 def _with_offsets(processor: sentencepiece.SentencePieceProcessor, text: str) -> tuple[list[int], list[Span]]:
-    mapping = processor.encode_as_offset_mapping(text)
+    mapping = processor.encode_as_offset_mapping(encodable(text))
     return mapping["ids"], [without_space(text, span) for span in mapping["offsets"]]
 
 

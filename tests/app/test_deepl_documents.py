@@ -40,6 +40,15 @@ async def upload(client: httpx.AsyncClient, content: bytes = b"one\ntwo", name: 
     return await ask(client, "POST", "/v2/document", data=data, files={"file": (name, content)})
 
 
+async def test_the_translation_of_an_empty_document_has_its_media_type() -> None:
+    async with serving() as client:
+        handle = (await upload(client, content=b"")).json()
+        await ended(client, handle)
+        fetched = await result(client, handle)
+    assert (fetched.status_code, fetched.content) == (200, b"")
+    assert fetched.headers["content-type"].startswith("text/plain")
+
+
 async def status(client: httpx.AsyncClient, handle: dict[str, str]) -> dict[str, Any]:
     response = await ask(client, "POST", f"/v2/document/{handle['document_id']}", json=handle)
     assert response.status_code == 200, response.text

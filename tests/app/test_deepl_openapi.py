@@ -89,7 +89,8 @@ def test_routes_are_described_completely(path: str, method: str) -> None:
     assert operation["security"] == [{"deepl": []}]
     status, answer = success(operation)
     if status != 204:
-        ((media_type, content),) = answer["content"].items()
+        # Documents have the media types of their formats, of which the first has the example.
+        media_type, content = next(iter(answer["content"].items()))
         assert "example" in content and "schema" in content
         if media_type == JSON:
             MODELS[path, method].model_validate(content["example"])

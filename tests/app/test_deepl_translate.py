@@ -219,6 +219,8 @@ async def test_paths_and_methods_that_do_not_exist_have_errors_of_the_protocol(c
     assert message(await client.get("/v3"), 404)
     refused = await client.put("/v2/translate")
     assert message(refused, 405) and refused.headers["allow"] == "POST"
+    # Each method has a route of its own.
+    assert (await client.put("/v3/glossaries/x")).headers["allow"] == "DELETE, GET, PATCH"
     assert (await client.get("/v2nowhere")).headers["content-type"] == "application/problem+json"
 
 

@@ -182,3 +182,13 @@ def test_the_middleware_is_there_only_if_it_is_asked_for() -> None:
 
     assert "LibreTranslateAtRoot" not in names()
     assert [name for name in names(compat="libretranslate") if name != "LibreTranslateAtRoot"] == names()
+
+
+def test_the_document_describes_both_protocols_of_the_shared_path() -> None:
+    paths = rote_app(RoteService(), compat="libretranslate").openapi()["paths"]
+    shared, theirs = paths["/translate"]["post"], paths["/libretranslate/translate"]["post"]
+    assert shared["responses"].keys() >= theirs["responses"].keys()
+    assert shared["responses"]["400"]["content"].keys() == {"application/json", "application/problem+json"}
+    (native, other) = shared["responses"]["200"]["content"]["application/json"]["schema"]["anyOf"]
+    assert other == theirs["responses"]["200"]["content"]["application/json"]["schema"] != native
+    assert shared["requestBody"]["content"].keys() == theirs["requestBody"]["content"].keys()

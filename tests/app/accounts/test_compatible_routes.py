@@ -216,3 +216,14 @@ async def test_without_keys_the_protocols_take_any_key(service: RoteService) -> 
             assert found == {"character_count": 5, "character_limit": 1_000_000_000_000}
             assert (await client.post("/libretranslate/translate", json={**LIBRE, "api_key": "z"})).status_code == 200
             assert (await client.post("/libretranslate/translate", json=LIBRE)).status_code == 200
+
+
+async def test_refusals_of_keys_are_documented(app: FastAPI) -> None:
+    paths = app.openapi()["paths"]
+    for path, item in paths.items():
+        expected = {"403", "429", "503"} if path.startswith("/libretranslate") else {"403", "429", "456", "503"}
+        if path.startswith(("/libretranslate", "/v2", "/v3")):
+            for operation in item.values():
+                assert operation["responses"].keys() >= expected, path
+                contents = [operation["responses"][status]["content"]["application/json"] for status in expected]
+                assert len({content["schema"]["$ref"] for content in contents}) == 1

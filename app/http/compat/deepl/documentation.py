@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from app.documents.formats.table import MEDIA_TYPES
 from app.errors import problem_for
 from app.http.compat.deepl.answers import DeepLError
 from app.http.compat.deepl.examples import ERRORS
@@ -45,6 +46,18 @@ def text(media_type: str, example: str) -> Responses:
     """
     content = {media_type: {"schema": {"type": "string"}, "example": example}}
     return {200: {"description": "The answer.", "content": content, "headers": _TRACE}}
+
+
+def files(example: str) -> Responses:
+    """An answer that is a document of any format.
+
+    Args:
+        example: A plain text.
+    """
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    found = text(MEDIA_TYPES[0], example)
+    found[200]["content"] |= dict.fromkeys(MEDIA_TYPES[1:], binary)
+    return found
 
 
 def no_content() -> Responses:

@@ -20,7 +20,7 @@ from app.http.access import counted_document, owner_of
 from app.http.attachment import attachment
 from app.http.compat.deepl import examples
 from app.http.compat.deepl.answers import DeepLDocument, DeepLDocumentStatus
-from app.http.compat.deepl.documentation import body, errors, file_body, id_parameter, success, text
+from app.http.compat.deepl.documentation import body, errors, file_body, files, id_parameter, success
 from app.http.compat.deepl.parameters import DocumentKey, DocumentParameters
 from app.http.compat.deepl.protocol import answer, not_supported, read_asked, state_of, supported
 from app.http.compat.deepl.translate import FORMALITY, formality_refused, stored_terms
@@ -114,7 +114,7 @@ async def status(request: Request) -> Response:
     name="deepl_document_result",
     response_class=Response,
     summary="The translated file",
-    responses={**text("application/octet-stream", "Guten Morgen."), **errors(400, 403, 404, 503)},
+    responses={**files("Guten Morgen."), **errors(400, 403, 404, 503)},
     openapi_extra={**body(DocumentKey, examples.DOCUMENT_KEY), **id_parameter("document_id")},
 )
 async def result(request: Request) -> Response:

@@ -69,7 +69,12 @@ async def languages(request: Request) -> Response:
     summary="Characters translated",
     responses={**success(DeepLUsage, examples.USAGE), **errors(403)},
 )
-@router.post("/v2/usage", include_in_schema=False)
+@router.post(
+    "/v2/usage",
+    name="deepl_usage_post",
+    summary="Characters translated, for clients that post",
+    responses={**success(DeepLUsage, examples.USAGE), **errors(400, 403, 413)},
+)
 async def usage(request: Request) -> Response:
     """The characters of this month and the limit of the key.
 

@@ -121,6 +121,9 @@ def shown_code(code: str) -> str:
     return plain_code(code).upper()
 
 
+_NO_CONTENT = 204
+
+
 def answer(
     content: BaseModel | str | bytes,
     status: int = 200,
@@ -130,13 +133,13 @@ def answer(
     """An answer; fields that are None are left out.
 
     Args:
-        content: A model, or a body that is sent as it is; an empty one has no media type.
+        content: A model, or a body that is sent as it is.
         status: The status.
         media_type: The media type.
         headers: Further headers.
     """
     body = content.model_dump_json(exclude_none=True) if isinstance(content, BaseModel) else content
-    return _traced(Response(body or None, status, headers, media_type if body else None))
+    return _traced(Response(body or None, status, headers, None if status == _NO_CONTENT else media_type))
 
 
 def error_answer(problem: Problem) -> Response:

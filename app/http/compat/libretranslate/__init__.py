@@ -7,7 +7,8 @@ own, a text whose language cannot be detected and one in the target language com
 
 from app.http.compat.libretranslate.at_root import LibreTranslateAtRoot
 from app.http.compat.libretranslate.errors import error_shape
+from app.http.compat.libretranslate.openapi import describe_shared_path
 from app.http.compat.libretranslate.paths import PREFIX
 from app.http.compat.libretranslate.routes import router
 
-__all__ = ["PREFIX", "LibreTranslateAtRoot", "error_shape", "router"]
+__all__ = ["PREFIX", "LibreTranslateAtRoot", "describe_shared_path", "error_shape", "router"]

@@ -6,14 +6,11 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import MalformedBody
-from app.http.compat.libretranslate.paths import PREFIX
+from app.http.compat.libretranslate.paths import PREFIX, SHARED
 from app.http.request_body import parse_json
 
 _PATHS = frozenset({"/detect", "/languages", "/frontend/settings", "/health", "/spec", "/suggest", "/translate_file"})
 """Paths that no native route has."""
-
-_SHARED = "/translate"
-"""The path that a native route has, too; the body of a request says whose it is."""
 
 
 class LibreTranslateAtRoot:
@@ -38,11 +35,11 @@ class LibreTranslateAtRoot:
             root = scope.get("root_path", "")
             path = scope["path"].removeprefix(root)
             belongs = path in _PATHS or path.startswith("/download_file/")
-            if path == _SHARED and scope["method"] == "POST":
+            if path == SHARED and scope["method"] == "POST":
                 message = await self._read(receive)
                 belongs = self._is_theirs(Headers(scope=scope).get("content-type", ""), message.get("body", b""))
                 receive = _after(message, receive)
-            elif (path, scope["method"]) in (("/", "POST"), (_SHARED, "OPTIONS")):
+            elif (path, scope["method"]) in (("/", "POST"), (SHARED, "OPTIONS")):
                 belongs = True
             if belongs:
                 scope["path"] = f"{root}{PREFIX}{path}"

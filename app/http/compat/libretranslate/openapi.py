@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from app.http.compat.libretranslate.paths import PREFIX, SHARED
 from app.http.compat.libretranslate.schemas import ErrorBody
 from app.http.openapi import Responses
 
@@ -21,6 +22,9 @@ _ERRORS = {
     ),
 }
 """An example of the error of each status."""
+
+BODY_ERRORS = {status: _ERRORS[status] for status in (400, 413)}
+"""Those of every route with parameters in its body."""
 
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
@@ -72,6 +76,28 @@ def refusals(messages: Mapping[int, str]) -> Responses:
         }
         for status, message in messages.items()
     }
+
+
+def describe_shared_path(document: dict[str, Any]) -> None:
+    """Describe the bodies and answers of this protocol beside those of the native route of the same path.
+
+    Args:
+        document: The application's OpenAPI document, which is changed.
+    """
+    native, theirs = document["paths"][SHARED]["post"], document["paths"][PREFIX + SHARED]["post"]
+    native["requestBody"]["content"] = _either(native["requestBody"]["content"], theirs["requestBody"]["content"])
+    for status, response in theirs["responses"].items():
+        known = native["responses"].get(status, {**response, "content": {}})
+        native["responses"][status] = {**known, "content": _either(known["content"], response["content"])}
+
+
+def _either(forms: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
+    """The forms of a body that may be that of one protocol or of another, by media type."""
+    found = {**others, **forms}
+    for media_type in forms.keys() & others.keys():
+        schemas = [forms[media_type]["schema"], others[media_type]["schema"]]
+        found[media_type] = {**forms[media_type], "schema": {"anyOf": schemas}}
+    return found
 
 
 def spec_of(document: Mapping[str, Any], prefix: str) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from app.http.compat.libretranslate.languages import (
     find_language,
     wire_code,
 )
-from app.http.compat.libretranslate.openapi import accepting, answers, refusals, spec_of
+from app.http.compat.libretranslate.openapi import BODY_ERRORS, accepting, answers, refusals, spec_of
 from app.http.compat.libretranslate.paths import CORS_HEADERS, PREFIX
 from app.http.compat.libretranslate.schemas import DetectionBody, LanguageBody, SettingsBody, TranslateAnswer
 from app.http.compat.parameters import Parameters, read_parameters
@@ -256,7 +256,7 @@ async def libretranslate_spec(request: Request) -> dict[str, Any]:
     openapi_extra=accepting(schemas.SuggestParameters, {"a suggestion": schemas.SUGGEST_REQUEST}),
     status_code=403,
     response_model=schemas.ErrorBody,
-    responses=refusals({403: SUGGESTIONS_DISABLED}),
+    responses=refusals({**BODY_ERRORS, 403: SUGGESTIONS_DISABLED}),
 )
 async def libretranslate_suggest(request: Request) -> Response:
     """Suggestions are disabled: nothing is stored."""

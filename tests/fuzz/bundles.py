@@ -1,0 +1,93 @@
+"""Bundles in both forms and checkpoints: read and, as far as that runs nothing of the file, loaded and used."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+
+from model.artifacts.bundle import is_checkpoint, load_bundle, read_manifest, read_tokenizer
+from model.artifacts.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, untied_weights
+from model.artifacts.data_form import opened
+from model.decoding.options import DecodingOptions
+from model.errors import ModelError
+from model.network.config import ModelConfig
+from model.network.transformer import Transformer
+from model.text.tokenizer import Tokenizer
+from model.translator import Translator
+from tests.fuzz.guard import ROOT
+from tests.fuzz.mutations import mutated_archive
+from tests.fuzz.target import Target
+
+RELEASE = ROOT / "tests" / "releases" / "0.1.0"
+"""Bundles of the first release."""
+
+_OPTIONS = DecodingOptions(beam_size=2, num_hypotheses=2, max_new_tokens=6, return_scores=True)
+
+
+@cache
+def _folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="verso-fuzz-"))
+
+
+def _in_file(suffix: str, run: Callable[[Path], object], data: bytes) -> None:
+    path = _folder() / f"input{suffix}"
+    path.write_bytes(data)
+    run(path)
+
+
+def _use_data_form(path: Path) -> None:
+    """What is loaded must be able to translate, or refuse."""
+    with opened(path):
+        pass
+    translator = Translator(load_bundle(path))
+    source, target = translator.manifest.directions.pairs[0]
+    translator.translate(["red cat sees old dog."], _OPTIONS, source, target)
+
+
+def _read_scripted(path: Path) -> None:
+    """All that is read of a bundle in TorchScript before its digest is known; loading one runs it."""
+    read_manifest(path)
+    is_checkpoint(path)
+    read_tokenizer(path)
+
+
+def _released(*names: str) -> list[bytes]:
+    return [(RELEASE / name).read_bytes() for name in names]
+
+
+def _load_checkpoint(path: Path) -> None:
+    checkpoint = load_checkpoint(path)
+    checkpoint.build()
+
+
+def _checkpoints() -> list[bytes]:
+    """A checkpoint with random weights, and the architecture and vocabulary of a bundle."""
+    bundle = load_bundle(RELEASE / "toy-float32.verso")
+    assert isinstance(bundle.tokenizer, Tokenizer)
+    config = ModelConfig.from_dict(bundle.manifest.architecture)
+    transformer = Transformer(config, bundle.tokenizer.pad_id)
+    facts = {"name": "toy", "pairs": [["en", "de"]], "settings": {}, "step": 1}
+    path = _folder() / "seed.pt"
+    save_checkpoint(Checkpoint(config, untied_weights(transformer), bundle.tokenizer, facts, {}), path)
+    return [path.read_bytes()]
+
+
+TARGETS = [
+    Target(
+        "bundle-data",
+        partial(_in_file, ".verso", _use_data_form),
+        partial(_released, "toy-float32.verso", "toy-int8.verso"),
+        (ModelError,),
+        mutated_archive,
+    ),
+    Target(
+        "bundle-script",
+        partial(_in_file, ".pt", _read_scripted),
+        partial(_released, "toy-int8.pt"),
+        (ModelError,),
+        mutated_archive,
+    ),
+    Target("checkpoint", partial(_in_file, ".pt", _load_checkpoint), _checkpoints, (ModelError,), mutated_archive),
+]
