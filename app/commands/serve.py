@@ -122,7 +122,7 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
     expect_progress(listener, settings.client_timeout_s)
     config = uvicorn.Config(
         app,
-        loop="asyncio",  # whatever the extra of Ray has installed
+        loop="asyncio",  # whatever else is installed
         http=bounded_protocol(settings.client_timeout_s, max_connections()),
         ws="none",
         lifespan="on",
