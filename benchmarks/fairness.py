@@ -305,8 +305,8 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulate", action="store_true", help="only the simulation")
-    parser.add_argument("--seconds", type=float, default=6.0, help="duration of a turn of the first part; default 6")
-    parser.add_argument("--rounds", type=int, default=4, help="rounds of the first part; default 4")
+    parser.add_argument("--seconds", type=float, default=4.0, help="duration of a turn of the first part; default 4")
+    parser.add_argument("--rounds", type=int, default=6, help="rounds of the first part; default 6")
     parser.add_argument("--estimates", type=float, default=30.0, help="duration of each of the others; default 30")
     parser.add_argument("--threads", type=int, default=2, help="processor threads; default 2")
     arguments = parser.parse_args()

@@ -71,7 +71,8 @@ class NativeCohort:
         if not handle:
             raise MemoryError("There is no memory for a cohort.")
         self._handle = handle
-        weakref.finalize(self, _free, model, handle)
+        # Not at exit: a thread that hangs may use it until the process is gone.
+        weakref.finalize(self, _free, model, handle).atexit = False
 
     @property
     def width(self) -> int:

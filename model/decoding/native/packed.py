@@ -61,7 +61,8 @@ class NativeModel:
         if not handle:
             raise MemoryError("There is no memory for the packed weights.")
         self.handle = handle
-        weakref.finalize(self, library.verso_model_free, handle)
+        # Not at exit: a thread that hangs may use it until the process is gone.
+        weakref.finalize(self, library.verso_model_free, handle).atexit = False
         if shortlist is not None:
             self._output = weights.output  # the library takes the columns of each sentence from it
             arrays = [np.ascontiguousarray(part) for part in (shortlist.offsets, shortlist.ids, shortlist.always)]
