@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from app.settings import Settings
-from tests.server import ROOT, served
+from tests.server import ROOT, free_port, served
 
 DEPLOY = ROOT / "deploy" / "nginx"
 PATIENCE_S = 60.0
@@ -28,12 +28,6 @@ PATIENCE_S = 60.0
 needs_nginx = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 
 Answer = Callable[["Replica", BaseHTTPRequestHandler, bytes], None]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Replica:

@@ -107,7 +107,9 @@ def read_settings(options: EngineOptions, environ: Mapping[str, str]) -> dict[st
     Raises:
         SettingsError: They are wrong.
     """
-    chosen = {name: value for name, value in environ.items() if name.startswith("VERSO_") and name not in _WITHOUT_EFFECT}
+    chosen = {
+        name: value for name, value in environ.items() if name.startswith("VERSO_") and name not in _WITHOUT_EFFECT
+    }
     chosen |= {name: str(value) for name, value in options.settings.items()}
     load_settings(chosen)
     return chosen

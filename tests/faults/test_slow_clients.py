@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from tests.app.test_process import Process, running, until
+from tests.app.process import Process, running, until
 from tests.faults.clients import TRANSLATION, answer_s, connect, drip, read_all
 from tests.faults.machine import open_files
 
@@ -88,7 +88,8 @@ def test_a_kept_connection_serves_request_after_request_however_old_it_is(servic
     with closing(kept):
         for _ in range(5):  # together they take longer than a request may
             kept.request("POST", "/translate", TRANSLATION, {"Content-Type": "application/json"})
-            assert kept.getresponse().read()
+            answer = kept.getresponse()
+            assert answer.status == 200 and answer.read()
             kept.auto_open = 0
             time.sleep(0.4)
 
