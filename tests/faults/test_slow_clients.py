@@ -114,7 +114,7 @@ def test_a_client_that_reads_nothing_of_a_long_answer_loses_its_connection(servi
 
 
 @pytest.mark.faults
-def test_a_stream_is_finished_although_its_client_reads_a_byte_a_second(service: Process) -> None:
+def test_a_stream_is_finished_although_its_client_reads_no_more_than_a_byte_of_it(service: Process) -> None:
     body = json.dumps({"text": "One. Two. Three. Four.", "source": "en", "target": "de"}).encode()
     head = HEAD.replace(b"100000", b"%d\r\nAccept: text/event-stream\r\nConnection: close" % len(body))
     with connect(service, receive_bytes=4096) as reader:
