@@ -63,6 +63,47 @@ def bounded_protocol(client_timeout_s: float, bound: int) -> type[asyncio.Protoc
     return type("BoundedProtocol", (BoundedProtocol,), {"client_timeout_s": client_timeout_s, "bound": bound})
 
 
+class JoinedWrites:
+    """A transport that sends in one piece what is written in one turn of the event loop.
+
+    uvicorn writes the head of an answer, then its body. If the process is killed in between, the client is left with a
+    head whose body never comes, and a proxy before it can no longer ask another replica.
+
+    Args:
+        transport: Sends.
+        loop: Its event loop.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._written: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the transport's."""
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send some bytes soon.
+
+        Args:
+            data: The bytes.
+        """
+        if not self._written:
+            self._loop.call_soon(self._send)
+        self._written.append(data)
+
+    def close(self) -> None:
+        """Send what was written, and close."""
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        if self._written:
+            written, self._written = self._written, []
+            self._transport.write(b"".join(written))
+
+
 class BoundedProtocol(H11Protocol):
     """One connection; :func:`bounded_protocol` sets its bounds.
 
@@ -82,6 +123,7 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect a request."""
         super().connection_made(transport)
+        self.transport: Any = JoinedWrites(transport, self.loop)
         if len(self.connections) > self.bound:
             self._make_room()
         self._begin()

@@ -6,6 +6,7 @@ files to the test.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shlex
@@ -81,6 +82,15 @@ class Disk:
 def open_files(process: Process) -> int:
     """How many files and sockets a process has open."""
     return len(os.listdir(f"/proc/{process.popen.pid}/fd"))
+
+
+def open_sockets(process: Process) -> int:
+    """How many sockets a process has open; files come and go with its work."""
+    count = 0
+    for entry in Path(f"/proc/{process.popen.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            count += os.readlink(entry).startswith("socket:")
+    return count
 
 
 def memory_bytes(process: Process) -> int:

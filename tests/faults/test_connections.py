@@ -14,7 +14,7 @@ import pytest
 
 from tests.app.process import Process, running, until
 from tests.faults.clients import POST, answer_s, connect, is_open
-from tests.faults.machine import memory_bytes, open_files, processor_s
+from tests.faults.machine import memory_bytes, open_files, open_sockets, processor_s
 
 pytestmark = pytest.mark.faults
 
@@ -127,7 +127,7 @@ LONG_ANSWER = "GET /openapi.json HTTP/1.1\\r\\nHost: verso\\r\\n\\r\\n"
     ],
 )
 def test_a_client_that_vanishes_without_a_word_does_not_keep_its_connection(alone: Process, sent: str) -> None:
-    before = open_files(alone)
+    before = open_sockets(alone)
     enter = ["nsenter", f"--net=/proc/{alone.popen.pid}/ns/net"]
     drop = "iptables -I INPUT -p tcp -j DROP"
     with subprocess.Popen(
@@ -139,9 +139,9 @@ def test_a_client_that_vanishes_without_a_word_does_not_keep_its_connection(alon
         assert client.stdout is not None
         assert client.stdin is not None
         assert client.stdout.readline()
-        until(lambda: open_files(alone) > before, lambda: "a connection")
+        until(lambda: open_sockets(alone) > before, lambda: "a connection")
         client.stdin.write("now\n")
         client.stdin.flush()
         assert client.stdout.readline() == "gone\n"
-        until(lambda: open_files(alone) <= before, lambda: "an end of the connection")
+        until(lambda: open_sockets(alone) <= before, lambda: "an end of the connection")
     subprocess.run([*enter, "iptables", "-F"], check=True)

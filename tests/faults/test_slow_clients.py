@@ -13,7 +13,7 @@ import pytest
 
 from tests.app.process import Process, running, until
 from tests.faults.clients import TRANSLATION, answer_s, connect, drip, read_all
-from tests.faults.machine import open_files
+from tests.faults.machine import open_files, open_sockets
 
 PAUSE_S = 0.05
 HEAD = b"POST /translate HTTP/1.1\r\nHost: verso\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
@@ -102,12 +102,12 @@ def test_a_client_that_reads_nothing_of_a_long_answer_loses_its_connection(servi
         sent = client.post("/documents", files={"file": ("a.txt", paragraphs)}, data={"source": "en", "target": "de"})
         path = f"/documents/{sent.json()['id']}"
         try:
-            before = open_files(service)
+            before = open_sockets(service)
             with connect(service, receive_bytes=4096) as reader:
                 reader.sendall(f"GET {path}/result?partial=true HTTP/1.1\r\nHost: verso\r\n\r\n".encode())
-                until(lambda: open_files(service) > before, lambda: "a connection")
+                until(lambda: open_sockets(service) > before, lambda: "a connection")
                 assert answer_s(service) < 10
-                until(lambda: open_files(service) <= before, lambda: "an end of the connection")
+                until(lambda: open_sockets(service) <= before, lambda: "an end of the connection")
                 assert len(read_all(reader)) < len(paragraphs)
         finally:
             client.delete(path)
