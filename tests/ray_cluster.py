@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 import tempfile
 import threading
 import time
@@ -16,7 +15,7 @@ from typing import Any
 import httpx
 import psutil
 
-from tests.server import ROOT
+from tests.server import ROOT, free_port
 from tests.toy import WORDS
 
 PATIENCE_S = 180.0
@@ -32,12 +31,6 @@ ENVIRONMENT = {
     "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
     "OMP_NUM_THREADS": "1",
 }
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Cluster:

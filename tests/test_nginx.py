@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from app.settings import Settings
-from tests.server import ROOT, served
+from tests.server import ROOT, free_port, served
 
 DEPLOY = ROOT / "deploy" / "nginx"
 PATIENCE_S = 60.0
@@ -28,12 +28,6 @@ PATIENCE_S = 60.0
 needs_nginx = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 
 Answer = Callable[["Replica", BaseHTTPRequestHandler, bytes], None]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Replica:
@@ -136,10 +130,12 @@ def test_the_compose_file_has_three_replicas_and_addresses_that_outlive_a_restar
     services = compose["services"]
     assert set(services) == {"nginx", "verso-1", "verso-2", "verso-3"}
     names = dict(line.split(":") for line in services["nginx"]["extra_hosts"])
+    (subnet,) = (one["subnet"] for one in compose["networks"]["replicas"]["ipam"]["config"])
     for number in (1, 2, 3):
         replica = services[f"verso-{number}"]
         assert names[f"verso-{number}"] == replica["networks"]["replicas"]["ipv4_address"]
         assert "ports" not in replica
+        assert replica["environment"]["VERSO_TRUSTED_PROXIES"] == subnet, "else all callers have the address of nginx"
         assert replica["read_only"] and replica["cap_drop"] == ["ALL"]
     assert services["nginx"]["read_only"] and services["nginx"]["cap_drop"] == ["ALL"]
 

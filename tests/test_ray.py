@@ -187,9 +187,6 @@ def test_sentences_of_a_client_that_left_are_not_decoded(ray: Cluster, toy_bundl
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{ray.address}/translate", json=body, timeout=1.0, trust_env=False)
     wait_until(lambda: 'outcome="cancelled"' in ray.client.get("/metrics").text, patience_s=20)
-    lines = ray.client.get("/metrics").text.splitlines()
-    left = sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("verso_sentences_total"))
-    assert left <= 3000
 
 
 def test_killed_replicas_lose_and_double_nothing(ray: Cluster, toy_bundle: Path, ask: Ask) -> None:

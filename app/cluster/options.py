@@ -12,8 +12,10 @@ from app.settings import Settings, load_settings
 
 EngineName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
-_FORBIDDEN = frozenset({"VERSO_ADMIN_TOKEN", "VERSO_HOST", "VERSO_PORT", "VERSO_KEEP_ALIVE_S"})
-"""Settings that have no effect here: Ray Serve listens, and models change with the configuration."""
+_WITHOUT_EFFECT = frozenset(
+    {"VERSO_ADMIN_TOKEN", "VERSO_CLIENT_TIMEOUT_S", "VERSO_HOST", "VERSO_KEEP_ALIVE_S", "VERSO_PORT"}
+)
+"""Settings that have no effect here: Ray Serve owns the connections, and models change with the configuration."""
 
 _EveryValue = str | int | float
 
@@ -105,7 +107,9 @@ def read_settings(options: EngineOptions, environ: Mapping[str, str]) -> dict[st
     Raises:
         SettingsError: They are wrong.
     """
-    chosen = {name: value for name, value in environ.items() if name.startswith("VERSO_") and name not in _FORBIDDEN}
+    chosen = {
+        name: value for name, value in environ.items() if name.startswith("VERSO_") and name not in _WITHOUT_EFFECT
+    }
     chosen |= {name: str(value) for name, value in options.settings.items()}
     load_settings(chosen)
     return chosen

@@ -15,7 +15,7 @@ import deepl
 import pytest
 from deepl.api_data import ModelType, MultilingualGlossaryDictionaryEntries
 
-from tests.app.test_process import Process, running, until
+from tests.app.process import Process, running, until
 
 pytestmark = pytest.mark.thorough
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.app.test_process import running, until
+from tests.app.process import running, until
 
 pytestmark = pytest.mark.thorough
 

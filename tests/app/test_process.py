@@ -8,113 +8,15 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
 
-import httpx
 import pytest
 
-from tests.app.fakes import BUDGET
+from tests.app.process import PATIENCE_S, REQUEST_HEAD, Process, running, until
+from tests.server import ROOT
 
 pytestmark = pytest.mark.thorough
-
-ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 60.0
-REQUEST_HEAD = (
-    b"POST /translate HTTP/1.1\r\nHost: verso\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-)
-
-Found = TypeVar("Found")
-
-
-class Process:
-    """A running service, its stderr, and a client.
-
-    Args:
-        wrap: A command that runs the service, such as ``prlimit --nofile=256``.
-        environment: Its settings.
-    """
-
-    def __init__(self, wrap: Sequence[str] = (), **environment: str) -> None:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
-        clean |= {"VERSO_HOST": "127.0.0.1", "VERSO_PORT": "0", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"}
-        clean |= {f"VERSO_{name.upper()}": str(value) for name, value in BUDGET.items()}
-        self.popen = subprocess.Popen(
-            [*wrap, sys.executable, "-m", "tests.app.fake_server"],
-            cwd=ROOT,
-            env=clean | environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
-        self.lines: list[str] = []
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.popen.stderr is not None
-        self.lines.extend(line.rstrip("\n") for line in iter(self.popen.stderr.readline, ""))
-
-    def logged(self, message: str) -> dict[str, Any] | None:
-        for line in list(self.lines):
-            if line.startswith("{") and (record := json.loads(line))["message"].startswith(message):
-                found: dict[str, Any] = record
-                return found
-        return None
-
-    def wait_for_line(self, message: str) -> dict[str, Any]:
-        return until(lambda: self.logged(message), lambda: f"{message!r} in {self.lines}")
-
-    @property
-    def address(self) -> str:
-        address: str = self.wait_for_line("listening")["address"]
-        return address
-
-    def client(self) -> httpx.Client:
-        return httpx.Client(base_url=self.address, timeout=PATIENCE_S, trust_env=False)
-
-    def wait_until_ready(self) -> None:
-        with self.client() as client:
-            until(lambda: client.get("/readyz").status_code == 200, lambda: f"ready: {self.lines}")
-
-    def wait(self) -> int:
-        code = self.popen.wait(PATIENCE_S)
-        self._reader.join(PATIENCE_S)
-        return code
-
-    def close(self) -> None:
-        if self.popen.poll() is None:
-            self.popen.kill()
-        self.wait()
-        assert self.popen.stderr is not None
-        self.popen.stderr.close()
-
-
-def until(found: Callable[[], Found | None], wanted: Callable[[], str]) -> Found:
-    """Wait until a function returns a true value; returns that value."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        result = found()
-        if result:
-            return result
-        time.sleep(0.02)
-    raise AssertionError(f"waited {PATIENCE_S} s for {wanted()}")
-
-
-@contextmanager
-def running(wrap: Sequence[str] = (), **environment: str) -> Iterator[Process]:
-    """A service that is ended after the test in any case."""
-    process = Process(wrap, **environment)
-    try:
-        yield process
-    finally:
-        process.close()
 
 
 def test_a_started_service_translates_and_ends_with_0_on_sigterm() -> None:
@@ -207,7 +109,8 @@ def test_the_service_is_not_ready_while_the_model_loads(tmp_path: Path) -> None:
 def test_a_signal_while_the_model_loads_ends_the_process_with_0(tmp_path: Path) -> None:
     gate = tmp_path / "load"
     with running(FAKE_LOAD_GATE=str(gate)) as process:
-        assert process.address
+        with process.client() as client:  # the server runs, and gets the signal
+            assert client.get("/readyz").status_code == 503
         process.popen.send_signal(signal.SIGTERM)
         process.wait_for_line("draining")
         gate.touch()

@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Iterable
 
-from tests.app.test_process import REQUEST_HEAD, Process
+from tests.app.process import REQUEST_HEAD, Process
 
 PATIENCE_S = 60.0
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.test_process import Process
+from tests.app.process import Process
 
 
 def require_mounts() -> None:

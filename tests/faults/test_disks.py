@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,8 +15,9 @@ import pytest
 
 from app.accounts.store import KeyStore
 from app.accounts.usage import UsageStore
-from tests.app.test_process import ROOT, Process, running, until
+from tests.app.process import Process, running, until
 from tests.faults.machine import Disk, memory_bytes, on_disk_of, on_ext4, require_mounts
+from tests.server import ROOT, free_port
 
 pytestmark = pytest.mark.faults
 
@@ -200,8 +200,7 @@ def test_an_answer_that_cannot_be_counted_is_not_given_and_counting_goes_on_with
 
 def test_a_service_whose_log_is_on_a_full_disk_answers_logs_again_later_and_ends_in_order(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     redirected = [*on_disk_of(tmp_path), "sh", "-c", f'exec "$0" "$@" 2>>{log}']
     with running(redirected, VERSO_PORT=port) as process:
         disk = Disk(process, tmp_path)

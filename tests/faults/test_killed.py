@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +16,8 @@ import pytest
 
 from app.accounts.store import KeyStore
 from app.accounts.usage import UsageStore
-from tests.app.test_process import PATIENCE_S, running, until
+from tests.app.process import PATIENCE_S, running, until
+from tests.server import free_port
 
 pytestmark = pytest.mark.faults
 
@@ -30,8 +30,7 @@ NUM_REQUESTS = 80
 @pytest.fixture
 def port() -> str:
     """A port that is free."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return str(free.getsockname()[1])
+    return str(free_port())
 
 
 @pytest.fixture

@@ -20,8 +20,9 @@ import httpx
 import pytest
 
 from app.accounts.store import KeyStore
-from tests.app.test_process import ROOT, Process, running, until
+from tests.app.process import Process, running, until
 from tests.faults.machine import on_ext4, require_mounts
+from tests.server import ROOT
 
 pytestmark = pytest.mark.faults
 

@@ -24,7 +24,6 @@ from tabulate import tabulate
 from tests.fuzz.target import Target
 
 ROOT = Path(__file__).resolve().parents[2]
-NATIVE = ROOT / "scripts" / "fuzz_native.py"
 
 GROUPS = {
     "documents": ("csv", "docx", "epub", "html", "json", "md", "odt", "po", "pptx", "srt", "txt", "vtt", "xliff"),

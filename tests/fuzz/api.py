@@ -71,8 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     found = asked.folder / "found"
     found.mkdir(parents=True, exist_ok=True)
-    settings = _settings(Path(tempfile.mkdtemp(prefix="verso-fuzz-")))
-    return max([_run(setting, asked.requests / len(settings), asked, found) for setting in settings])
+    with tempfile.TemporaryDirectory(prefix="verso-fuzz-") as folder:
+        settings = _settings(Path(folder))
+        num_requests = asked.requests / len(settings)
+        return max([_run(setting, num_requests, asked, Path(folder), found) for setting in settings])
 
 
 def _settings(folder: Path) -> list[Setting]:
@@ -88,21 +90,22 @@ def _settings(folder: Path) -> list[Setting]:
     ]
 
 
-def _run(setting: Setting, num_requests: float, asked: argparse.Namespace, found: Path) -> int:
+def _run(setting: Setting, num_requests: float, asked: argparse.Namespace, folder: Path, found: Path) -> int:
     """Make passes with one setting until enough requests are sent; prints its tables."""
-    folder = Path(tempfile.mkdtemp(prefix="verso-fuzz-"))
-    shutil.copy(_BUNDLE, folder)
+    bundles = folder / "bundles"
+    bundles.mkdir(exist_ok=True)
+    shutil.copy(_BUNDLE, bundles)
     statuses: Counter[str] = Counter()
     slowest: dict[str, float] = {}
     memory: list[tuple[int, float]] = []
     began = time.monotonic()
     code = 0
-    with served(folder, VERSO_ADMIN_TOKEN=ADMIN_TOKEN, **setting.settings) as server:
+    with served(bundles, VERSO_ADMIN_TOKEN=ADMIN_TOKEN, **setting.settings) as server:
         process = psutil.Process(server.process.pid)
         memory.append((0, process.memory_info().rss / 2**20))
         seed = asked.seed
         while code == 0 and statuses.total() < num_requests:
-            counts = folder / "counts.json"
+            counts = folder / f"counts of {setting.name}.json"
             code = _pass(setting, server, seed, asked.examples, counts, found)
             made = json.loads(counts.read_text())
             statuses.update(made["statuses"])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from model.artifacts.bundle import is_checkpoint, load_bundle, read_manifest, read_tokenizer
@@ -18,7 +17,7 @@ from model.text.tokenizer import Tokenizer
 from model.translator import Translator
 from tests.fuzz.guard import ROOT
 from tests.fuzz.mutations import mutated_archive
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, scratch_folder
 
 RELEASE = ROOT / "tests" / "releases" / "0.1.0"
 """Bundles of the first release."""
@@ -26,13 +25,8 @@ RELEASE = ROOT / "tests" / "releases" / "0.1.0"
 _OPTIONS = DecodingOptions(beam_size=2, num_hypotheses=2, max_new_tokens=6, return_scores=True)
 
 
-@cache
-def _folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="verso-fuzz-"))
-
-
 def _in_file(suffix: str, run: Callable[[Path], object], data: bytes) -> None:
-    path = _folder() / f"input{suffix}"
+    path = scratch_folder() / f"input{suffix}"
     path.write_bytes(data)
     run(path)
 
@@ -69,7 +63,7 @@ def _checkpoints() -> list[bytes]:
     config = ModelConfig.from_dict(bundle.manifest.architecture)
     transformer = Transformer(config, bundle.tokenizer.pad_id)
     facts = {"name": "toy", "pairs": [["en", "de"]], "settings": {}, "step": 1}
-    path = _folder() / "seed.pt"
+    path = scratch_folder() / "seed.pt"
     save_checkpoint(Checkpoint(config, untied_weights(transformer), bundle.tokenizer, facts, {}), path)
     return [path.read_bytes()]
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import tempfile
 import zipfile
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from model.artifacts.bundle import load_bundle
 from model.errors import ModelError
 from model.importing.importer import import_checkpoint
 from tests.fuzz.mutations import mutated_archive, unzipped
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, scratch_folder
 
 _SIZES = {
     "d_model": 8,
@@ -30,21 +29,16 @@ _SIZES = {
 }
 
 
-@cache
-def _folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="verso-fuzz-"))
-
-
 def _import(data: bytes) -> None:
     """What is imported can be loaded."""
-    folder = _folder() / "checkpoint"
+    folder = scratch_folder() / "checkpoint"
     folder.mkdir(exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
     for name, content in unzipped(data):
         if name and Path(name).name == name and "\0" not in name and len(name) < 100:
             (folder / name).write_bytes(content)
-    out = _folder() / "imported.verso"
+    out = scratch_folder() / "imported.verso"
     import_checkpoint(folder, out, "float32", report=lambda line: None)
     load_bundle(out)
 
@@ -83,7 +77,7 @@ def _seeds(pickled: bool) -> list[bytes]:
         "nllb": partial(make_m2m100, nllb=True),
     }
     for name, make in makers.items():
-        folder = _folder() / name
+        folder = scratch_folder() / name
         make(folder, **_SIZES)
         for path in [*folder.glob("*.spm"), *folder.glob("*.bpe.model")]:
             _without_normalisation(path)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import random
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 Change = Callable[[bytes], bytes]
 """Changes bytes, knowing nothing of what they mean."""
@@ -34,3 +39,11 @@ class Target:
     seeds: Callable[[], list[bytes]]
     refusals: tuple[type[Exception], ...] = ()
     mutate: Mutate = _as_bytes
+
+
+@cache
+def scratch_folder() -> Path:
+    """A folder for the files of inputs; it is removed when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="verso-fuzz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

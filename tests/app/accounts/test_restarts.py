@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.accounts.keyed import bearer, make_key, used
-from tests.server import ROOT, Server
+from tests.server import ROOT, Server, served
 
 pytestmark = pytest.mark.thorough
 
@@ -27,18 +27,16 @@ def test_usage_outlives_a_killed_process_and_repeated_requests_are_counted_once(
         headers = bearer(token, idempotency_key=id)
         return server.client.post("/translate", json=asked, headers=headers).status_code
 
-    first = Server(toy_bundle, VERSO_KEYS_DB=str(path))
-    first.wait_until_ready()
-    assert first.client.post("/translate", json=asked).status_code == 401
-    assert [send(first, "1"), send(first, "2")] == [200, 200]
-    first.process.send_signal(signal.SIGKILL)
-    first.finish()
-    assert used(path) == (10, 2)
+    with served(toy_bundle, VERSO_KEYS_DB=str(path)) as first:
+        assert first.client.post("/translate", json=asked).status_code == 401
+        assert [send(first, "1"), send(first, "2")] == [200, 200]
+        first.process.send_signal(signal.SIGKILL)
+        first.process.wait()
+        assert used(path) == (10, 2)
 
-    second = Server(toy_bundle, VERSO_KEYS_DB=str(path))
-    second.wait_until_ready()
-    assert [send(second, id) for id in ("1", "2", "3", "3", "4")] == [200, 200, 200, 200, 429]
-    assert second.stop() == 0
+    with served(toy_bundle, VERSO_KEYS_DB=str(path)) as second:
+        assert [send(second, id) for id in ("1", "2", "3", "3", "4")] == [200, 200, 200, 200, 429]
+        assert second.stop() == 0
     assert used(path) == (15, 3)
     assert not any(token[19:] in line for line in first.lines + second.lines)
 
