@@ -250,7 +250,8 @@ class RequestCharge:
         self._quota = quota
         self._clock = clock
         self._lease_s = lease_s
-        self._has_reserved = False
+        self._has_asked = False
+        self._has_reserved = False  # only the thread that writes looks at it: the request may have ended before
 
     async def reserve(self, characters: int) -> None:
         """Reserve characters before the work begins.
@@ -266,10 +267,15 @@ class RequestCharge:
         self.characters = characters
         if self._quota is None and not self._charge.is_repeatable:
             return  # nothing depends on a reservation
-        self._has_reserved = True
-        await self._accounts.write(
-            self._usage.reserve, self._charge, characters, self._quota, self._clock(), self._lease_s
-        )
+        self._has_asked = True
+        await self._accounts.write(self._reserve, characters, self._clock())
+
+    def _reserve(self, characters: int, now: float) -> None:
+        self._has_reserved = self._usage.reserve(self._charge, characters, self._quota, now, self._lease_s)
+
+    def _release(self) -> None:
+        if self._has_reserved:  # and not another request with the same id
+            self._usage.release(self._charge)
 
     async def __aenter__(self) -> Self:
         """Begin; nothing is reserved yet."""
@@ -285,8 +291,8 @@ class RequestCharge:
         """
         if kind is None:
             await self._accounts.settle(self._charge, self.characters)
-        elif self._has_reserved:
-            self._accounts.write_soon(partial(self._usage.release, self._charge))
+        elif self._has_asked:
+            self._accounts.write_soon(self._release)
 
 
 def _unavailable(error: sqlite3.Error) -> AccountsUnavailable:
