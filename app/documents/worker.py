@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -74,7 +75,8 @@ class Worker:
         """Start the task, or tell it that there is something to do."""
         self._wake.set()
         if self.is_idle:
-            self._task = asyncio.create_task(self._work())
+            # Not in the context of the request that adds a document: its trace and its id are not those of the work.
+            self._task = asyncio.create_task(self._work(), context=contextvars.Context())
 
     async def stop(self) -> None:
         """End the task; the document in work stays as it is."""
