@@ -14,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
+from app.accounts.addresses import subscriber_of
 from app.accounts.keys import Key, Scope, parse_token
-from app.accounts.rates import Rate, RequestRates, RunningSentences, limited_address
+from app.accounts.rates import Rate, RequestRates, RunningSentences
 from app.accounts.store import KeyStore
 from app.accounts.usage import Charge, Usage, UsageStore, month_of
 from app.errors import AccountsUnavailable, InvalidIdempotencyKey, InvalidKey, KeyRequired, ScopeMissing
@@ -131,7 +132,7 @@ class Accounts:
         limit = self._address_limit if key is None else key.requests_per_minute
         if limit is None:
             return None
-        return self._rates.take(f"address {limited_address(address)}" if key is None else key.id, limit)
+        return self._rates.take(f"address {subscriber_of(address)}" if key is None else key.id, limit)
 
     async def usage_of(self, key: Key) -> Usage:
         """What a key has used in this month.

@@ -279,6 +279,20 @@ async def test_the_caller_is_known_to_routes(app: FastAPI, client: httpx.AsyncCl
     assert seen == [Caller(token.split("_")[1], Priority.BULK)]
 
 
+async def test_without_a_key_the_caller_is_an_address_or_the_network_of_a_subscriber(service: RoteService) -> None:
+    seen = []
+    with keyed_app(service) as app:
+
+        @app.get("/who")
+        async def who(request: Request) -> None:
+            seen.append(caller_of(request).id)
+
+        for address in ("192.0.2.7", "2001:db8:1:2::9", "2001:db8:1:2:3::4"):
+            async with client_at(app, address) as client:
+                await client.get("/who")
+    assert seen == ["192.0.2.7", "2001:db8:1:2::/64", "2001:db8:1:2::/64"]
+
+
 async def test_callers_without_a_key_may_be_allowed(service: RoteService, path: Path) -> None:
     with keyed_app(service, keys_db=path, anonymous="on") as app:
         async with client_of(app) as client:
