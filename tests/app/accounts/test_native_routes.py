@@ -436,3 +436,17 @@ def test_the_document_shows_keys_only_where_there_are_some(app: FastAPI) -> None
     assert "key" not in without["components"]["securitySchemes"]
     assert "security" not in without["paths"]["/translate"]["post"]
     assert without["paths"]["/translate"]["post"]["responses"].keys() == translate["responses"].keys() - {"401", "403"}
+
+
+def test_limits_by_address_are_described_where_there_are_no_keys() -> None:
+    without, limited = (
+        rote_app(RoteService(), **settings).openapi() for settings in ({}, {"address_requests_per_minute": 10})
+    )
+    assert "security" not in limited["paths"]["/translate"]["post"]
+    for path, method in (("/models", "get"), ("/documents/{id}", "get"), ("/libretranslate/translate", "post")):
+        assert "429" not in without["paths"][path][method]["responses"]
+        assert "429" in limited["paths"][path][method]["responses"]
+    problem = limited["paths"]["/models"]["get"]["responses"]["429"]["content"]["application/problem+json"]
+    assert list(problem["examples"]) == ["rate_limited"]
+    for path in ("/livez", "/metrics"):
+        assert limited["paths"][path] == without["paths"][path]
