@@ -137,6 +137,8 @@ def test_the_compose_file_has_three_replicas_and_addresses_that_outlive_a_restar
         assert "ports" not in replica
         assert replica["environment"]["VERSO_TRUSTED_PROXIES"] == subnet, "else all callers have the address of nginx"
         assert replica["read_only"] and replica["cap_drop"] == ["ALL"]
+    (network,) = compose["networks"]["replicas"]["ipam"]["config"]
+    assert services["verso-1"]["environment"]["VERSO_TRUSTED_PROXIES"] == network["subnet"]
     assert services["nginx"]["read_only"] and services["nginx"]["cap_drop"] == ["ALL"]
 
 
@@ -181,16 +183,27 @@ def test_what_changes_something_is_not_sent_twice(tmp_path: Path) -> None:
 
 
 @needs_nginx
-@pytest.mark.parametrize("status", [429, 503])
-def test_a_replica_that_refuses_is_passed_over(tmp_path: Path, status: int) -> None:
+def test_a_replica_that_refuses_is_passed_over(tmp_path: Path) -> None:
     def refuses(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
-        says(handler, status)
+        says(handler, 503)
 
     def takes(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         says(handler, 200)
 
     with replicas_behind_nginx(tmp_path, refuses, takes, refuses) as (client, _):
         assert [client.post("/translate", content=b"{}").status_code for _ in range(6)] == [200] * 6
+
+
+@needs_nginx
+@pytest.mark.parametrize("path", ["/translate", "/v2/translate"])
+def test_a_caller_over_its_limit_is_told_so_and_takes_no_replica_from_others(tmp_path: Path, path: str) -> None:
+    def limits(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        says(handler, 429 if body == b"too much" else 200)
+
+    with replicas_behind_nginx(tmp_path, limits) as (client, replicas):
+        assert [client.post(path, content=b"too much").status_code for _ in range(6)] == [429] * 6
+        assert sum(len(replica.asked) for replica in replicas) == 6  # each was asked of one
+        assert [client.post(path, content=b"{}").status_code for _ in range(6)] == [200] * 6
 
 
 @needs_nginx

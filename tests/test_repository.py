@@ -38,6 +38,11 @@ def test_the_transformer_is_implemented_here() -> None:
                 assert not re.match(r"Transformer|MultiheadAttention", node.attr), f"{path.name}:{node.lineno}"
 
 
+def test_no_compiled_library_is_in_the_repository() -> None:
+    tracked = subprocess.run(["git", "ls-files", "*.so"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert tracked == ""
+
+
 def test_imported_packages_are_the_declared_ones() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]

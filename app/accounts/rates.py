@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,8 +16,6 @@ WINDOW_S = 60.0
 
 MAX_CALLERS = 100_000
 """Callers that are remembered; the one that was longest without a request is forgotten."""
-
-_IPV6_NETWORK_BITS = 64
 
 
 @dataclass(frozen=True)
@@ -100,20 +97,3 @@ class RunningSentences:
             self._running[key] -= num_sentences
             if not self._running[key]:
                 del self._running[key]
-
-
-def limited_address(host: str) -> str:
-    """What an address is counted under: of IPv6 the network of a subscriber, who has all addresses of it.
-
-    Args:
-        host: The address, or whatever stands for one.
-    """
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host[:64]
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.ip_network((int(address), _IPV6_NETWORK_BITS), strict=False))

@@ -14,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
+from app.accounts.addresses import subscriber_of
 from app.accounts.keys import Key, Scope, parse_token
-from app.accounts.rates import Rate, RequestRates, RunningSentences, limited_address
+from app.accounts.rates import Rate, RequestRates, RunningSentences
 from app.accounts.store import KeyStore
 from app.accounts.usage import Charge, Usage, UsageStore, month_of
 from app.errors import AccountsUnavailable, InvalidIdempotencyKey, InvalidKey, KeyRequired, ScopeMissing
@@ -131,7 +132,7 @@ class Accounts:
         limit = self._address_limit if key is None else key.requests_per_minute
         if limit is None:
             return None
-        return self._rates.take(f"address {limited_address(address)}" if key is None else key.id, limit)
+        return self._rates.take(f"address {subscriber_of(address)}" if key is None else key.id, limit)
 
     async def usage_of(self, key: Key) -> Usage:
         """What a key has used in this month.
@@ -250,7 +251,8 @@ class RequestCharge:
         self._quota = quota
         self._clock = clock
         self._lease_s = lease_s
-        self._has_reserved = False
+        self._has_asked = False
+        self._has_reserved = False  # only the thread that writes looks at it: the request may have ended before
 
     async def reserve(self, characters: int) -> None:
         """Reserve characters before the work begins.
@@ -266,10 +268,15 @@ class RequestCharge:
         self.characters = characters
         if self._quota is None and not self._charge.is_repeatable:
             return  # nothing depends on a reservation
-        self._has_reserved = True
-        await self._accounts.write(
-            self._usage.reserve, self._charge, characters, self._quota, self._clock(), self._lease_s
-        )
+        self._has_asked = True
+        await self._accounts.write(self._reserve, characters, self._clock())
+
+    def _reserve(self, characters: int, now: float) -> None:
+        self._has_reserved = self._usage.reserve(self._charge, characters, self._quota, now, self._lease_s)
+
+    def _release(self) -> None:
+        if self._has_reserved:  # and not another request with the same id
+            self._usage.release(self._charge)
 
     async def __aenter__(self) -> Self:
         """Begin; nothing is reserved yet."""
@@ -285,8 +292,8 @@ class RequestCharge:
         """
         if kind is None:
             await self._accounts.settle(self._charge, self.characters)
-        elif self._has_reserved:
-            self._accounts.write_soon(partial(self._usage.release, self._charge))
+        elif self._has_asked:
+            self._accounts.write_soon(self._release)
 
 
 def _unavailable(error: sqlite3.Error) -> AccountsUnavailable:

@@ -75,7 +75,7 @@ class UsageStore:
         """Close the file."""
         self._connection.close()
 
-    def reserve(self, charge: Charge, characters: int, quota: int | None, now: float, lease_s: float) -> None:
+    def reserve(self, charge: Charge, characters: int, quota: int | None, now: float, lease_s: float) -> bool:
         """Reserve characters for a request that begins.
 
         Args:
@@ -84,6 +84,10 @@ class UsageStore:
             quota: Most characters in a month, or None.
             now: Seconds since 1970.
             lease_s: Seconds after which the reservation lapses, if it is not settled.
+
+        Returns:
+            Whether there is a reservation now that is this request's: another one that was sent with the same id, and
+            is being answered or was counted, keeps its own.
 
         Raises:
             QuotaExceeded: The quota has no room for it, beside what is counted and reserved.
@@ -95,7 +99,7 @@ class UsageStore:
             if row is not None:
                 if row[0] != charge.fingerprint:
                     raise InvalidIdempotencyKey("The Idempotency-Key was sent with another request; send a new one.")
-                return  # counted already, or being counted by the same request
+                return False
             if quota is not None:
                 used = self.of(charge.key, charge.month).characters
                 (reserved,) = connection.execute(
@@ -108,6 +112,7 @@ class UsageStore:
                 "INSERT INTO charges VALUES (?, ?, ?, ?, ?, 0, ?)",
                 (charge.key, charge.id, charge.fingerprint, charge.month, characters, now + lease_s),
             )
+        return True
 
     def settle(self, charge: Charge, characters: int, now: float) -> None:
         """Count a request, as :meth:`settle_all` does."""

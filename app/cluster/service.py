@@ -7,7 +7,6 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -22,6 +21,7 @@ from app.serving.protocol import State
 from app.serving.text_job import AttentionResult, TextResult, TranslateResult, answer_without_model
 from app.serving.text_stream import StreamedSentence, StreamedText
 from app.settings import Settings
+from app.steady_pool import SteadyPool
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
 from model.languages import LanguagePairs
@@ -85,7 +85,7 @@ class RemoteTranslations:
         self._metrics = metrics
         self._engines = engines
         self._clock = clock
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="verso-detect")
+        self._pool = SteadyPool(max_workers=1, thread_name_prefix="verso-detect")
         self._described: dict[str, list[RemoteModel]] = {}
         self._detector = detector or LanguageDetector()
         self._adopt([])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from app.documents.document import KEPT_S, OPTIONS, Document
 from app.documents.formats.table import format_of
 from app.documents.job import Job, Suspended, count_sentences
 from app.documents.off_loop import OffLoop
-from app.errors import StorageFull, StorageUnavailable, problem_for
+from app.errors import NotReady, StorageFull, StorageUnavailable, problem_for
 from app.serving.protocol import Translations
 
 if TYPE_CHECKING:
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("app.documents")
 
-DISK_RETRY_S = 5.0
-"""Seconds after which a document is tried again that the disk had no room for, or failed for."""
+RETRY_S = 5.0
+"""Seconds after which a document is tried again that the disk failed or had no room for, or that had no thread."""
+
+_WAITS_FOR = (StorageFull, StorageUnavailable, NotReady)
+"""Faults around a document, which say nothing about it; what :class:`Job` meets of them it handles itself."""
 
 
 @dataclass
@@ -74,7 +78,8 @@ class Worker:
         """Start the task, or tell it that there is something to do."""
         self._wake.set()
         if self.is_idle:
-            self._task = asyncio.create_task(self._work())
+            # Not in the context of the request that adds a document: its trace and its id are not those of the work.
+            self._task = asyncio.create_task(self._work(), context=contextvars.Context())
 
     async def stop(self) -> None:
         """End the task; the document in work stays as it is."""
@@ -98,20 +103,21 @@ class Worker:
 
     async def _work(self) -> None:
         try:
-            while await self._turn_with_disk():
+            while await self._turn_or_wait():
                 pass
         except Suspended:
             logger.info("documents wait for the next start")
         except Exception:
             logger.exception("documents wait for the next one to be added")
 
-    async def _turn_with_disk(self) -> bool:
-        """As :meth:`_turn`; while the disk is full or fails, the document stays as it is and is tried again."""
+    async def _turn_or_wait(self) -> bool:
+        """As :meth:`_turn`; without room on the disk or a thread, the document stays as it is and is tried again."""
         try:
             return await self._turn()
-        except (StorageFull, StorageUnavailable):
-            logger.warning("documents wait for the disk", extra={"fields": {"retry_s": DISK_RETRY_S}})
-            await asyncio.sleep(DISK_RETRY_S)
+        except _WAITS_FOR as error:
+            awaited = "a thread" if isinstance(error, NotReady) else "the disk"
+            logger.warning(f"documents wait for {awaited}", extra={"fields": {"retry_s": RETRY_S}})
+            await asyncio.sleep(RETRY_S)
             return True
 
     async def _turn(self) -> bool:
@@ -148,7 +154,7 @@ class Worker:
         """Translate a document; what goes wrong is noted in it."""
         try:
             await self._translate(document)
-        except (Suspended, StorageFull, StorageUnavailable, asyncio.CancelledError):
+        except (Suspended, *_WAITS_FOR, asyncio.CancelledError):
             raise
         except Exception as error:
             problem = problem_for(error)

@@ -258,8 +258,10 @@ class Engine:
         except Replaced:
             self._watchdog.was_mistaken()
             logger.warning("a step that hung has ended; its thread ends")
-        else:
-            self._abandon()
+            return
+        except BaseException:  # nobody else would look after the callers that wait
+            logger.critical("the engine gives up: its thread cannot begin anew", exc_info=True)
+        self._abandon()
 
     def _after_death(self, runner: Runner) -> Runner | None:
         """What the thread runs after an error that is not a model's; None if it has died too often."""

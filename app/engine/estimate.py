@@ -145,6 +145,9 @@ class Demand:
             caller: The caller.
             cost: Their cost.
         """
+        if now - self._tidied > DEMAND_S:  # also if no caller comes twice
+            self._tidied = now
+            self._of_caller = {one: found for one, found in self._of_caller.items() if now - found.last < 4 * DEMAND_S}
         known = self._of_caller.get(caller)
         if known is None or now - known.last > DEMAND_S:
             self._of_caller[caller] = _Submitted(now, now)
@@ -153,9 +156,6 @@ class Demand:
         known.answered = math.inf
         known.cost = cost + known.cost * math.exp((known.last - now) / DEMAND_S)
         known.last = now
-        if now - self._tidied > DEMAND_S:
-            self._tidied = now
-            self._of_caller = {one: found for one, found in self._of_caller.items() if now - found.last < 4 * DEMAND_S}
 
     @property
     def num_callers(self) -> int:

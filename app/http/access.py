@@ -16,6 +16,7 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.accounts.addresses import subscriber_of
 from app.accounts.keys import Key
 from app.accounts.keys import Scope as KeyScope
 from app.engine.caller import Caller
@@ -110,7 +111,10 @@ def _check_rate(request: Request, rate: Rate | None) -> None:
 def caller_of(request: Request) -> Caller:
     """Whose turn in the queue a request takes: that of its key, or without one of the client's address."""
     key = key_of(request)
-    return Caller(_address(request)) if key is None else Caller(key.id, key.priority)
+    if key is not None:
+        return Caller(key.id, key.priority)
+    address = _address(request)
+    return Caller(subscriber_of(address) if ":" in address else address)  # IPv4 addresses are left as they are
 
 
 def _address(request: Request) -> str:

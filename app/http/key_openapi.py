@@ -1,4 +1,4 @@
-"""What the OpenAPI document says about keys, where there are any."""
+"""What the OpenAPI document says about keys and limits, where there are any."""
 
 from __future__ import annotations
 
@@ -72,6 +72,22 @@ def describe_keys(document: dict[str, Any], allows_anonymous: bool) -> None:
             if method == "post" and not path.startswith("/admin"):
                 operation.setdefault("parameters", []).append(_HEADER)
                 _add_errors(operation["responses"], _OF_WORK)
+
+
+def describe_address_limit(document: dict[str, Any]) -> None:
+    """Add the refusal of a caller without a key, where there are no keys, to a document.
+
+    Args:
+        document: The document of the application.
+    """
+    for path, item in document["paths"].items():
+        if path in OPEN_PATHS or path.startswith("/admin"):
+            continue
+        for operation in item.values():
+            if path.startswith(_COMPATIBLE):
+                _add_refusals(operation["responses"], {429: "Too many requests."})
+            else:
+                _add_errors(operation["responses"], (RateLimited,))
 
 
 def _add_refusals(responses: dict[str, Any], refusals: Mapping[int, str]) -> None:

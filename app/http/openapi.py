@@ -33,7 +33,7 @@ from app.errors import (
     problem_for,
 )
 from app.http import examples
-from app.http.key_openapi import describe_keys
+from app.http.key_openapi import describe_address_limit, describe_keys
 from app.http.problems import PROBLEM_MEDIA_TYPE
 from app.http.schemas.problems import InvalidRequestBody, ProblemBody
 from app.settings import Settings
@@ -162,6 +162,8 @@ def _completed(document: dict[str, Any], app: FastAPI, settings: Settings) -> di
     _show_bounds(document["components"]["schemas"], settings)
     if settings.keys_db is not None:
         describe_keys(document, settings.anonymous == "on")
+    elif settings.address_requests_per_minute is not None:
+        describe_address_limit(document)
     return document
 
 

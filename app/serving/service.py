@@ -396,7 +396,8 @@ class TranslationService:
         """Return freed memory to the operating system at intervals; under load it otherwise accumulates."""
         while True:
             await asyncio.sleep(_TIDY_S)
-            await self._on_pool(give_back_freed_memory)
+            with _going_on():
+                await self._on_pool(give_back_freed_memory)
 
     async def _watch(self) -> None:
         """Look after the engine's thread, once the models are loaded: measuring them takes as long as it takes."""
@@ -404,7 +405,8 @@ class TranslationService:
         while self._state in ("ready", "empty", "draining"):
             await asyncio.sleep(_WATCH_S)
             # On a GPU, what hangs is the device, and its graphs and slots belong to one thread.
-            self._engine.watch(may_replace=all(model.device == "cpu" for model in self._registry))
+            with _going_on():
+                self._engine.watch(may_replace=all(model.device == "cpu" for model in self._registry))
             if self._engine.has_given_up:
                 self._fail()
 
@@ -479,3 +481,12 @@ class TranslationService:
 
     async def _on_pool(self, run: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, run)
+
+
+@contextlib.contextmanager
+def _going_on() -> Iterator[None]:
+    """Housekeeping does not end because of an error: it is logged."""
+    try:
+        yield
+    except Exception:
+        logger.exception("housekeeping failed, and goes on")

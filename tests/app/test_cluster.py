@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ from app.errors import DeadlineExceeded, LimitExceeded, NotReady, SettingsError
 from app.serving.text_job import TranslateResult
 from app.serving.text_stream import StreamedSentence, StreamedText
 from app.settings import Settings
+from app.telemetry import joined_metrics
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedPair
@@ -181,6 +183,23 @@ def test_a_request_is_given_to_a_bounded_number_of_replicas() -> None:
 
 async def rendered(service: RemoteTranslations) -> bytes:
     return await service._metrics.render_all()
+
+
+def test_the_metrics_of_replicas_are_joined_beside_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def joined(pages: Mapping[str, bytes]) -> bytes:
+        threads.append(threading.current_thread())
+        return b"".join(pages.values())
+
+    monkeypatch.setattr(joined_metrics, "joined", joined)
+
+    async def test() -> None:
+        async with cluster_of(FakeTranslator()) as (service, _):
+            await rendered(service)
+        assert threads and threading.main_thread() not in threads
+
+    run(test)
 
 
 def test_a_replica_that_ends_is_asked_no_more() -> None:

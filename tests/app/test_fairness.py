@@ -7,6 +7,7 @@ import statistics
 import pytest
 
 from app.engine.caller import Caller, Priority
+from app.engine.estimate import DEMAND_S, Demand
 from app.errors import DeadlineUnreachable
 from benchmarks.simulated_engine import CPU, SITUATIONS, Simulation, caller, estimate_errors, warm
 
@@ -159,6 +160,13 @@ def test_few_sentences_at_a_time_do_not_count_as_slowness() -> None:
     after = simulation.scheduler.estimate_s(simulation.sentences(caller(2), 300))
     assert before is not None and after is not None
     assert after == pytest.approx(before, rel=0.1)
+
+
+def test_callers_that_come_once_are_forgotten() -> None:
+    demand = Demand()
+    for number in range(1_000):
+        demand.came(float(number), Caller(str(number)), 1.0)
+        assert demand.num_callers <= 6 * DEMAND_S
 
 
 def test_interactive_sentences_go_before_bulk_ones() -> None:

@@ -207,6 +207,31 @@ def test_the_deadline_reaches_sentences_that_wait(monkeypatch: pytest.MonkeyPatc
     run(test)
 
 
+def test_the_engine_and_memory_are_looked_after_also_after_an_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    looks: list[str] = []
+
+    def fails(name: str) -> Callable[..., None]:
+        def look(**_: object) -> None:
+            looks.append(name)
+            raise RuntimeError(name)
+
+        return look
+
+    async def test() -> None:
+        for name in ("_WATCH_S", "_TIDY_S"):
+            monkeypatch.setattr(f"app.serving.service.{name}", 0.001)
+        monkeypatch.setattr("app.serving.service.give_back_freed_memory", fails("memory"))
+        async with service_of(FakeTranslator()) as service:
+            monkeypatch.setattr(service.engine, "watch", fails("engine"))
+            await until(lambda: looks.count("memory") > 1 and looks.count("engine") > 1)
+            assert service.state == "ready"
+
+    run(test)
+    assert "housekeeping failed, and goes on" in caplog.text
+
+
 def test_the_deadline_reaches_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         gate = Gate()

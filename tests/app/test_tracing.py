@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -157,6 +158,22 @@ async def test_a_long_request_has_spans_for_its_first_sentences_only(receiver: R
     (request,) = receiver.named("POST /translate")
     assert attributes_of(request)["verso.sentences"] == len(texts)
     assert [len(receiver.named(name)) for name in ("queue", "encode", "decode")] == [MAX_SENTENCES] * 3
+
+
+async def test_the_translation_of_a_document_is_not_in_the_trace_of_its_request(receiver: Receiver) -> None:
+    async with traced(receiver.endpoint) as client:
+        for name in ("one", "two"):
+            file = {"file": (f"{name}.txt", f"day {name}".encode())}
+            added = await client.post("/documents", files=file, data={"source": "en", "target": "de"})
+            assert added.status_code == 202
+            for _ in range(1_000):
+                if (await client.get(f"/documents/{added.json()['id']}")).json()["status"] == "done":
+                    break
+                await asyncio.sleep(0.01)
+            else:
+                pytest.fail("the document is not translated")
+    assert len(receiver.named("POST /documents")) == 2
+    assert receiver.named("decode") == []
 
 
 async def test_a_stream_is_traced_to_its_end(receiver: Receiver) -> None:

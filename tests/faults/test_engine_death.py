@@ -81,6 +81,19 @@ def test_every_sentence_is_answered_once_wherever_the_thread_dies(
     assert inbox.is_empty
 
 
+def test_a_thread_that_cannot_begin_anew_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    inbox = Inbox()
+    with engine_of(FakeTranslator()) as engine:
+        for name in ("take", "interrupted"):
+            fail_in_call(monkeypatch, Scheduler, name, lambda call: True)
+        engine.ask([ids("one"), ids("two")], GREEDY, inbox.deliver)
+        assert [type(one) for one in inbox.take(2).values()] == [Dropped, Dropped]
+        assert engine.has_given_up
+        with pytest.raises(Dropped):
+            engine.ask([ids("three")], GREEDY, inbox.deliver)
+    assert inbox.is_empty
+
+
 def test_a_sentence_that_kills_the_thread_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     advance = FakeCohort._advance
 

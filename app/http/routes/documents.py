@@ -116,7 +116,11 @@ def _refuse_steering(sent: Sequence[tuple[str, str]]) -> None:
         raise InvalidRequest(problems)
 
 
-@router.get("/documents/{id}", summary="How far a document is", responses=answers(DOCUMENT_DONE, DocumentNotFound))
+@router.get(
+    "/documents/{id}",
+    summary="How far a document is",
+    responses=answers(DOCUMENT_DONE, DocumentNotFound, StorageUnavailable),
+)
 async def document(request: Request, id: str) -> DocumentBody:
     """The status of a document. Sentences are counted when its translation begins."""
     return document_body(await documents_of(request).get(id, owner_of(request)))
@@ -131,6 +135,7 @@ async def document(request: Request, id: str) -> DocumentBody:
         DocumentNotFound,
         DocumentNotDone,
         InvalidRequest,
+        StorageUnavailable,
         media_type="text/plain",
         also=dict.fromkeys(MEDIA_TYPES[1:], "a file of this format."),
     ),
@@ -148,7 +153,9 @@ async def document_result(request: Request, id: str, partial: bool = False) -> R
 
 
 @router.delete(
-    "/documents/{id}", summary="Cancel or delete a document", responses=answers(DOCUMENT_DONE, DocumentNotFound)
+    "/documents/{id}",
+    summary="Cancel or delete a document",
+    responses=answers(DOCUMENT_DONE, DocumentNotFound, StorageFull, StorageUnavailable),
 )
 async def delete_document(request: Request, id: str) -> DocumentBody:
     """Cancel a document that is waiting or being translated.

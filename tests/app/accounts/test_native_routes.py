@@ -279,6 +279,20 @@ async def test_the_caller_is_known_to_routes(app: FastAPI, client: httpx.AsyncCl
     assert seen == [Caller(token.split("_")[1], Priority.BULK)]
 
 
+async def test_without_a_key_the_caller_is_an_address_or_the_network_of_a_subscriber(service: RoteService) -> None:
+    seen = []
+    with keyed_app(service) as app:
+
+        @app.get("/who")
+        async def who(request: Request) -> None:
+            seen.append(caller_of(request).id)
+
+        for address in ("192.0.2.7", "2001:db8:1:2::9", "2001:db8:1:2:3::4"):
+            async with client_at(app, address) as client:
+                await client.get("/who")
+    assert seen == ["192.0.2.7", "2001:db8:1:2::/64", "2001:db8:1:2::/64"]
+
+
 async def test_callers_without_a_key_may_be_allowed(service: RoteService, path: Path) -> None:
     with keyed_app(service, keys_db=path, anonymous="on") as app:
         async with client_of(app) as client:
@@ -422,3 +436,17 @@ def test_the_document_shows_keys_only_where_there_are_some(app: FastAPI) -> None
     assert "key" not in without["components"]["securitySchemes"]
     assert "security" not in without["paths"]["/translate"]["post"]
     assert without["paths"]["/translate"]["post"]["responses"].keys() == translate["responses"].keys() - {"401", "403"}
+
+
+def test_limits_by_address_are_described_where_there_are_no_keys() -> None:
+    without, limited = (
+        rote_app(RoteService(), **settings).openapi() for settings in ({}, {"address_requests_per_minute": 10})
+    )
+    assert "security" not in limited["paths"]["/translate"]["post"]
+    for path, method in (("/models", "get"), ("/documents/{id}", "get"), ("/libretranslate/translate", "post")):
+        assert "429" not in without["paths"][path][method]["responses"]
+        assert "429" in limited["paths"][path][method]["responses"]
+    problem = limited["paths"]["/models"]["get"]["responses"]["429"]["content"]["application/problem+json"]
+    assert list(problem["examples"]) == ["rate_limited"]
+    for path in ("/livez", "/metrics"):
+        assert limited["paths"][path] == without["paths"][path]

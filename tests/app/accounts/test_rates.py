@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from app.accounts.rates import WINDOW_S, RequestRates, RunningSentences, limited_address
+from app.accounts.addresses import subscriber_of
+from app.accounts.rates import WINDOW_S, RequestRates, RunningSentences
 from app.errors import ConcurrencyExceeded, LimitExceeded
 
 
@@ -104,4 +105,4 @@ def test_sentences_are_given_back_when_the_request_fails() -> None:
     ],
 )
 def test_an_address_is_that_of_a_subscriber(host: str, expected: str) -> None:
-    assert limited_address(host) == expected
+    assert subscriber_of(host) == expected

@@ -14,7 +14,7 @@ import pytest
 from app.accounts.keys import Key, Scope
 from app.accounts.service import Accounts
 from app.accounts.usage import Charge, UsageStore
-from app.errors import AccountsUnavailable, InvalidKey, KeyRequired, QuotaExceeded, ScopeMissing
+from app.errors import AccountsUnavailable, InvalidIdempotencyKey, InvalidKey, KeyRequired, QuotaExceeded, ScopeMissing
 from tests.app.accounts.keyed import NOW, make_key, used
 
 pytestmark = pytest.mark.anyio
@@ -85,6 +85,22 @@ async def test_usage_and_quotas_are_those_of_the_month(accounts: Accounts, path:
     assert (await accounts.usage_of(key)).characters == 0
     await send(accounts, key, 10)
     assert used(path) == (20, 2)
+
+
+@pytest.mark.parametrize("repeated", [b"f", b"something else"])
+async def test_a_request_keeps_its_reservation_when_another_one_with_its_id_fails(
+    accounts: Accounts, path: Path, repeated: bytes
+) -> None:
+    key = key_of(accounts, make_key(path, characters_per_month=10))
+    async with accounts.charge(key, "1", lambda: b"f") as charge:
+        await charge.reserve(10)
+        with contextlib.suppress(InvalidIdempotencyKey, TimeoutError):
+            async with accounts.charge(key, "1", lambda: repeated) as other:
+                await other.reserve(10)
+                raise TimeoutError
+        with pytest.raises(QuotaExceeded):
+            await send(accounts, key, 1)
+    assert used(path) == (10, 1)
 
 
 async def test_a_request_counts_for_the_month_in_which_it_began(accounts: Accounts, path: Path, clock: Clock) -> None:

@@ -27,6 +27,7 @@ from app.errors import (
     DocumentRefused,
     DocumentsFull,
     DocumentTooLarge,
+    NotReady,
     SettingsError,
     StorageFull,
     UnsupportedDocument,
@@ -254,7 +255,7 @@ def test_a_document_waits_for_a_disk_that_fails_and_is_not_failed_by_it(monkeypa
             raise sqlite3.OperationalError("disk I/O error")
         store(*given)
 
-    monkeypatch.setattr(worker, "DISK_RETRY_S", 0.01)
+    monkeypatch.setattr(worker, "RETRY_S", 0.01)
     monkeypatch.setattr(DocumentStore, "add_translations", failing)
 
     async def scenario() -> None:
@@ -262,6 +263,25 @@ def test_a_document_waits_for_a_disk_that_fails_and_is_not_failed_by_it(monkeypa
             assert (await made.ended(await made.add(b"one"))).status == "done"
             assert next(failures, None) is None
 
+    run(scenario)
+
+
+def test_a_document_waits_for_a_thread_and_is_not_failed_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = iter(range(3))
+
+    async def on_a_thread(run: Callable[..., object], *given: object) -> object:
+        if next(failures, None) is not None:
+            raise NotReady(5.0, "no_thread")
+        return run(*given)
+
+    async def scenario() -> None:
+        async with bench() as made:
+            document = await made.add(b"one")  # its file is read before
+            monkeypatch.setattr(asyncio, "to_thread", on_a_thread)
+            assert (await made.ended(document)).status == "done"
+            assert next(failures, None) is None
+
+    monkeypatch.setattr(worker, "RETRY_S", 0.01)
     run(scenario)
 
 

@@ -1,0 +1,24 @@
+"""Callers without a key."""
+
+from __future__ import annotations
+
+import ipaddress
+
+_IPV6_NETWORK_BITS = 64
+
+
+def subscriber_of(host: str) -> str:
+    """Who stands behind an address: of IPv6 the network of a subscriber, who has all addresses of it.
+
+    Args:
+        host: The address, or whatever stands for one.
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host[:64]
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((int(address), _IPV6_NETWORK_BITS), strict=False))
