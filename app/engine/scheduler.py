@@ -44,7 +44,7 @@ TURN_S = 0.01
 REQUEST_SHARE = 0.75
 """Maximum share of the rows for one request; the rest stays free for other requests."""
 
-CALLER_SHARE = 0.25
+CALLER_SHARE = 0.125
 """Maximum share of the rows for one caller while there are others: sentences decode faster beside fewer rows."""
 
 OTHERS_S = 1.0
