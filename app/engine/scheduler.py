@@ -44,8 +44,11 @@ TURN_S = 0.01
 REQUEST_SHARE = 0.75
 """Maximum share of the rows for one request; the rest stays free for other requests."""
 
-CALLER_SHARE = 0.125
+CALLER_SHARE = 0.25
 """Maximum share of the rows for one caller while there are others: sentences decode faster beside fewer rows."""
+
+CALLER_ROWS = 256
+"""Maximum number of rows for one caller while there are others: as many as 64 callers with a beam of four have."""
 
 OTHERS_S = 1.0
 """Seconds for which an interactive caller counts as being there after it has submitted something."""
@@ -149,6 +152,16 @@ class Budget:
     max_rows: int
     max_join_tokens: int = sys.maxsize
     token_s: float = 0.0
+
+    @property
+    def request_rows(self) -> int:
+        """Maximum number of rows for one request."""
+        return math.ceil(REQUEST_SHARE * self.max_rows)
+
+    @property
+    def caller_rows(self) -> int:
+        """Maximum number of rows for one caller while there are others."""
+        return min(math.ceil(CALLER_SHARE * self.max_rows), CALLER_ROWS)
 
 
 @dataclass
@@ -381,13 +394,13 @@ class Scheduler:
             enough_s: Up to this, an upper bound is returned if that is quicker.
         """
         caller, now = sentences[0].caller, self.clock()
-        share = CALLER_SHARE if self._has_company(caller, now) else REQUEST_SHARE
+        budget = self.budget
         request = Request(
             cost=sum(sentence.cost for sentence in sentences),
             position=max(self._positions(sentences)),
             longest_target=max(sentence.likely_target for sentence in sentences),
             row_tokens=sum(sentence.width * sentence.likely_target for sentence in sentences),
-            rows=max(1, math.ceil(share * self.budget.max_rows)),
+            rows=max(1, budget.caller_rows if self._has_company(caller, now) else budget.request_rows),
             beside=self._rows_at_once(now, sentences[0].width),
         )
         return self._estimator.estimate_s(now, caller, request, enough_s)
@@ -450,7 +463,6 @@ class _Joining:
         self._loads = dict(loads)  # including the chosen sentences
         self._rows_of = dict(rows_of_owners)
         self._num_rows = sum(load.num_rows for load in loads.values())
-        self._share = math.ceil(REQUEST_SHARE * budget.max_rows)
         self._longest = 0
 
     @property
@@ -462,12 +474,13 @@ class _Joining:
 
     def caller_has_share(self, sentence: QueuedSentence) -> bool:
         """Whether its caller has as many rows as it may while there are others."""
-        share = math.ceil(CALLER_SHARE * self._budget.max_rows)
-        return self._rows_of.get(sentence.caller, 0) + sentence.width > max(share, sentence.width)
+        bound = max(self._budget.caller_rows, sentence.width)
+        return self._rows_of.get(sentence.caller, 0) + sentence.width > bound
 
     def has_share(self, sentence: QueuedSentence) -> bool:
         """Whether its request has as many rows as it may, until other sentences of it finish."""
-        return self._rows_of.get(sentence.owner, 0) + sentence.width > max(self._share, sentence.width)
+        bound = max(self._budget.request_rows, sentence.width)
+        return self._rows_of.get(sentence.owner, 0) + sentence.width > bound
 
     def may_join_now(self, sentence: QueuedSentence) -> bool:
         """Whether it can join together with the chosen sentences; if not, it joins in a later turn."""
