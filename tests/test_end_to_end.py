@@ -247,6 +247,7 @@ def test_two_bundles_of_one_name_end_the_process_with_one_line(toy_bundle: Path,
     assert "two bundles called 'toy'" in server.lines[-1]
 
 
+@pytest.mark.slow
 def test_training_on_the_command_line_can_be_stopped_and_resumed(toy_checkpoint: Path, tmp_path: Path) -> None:
     folder = toy_checkpoint.parents[1]
     command = [sys.executable, "-m", "model", "train", "--config", str(folder / "toy.yaml"), "--data", str(folder)]

@@ -240,7 +240,10 @@ def test_the_sentences_are_distinct_and_of_many_lengths() -> None:
 
 
 @needs_library
-@precisions
+@pytest.mark.parametrize(
+    "precision",
+    [pytest.param("float32", marks=pytest.mark.slow), *(["int8"] if int8_is_supported() else [])],
+)
 def test_a_thousand_sentences_are_the_same_in_any_batch(precision: Precision) -> None:
     check(precision, True, GREEDY, NUM_SENTENCES)
 

@@ -296,7 +296,7 @@ def test_bodies_and_paths_for_operators_end_at_nginx(tmp_path: Path) -> None:
 
 
 @needs_nginx
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_no_translation_is_lost_when_a_replica_is_killed_and_another_drains(toy_bundle: Path, tmp_path: Path) -> None:
     with ExitStack() as stack:
         replicas = [stack.enter_context(served(toy_bundle, VERSO_CACHE_BYTES="0")) for _ in range(3)]

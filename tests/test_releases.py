@@ -116,7 +116,7 @@ def test_its_settings_mean_the_same(release: str) -> None:
     assert settings.admin_token.get_secret_value() == "a-token-of-24-characters"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_server_gives_the_same_answers_from_both_forms(release: str) -> None:
     text = "red cat sees old dog."

@@ -192,7 +192,10 @@ os._exit(0)
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("backend", "spare_mb", "num_sentences", "beam_size"),
-    [("native", 1, 500, 4), pytest.param("eager", 1, 25, 4, marks=pytest.mark.slow)],
+    [
+        pytest.param("native", 1, 500, 4, marks=pytest.mark.faults),
+        pytest.param("eager", 1, 25, 4, marks=pytest.mark.slow),
+    ],
 )
 def test_a_process_without_memory_answers_everything_and_lives(
     backend: str, spare_mb: int, num_sentences: int, beam_size: int, toy_bundle: Path

@@ -350,7 +350,7 @@ def test_export_writes_the_form_that_the_suffix_names(toy_checkpoint: Path, toy_
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("suffix", [".pt", ".verso"])
+@pytest.mark.parametrize("suffix", [pytest.param(".pt", marks=pytest.mark.slow), ".verso"])
 def test_two_processes_write_the_same_bytes_under_any_name(suffix: str, toy_checkpoint: Path, tmp_path: Path) -> None:
     digests = []
     for seed in ("1", "2"):

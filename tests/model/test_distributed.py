@@ -89,7 +89,7 @@ def assert_same_run(one: Path, other: Path) -> None:
         torch.testing.assert_close(weights[name], weight, atol=2e-3, rtol=0)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_two_processes_have_the_losses_of_one_that_accumulates(tmp_path: Path) -> None:
     config = write_config(tmp_path)
     out, err = finish(torchrun(tmp_path, config, "two"))

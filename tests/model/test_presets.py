@@ -45,17 +45,18 @@ def scaled_down(preset: str) -> TrainingSettings:
     """The preset's configuration with 2 + 2 layers of 64, and a training of seconds instead of minutes."""
     settings = TrainingSettings.load(CONFIGS / f"{preset}.yaml")
     shape = {"d_model": 64, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
+    num_steps = 400
     if preset != "res-post-norm":
-        shape["d_ff"] = 128
+        shape["d_ff"], num_steps = 128, 300
     return replace(
         settings,
         model={**settings.model, **shape},
         batch_tokens=800,
-        max_steps=400,
+        max_steps=num_steps,
         learning_rate=0.005,
         warmup_steps=50,
-        cooldown_steps=170,
-        evaluate_every=400,
+        cooldown_steps=num_steps * 2 // 5,
+        evaluate_every=num_steps,
         dev_sentences=200,
         precision="float32",
         threads=1,
