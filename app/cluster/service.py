@@ -234,10 +234,7 @@ class RemoteTranslations:
     async def pair_of(self, text: str, source: str | None, target: str | None) -> tuple[str, str]:
         """See :meth:`app.serving.service.TranslationService.pair_of`."""
         with self._counted():
-            (choice,) = await self._chooser.choose([text], source, target, DecodingOptions())
-            if isinstance(choice, Exception):
-                raise choice
-            return (choice.source, choice.target) if isinstance(choice, ModelChoice) else (choice.target, choice.target)
+            return await self._chooser.pair_of(text, source, target)
 
     async def attention(
         self,

@@ -103,6 +103,22 @@ class ModelChooser(Generic[ModelT]):
         self._detector = detector
         self._off_loop = off_loop
 
+    async def pair_of(self, text: str, source: str | None, target: str | None) -> tuple[str, str]:
+        """The language pair of a text; both are equal if the text would come back unchanged.
+
+        Args:
+            text: The text.
+            source: Its language, ``auto``, or None.
+            target: The target language, or None.
+
+        Raises:
+            Exception: As :meth:`choose` returns it for the text.
+        """
+        (choice,) = await self.choose([text], source, target, DecodingOptions())
+        if isinstance(choice, Exception):
+            raise choice
+        return (choice.source, choice.target) if isinstance(choice, ModelChoice) else (choice.target, choice.target)
+
     async def choose(
         self, texts: Sequence[str], source: str | None, target: str | None, options: DecodingOptions
     ) -> list[ModelChoice[ModelT] | Unchanged | Exception]:

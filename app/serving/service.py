@@ -306,10 +306,7 @@ class TranslationService:
             NotReady: The service is loading or draining.
         """
         with self._counted():
-            (choice,) = await self._chooser.choose([text], source, target, DecodingOptions())
-            if isinstance(choice, Exception):
-                raise choice
-            return (choice.source, choice.target) if isinstance(choice, ModelChoice) else (choice.target, choice.target)
+            return await self._chooser.pair_of(text, source, target)
 
     async def attention(
         self,
