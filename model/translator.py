@@ -11,12 +11,15 @@ import torch
 from torch import Tensor
 
 from model.artifacts.bundle import Bundle, Manifest, load_bundle
+from model.artifacts.data_form import assemble
+from model.artifacts.scripted import ScriptedModel
 from model.candidates import WrittenSearch
 from model.capabilities import Capabilities
 from model.confidence import Evidence
-from model.decoding.backend import Backend, ModelToDecode, choose_backend
+from model.decoding.backend import Backend, ModelToDecode, NativeBackend, choose_backend
 from model.decoding.batch import Progress, decode_all
 from model.decoding.cohort import Cohort
+from model.decoding.native.packed import NativeModel
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest, Finished
@@ -49,6 +52,19 @@ def _policy(bundle: Bundle, capabilities: Capabilities) -> DecodingPolicy:
     if not capabilities.placeholders or not isinstance(tokenizer, Tokenizer):
         return policy
     return replace(policy, forbidden=(*policy.never_generated(tokenizer.never_generated), *tokenizer.byte_ids))
+
+
+def _let_network_go(bundle: Bundle, packed: NativeModel) -> None:
+    """Keep the weights in memory once, packed: torch's network is made of them again when something needs it."""
+    precision = packed.precision
+    if precision is None:
+        return
+    config, pad_id = ModelConfig.from_dict(bundle.manifest.architecture), bundle.tokenizer.pad_id
+
+    def make() -> ScriptedModel:
+        return assemble(config, precision, pad_id, lambda name, dtype, shape: packed.weight(name))
+
+    bundle.network.leave_memory(make)
 
 
 def _unseen(finished: Iterable[Finished], total: int) -> Iterable[Finished]:
@@ -127,6 +143,8 @@ class Translator:
             bundle.shortlist if shortlist else None,
         )
         self.backend: Backend = choose_backend(model, native=native, slots=slots)
+        if isinstance(self.backend, NativeBackend):
+            _let_network_go(bundle, self.backend.packed)
         codec = SentenceCodec(
             bundle.tokenizer,
             self.capabilities,
@@ -445,8 +463,16 @@ class Translator:
             )
             for number in self.backend.warm_up_batches:
                 self._decode([replace(request, options=options)] * number)
-        for _ in range(2):
+        # A network that is made when it is needed has nothing to prepare: it is not scripted.
+        for _ in range(2 if self._bundle.network.in_memory else 0):
             self._attend([request.source_ids], [[self._tokenizer.start_id, *forced_ids]])
+
+    def tidy(self) -> None:
+        """Free memory that has not been needed for some time. Any thread may call it; the service does now and then.
+
+        Where the compiled decoder has the weights, this is torch's copy of them, which attention and confidence use.
+        """
+        self._bundle.network.tidy()
 
     def _decode(self, requests: Sequence[DecodingRequest], progress: Progress = _unseen) -> list[Hypothesis]:
         """The answers to requests of one width, in order.

@@ -19,6 +19,7 @@ import torch
 from model.artifacts.bundle import Bundle, Manifest, Precision
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.compare import TIE_MARGIN
+from model.artifacts.loaded_network import LoadedNetwork
 from model.artifacts.pretrained import PRETRAINED
 from model.artifacts.script import script
 from model.decoding.eager.state import TorchState
@@ -79,7 +80,9 @@ def translator(precision: Precision, native: bool) -> Translator:
     checkpoint = load_checkpoint(PRETRAINED)
     manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, precision)
     module = script(checkpoint.build(), precision)
-    return Translator(Bundle(module, checkpoint.tokenizer, manifest, torch.device("cpu"), ""), native=native)
+    return Translator(
+        Bundle(LoadedNetwork(module), checkpoint.tokenizer, manifest, torch.device("cpu"), ""), native=native
+    )
 
 
 def sources(model: Translator, number: int) -> list[list[int]]:

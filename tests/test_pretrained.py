@@ -9,6 +9,7 @@ import torch
 
 from model.artifacts.bundle import Bundle, Manifest, Precision
 from model.artifacts.checkpoint import load_checkpoint
+from model.artifacts.loaded_network import LoadedNetwork
 from model.artifacts.pretrained import PRETRAINED, build_pretrained
 from model.decoding.options import DecodingOptions
 from model.decoding.repetition_guard import loops
@@ -23,7 +24,9 @@ EVERY_PRECISION: list[Precision] = ["float32", "float16", "bfloat16"]
 def eager() -> Translator:
     checkpoint = load_checkpoint(PRETRAINED)
     manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, "float32")
-    return Translator(Bundle(checkpoint.build(), checkpoint.tokenizer, manifest, torch.device("cpu"), ""))
+    return Translator(
+        Bundle(LoadedNetwork(checkpoint.build()), checkpoint.tokenizer, manifest, torch.device("cpu"), "")
+    )
 
 
 def test_the_shipped_weights_translate_both_directions_and_name_their_licence() -> None:

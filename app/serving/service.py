@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from app.engine.bridge import EngineBridge
 from app.engine.caller import UNKNOWN_CALLER, Caller
@@ -36,6 +37,9 @@ from model.languages import LanguagePairs
 from model.network.heads import AttentionHead
 from model.process.memory import give_back_freed_memory
 from model.process.threads import usable_threads
+
+if TYPE_CHECKING:
+    from model.translator import Translator
 
 logger = logging.getLogger("app.service")
 
@@ -390,11 +394,12 @@ class TranslationService:
         self._loaded.set()
 
     async def _tidy(self) -> None:
-        """Return freed memory to the operating system at intervals; under load it otherwise accumulates."""
+        """At intervals free memory, and return it to the operating system; under load it otherwise accumulates."""
         while True:
             await asyncio.sleep(_TIDY_S)
             with _going_on():
-                await self._on_pool(give_back_freed_memory)
+                translators = [model.translator for model in self._registry]
+                await self._on_pool(functools.partial(_free, translators))
 
     async def _watch(self) -> None:
         """Look after the engine's thread, once the models are loaded: measuring them takes as long as it takes."""
@@ -478,6 +483,12 @@ class TranslationService:
 
     async def _on_pool(self, run: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, run)
+
+
+def _free(translators: Iterable[Translator]) -> None:
+    for translator in translators:
+        translator.tidy()
+    give_back_freed_memory()
 
 
 @contextlib.contextmanager

@@ -32,6 +32,7 @@ from model.artifacts.data_form import (
     opened,
 )
 from model.artifacts.format import FORMAT, FORMAT_VERSION, READABLE_VERSIONS
+from model.artifacts.loaded_network import LoadedNetwork
 from model.artifacts.scripted import ScriptedModel, as_scripted_model, int8_layers
 from model.capabilities import Capabilities
 from model.confidence import Calibration
@@ -207,7 +208,7 @@ class Bundle:
     """A loaded bundle.
 
     Args:
-        module: The model: scripted, or eager if the bundle is in data form.
+        network: The model: scripted, or eager if the bundle is in data form.
         tokenizer: Its vocabulary.
         manifest: Its metadata.
         device: Where its weights are.
@@ -215,12 +216,17 @@ class Bundle:
         shortlist: Its vocabulary shortlist, where it has one.
     """
 
-    module: ScriptedModel
+    network: LoadedNetwork
     tokenizer: TextTokenizer
     manifest: Manifest
     device: torch.device
     sha256: str
     shortlist: Shortlist | None = None
+
+    @property
+    def module(self) -> ScriptedModel:
+        """The model. It is made again if it has left memory, so do not keep it."""
+        return self.network.get()
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -310,7 +316,7 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
         raise ArtifactError(f"{path} was changed while it was loaded; load it again when it is whole.")
     for layer in int8_layers(model):
         layer.levels = activation_levels()
-    return Bundle(model, tokenizer, manifest, where, digest, shortlist)
+    return Bundle(LoadedNetwork(model), tokenizer, manifest, where, digest, shortlist)
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -166,6 +166,28 @@ def build_model(architecture: Mapping[str, Any], precision: str, pad_id: int, co
     if config.encoder_layers + config.decoder_layers > weights.count:
         # Before a network is set up that somebody made up.
         raise ArtifactError("The bundle's weights have fewer tensors than its architecture has layers.")
+    model = assemble(config, precision, pad_id, weights.take)
+    weights.expect_no_more()
+    return model
+
+
+Take = Callable[[str, torch.dtype, tuple[int, ...]], Tensor]
+"""Gives the weight of a name, which must have a type and a shape."""
+
+
+def assemble(config: ModelConfig, precision: str, pad_id: int, take: Take) -> ScriptedModel:
+    """A model as it is served, of weights.
+
+    Args:
+        config: The architecture.
+        precision: Of the weights.
+        pad_id: The padding token.
+        take: Is called once for each weight, with its name in this form.
+
+    Raises:
+        ArtifactError: The architecture cannot be set up.
+        DeviceError: The precision is int8, and the processor has no int8 kernels.
+    """
     try:
         with torch.device("meta"):
             transformer = Transformer(config, pad_id)
@@ -176,9 +198,9 @@ def build_model(architecture: Mapping[str, Any], precision: str, pad_id: int, co
         if precision != "int8":
             return linear
         rows = linear.out_features
-        rounded = weights.take(f"{name}.weight", torch.int8, (rows, linear.in_features))
-        scales = weights.take(f"{name}.scales", torch.float32, (rows,))
-        return Int8Linear(rounded, scales, weights.take(f"{name}.bias", torch.float32, (rows,)))
+        rounded = take(f"{name}.weight", torch.int8, (rows, linear.in_features))
+        scales = take(f"{name}.scales", torch.float32, (rows,))
+        return Int8Linear(rounded, scales, take(f"{name}.bias", torch.float32, (rows,)))
 
     replace_layers(transformer, stored_layer)
     dtype = DTYPES[precision]
@@ -190,12 +212,11 @@ def build_model(architecture: Mapping[str, Any], precision: str, pad_id: int, co
         if empty.is_meta:
             # Tied weights are one tensor with several names, of which the first is stored.
             if id(empty) not in taken:
-                value = weights.take(name, dtype, tuple(empty.shape))
+                value = take(name, dtype, tuple(empty.shape))
                 taken[id(empty)] = (
                     nn.Parameter(value, requires_grad=False) if isinstance(empty, nn.Parameter) else value
                 )
             _assign(transformer, name, taken[id(empty)])
-    weights.expect_no_more()
     return cast(ScriptedModel, transformer.requires_grad_(False).eval())
 
 

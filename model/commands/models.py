@@ -83,6 +83,7 @@ def load_translator(arguments: argparse.Namespace) -> Translator:
 
     from model.artifacts.bundle import Bundle, Manifest, is_checkpoint, resolve_device
     from model.artifacts.checkpoint import load_checkpoint
+    from model.artifacts.loaded_network import LoadedNetwork
     from model.artifacts.pretrained import build_pretrained
     from model.translator import Translator
 
@@ -101,7 +102,7 @@ def load_translator(arguments: argparse.Namespace) -> Translator:
     checkpoint = load_checkpoint(path)
     manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, "float32")
     module = checkpoint.build().to(device)
-    return Translator(Bundle(module, checkpoint.tokenizer, manifest, torch.device(device), ""))
+    return Translator(Bundle(LoadedNetwork(module), checkpoint.tokenizer, manifest, torch.device(device), ""))
 
 
 def add_pair_arguments(parser: argparse.ArgumentParser) -> None:

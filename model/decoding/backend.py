@@ -124,10 +124,12 @@ class ModelToDecode:
 
 @dataclass(frozen=True, eq=False)
 class NativeBackend:
-    """The compiled library; see :class:`Backend`."""
+    """The compiled library; see :class:`Backend`. It keeps nothing of torch's network: ``packed`` has the weights."""
 
-    model: ModelToDecode
     packed: NativeModel
+    vocabulary: Vocabulary
+    policy: DecodingPolicy
+    longest_target: int
     reason: str
     name: BackendName = "native"
     warm_up_batches: tuple[int, ...] = (1, 2, 8)
@@ -139,8 +141,7 @@ class NativeBackend:
 
     def cohort(self, width: int) -> Cohort:
         """An empty cohort."""
-        model = self.model
-        return NativeCohort(self.packed, model.vocabulary, width, model.longest_target, model.policy)
+        return NativeCohort(self.packed, self.vocabulary, width, self.longest_target, self.policy)
 
     def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
         """The cross-attention weights of the last layer."""
@@ -267,7 +268,7 @@ def choose_backend(model: ModelToDecode, *, native: bool = True, slots: bool | N
         config = ModelConfig.from_dict(dict(model.architecture))
         packed = make_native_model(model.module, config, model.shortlist)
         if packed is not None:
-            return NativeBackend(model, packed, choice.reason)
+            return NativeBackend(packed, model.vocabulary, model.policy, model.longest_target, choice.reason)
         return EagerBackend(model, f"not native, because {reason_not_native(config, model.module)}")
     return EagerBackend(model, choice.reason)
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from app.errors import BundleNotFound
 from app.serving.detection import Detection, LanguageDetector
 from model.artifacts.bundle import Bundle, Manifest
+from model.artifacts.loaded_network import LoadedNetwork
 from model.confidence import Evidence
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import LOOP_REPEATS
@@ -156,9 +157,11 @@ class FakeTranslator(Translator):
     """
 
     def __init__(self, step_s: float = 0.0, manifest: Manifest = MANIFEST, sha256: str = "0" * 64) -> None:
-        no_model: Any = None
+        no_model: Any = object()
         tokenizer: Any = FakeTokenizer()
-        super().__init__(Bundle(no_model, tokenizer, manifest, torch.device("cpu"), sha256), native=False)
+        super().__init__(
+            Bundle(LoadedNetwork(no_model), tokenizer, manifest, torch.device("cpu"), sha256), native=False
+        )
         self.step_s = step_s
         self.step_gate = threading.Event()
         self.step_gate.set()

@@ -12,6 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from model.artifacts.bundle import Bundle, Manifest, load_bundle
+from model.artifacts.loaded_network import LoadedNetwork
 from model.artifacts.pretrained import build_pretrained
 from model.capabilities import Capabilities
 from model.decoding.options import DecodingOptions
@@ -61,7 +62,7 @@ def told_model() -> Translator:
         capabilities=Capabilities(16, ("de",), True).to_dict(),
     )
     module = Transformer(config, tokenizer.pad_id).eval()
-    return Translator(Bundle(module, tokenizer, manifest, torch.device("cpu"), ""))
+    return Translator(Bundle(LoadedNetwork(module), tokenizer, manifest, torch.device("cpu"), ""))
 
 
 @pytest.fixture(scope="module", params=["told", "toy", "imported"])

@@ -18,6 +18,7 @@
 #include <stdexcept>
 
 #include "forced.h"
+#include "unpack.h"
 
 // What a product is packed from: float32 weights, or int8 weights (`rounded`) with a scale for each output. library.py has
 // the same fields.
@@ -52,13 +53,14 @@ int guarded(F run) {
 // Packs a model's weights one after the other, in the order in which packed.py collects them.
 class Packer {
  public:
-  Packer(const LinearSource* linears, const float* const* norms, int width)
-      : linears_(linears), norms_(norms), width_(width) {}
+  Packer(const LinearSource* linears, const float* const* norms, Model& model)
+      : linears_(linears), norms_(norms), width_(model.C), packed_(model.linears) {}
 
   void pack(Linear& linear, float padding_bias = 0) {
     const LinearSource& s = *linears_++;
     if (s.rounded) linear.pack(s.rounded, s.scales, s.bias, s.outputs, s.inputs, padding_bias);
     else linear.pack(s.weight, s.bias, s.outputs, s.inputs, padding_bias);
+    packed_.push_back(&linear);
   }
   void pack(Norm& norm) {
     norm.gain.assign(norms_[0], norms_[0] + width_);
@@ -86,6 +88,7 @@ class Packer {
   const LinearSource* linears_;
   const float* const* norms_;
   int width_;
+  std::vector<const Linear*>& packed_;
 };
 
 }  // namespace
@@ -101,7 +104,7 @@ void* verso_model(const Architecture* architecture, const EmbeddingTables* table
   std::unique_ptr<Model> m;
   int result = guarded([&] {
     m = std::make_unique<Model>(*architecture, *tables);
-    Packer packer(linears, norms, m->C);
+    Packer packer(linears, norms, *m);
     for (EncoderLayer& layer : m->encoder) {
       packer.pack(layer.self_attention);
       packer.pack(layer.feed_forward);
@@ -135,6 +138,11 @@ int32_t verso_shorten(void* model, const LinearSource* output, const int32_t* of
   });
 }
 void verso_model_free(void* model) { delete static_cast<Model*>(model); }
+
+// What a product was packed from; index: among `linears` of verso_model(). weights, scales, bias: see unpack().
+int32_t verso_unpack(const void* model, int32_t index, void* weights, float* scales, float* bias) {
+  return guarded([&] { unpack(*static_cast<const Model*>(model)->linears.at(index), weights, scales, bias); });
+}
 
 // never: tokens that are never generated, in ascending order.
 void* verso_cohort(const void* model, int32_t width, int32_t end, int32_t renormalise, const int32_t* never,

@@ -98,6 +98,7 @@ struct Model {
   std::vector<DecoderLayer> decoder;
   Norm encoder_norm, decoder_norm;  // of pre-norm stacks only
   Linear out;
+  std::vector<const Linear*> linears;     // all products, in the order in which they were packed
   std::unique_ptr<Shortlist> shortlist;   // null: all sentences choose among the whole vocabulary
   double source_work = 0, step_work = 0;  // multiply-adds of one source token, and of one row's step
   mutable ChunkPool pages, blocks;

@@ -170,6 +170,7 @@ def _with_types(library: ctypes.CDLL) -> ctypes.CDLL:
             [architecture, tables, linear, pointer],
         ),
         ("verso_model_free", None, [pointer]),
+        ("verso_unpack", number, [pointer, number, pointer, pointer, pointer]),
         ("verso_shorten", number, [pointer, linear, pointer, pointer, pointer, number]),
         ("verso_cohort", pointer, [pointer, number, number, number, pointer, number]),
         ("verso_cohort_free", None, [pointer]),

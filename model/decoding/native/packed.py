@@ -8,6 +8,7 @@ import logging
 import weakref
 from collections.abc import Sequence
 from itertools import chain
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from model.network.quantised import Int8Linear
 logger = logging.getLogger("model.native")
 
 _ACTIVATIONS = {"relu": 1, "silu": 2}
+_PRECISIONS: dict[bool, Literal["int8", "float32"]] = {True: "int8", False: "float32"}
 _HEAD_MULTIPLE = 16
 """A head's width is a multiple of the numbers in one vector of the processor."""
 _MOST_INT8_INPUTS = 2**16
@@ -40,6 +42,9 @@ class NativeModel:
         config: Its architecture, one without :func:`reason_not_supported`.
         shortlist: The candidates of each source token, if sentences do not choose among the whole vocabulary.
 
+    Attributes:
+        precision: Of its products; None if they have different ones.
+
     Raises:
         UnknownModule: The module is not a Transformer of ``config`` in float32 or int8.
         MemoryError: There is no memory for the packed weights.
@@ -52,6 +57,10 @@ class NativeModel:
         self.vocab_size = config.target_vocab_size
         weights = _Weights(module, config)
         self._tables = weights.tables  # the library reads them while it decodes
+        self._kept = weights.kept
+        self._packed = weights.packed
+        kinds = {one.is_int8 for one in weights.packed.values()}
+        self.precision: Literal["int8", "float32"] | None = _PRECISIONS[kinds.pop()] if len(kinds) == 1 else None
         handle = library.verso_model(
             ctypes.byref(_architecture(config)),
             ctypes.byref(EmbeddingTables(*(table.data_ptr() for table in weights.tables))),
@@ -85,6 +94,29 @@ class NativeModel:
             part.view(len(target), len(source))
             for part, source, target in zip(weights.split(sizes), sources, targets, strict=True)
         ]
+
+    def weight(self, name: str) -> Tensor:
+        """A weight as it was before it was packed, to the bit.
+
+        Args:
+            name: Its name in a bundle in data form (:mod:`model.artifacts.data_form`).
+
+        Raises:
+            KeyError: The model has no such weight.
+        """
+        if name in self._kept:
+            return self._kept[name]
+        path, _, part = name.rpartition(".")
+        number, outputs, inputs, is_int8 = self._packed[path]
+        if part == "weight":
+            found = torch.empty(outputs, inputs, dtype=torch.int8 if is_int8 else torch.float32)
+        elif part == "bias" or (part == "scales" and is_int8):
+            found = torch.empty(outputs)
+        else:
+            raise KeyError(name)
+        addresses = [found.data_ptr() if part == one else None for one in ("weight", "scales", "bias")]
+        check(self.library.verso_unpack(self.handle, number, *addresses))
+        return found
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
         """Logits after each token of a target, start token included: (T, V). The library itself never stores any.
@@ -148,6 +180,15 @@ def make_native_model(module: object, config: ModelConfig, shortlist: Shortlist 
         return None
 
 
+class _Packed(NamedTuple):
+    """A product in the library: its number among those of the model, its shape and its precision."""
+
+    number: int
+    outputs: int
+    inputs: int
+    is_int8: bool
+
+
 class _Weights:
     """A model's weights in the order in which the library packs them; it keeps the tensors whose addresses it has.
 
@@ -155,13 +196,20 @@ class _Weights:
         module: The model, scripted or not.
         config: Its architecture.
 
+    Attributes:
+        linears: What the library packs.
+        packed: Where it packs the products, by name.
+        kept: The tensors that it does not pack, by name.
+
     Raises:
         UnknownModule: The module is not a Transformer of ``config`` in float32 or int8 on the CPU.
     """
 
     def __init__(self, module: object, config: ModelConfig) -> None:
         self.linears: list[LinearSource] = []
+        self.packed: dict[str, _Packed] = {}
         self.norms: list[int] = []
+        self.kept: dict[str, Tensor] = {}
         self._alive: list[Tensor] = []
         self._module = module
         self._d_model = config.d_model
@@ -175,17 +223,17 @@ class _Weights:
         first_of_output = len(self._alive)
         self._add_linear("output", config.target_vocab_size, config.d_model)
         self.output = self._alive[first_of_output:]
-        self.tables = [
-            self._tensor(path, (rows, config.d_model)).detach().contiguous()
-            for embedding, vocab_size in (
-                ("source_embedding", config.source_vocab_size),
-                ("target_embedding", config.target_vocab_size),
-            )
+        self.tables: list[Tensor] = []
+        for embedding, vocab_size in (
+            ("source_embedding", config.source_vocab_size),
+            ("target_embedding", config.target_vocab_size),
+        ):
             for path, rows in (
                 (f"{embedding}.tokens.weight", vocab_size),
                 (f"{embedding}.positions", config.max_positions),
-            )
-        ]
+            ):
+                self.kept[path] = self._tensor(path, (rows, config.d_model)).detach().contiguous()
+                self.tables.append(self.kept[path])
 
     def _add_layer(self, layer: str, d_ff: int, has_cross_attention: bool) -> None:
         width = self._d_model
@@ -218,6 +266,7 @@ class _Weights:
             scales = self._pointer(unpacked.q_per_channel_scales().float())
             rounded = self._pointer(unpacked.int_repr())
             self.linears.append(LinearSource(None, rounded, scales, bias, *unpacked.shape))
+        self.packed[path] = _Packed(len(self.linears) - 1, outputs, inputs, kind == Int8Linear.__name__)
 
     def _add_norm(self, path: str) -> None:
         for name in ("weight", "bias"):
@@ -225,6 +274,7 @@ class _Weights:
             found = self._tensor(f"{path}.{name}")
             _check_shape(f"{path}.{name}", found, (1,) if found.numel() == 1 else (self._d_model,))
             self.norms.append(self._pointer(found.expand(self._d_model)))
+            self.kept[f"{path}.{name}"] = found.detach()
 
     def _part(self, path: str) -> nn.Module:
         part = self._find(path)

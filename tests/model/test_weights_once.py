@@ -1,0 +1,129 @@
+"""Where the compiled decoder has the weights, torch's copy is in memory only while something uses it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from model import DecodingOptions, Translator
+from model.artifacts.bundle import load_bundle
+from model.artifacts.checkpoint import load_checkpoint
+from model.artifacts.convert import convert_bundle
+from model.artifacts.data_form import weights_as_bytes
+from model.artifacts.export import export_bundle
+from model.artifacts.loaded_network import KEPT_S, LoadedNetwork
+from model.artifacts.script import script
+from model.decoding.native import library
+from model.network.heads import AttentionHead
+from model.network.quantised import int8_is_supported
+from tests.model.test_native import ARCHITECTURES, native, transformer
+
+needs_library = pytest.mark.skipif(library.load_library() is None, reason="the compiled decoder cannot be used here")
+PRECISIONS = ["float32", *(["int8"] if int8_is_supported() else [])]
+TEXT = "red cat sees old dog."
+
+
+@needs_library
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_packed_weights_come_back_to_the_bit(name: str, precision: Any) -> None:
+    module = script(transformer(**ARCHITECTURES[name]), precision)
+    packed = native(module, **ARCHITECTURES[name])
+    weights = safetensors.torch.load(weights_as_bytes(module))
+    assert packed.precision == precision
+    for weight, value in weights.items():
+        assert torch.equal(packed.weight(weight), value), weight
+    for unknown in ("decoder.9.feed_forward.wide.weight", "output.gain"):
+        with pytest.raises(KeyError):
+            packed.weight(unknown)
+
+
+@pytest.fixture(scope="module", params=PRECISIONS)
+def forms(request: pytest.FixtureRequest, toy_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The toy in both forms."""
+    folder = tmp_path_factory.mktemp("forms")
+    scripted, data = folder / "toy.pt", folder / "toy.verso"
+    export_bundle(load_checkpoint(toy_checkpoint), request.param, scripted, report=lambda line: None)
+    convert_bundle(scripted, data)
+    return [scripted, data]
+
+
+def everything_of_torch(translator: Translator) -> tuple[Any, ...]:
+    """What torch computes for a user."""
+    attention = translator.attention(TEXT, target="de", steps=AttentionHead("cross", 0, 0))
+    (found,) = translator.translate([TEXT], DecodingOptions(), target="de", return_confidence=True)
+    assert attention.steps is not None
+    steps = [(name, value.tolist()) for name, value in attention.steps.items()]
+    return *(part.tolist() for part in (attention.encoder, attention.decoder, attention.cross)), steps, found
+
+
+@needs_library
+def test_attention_and_confidence_are_those_of_the_loaded_network_in_both_forms(forms: list[Path]) -> None:
+    for path in forms:
+        translator = Translator.load(path)
+        network = translator.bundle.network
+        translator.warm_up([1])
+        translator.translate([TEXT], target="de", return_alignment=True)
+        assert translator.backend.name == "native" and not network.in_memory
+        found = everything_of_torch(translator)
+        assert network.in_memory
+        loaded = Translator(load_bundle(path))
+        loaded.bundle.network.leave_memory(lambda path=path: load_bundle(path).module)
+        assert found == everything_of_torch(loaded)
+
+
+@needs_library
+def test_nothing_keeps_the_loaded_weights(forms: list[Path]) -> None:
+    bundle = load_bundle(forms[1])
+    parts = dict(bundle.module.named_modules())
+    kept = weakref.ref(parts["encoder.0.feed_forward.wide"])
+    del parts
+    translator = Translator(bundle)
+    gc.collect()
+    assert kept() is None
+    assert translator.translate([TEXT], target="de")
+
+
+def test_a_network_leaves_memory_when_it_was_not_used_for_some_time() -> None:
+    now = 0.0
+    made: list[Any] = []
+
+    def make() -> Any:
+        made.append(object())
+        return made[-1]
+
+    first: Any = object()
+    network = LoadedNetwork(first, lambda: now)
+    now = 10 * KEPT_S
+    network.tidy()
+    assert network.get() is first, "it cannot be made again, so it stays"
+    network.leave_memory(make)
+    assert not network.in_memory
+    assert network.get() is network.get() is made[0]
+    now += KEPT_S / 2
+    assert network.get() is made[0]
+    now += KEPT_S / 2
+    network.tidy()
+    assert network.in_memory
+    now += KEPT_S / 2
+    network.tidy()
+    assert not network.in_memory
+    assert network.get() is made[1]
+
+
+def test_a_network_that_is_just_being_made_is_not_waited_for() -> None:
+    first: Any = object()
+    network = LoadedNetwork(first)
+
+    def make() -> Any:
+        network.tidy()  # as another thread would, while this one has the lock
+        return first
+
+    network.leave_memory(make)
+    assert network.get() is first
