@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from model.artifacts.scripted import ScriptedModel, is_int8_layer
 from model.decoding.shortlist import SHORTLIST
@@ -189,7 +190,7 @@ def assemble(config: ModelConfig, precision: str, pad_id: int, take: Take) -> Sc
         DeviceError: The precision is int8, and the processor has no int8 kernels.
     """
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), _NothingRandom():
             transformer = Transformer(config, pad_id)
     except (RuntimeError, OverflowError, TypeError) as error:  # numbers that no tensor can have
         raise ArtifactError(f"The bundle's architecture cannot be set up ({error}).") from error
@@ -218,6 +219,27 @@ def assemble(config: ModelConfig, precision: str, pad_id: int, take: Take) -> Sc
                 )
             _assign(transformer, name, taken[id(empty)])
     return cast(ScriptedModel, transformer.requires_grad_(False).eval())
+
+
+_RANDOM = (nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_, Tensor.normal_, Tensor.uniform_)
+"""What the layers of a Transformer are initialised with."""
+
+
+class _NothingRandom(TorchFunctionMode):
+    """Leaves parameters as they are where they would be drawn at random.
+
+    On the device ``meta`` there is nothing to draw, and torch would import its compiler to find that out: 800 modules,
+    75 MB and a second and a half.
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Call a function of torch, or do nothing."""
+        named = kwargs or {}
+        if func in _RANDOM:
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
 
 
 class _Weights:

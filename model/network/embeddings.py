@@ -29,8 +29,11 @@ def position_table(layout: PositionTable, num_positions: int, d_model: int, offs
         offset: Position of the first row.
 
     Returns:
-        The table, (num_positions, C), float32.
+        The table, (num_positions, C), float32; on the device ``meta`` without values.
     """
+    if torch.get_default_device().type == "meta":
+        # Only its shape is wanted. torch would import its compiler for a sine of nothing, which takes a second.
+        return torch.empty(num_positions, d_model)
     if layout == "learned":
         return torch.zeros(num_positions, d_model)
     if layout == "tensor2tensor":

@@ -50,12 +50,15 @@ def test_a_bundle_damaged_on_disk_is_served_on_and_refused_when_it_is_loaded_aga
         headers = {"Authorization": f"Bearer {TOKEN}"}
         texts = ["cat sees dog.", "red house.", "old tree likes cat."]
         before = server.translate(text=texts)["translations"]
+        question = {"text": texts[0], "source": "en", "target": "de"}
         mapped = Path(f"/proc/{server.process.pid}/maps")
         if mapped.exists():
             assert bundle.name not in mapped.read_text()
 
         damage(bundle)
         assert server.translate(text=texts)["translations"] == before
+        # The first use of torch's network, which is made of the weights in memory.
+        assert server.client.post("/attention", json=question).json()["translation"] == before[0]["text"]
         bundle.unlink()
         assert server.translate(text=texts)["translations"] == before
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,12 @@ def test_nothing_keeps_the_loaded_weights(forms: list[Path]) -> None:
     gc.collect()
     assert kept() is None
     assert translator.translate([TEXT], target="de")
+
+
+def test_a_network_is_made_without_the_compiler_of_torch(forms: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("torch._dynamo", "torch.fx.experimental.symbolic_shapes"):
+        monkeypatch.setitem(sys.modules, module, None)  # to import it is an error
+    assert load_bundle(forms[1]).module
 
 
 def test_a_network_leaves_memory_when_it_was_not_used_for_some_time() -> None:
