@@ -43,6 +43,9 @@ CONCURRENCIES = (1, 4, 16, 64, 256)
 TOKENS = 20
 """Tokens of source and output, unless the length is varied."""
 
+FEW = 16
+"""Most sentences that are translated several times in a row."""
+
 LARGEST_BATCH = 32
 """Batch size of CTranslate2."""
 
@@ -93,11 +96,12 @@ def job_of(point: Point, row: Row, shape: Shape, repeats: int) -> Job:
         point: The point.
         row: The engine.
         shape: Shape of the model.
-        repeats: Number of repetitions of a single sentence.
+        repeats: Number of repetitions of few sentences.
     """
     sources = make_sources(point.num_sentences, shape.vocab_size, point.num_tokens, point.num_tokens, seed=point.value)
     batch_size = max(1, min(LARGEST_BATCH, point.num_sentences // row.num_workers))
-    once = repeats if point.num_sentences == 1 else 1
+    # Few sentences take milliseconds: the first turn after a pause is not what they usually take.
+    once = repeats if point.num_sentences <= FEW else 1
     return Job(sources, point.beam_size, batch_size, point.num_tokens, point.num_tokens, once)
 
 
@@ -119,7 +123,7 @@ def measure(
         wanted: The points to measure.
         num_rounds: Number of rounds after the warm-up.
         num_threads: Total threads of each engine.
-        repeats: Number of repetitions of a single sentence in a round.
+        repeats: Number of repetitions of few sentences in a round.
         pause_s: Pause between two engines: OpenMP's threads keep a core busy for up to 0.2 s after their last work.
         advance: Called after each point of a round.
     """

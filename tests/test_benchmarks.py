@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks import many_cores, shortlist
 from benchmarks.checkpoints import SHAPES, SHIPPED, Shape, make_sources
 from benchmarks.contenders import rows_for
 from benchmarks.engines import MEASURES, merge
@@ -254,6 +256,22 @@ def test_targets_without_a_rival_are_left_out_and_missed_ones_named() -> None:
     assert "6 of 14 targets reached" in table
     assert table.count("MISSED") == 8
     assert table.count("1.10 MISSED") == 4
+
+
+def test_a_shortlist_passes_only_if_no_set_loses_five_hundredths_of_a_point() -> None:
+    references = ["The old house by the river was sold.", "He reads a book in the evening."]
+    same = shortlist.cost_of("same", references, references, references, 1.2)
+    assert (round(same.bleu), same.difference, same.equal, same.faster) == (100, 0.0, 1.0, 1.2)
+    worse = shortlist.cost_of("worse", references, references, [references[0], "He reads."], 1.2)
+    assert worse.difference < -0.05 and worse.equal == 0.5
+    assert shortlist.passes([same, replace(worse, difference=-0.049)])
+    assert not shortlist.passes([same, worse])
+
+
+def test_a_simulated_process_gains_from_threads_until_python_is_the_limit() -> None:
+    few, some, many = (many_cores.sentences_per_s(number, calls=40) for number in (1, 4, 64))
+    limit = 1 / (many_cores.Costs().sentence_s + many_cores.Costs().request_s)
+    assert 2.5 * few < some < many < limit
 
 
 def test_arrivals_are_poisson_mixed_and_the_same_for_a_seed() -> None:

@@ -33,7 +33,8 @@ from model.network.config import ModelConfig
 BackendName = Literal["native", "slots", "eager"]
 
 _MAX_ROWS = 256
-_MAX_NATIVE_GREEDY_ROWS = 96
+_NATIVE_ROWS_PER_THREAD = 128
+_NATIVE_GREEDY_ROWS_PER_THREAD = 48
 """More sentences would drive each other's keys and values out of the processor's caches; the rows of a beam share
 those of the source."""
 
@@ -137,7 +138,8 @@ class NativeBackend:
 
     def max_rows(self, width: int) -> int:
         """Rows beyond which a larger batch is no faster."""
-        return _MAX_NATIVE_GREEDY_ROWS if width == 1 else _MAX_ROWS
+        each = _NATIVE_GREEDY_ROWS_PER_THREAD if width == 1 else _NATIVE_ROWS_PER_THREAD
+        return each * max(2, torch.get_num_threads())
 
     def cohort(self, width: int) -> Cohort:
         """An empty cohort."""

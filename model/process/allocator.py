@@ -12,6 +12,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _NEVER_MMAP_BELOW_BYTES = 2**30
 _NEVER_TRIM_BELOW_BYTES = 2**31 - 1
 _SERVICE_ARENAS = 2
+_THREADS_OF_AN_ARENA = 8
 
 _KERNELS = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 _KEPT_KERNELS = "128"
@@ -47,11 +48,12 @@ def share_freed_memory() -> None:
     """Let all threads of this process allocate from two arenas; called before the threads are started.
 
     glibc makes up to eight for each processor, each fragmented on its own, so that a service under mixed load would
-    grow for hours. Other C libraries are unchanged.
+    grow for hours. With more than 16 processors there is one for eight of them: an arena is a lock. Other C libraries
+    are unchanged.
     """
     mallopt = _of_glibc("mallopt")
     if mallopt is not None:
-        mallopt(_ARENA_MAX, _SERVICE_ARENAS)
+        mallopt(_ARENA_MAX, max(_SERVICE_ARENAS, (os.cpu_count() or 1) // _THREADS_OF_AN_ARENA))
 
 
 def trim() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from model.decoding.backend import Backend, ModelToDecode, choose_backend, preferred_backend
+from model.decoding.backend import Backend, ModelToDecode, NativeBackend, choose_backend, preferred_backend
 from model.decoding.native import library, packed
 from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
@@ -91,3 +91,13 @@ def test_every_backend_has_its_largest_batch_and_warm_up_sizes(model: ModelToDec
     assert [slots.max_rows(4), eager.max_rows(1)] == [256, 256]
     assert max(slots.warm_up_batches) > max(eager.warm_up_batches)
     assert (slots.warm_up_tokens, eager.warm_up_tokens) == (None, 4)
+
+
+def test_the_compiled_decoder_takes_more_rows_with_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing: Any = None
+    native = NativeBackend(nothing, VOCABULARY, DecodingPolicy(), 60, "the fastest")
+    rows = {}
+    for number in (1, 2, 16):
+        monkeypatch.setattr(torch, "get_num_threads", lambda number=number: number)
+        rows[number] = (native.max_rows(1), native.max_rows(4))
+    assert rows == {1: (96, 256), 2: (96, 256), 16: (768, 2048)}

@@ -172,6 +172,31 @@ def test_a_sentence_is_bit_identical_in_any_batch(precision: str, width: int) ->
     check_same_in_any_batch(make, sources, options)
 
 
+@needs_library
+@pytest.mark.parametrize("width", [1, 4])
+def test_threads_may_be_divided_in_any_way(width: int) -> None:
+    """Weights of more than 16 MB, so that groups of threads share the products of few rows."""
+    changes = {"target_vocab_size": 63_000, "share_embeddings": False}
+    model = native(transformer(**changes), **changes)
+    sources = random_sources(9, vocab_size=20, seed=2)
+    options = DecodingOptions("beam" if width > 1 else "greedy", beam_size=width, max_new_tokens=4, return_scores=True)
+    found, before = [], torch.get_num_threads()
+    try:
+        for num_threads, together in ((1, 9), (2, 3), (3, 9), (7, 9), (7, 1)):
+            torch.set_num_threads(num_threads)
+            outcomes: dict[int, Finished] = {}
+            for begin in range(0, len(sources), together):
+                group = NativeCohort(model, VOCABULARY, width, 30, DecodingPolicy())
+                asked = requests(sources, options)[begin : begin + together]
+                outcomes |= {outcome.key: outcome for outcome in group.join(asked)}
+                while group.num_sentences:
+                    outcomes |= {outcome.key: outcome for outcome in group.step()}
+            found.append([answers(outcomes[key]) for key in range(len(sources))])
+    finally:
+        torch.set_num_threads(before)
+    assert all(one == found[0] for one in found)
+
+
 def decode_together(
     group: Cohort,
     sources: list[list[int]],

@@ -1,7 +1,8 @@
 // A cohort: the sentences that decode together. They join, take steps, and leave.
 //
-// Threads share sentences, not products: each takes some of them and steps with those until the time is over, without
-// waiting for the others. Which sentences share a thread or a step changes no answer: rows are computed independently.
+// Threads share sentences: each takes some of them and steps with those until the time is over, without waiting for the
+// others. Threads that are too many for that help the others with their products. Which sentences share a thread or a step
+// changes no answer: rows are computed independently.
 
 #pragma once
 
@@ -23,8 +24,14 @@ constexpr double kMinWorkPerThread = 4e6;
 // Rows of one step and tokens of one encoder pass: enough that weights are read seldom, few enough for the caches.
 constexpr int kStepRows = 128;
 constexpr int kEncoderTokens = 192;
-// Multiply-adds that a step must have for its products to be shared: with fewer, sharing takes longer than it saves.
-constexpr double kMinWorkToShare = 8e6;
+// Weights that a step must read for its products to be shared: with fewer, sharing takes longer than it saves.
+constexpr double kMinBytesToShare = 8e6;
+// Weights that do not fit into the caches beside all else, and the rows a group then needs: with fewer, reading the weights
+// takes longer than multiplying with them.
+constexpr double kMinBytesFromMemory = 16e6;
+constexpr int kMinInt8Rows = 4, kMinFloatRows = 16;
+// Helpers of a leader: a product is cut into as many pieces as there are threads in the largest group (products.h).
+constexpr int kMaxHelpers = 7;
 
 // While it exists, a worker's products are shared with helpers; these are dismissed when it is destroyed.
 class LeaderGuard {
@@ -96,20 +103,21 @@ class Cohort {
     double sum = 0;
     for (Sentence& s : sentences_)
       work.push_back(sum += m_.step_work * s.rows.size() + (s.memory.empty() ? m_.source_work * s.source.size() : 0));
-    int parts = std::max(1, std::min({threads, (int)sentences_.size(), (int)(sum / kMinWorkPerThread)}));
+    Division division = divide(sum, threads);
     auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-    // If one worker does everything, the other threads help it with its products.
-    SpinningPool shared;
-    int helpers = parts == 1 && m_.step_work >= kMinWorkToShare ? threads - 1 : 0;
-    thread_pool().run(parts + helpers, [&](int part) {
-      if (part >= parts) return shared.serve();
+    std::vector<SpinningPool> shared(division.helpers ? division.groups : 0);
+    // Leaders come first: if the system starts too few threads, no helper waits for a leader that has none.
+    thread_pool().run(division.groups + division.helpers, [&](int index) {
+      int group = index % division.groups;
+      if (index >= division.groups) return shared[group].serve();
+      static thread_local Workspace scratch;
+      // Before anything that may throw: the helpers wait until they are dismissed.
+      LeaderGuard leader(scratch.products, division.helpers ? &shared[group] : nullptr);
       std::vector<Sentence*> own;
       for (size_t i = 0; i < work.size(); i++) {
         double middle = ((i ? work[i - 1] : 0) + work[i]) / 2;
-        if ((int)(middle / sum * parts) == part) own.push_back(&sentences_[i]);
+        if ((int)(middle / sum * division.groups) == group) own.push_back(&sentences_[i]);
       }
-      static thread_local Workspace scratch;
-      LeaderGuard leader(scratch.products, helpers ? &shared : nullptr);
       WorkerChunks chunks(m_);
       read(own, scratch, chunks);
       do {
@@ -144,6 +152,23 @@ class Cohort {
   const std::vector<TracedCandidate>& candidates() const { return candidates_; }
 
  private:
+  // How the threads share the sentences: each group takes some of them, and its helpers share the products of its leader.
+  struct Division {
+    int groups, helpers;  // helpers: of all groups together
+  };
+
+  // Every group reads all weights in each step. Where those come from memory, groups of few rows would wait for them.
+  // work: multiply-adds of the next step of all sentences.
+  Division divide(double work, int threads) const {
+    int num = (int)sentences_.size();
+    double bytes = m_.step_work * (m_.out.is_int8 ? sizeof(int8_t) : sizeof(float));
+    int min_rows = bytes < kMinBytesFromMemory ? 1 : m_.out.is_int8 ? kMinInt8Rows : kMinFloatRows;
+    int groups = std::min({threads, num, (int)(work / kMinWorkPerThread), num * search_.width / min_rows});
+    groups = std::max(1, groups);
+    int helpers = bytes < kMinBytesToShare ? 0 : std::min(threads - groups, groups * kMaxHelpers);
+    return {groups, helpers};
+  }
+
   // Encode new sentences.
   void read(const std::vector<Sentence*>& own, Workspace& scratch, WorkerChunks& chunks) {
     std::vector<Source> sources;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import functools
 import itertools
 import weakref
 from collections.abc import Collection, Iterator, Sequence
@@ -16,6 +17,7 @@ from model.decoding.native.library import Request, Rule, TracedCandidate, check
 from model.decoding.native.packed import NativeModel
 from model.decoding.options import Hypothesis, Search
 from model.decoding.policy import DecodingPolicy
+from model.decoding.scoring import ScoringRule
 from model.decoding.search import NO_TOKEN, Considered, SearchTrace
 from model.decoding.sentence import DecodingRequest, Finished, Sentence
 from model.errors import DecodingError
@@ -155,7 +157,7 @@ class NativeCohort:
         options = sentence.options
         return Request(
             sentence.key,
-            Rule(*astuple(sentence.rule)),
+            _native_rule(sentence.rule),
             sentence.num_source_tokens,
             sentence.num_forced,
             sentence.num_prefix,
@@ -198,6 +200,11 @@ class NativeCohort:
                 num_candidates += numbers[position]
                 position += 1
             yield Finished(key, Hypothesis.ranked(answers, search))
+
+
+@functools.lru_cache(maxsize=256)  # callers use few rules, and taking one apart takes as long as all else of a sentence
+def _native_rule(rule: ScoringRule) -> Rule:
+    return Rule(*astuple(rule))
 
 
 def _search(address: int, number: int) -> Search:
