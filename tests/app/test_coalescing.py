@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,7 @@ from model.decoding.options import DecodingOptions, Hypothesis, Outcome
 from model.decoding.sentence import DecodingRequest
 from model.errors import DecodingError
 from tests.app.fakes import FakeTranslator, held_translator, manifest_of
+from tests.waiting import until
 
 PATIENCE_S = 30.0
 GREEDY = DecodingOptions(decoding="greedy")
@@ -84,13 +85,6 @@ def desk_of(
     finally:
         translator.step_gate.set()
         desk.engine.stop(PATIENCE_S)
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
 
 
 def test_a_cached_sentence_does_not_enter_the_queue() -> None:

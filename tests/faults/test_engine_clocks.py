@@ -19,9 +19,10 @@ from app.engine.fair_queue import FairQueue
 from app.errors import InvalidKey
 from app.main import create_app
 from app.settings import Settings
-from tests.app.engines import GREEDY, Inbox, engine_of, ids, text_of, until
+from tests.app.engines import GREEDY, Inbox, engine_of, ids, text_of
 from tests.app.fakes import BUDGET, FakeBundles, held_translator
 from tests.app.serving import client_of
+from tests.waiting import until
 
 PATIENCE_S = 30.0
 HOUR_S = 3600.0

@@ -15,19 +15,10 @@ from app.engine.watchdog import LONGEST_LOOK_S, Watchdog
 from app.errors import NotReady
 from app.main import create_app
 from app.settings import Settings
-from tests.app.engines import GREEDY, PATIENCE_S, FakeEngine, Inbox, counted, engine_of, ids, text_of, until
+from tests.app.engines import GREEDY, PATIENCE_S, FakeEngine, Inbox, counted, engine_of, ids, text_of
 from tests.app.fakes import BUDGET, FakeBundles, FakeCohort, FakeTranslator, manifest_of
 from tests.app.serving import client_of
-
-
-class Clock:
-    """A clock that stands still unless it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.waiting import Clock, until
 
 
 class HangingTranslator(FakeTranslator):

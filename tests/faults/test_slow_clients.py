@@ -11,9 +11,10 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from tests.app.process import Process, running, until
+from tests.app.process import Process, running
 from tests.faults.clients import TRANSLATION, answer_s, connect, drip, read_all
 from tests.faults.machine import open_files, open_sockets
+from tests.waiting import until
 
 PAUSE_S = 0.05
 HEAD = b"POST /translate HTTP/1.1\r\nHost: verso\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"

@@ -16,23 +16,16 @@ from app.accounts.service import Accounts
 from app.accounts.usage import Charge, UsageStore
 from app.errors import AccountsUnavailable, InvalidIdempotencyKey, InvalidKey, KeyRequired, QuotaExceeded, ScopeMissing
 from tests.app.accounts.keyed import NOW, make_key, used
+from tests.waiting import Clock
 
 pytestmark = pytest.mark.anyio
 
 MONTH_S = 31 * 86_400.0
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(NOW)
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ from model.errors import UnsupportedFormality, UnsupportedPair
 from model.text.glossary import GlossaryTerm
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, WordDetector, held_translator
 from tests.app.observed import ObservedService, service_threads
+from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 30.0
@@ -113,11 +114,6 @@ def hold_after_the_first_batch(monkeypatch: pytest.MonkeyPatch, translator: Fake
     return held
 
 
-async def until(condition: Callable[[], object]) -> None:
-    while not condition():
-        await asyncio.sleep(0.002)
-
-
 def test_a_document_is_translated_and_its_progress_is_in_sentences() -> None:
     async def scenario() -> None:
         async with bench() as made:
@@ -148,7 +144,7 @@ def test_documents_are_translated_one_after_the_other() -> None:
         translator = held_translator()
         async with bench(translator) as made:
             first, second = await made.add(b"the first"), await made.add(b"the second")
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             assert [(await made.documents.get(one.id)).status for one in (first, second)] == ["running", "queued"]
             translator.step_gate.set()
             await made.ended(second)
@@ -175,13 +171,13 @@ def test_a_partial_result_has_what_is_translated_and_the_rest_as_in_the_source(m
         translator = held_translator()
         async with bench(translator) as made:
             document = await made.add()
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             with pytest.raises(DocumentNotDone):
                 await made.documents.result(document.id)
             assert await made.text(document, partial=True) == TEXT.decode()
             held = hold_after_the_first_batch(monkeypatch, translator)
             translator.step_gate.set()
-            await until(held.is_set)
+            await eventually(held.is_set)
             num_done = (await made.documents.get(document.id)).num_done
             assert num_done == job.BATCH_SENTENCES
             paragraphs = (await made.text(document, partial=True)).split("\n\n")
@@ -195,10 +191,10 @@ def test_a_cancelled_document_keeps_its_partial_result_until_it_is_deleted() -> 
         translator = held_translator()
         async with bench(translator) as made:
             document, waiting = await made.add(), await made.add(b"another")
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             assert (await made.documents.cancel(document.id)).status == "cancelled"
             assert (await made.documents.cancel(waiting.id)).status == "cancelled"
-            await until(lambda: not made.service.is_busy)
+            await eventually(lambda: not made.service.is_busy)
             assert await made.text(document, partial=True) == TEXT.decode()
             assert (await made.documents.cancel(document.id)).status == "cancelled"
             with pytest.raises(DocumentNotFound):
@@ -240,7 +236,7 @@ def test_a_broken_store_does_not_end_the_service(monkeypatch: pytest.MonkeyPatch
             with monkeypatch.context() as patched:
                 patched.setattr(DocumentStore, "next_active", broken)
                 first = await made.add(b"one")
-                await until(lambda: is_idle(made.documents))
+                await eventually(lambda: is_idle(made.documents))
             await made.ended(await made.add(b"two"))
             assert (await made.ended(first)).status == "done"
 
@@ -317,7 +313,7 @@ def test_a_document_in_work_does_not_expire() -> None:
         translator = held_translator()
         async with bench(translator) as made:
             document = await made.add(b"slow")
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             made.now += 2 * KEPT_S
             assert (await made.documents.get(document.id)).status == "running"
             translator.step_gate.set()
@@ -432,7 +428,7 @@ def test_an_interactive_request_goes_first(monkeypatch: pytest.MonkeyPatch) -> N
             request = asyncio.create_task(
                 made.service.translate(["interactive"], source="en", target="de", options=GREEDY)
             )
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             document = await made.add(b"document")
             while (await made.documents.get(document.id)).status != "running":
                 await asyncio.sleep(0.002)
@@ -485,7 +481,7 @@ def test_a_restarted_service_goes_on_and_translates_no_stored_unit_again(
         held = hold_after_the_first_batch(monkeypatch, translator)
         async with bench(translator, data_dir=tmp_path) as made:
             document = await made.add()
-            await until(held.is_set)
+            await eventually(held.is_set)
             await made.documents.stop()  # while the second batch decodes
         num_done = job.BATCH_SENTENCES
         second = FakeTranslator()
@@ -605,9 +601,9 @@ def test_a_draining_service_leaves_the_document_for_the_next_start(tmp_path: Pat
         translator = FakeTranslator(step_s=0.002)
         async with bench(translator, data_dir=tmp_path) as made:
             document = await made.add()
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             await made.service.drain(10.0)
-            await until(lambda: is_idle(made.documents))
+            await eventually(lambda: is_idle(made.documents))
             assert (await made.documents.get(document.id)).status == "running"
         async with bench(data_dir=tmp_path) as made:
             assert (await made.ended(document)).status == "done"
