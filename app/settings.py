@@ -176,6 +176,9 @@ class Settings(BaseSettings):
     max_documents: int = Field(default=100, ge=0, le=1_000_000)
     """Most documents kept at a time, a day each (429)."""
 
+    max_documents_per_key: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Most documents of one key kept at a time (429); half of VERSO_MAX_DOCUMENTS unless set."""
+
     drain_timeout_s: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds running requests get to finish after SIGTERM."""
 
@@ -228,6 +231,11 @@ class Settings(BaseSettings):
                 f"{self.max_batch_rows}: the widest beam would fit no batch"
             )
         return self
+
+    @property
+    def documents_per_key(self) -> int:
+        """Most documents of one key kept at a time."""
+        return self.max_documents_per_key or max(1, self.max_documents // 2)
 
     @classmethod
     def settings_customise_sources(

@@ -19,8 +19,8 @@ BATCH_SENTENCES = 16
 PATIENCE_S = 2.0
 """Seconds for which a document waits while there are other requests; then it goes on with one unit."""
 
-DOCUMENTS = Caller("documents", Priority.BULK)
-"""All documents: one is translated at a time."""
+NOBODY = "documents"
+"""The caller of documents that belong to nobody."""
 
 _LOOK_S = 0.02
 _RETRY_S = 1.0
@@ -41,11 +41,15 @@ class Job:
         source: The language of the document.
         target: The target language.
         options: How to translate it.
+        owner: Whose it is, or nothing; its sentences take the turns of its owner's bulk.
         store: Stores translations.
     """
 
-    def __init__(self, service: Translations, source: str, target: str, options: DecodingOptions, store: Store) -> None:
+    def __init__(
+        self, service: Translations, source: str, target: str, options: DecodingOptions, owner: str, store: Store
+    ) -> None:
         self._service = service
+        self._caller = Caller(owner or NOBODY, Priority.BULK)
         self._source = source
         self._target = target
         self._options = options
@@ -99,7 +103,7 @@ class Job:
                     source=self._source,
                     target=self._target,
                     options=replace(self._options, format=units[0].format),
-                    caller=DOCUMENTS,
+                    caller=self._caller,
                 )
             except (DeadlineExceeded, LimitExceeded, DeadlineUnreachable) as error:
                 if error.retry_after_s is not None:

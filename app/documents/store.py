@@ -16,19 +16,26 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from app.documents.document import ACTIVE, DATABASE, Document
+from app.engine.caller import Priority
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS documents (
     id TEXT PRIMARY KEY, filename TEXT NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL, options TEXT NOT NULL,
     status TEXT NOT NULL, num_characters INTEGER NOT NULL, created_at REAL NOT NULL, expires_at REAL NOT NULL,
-    num_done INTEGER NOT NULL, num_sentences INTEGER, num_left INTEGER NOT NULL, problem TEXT,
-    owner TEXT NOT NULL DEFAULT ''
+    num_done INTEGER NOT NULL, num_sentences INTEGER, num_left INTEGER NOT NULL, problem TEXT
 );
 CREATE TABLE IF NOT EXISTS translations (
     document TEXT NOT NULL REFERENCES documents (id) ON DELETE CASCADE, unit INTEGER NOT NULL, text TEXT,
     PRIMARY KEY (document, unit)
 ) WITHOUT ROWID;
 """
+_ADDED = {
+    "owner": "TEXT NOT NULL DEFAULT ''",
+    "priority": "INTEGER NOT NULL DEFAULT 0",
+    "waits_since": "REAL NOT NULL DEFAULT 0",  # when it was added, or its owner last had a turn
+}
+"""Columns of documents that a folder of an earlier release lacks."""
+
 _COLUMNS = tuple(field.name for field in fields(Document) if field.name != "seconds_left")
 _ACTIVE = f"status IN {ACTIVE}"
 
@@ -67,8 +74,8 @@ class DocumentStore:
             self._database.execute(f"PRAGMA {pragma}")
         self._database.executescript(_SCHEMA)
         columns = {row["name"] for row in self._database.execute("PRAGMA table_info(documents)")}
-        if "owner" not in columns:  # a folder of a release without keys
-            self._database.execute("ALTER TABLE documents ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
+        for name in _ADDED.keys() - columns:
+            self._database.execute(f"ALTER TABLE documents ADD COLUMN {name} {_ADDED[name]}")
         self._sweep()
 
     def close(self) -> None:
@@ -81,10 +88,10 @@ class DocumentStore:
         """Store a new document and its file."""
         self._write(self._folder / f"{document.id}.source", content)
         row = {**asdict(document), "problem": None}
+        row = {**{name: row[name] for name in _COLUMNS}, "waits_since": document.created_at}
         with self._database:
             self._database.execute(
-                f"INSERT INTO documents ({', '.join(_COLUMNS)}) VALUES ({', '.join(':' + name for name in _COLUMNS)})",
-                {name: row[name] for name in _COLUMNS},
+                f"INSERT INTO documents ({', '.join(row)}) VALUES ({', '.join(':' + name for name in row)})", row
             )
 
     def get(self, id: str) -> Document | None:
@@ -92,18 +99,37 @@ class DocumentStore:
         return self._one("SELECT * FROM documents WHERE id = ?", id)
 
     def next_active(self) -> Document | None:
-        """The document to translate now: the one that has begun, else the one that has waited longest."""
-        return self._one(f"SELECT * FROM documents WHERE {_ACTIVE} ORDER BY status = 'queued', created_at LIMIT 1")
+        """The document to translate now: of the owner who has waited longest, among the most urgent ones.
 
-    def count(self) -> int:
-        """Number of documents."""
-        number: int = self._database.execute("SELECT count(*) FROM documents").fetchone()[0]
+        Of an owner's documents it is the one that has begun, else the oldest.
+        """
+        order = "priority, waits_since, status = 'queued', created_at"
+        return self._one(f"SELECT * FROM documents WHERE {_ACTIVE} ORDER BY {order} LIMIT 1")
+
+    def others_wait(self, document: Document) -> bool:
+        """Whether there are active documents of other owners that are at least as urgent."""
+        found = self._database.execute(
+            f"SELECT EXISTS (SELECT * FROM documents WHERE {_ACTIVE} AND owner != ? AND priority <= ?)",
+            (document.owner, document.priority),
+        )
+        return bool(found.fetchone()[0])
+
+    def end_turn(self, owner: str, now: float) -> None:
+        """Let the documents of an owner wait anew, behind those of all others."""
+        with self._database:
+            self._database.execute(f"UPDATE documents SET waits_since = ? WHERE owner = ? AND {_ACTIVE}", (now, owner))
+
+    def count(self, owner: str | None = None) -> int:
+        """Number of documents, of an owner or of all."""
+        number: int = self._database.execute(
+            "SELECT count(*) FROM documents WHERE owner = coalesce(?, owner)", (owner,)
+        ).fetchone()[0]
         return number
 
-    def first_expiry(self) -> float | None:
-        """When the next document expires, or None without documents; documents in work do not."""
+    def first_expiry(self, owner: str | None = None) -> float | None:
+        """When the next document expires, of an owner or of all; None if none does, as those in work do not."""
         found: float | None = self._database.execute(
-            f"SELECT min(expires_at) FROM documents WHERE NOT {_ACTIVE}"
+            f"SELECT min(expires_at) FROM documents WHERE owner = coalesce(?, owner) AND NOT {_ACTIVE}", (owner,)
         ).fetchone()[0]
         return found
 
@@ -187,7 +213,8 @@ class DocumentStore:
         if row is None:
             return None
         found = {name: row[name] for name in _COLUMNS}
-        return Document(**{**found, "problem": found["problem"] and json.loads(found["problem"])})
+        problem, priority = found["problem"] and json.loads(found["problem"]), Priority(found["priority"])
+        return Document(**{**found, "problem": problem, "priority": priority})
 
     def _write(self, path: Path, content: bytes) -> None:
         """Write a file that is either there and whole, or not there, after a power failure, too."""

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.accounts.addresses import subscriber_of
 from app.accounts.keys import Key
 from app.accounts.keys import Scope as KeyScope
+from app.documents.document import Sender
 from app.engine.caller import Caller
 from app.errors import InvalidKey, KeyRequired, RateLimited
 from app.telemetry.logs import log_fields
@@ -167,23 +168,22 @@ async def counted(
     return result
 
 
-async def counted_document(
-    request: Request, asked: object, add: Callable[[Callable[[int], Awaitable[None]] | None], Awaitable[_Result]]
-) -> _Result:
+async def counted_document(request: Request, asked: object, add: Callable[[Sender], Awaitable[_Result]]) -> _Result:
     """Take in a document, and count its characters for the request's key.
 
     Args:
         request: The request.
         asked: All that it asks for, as for :func:`counted`.
-        add: Takes the document in; given a function to call with its characters before it is stored, or None.
+        add: Takes the document in.
 
     Raises:
         ServiceError: The key may not use that much, or the request cannot be counted.
     """
-    if key_of(request) is None:
-        return await add(None)
+    owner, key = owner_of(request), key_of(request)
+    if key is None:
+        return await add(Sender(owner))
     async with charge_of(request, asked) as charge:
-        return await add(charge.reserve)
+        return await add(Sender(owner, key.priority, charge.reserve))
 
 
 def charge_of(request: Request, asked: object) -> RequestCharge:
