@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import re
 import sqlite3
@@ -252,7 +253,16 @@ class RequestCharge:
         self._clock = clock
         self._lease_s = lease_s
         self._has_asked = False
+        self._has_settled = False
         self._has_reserved = False  # only the thread that writes looks at it: the request may have ended before
+
+    @property
+    def request(self) -> str:
+        """What the request and its repetitions have in common; nothing if its client gave it no id."""
+        if not self._charge.is_repeatable:
+            return ""
+        identity = (self._charge.key, self._charge.id, self._charge.fingerprint)
+        return hashlib.sha256(repr(identity).encode()).hexdigest()
 
     async def reserve(self, characters: int) -> None:
         """Reserve characters before the work begins.
@@ -270,6 +280,15 @@ class RequestCharge:
             return  # nothing depends on a reservation
         self._has_asked = True
         await self._accounts.write(self._reserve, characters, self._clock())
+
+    async def settle(self) -> None:
+        """Count the request now, and not when it ends.
+
+        Raises:
+            AccountsUnavailable: It cannot be counted, so it must not be answered.
+        """
+        self._has_settled = True
+        await self._accounts.settle(self._charge, self.characters)
 
     def _reserve(self, characters: int, now: float) -> None:
         self._has_reserved = self._usage.reserve(self._charge, characters, self._quota, now, self._lease_s)
@@ -290,8 +309,10 @@ class RequestCharge:
         Raises:
             AccountsUnavailable: It cannot be counted, so it must not be answered.
         """
+        if self._has_settled:
+            return
         if kind is None:
-            await self._accounts.settle(self._charge, self.characters)
+            await self.settle()
         elif self._has_asked:
             self._accounts.write_soon(self._release)
 

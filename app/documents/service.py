@@ -28,6 +28,7 @@ from app.errors import (
     DocumentRefused,
     DocumentsFull,
     DocumentTooLarge,
+    ServiceError,
     SettingsError,
     StorageFull,
     StorageUnavailable,
@@ -115,6 +116,9 @@ class DocumentService:
             options: How to translate it.
             sender: Who sends it.
 
+        Returns:
+            The document, or the one that the same request has added before.
+
         Raises:
             UnsupportedDocument: Its format is not known.
             DocumentTooLarge: It has more bytes than accepted.
@@ -127,7 +131,7 @@ class DocumentService:
         if len(content) > self._settings.max_document_bytes:
             raise DocumentTooLarge(self._settings.max_document_bytes)
         store, worker = await self._opened()
-        await self._require_room(store, sender.owner)
+        await self._require_room(store, sender)
         units = (await self._off_loop.read(format, content)).units
         longest = max((len(unit.text) for unit in units), default=0)
         if longest > self._settings.max_text_characters:
@@ -138,8 +142,7 @@ class DocumentService:
         options = _of_documents(options)
         pair = await self._pair_of(units, source, target, options)
         num_characters = sum(len(unit.text) for unit in units)
-        if sender.admit is not None:
-            await sender.admit(num_characters)
+        await sender.admit(num_characters)
         now = self._clock()
         document = Document(
             id=secrets.token_hex(16),
@@ -151,18 +154,27 @@ class DocumentService:
             num_characters=num_characters,
             owner=sender.owner or "",
             priority=sender.priority,
+            request=sender.request,
             created_at=now,
             expires_at=now + KEPT_S,
         )
-        await self._require_room(store, sender.owner)
+        await self._require_room(store, sender)
         try:
-            await self._off_loop.on_store(partial(store.add, document, content))
+            kept = await self._off_loop.on_store(partial(store.add, document, content))
         except asyncio.CancelledError:
             self._off_loop.on_store_soon(partial(store.remove, document.id))  # nobody knows its id
             raise
-        logger.info("document added", extra={"fields": {"document": document.id[:8], "bytes": len(content)}})
-        worker.work_on()
-        return document
+        try:
+            await sender.count()  # also if the client leaves meanwhile, so the document is then kept
+        except ServiceError:
+            worker.cancel(document.id)
+            await self._off_loop.on_store(partial(store.remove, document.id))  # but not one that was there before
+            raise
+        finally:
+            worker.work_on()
+        if kept is document:
+            logger.info("document added", extra={"fields": {"document": document.id[:8], "bytes": len(content)}})
+        return kept
 
     async def get(self, id: str, owner: str | None = None) -> Document:
         """A document in its present state.
@@ -248,17 +260,19 @@ class DocumentService:
             raise DocumentNotFound(id)
         return self._open
 
-    async def _require_room(self, store: DocumentStore, owner: str | None) -> None:
-        """Refuse a document if there is no room for it.
+    async def _require_room(self, store: DocumentStore, sender: Sender) -> None:
+        """Refuse a document if there is no room for it; a request that is repeated needs none.
 
         Raises:
             DocumentsFull: As many documents are kept as may be, or as many of its owner, where there are owners.
         """
         now = self._clock()
         await self._off_loop.on_store(partial(store.remove_expired, now))
+        if await self._off_loop.on_store(partial(store.of_request, sender.request)) is not None:
+            return
         bounds: list[tuple[int, str | None]] = [(self._settings.max_documents, None)]
-        if owner is not None:
-            bounds.append((self._settings.documents_per_key, owner))
+        if sender.owner is not None:
+            bounds.append((self._settings.documents_per_key, sender.owner))
         for bound, whose in bounds:
             if await self._off_loop.on_store(partial(store.count, whose)) >= bound:
                 first = await self._off_loop.on_store(partial(store.first_expiry, whose))

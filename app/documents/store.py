@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS translations (
 _ADDED = {
     "owner": "TEXT NOT NULL DEFAULT ''",
     "priority": "INTEGER NOT NULL DEFAULT 0",
+    "request": "TEXT NOT NULL DEFAULT ''",
     "waits_since": "REAL NOT NULL DEFAULT 0",  # when it was added, or its owner last had a turn
 }
 """Columns of documents that a folder of an earlier release lacks."""
@@ -84,8 +85,11 @@ class DocumentStore:
         if self._temporary is not None:
             self._temporary.cleanup()
 
-    def add(self, document: Document, content: bytes) -> None:
-        """Store a new document and its file."""
+    def add(self, document: Document, content: bytes) -> Document:
+        """Store a new document and its file; returns it, or the one that its request has added before."""
+        known = self.of_request(document.request)
+        if known is not None:
+            return known
         self._write(self._folder / f"{document.id}.source", content)
         row = {**asdict(document), "problem": None}
         row = {**{name: row[name] for name in _COLUMNS}, "waits_since": document.created_at}
@@ -93,6 +97,11 @@ class DocumentStore:
             self._database.execute(
                 f"INSERT INTO documents ({', '.join(row)}) VALUES ({', '.join(':' + name for name in row)})", row
             )
+        return document
+
+    def of_request(self, request: str) -> Document | None:
+        """The document that a request has added, or None."""
+        return self._one("SELECT * FROM documents WHERE request = ?", request) if request else None
 
     def get(self, id: str) -> Document | None:
         """A document, or None if there is none with this id."""

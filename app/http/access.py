@@ -169,7 +169,7 @@ async def counted(
 
 
 async def counted_document(request: Request, asked: object, add: Callable[[Sender], Awaitable[_Result]]) -> _Result:
-    """Take in a document, and count its characters for the request's key.
+    """Take in a document, and count its characters for the request's key before its translation begins.
 
     Args:
         request: The request.
@@ -183,7 +183,7 @@ async def counted_document(request: Request, asked: object, add: Callable[[Sende
     if key is None:
         return await add(Sender(owner))
     async with charge_of(request, asked) as charge:
-        return await add(Sender(owner, key.priority, charge.reserve))
+        return await add(Sender(owner, key.priority, charge.request, charge.reserve, charge.settle))
 
 
 def charge_of(request: Request, asked: object) -> RequestCharge:

@@ -41,7 +41,7 @@ _HEADER = {
     "name": IDEMPOTENCY_KEY,
     "in": "header",
     "required": False,
-    "description": "The same for a request and its repetitions, which are then counted once; for a day.",
+    "description": "The same for a request and its repetitions, which then count once and add one document; for a day.",
     "schema": {"type": "string", "maxLength": 255},
 }
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from fastapi import Request, Response
 
-from app.documents.document import Document
+from app.documents.document import Document, Sender
 from app.documents.formats.table import FORMATS
 from app.errors import InvalidParameter, Problem, UnsupportedDocument
 from app.http.access import counted_document
@@ -83,7 +82,11 @@ async def translate_document(request: Request, file: UploadedFile, source: str, 
     documents = documents_of(request)
     log_fields(request.scope).update(bytes=len(file.content), ending=file.name.rpartition(".")[2][:20])
 
-    add = partial(documents.add, file.content, file.name, source, target, DecodingOptions())
+    async def add(sender: Sender) -> Document:
+        # A repetition has a document of its own: this one is cancelled when its client leaves.
+        own = replace(sender, request="")
+        return await documents.add(file.content, file.name, source, target, DecodingOptions(), own)
+
     try:
         document = await counted_document(request, (file, source, target), add)
     except UnsupportedDocument:
