@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
 from app.accounts.addresses import subscriber_of
+from app.accounts.database import READ_BUSY_S
 from app.accounts.keys import Key, Scope, parse_token
 from app.accounts.rates import Rate, RequestRates, RunningSentences
 from app.accounts.store import KeyStore
@@ -60,7 +61,7 @@ class Accounts:
         steady_clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.running = RunningSentences()
-        self._keys = None if keys_db is None else KeyStore(keys_db)
+        self._keys = None if keys_db is None else KeyStore(keys_db, READ_BUSY_S)
         self._usage = None if keys_db is None else UsageStore(keys_db)
         self._allows_anonymous = allows_anonymous or keys_db is None
         self._address_limit = address_requests_per_minute

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -160,6 +161,17 @@ async def test_all_requests_of_a_commit_that_fails_are_refused_and_later_ones_ar
     assert used(path) == (0, 0)
     await send(accounts, key, 1)
     assert used(path) == (1, 1)
+
+
+async def test_the_event_loop_does_not_wait_for_other_processes(accounts: Accounts, path: Path) -> None:
+    keys = accounts._keys  # what is read on the loop; readers are kept waiting only by rare events, so a write is tried
+    assert keys is not None
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            keys.revoke("none", NOW)
+        assert time.monotonic() - began < 1.0
 
 
 async def test_another_process_that_writes_is_waited_for(accounts: Accounts, path: Path) -> None:
