@@ -106,20 +106,25 @@ class Job:
                     caller=self._caller,
                 )
             except (DeadlineExceeded, LimitExceeded, DeadlineUnreachable) as error:
-                if error.retry_after_s is not None:
-                    await asyncio.sleep(error.retry_after_s)
-                    continue
-                if len(units) == 1:
-                    return [error]
-                return [found for unit in units for found in await self._translate([unit])]
+                if error.retry_after_s is None:
+                    return await self._translate_alone(units, error)
+                await asyncio.sleep(error.retry_after_s)
             except QueueFull as error:
                 await asyncio.sleep(error.retry_after_s or _RETRY_S)
             except NotReady as error:
                 if self._service.state in ("draining", "stopped", "failed"):
                     raise Suspended from error
+                if error.reason == "hung":
+                    return await self._translate_alone(units, error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 return [one if isinstance(one, Exception) else one.text for one in result.results]
+
+    async def _translate_alone(self, units: Sequence[Unit], error: Exception) -> list[str | Exception]:
+        """As :meth:`_translate`, each unit alone, after they failed together; what has failed alone has its error."""
+        if len(units) == 1:
+            return [error]
+        return [found for unit in units for found in await self._translate([unit])]
 
 
 def _batches(
