@@ -91,11 +91,14 @@ class DocumentService:
 
     async def stop(self) -> None:
         """Stop translating; documents that are not done stay so, unless their folder is a private one."""
-        if self._open is not None:
-            await self._open.worker.stop()
-            await self._off_loop.on_store(self._open.store.close)
+        if self._open is None:
+            return
+        opened, self._open = self._open, None
+        try:
+            await opened.worker.stop()
+            await self._off_loop.on_store(opened.store.close)
+        finally:
             self._off_loop.close()
-            self._open = None
 
     async def add(
         self,
