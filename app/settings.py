@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -267,6 +268,18 @@ SECRETS = frozenset({"admin_token"})
 """Settings whose value is never repeated."""
 
 
+def shown(name: str, value: Any) -> Any:
+    """The value of a setting, as it may be shown: a URL without the name and the password in it.
+
+    Args:
+        name: The setting.
+        value: What was given.
+    """
+    if name != "otlp_endpoint" or not isinstance(value, str):
+        return value
+    return re.sub(r"(?s)^(\w+://)?.*@", r"\1***@", value)
+
+
 def load_settings(environ: Mapping[str, str]) -> Settings:
     """Read the settings from an environment.
 
@@ -306,5 +319,5 @@ def _sentence(problem: Any) -> str:
     if not problem["loc"]:
         return message
     name = str(problem["loc"][0])
-    given = "" if name in SECRETS else f" is {problem['input']!r}"
+    given = "" if name in SECRETS else f" is {shown(name, problem['input'])!r}"
     return f"{ENV_PREFIX}{name.upper()}{given}: {message[0].lower()}{message[1:]}"
