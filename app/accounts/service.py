@@ -17,11 +17,11 @@ from typing import ParamSpec, Self, TypeVar
 
 from app.accounts.addresses import subscriber_of
 from app.accounts.database import READ_BUSY_S
-from app.accounts.keys import Key, Scope, parse_token
+from app.accounts.keys import Key, parse_token
 from app.accounts.rates import Rate, RequestRates, RunningSentences
 from app.accounts.store import KeyStore
 from app.accounts.usage import Charge, Usage, UsageStore, month_of
-from app.errors import AccountsUnavailable, InvalidIdempotencyKey, InvalidKey, KeyRequired, ScopeMissing
+from app.errors import AccountsUnavailable, InvalidIdempotencyKey, InvalidKey, KeyRequired
 from app.steady_pool import SteadyPool
 
 logger = logging.getLogger("app.accounts")
@@ -91,23 +91,22 @@ class Accounts:
             if store is not None:
                 store.close()
 
-    def identify(self, token: str | None, scope: Scope | None) -> Key | None:
-        """The key of a caller; None for one without a key, who may still use the route.
+    def identify(self, token: str | None, *, needs_key: bool = False) -> Key | None:
+        """The key of a caller; None for one without a key, where there may be some.
 
         Args:
             token: What the caller sent as a key, or None for nothing.
-            scope: What the route needs, or None if any key will do.
+            needs_key: Whether a key is needed here in any case.
 
         Raises:
             KeyRequired: There is no key.
             InvalidKey: The key is wrong, expired or revoked.
-            ScopeMissing: It may not use the route.
             AccountsUnavailable: The file cannot be read.
         """
         if self._keys is None:
             return None
         if token is None:
-            if not self._allows_anonymous or scope == "admin":
+            if needs_key or not self._allows_anonymous:
                 raise KeyRequired
             return None
         parsed = parse_token(token)
@@ -120,8 +119,6 @@ class Accounts:
             raise InvalidKey("unknown")
         if (reason := key.why_unusable(self._clock())) is not None:
             raise InvalidKey(reason)
-        if scope is not None and scope not in key.scopes:
-            raise ScopeMissing(scope, key.scopes)
         return key
 
     def take(self, key: Key | None, address: str) -> Rate | None:

@@ -92,14 +92,16 @@ def admit(request: Request, token: str | None, scope: KeyScope | None) -> None:
         return
     address = _address(request)
     try:
-        key = accounts.identify(token, scope)
+        key = accounts.identify(token, needs_key=scope == "admin")
     except (KeyRequired, InvalidKey):
         _check_rate(request, accounts.take(None, address))
         raise
-    _check_rate(request, accounts.take(key, address))
-    request.state.key = key
     if key is not None:
         log_fields(request.scope)["key"] = key.id
+    _check_rate(request, accounts.take(key, address))
+    if key is not None and scope is not None:
+        key.require(scope)
+    request.state.key = key
 
 
 def _check_rate(request: Request, rate: Rate | None) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.accounts.keys import Key, Scope
+from app.accounts.keys import Key
 from app.accounts.service import Accounts
 from app.accounts.usage import Charge, UsageStore
 from app.errors import AccountsUnavailable, InvalidIdempotencyKey, InvalidKey, KeyRequired, QuotaExceeded, ScopeMissing
@@ -41,7 +41,7 @@ def accounts(path: Path, clock: Clock) -> Iterator[Accounts]:
 
 
 def key_of(accounts: Accounts, token: str) -> Key:
-    key = accounts.identify(token, None)
+    key = accounts.identify(token)
     assert key is not None
     return key
 
@@ -56,17 +56,17 @@ async def test_a_key_expires_while_the_process_runs(accounts: Accounts, path: Pa
     assert key_of(accounts, token).id == token.split("_")[1]
     clock.now += 10
     with pytest.raises(InvalidKey, match="expired"):
-        accounts.identify(token, None)
+        accounts.identify(token)
 
 
 async def test_a_key_is_needed_with_the_scope_of_the_route(accounts: Accounts, path: Path) -> None:
     assert accounts.needs_key
-    scopes: tuple[Scope | None, ...] = (None, "translate", "admin")
-    for scope in scopes:
-        with pytest.raises(KeyRequired):
-            accounts.identify(None, scope)
+    with pytest.raises(KeyRequired):
+        accounts.identify(None)
+    key = key_of(accounts, make_key(path, "attention"))
+    key.require("attention")
     with pytest.raises(ScopeMissing, match="translate"):
-        accounts.identify(make_key(path, "attention"), "translate")
+        key.require("translate")
 
 
 async def test_usage_and_quotas_are_those_of_the_month(accounts: Accounts, path: Path, clock: Clock) -> None:
