@@ -8,7 +8,6 @@ service calls it on one thread of its own.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import tempfile
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from app.documents.document import ACTIVE, DATABASE, Document
 from app.engine.caller import Priority
+from model.process.durable_files import put_in_place
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS documents (
@@ -228,12 +228,8 @@ class DocumentStore:
     def _write(self, path: Path, content: bytes) -> None:
         """Write a file that is either there and whole, or not there, after a power failure, too."""
         part = path.with_suffix(".part")
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-        _write_through(path.parent)
+        part.write_bytes(content)
+        put_in_place(part, path)
 
     def _sweep(self) -> None:
         """Delete files that belong to no document: of a process that was killed while it stored one."""
@@ -241,14 +237,3 @@ class DocumentStore:
         for path in self._folder.iterdir():
             if path.suffix == ".part" or (path.suffix in (".source", ".result") and path.stem not in known):
                 path.unlink(missing_ok=True)
-
-
-def _write_through(folder: Path) -> None:
-    """Wait until the names of the files in a folder are on the disk."""
-    if os.name == "nt":
-        return  # folders cannot be opened
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
