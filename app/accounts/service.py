@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
-import logging
 import re
-import sqlite3
 import time
 import uuid
 from collections.abc import Callable
@@ -23,13 +22,15 @@ from app.accounts.store import KeyStore
 from app.accounts.usage import Charge, Usage, UsageStore, month_of
 from app.errors import AccountsUnavailable, InvalidIdempotencyKey, InvalidKey, KeyRequired
 from app.steady_pool import SteadyPool
-
-logger = logging.getLogger("app.accounts")
+from app.storage import storage_errors
 
 LEASE_MARGIN_S = 60.0
 """Seconds beyond the longest request after which a reservation of a dead process lapses."""
 
 _IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,255}")
+
+_database_errors = partial(storage_errors, AccountsUnavailable, AccountsUnavailable)
+"""What is answered if the database cannot be used, for whatever reason."""
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -110,11 +111,9 @@ class Accounts:
                 raise KeyRequired
             return None
         parsed = parse_token(token)
-        try:
+        with _database_errors():
             # Read from memory in microseconds, so that a key is revoked at once for every process.
             key = None if parsed is None else self._keys.find(parsed)
-        except sqlite3.Error as error:
-            raise _unavailable(error) from None
         if key is None:
             raise InvalidKey("unknown")
         if (reason := key.why_unusable(self._clock())) is not None:
@@ -174,10 +173,8 @@ class Accounts:
         Raises:
             AccountsUnavailable: The file cannot be used.
         """
-        try:
+        with _database_errors():
             return await asyncio.get_running_loop().run_in_executor(self._writer, partial(function, *args, **kwargs))
-        except sqlite3.Error as error:
-            raise _unavailable(error) from None
 
     async def settle(self, charge: Charge, characters: int) -> None:
         """Count a request, on the disk when this returns.
@@ -211,10 +208,8 @@ class Accounts:
         """
 
         def call() -> None:
-            try:
+            with contextlib.suppress(AccountsUnavailable), _database_errors():
                 function()
-            except sqlite3.Error as error:
-                _unavailable(error)
 
         self._writer.submit(call)
 
@@ -313,10 +308,3 @@ class RequestCharge:
             await self.settle()
         elif self._has_asked:
             self._accounts.write_soon(self._release)
-
-
-def _unavailable(error: sqlite3.Error) -> AccountsUnavailable:
-    """Logs why the file cannot be used. SQLite's message has no value of a row."""
-    name = getattr(error, "sqlite_errorname", type(error).__name__)
-    logger.error("the database of the keys failed", extra={"fields": {"reason": name, "detail": str(error)}})
-    return AccountsUnavailable()
