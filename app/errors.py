@@ -496,10 +496,11 @@ class DocumentsFull(ServiceError):
     """
 
     def __init__(self, bound: int, retry_after_s: float, is_of_key: bool = False) -> None:
-        super().__init__(
-            f"{bound} documents{' of this key' if is_of_key else ''} are kept, which is as many as may be; delete one "
-            f"that is no longer needed, or try again in {retry_after_s:.0f} s."
-        )
+        advice = f"delete one that is no longer needed, or try again in {retry_after_s:.0f} s"
+        if not bound:
+            advice = "the operator has switched documents off"
+        whose = " of this key" if is_of_key else ""
+        super().__init__(f"{bound} documents{whose} are kept, which is as many as may be; {advice}.")
         self.retry_after_s = retry_after_s
 
 
