@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -87,18 +87,17 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await service.start()
-        await document_service.start()
-        try:
-            yield
-        finally:
-            await document_service.stop()
-            await service.stop()
-            glossaries.close()
-            if tracing is not None:
-                await asyncio.to_thread(tracing.close)
+        async with AsyncExitStack() as stops:  # what fails to start or to stop does not keep the others from stopping
             if accounts is not None:
-                accounts.close()
+                stops.callback(accounts.close)
+            if tracing is not None:
+                stops.push_async_callback(asyncio.to_thread, tracing.close)
+            stops.callback(glossaries.close)
+            await service.start()
+            stops.push_async_callback(service.stop)
+            await document_service.start()
+            stops.push_async_callback(document_service.stop)
+            yield
 
     has_admin = connect is None and (settings.admin_token is not None or settings.keys_db is not None)
     app = FastAPI(

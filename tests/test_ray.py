@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import threading
@@ -273,3 +274,25 @@ def test_clients_are_known_by_their_addresses(ray: Cluster, toy_bundle: Path) ->
 def test_configurations_fit_the_schema_of_ray_serve(configuration: dict[str, Any]) -> None:
     schema = pytest.importorskip("ray.serve.schema")
     assert schema.ServeDeploySchema.model_validate(configuration).applications[0].name == "verso"
+
+
+@pytest.mark.parametrize("name", ["RayActorError", "RayTaskError", "DeploymentUnavailableError"])
+def test_metrics_are_answered_also_while_replicas_die(name: str) -> None:
+    exceptions = pytest.importorskip("ray.exceptions", reason="the extra ray is not installed")
+    from ray.serve import exceptions as of_serve
+
+    from app.cluster.ray_engine import RayEngine
+
+    kind = getattr(exceptions, name, None) or getattr(of_serve, name)
+
+    class Handle:
+        def options(self, **_: object) -> Handle:
+            return self
+
+        def broadcast(self, method: str) -> Handle:
+            return self
+
+        async def results_async(self, **_: object) -> list[object]:
+            raise kind.__new__(kind)
+
+    assert asyncio.run(RayEngine(Handle()).metrics()) == {}

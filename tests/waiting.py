@@ -26,7 +26,7 @@ class Clock:
         return self.now
 
 
-def until(found: Callable[[], Found], missing: Callable[[], str] = lambda: "what was expected") -> Found:
+def until(found: Callable[[], Found | None], missing: Callable[[], str] = lambda: "what was expected") -> Found:
     """Wait until a function returns a true value; returns that value.
 
     Args:

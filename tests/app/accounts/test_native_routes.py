@@ -142,6 +142,13 @@ async def test_requests_a_minute_are_limited_and_the_headers_say_how(client: htt
     assert other.status_code == 200 and "ratelimit" not in other.headers
 
 
+async def test_requests_that_a_key_may_not_send_are_limited_as_well(client: httpx.AsyncClient, path: Path) -> None:
+    headers = bearer(make_key(path, "attention", requests_per_minute=2))
+    for _ in range(2):
+        check_problem(await client.post("/translate", json=HELLO, headers=headers), 403, "scope_missing")
+    check_problem(await client.post("/translate", json=HELLO, headers=headers), 429, "rate_limited")
+
+
 async def test_characters_and_requests_are_counted(client: httpx.AsyncClient, path: Path) -> None:
     headers = bearer(make_key(path))
     await client.post("/translate", json={**HELLO, "text": ["hello", "wörld!"]}, headers=headers)
