@@ -23,7 +23,7 @@ _UNIONS = frozenset({"text", "protect", "glossary"})
 _LANGUAGE_FIELDS = frozenset({"source", "target"})
 
 
-async def read_json(request: Request, max_body_bytes: int) -> tuple[bytes, dict[str, Any]]:
+async def read_json(request: Request, max_body_bytes: int) -> dict[str, Any]:
     """Read and parse the body of a request.
 
     Args:
@@ -31,7 +31,7 @@ async def read_json(request: Request, max_body_bytes: int) -> tuple[bytes, dict[
         max_body_bytes: The largest body accepted.
 
     Returns:
-        The bytes, and the JSON object they stand for.
+        The JSON object.
 
     Raises:
         UnsupportedMediaType: It is not declared to be JSON.
@@ -39,11 +39,10 @@ async def read_json(request: Request, max_body_bytes: int) -> tuple[bytes, dict[
         MalformedBody: It is not JSON, or not a JSON object.
     """
     _require_json(request)
-    body = await read_body(request, max_body_bytes)
-    content = parse_json(body)
+    content = parse_json(await read_body(request, max_body_bytes))
     if not isinstance(content, dict):
         raise MalformedBody(f"The body must be a JSON object with fields; it is {_json_type(content)}.")
-    return body, content
+    return content
 
 
 def _require_json(request: Request) -> None:
@@ -103,7 +102,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def checked(schema: type[_Schema], values: Mapping[str, Any], known_fields: Sequence[str]) -> _Schema:
-    """Fields of a request that FastAPI does not check, checked against a model.
+    """The fields of a request, checked against a model.
 
     Args:
         schema: The model.
@@ -125,7 +124,7 @@ def field_problems(errors: Sequence[Mapping[str, Any]], known_fields: Sequence[s
     """What is wrong with each field, at most once per field.
 
     Args:
-        errors: The validation errors of FastAPI.
+        errors: The validation errors of pydantic, each with the place where the fields were sent before its ``loc``.
         known_fields: Names that are suggested for a misspelt one.
     """
     problems: dict[str, FieldProblem] = {}
