@@ -153,12 +153,12 @@ def by_part(stats: pstats.Stats, folder: Path) -> Counter[str]:
 
 def _part_of(file: str, folder: Path) -> str:
     path = Path(file)
-    if path.is_relative_to(folder):
-        parts = path.relative_to(folder).parts
-        return "/".join(parts[:2]) if parts[0] == "app" and len(parts) > 2 else parts[0]
     parts = path.parts
     if "site-packages" in parts:
         return parts[parts.index("site-packages") + 1].removesuffix(".py")
+    if path.is_relative_to(folder):
+        parts = path.relative_to(folder).parts
+        return "/".join(parts[:2]) if parts[0] == "app" and len(parts) > 2 else parts[0]
     package = path.parent.name if path.parent.name in ("asyncio", "logging", "json") else ""
     return package or "standard library"
 

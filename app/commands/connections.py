@@ -14,6 +14,7 @@ import socket
 import sys
 from typing import Any
 
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from app.errors import RequestTooSlow, problem_for
@@ -30,9 +31,6 @@ MIN_BYTES_PER_S = 10_000
 
 RESERVED_FILES = 64
 """Files that may be open beside connections: databases, documents, and what is being accepted."""
-
-
-_INVALID = "Invalid HTTP request received."
 
 
 def expect_progress(listener: socket.socket, client_timeout_s: float) -> None:
@@ -149,16 +147,39 @@ class BoundedProtocol(HttpToolsProtocol):
         """Take some bytes of a request, and note whether it has arrived."""
         self._has_arrived = False
         self._num_other_bytes += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._parse(data)
+        except HttpParserError:
+            self._refuse_invalid()
+            return
         if self._has_arrived:
             self._began = None
             return
         if self._began is None:
             self._begin()
         self._num_bytes += len(data)
-        if self._num_other_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-            self.logger.warning(_INVALID)
-            self.send_400_response(_INVALID)  # as for all that the parser refuses
+        if self._num_other_bytes > MAX_HEAD_BYTES:
+            self._refuse_invalid()
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade as offer:
+            # Java's client, among others, offers HTTP/2 with its first request. The parser then ignores the body.
+            method = self.parser.get_method()
+            if method == b"CONNECT":
+                raise HttpParserError("CONNECT is not served") from offer
+            kept = [b"%b: %b\r\n" % (name, value) for name, value in self.headers if name != b"upgrade"]
+            version = self.parser.get_http_version().encode()
+            head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(kept))
+            self.parser = HttpRequestParser(self)
+            self._parse(head + data[offer.args[0] :])
+
+    def _refuse_invalid(self) -> None:
+        message = "Invalid HTTP request received."
+        self.logger.warning(message)
+        self.send_400_response(message)
 
     def on_message_begin(self) -> None:
         """Called by the parser at the first byte of a request."""
@@ -174,7 +195,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Called by the parser behind the head of a request."""
         self._has_head = True
         self._num_other_bytes = 0
-        super().on_headers_complete()
+        if not self.parser.should_upgrade():  # else it is parsed once more
+            super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Called by the parser for each piece of a body."""
@@ -185,7 +207,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Called by the parser at the last byte of a request."""
         self._num_other_bytes = 0
         self._has_arrived = True
-        super().on_message_complete()
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
 
     @property
     def idle_since(self) -> float | None:
