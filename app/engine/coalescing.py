@@ -152,7 +152,8 @@ class SharedDecoding:
                 self._of_request[pending] = list(mine)
             if self._cache.is_on:
                 self._metrics.cache_asked(len(requests) - len(joined), len(joined))
-            self._metrics.coalesced(len(joined) - len(new))
+            if len(joined) > len(new):
+                self._metrics.coalesced(len(joined) - len(new))
         if one_done is not None:
             for index in cached:
                 one_done(index, pending.settled[index])

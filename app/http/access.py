@@ -33,6 +33,7 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 NOBODY = ""
 """The owner of what belongs to no key."""
 
+_KEY = "verso.key"
 _RATE = "verso.rate"
 _HELD = "verso.held"
 
@@ -96,7 +97,7 @@ def admit(request: Request, token: str | None, scope: KeyScope | None) -> None:
         _check_rate(request, accounts.take(None, address))
         raise
     _check_rate(request, accounts.take(key, address))
-    request.state.key = key
+    request.scope[_KEY] = key
     if key is not None:
         log_fields(request.scope)["key"] = key.id
 
@@ -123,7 +124,7 @@ def _address(request: Request) -> str:
 
 def key_of(request: Request) -> Key | None:
     """The key of a request, or None."""
-    key: Key | None = getattr(request.state, "key", None)
+    key: Key | None = request.scope.get(_KEY)
     return key
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
+import random
 import re
 import time
 from collections.abc import Callable
@@ -43,7 +43,7 @@ _CLOSE = (b"connection", b"close")
 
 def new_request_id() -> str:
     """A unique id of 32 hexadecimal digits."""
-    return os.urandom(16).hex()
+    return f"{random.getrandbits(128):032x}"
 
 
 def accepted_request_id(scope: Scope) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -46,12 +47,17 @@ async def read_json(request: Request, max_body_bytes: int) -> dict[str, Any]:
 
 
 def _require_json(request: Request) -> None:
-    declared = request.headers.get("content-type", "")
+    headers = request.headers
+    _check_declared(headers.get("content-type", ""), headers.get("content-encoding", ""))
+
+
+@lru_cache(maxsize=64)  # clients send the same few headers again and again
+def _check_declared(declared: str, encoding: str) -> None:
     media_type, _, parameters = declared.partition(";")
     charset = parameters.lower().replace(" ", "").replace('"', "").partition("charset=")[2]
     if media_type.strip().lower() != "application/json" or charset not in ("", "utf-8", "utf8", "us-ascii"):
         raise UnsupportedMediaType(declared[:LONGEST_VALUE_REPEATED], ["application/json"])
-    encoding = request.headers.get("content-encoding", "").strip().lower()
+    encoding = encoding.strip().lower()
     if encoding not in ("", "identity"):
         raise UnsupportedMediaType(f"content-encoding {encoding[:LONGEST_VALUE_REPEATED]}", ["application/json"])
 

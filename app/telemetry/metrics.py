@@ -139,8 +139,10 @@ class Metrics:
 
     def cache_asked(self, num_hits: int, num_misses: int) -> None:
         """Sentences were looked up in the cache."""
-        self._cache_hits.inc(num_hits)
-        self._cache_misses.inc(num_misses)
+        if num_hits:
+            self._cache_hits.inc(num_hits)
+        if num_misses:
+            self._cache_misses.inc(num_misses)
 
     def cache_changed(self, num_entries: int, num_bytes: int) -> None:
         """The content of the cache changed."""
