@@ -87,7 +87,7 @@ def create_app(
     accounts = _accounts(settings)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: object) -> AsyncIterator[None]:
         await service.start()
         await document_service.start()
         try:

@@ -3,12 +3,12 @@
     python -m benchmarks.request_cost
     python -m benchmarks.request_cost --against FOLDER
 
-The translations are in the cache, so that nearly all of the time is HTTP, JSON, text and log. With ``--against`` the code
-of another checkout, such as that of an older version, is measured as well, in rounds that alternate between both. Each
-service has one processor, the client that sends one request after another has another one.
+The translations are in the cache, so that nearly all of the time is HTTP, JSON, text and log. With ``--against`` the
+code of another checkout, such as that of an older version, is measured as well, in rounds that alternate between both.
+Each service has one processor, the client that sends one request after another has another one.
 
-The first table has the medians over the rounds of the service's processor time for each request, kernel included, as the
-scheduler counts it. The second one has the shares of a profile of one round of short sentences, by the part of the
+The first table has the medians over the rounds of the service's processor time for each request, kernel included, as
+the scheduler counts it. The second one has the shares of a profile of one round of short sentences, by the part of the
 program, in microseconds of the first table; what C functions take counts for the code that calls them. A profile makes
 code of many small functions look slower than it is.
 
@@ -27,7 +27,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -110,8 +110,8 @@ def ask(up: Running, requests: Sequence[Request], number: int) -> None:
     connection.close()
 
 
-def profiled(server: Server, requests: Sequence[Request], number: int) -> Counter[str]:
-    """Seconds in each part of the program while a service answers requests.
+def profiled(server: Server, requests: Sequence[Request], number: int) -> tuple[dict[str, float], float]:
+    """Seconds in each part of the program while a service answers requests, and calls of functions for a request.
 
     Args:
         server: The service.
@@ -127,17 +127,18 @@ def profiled(server: Server, requests: Sequence[Request], number: int) -> Counte
             os.kill(up.pid, signal.SIGUSR2)
             while not path.exists():
                 time.sleep(0.05)
-        return by_part(pstats.Stats(str(path)), server.folder)
+        stats = pstats.Stats(str(path))
+        return by_part(stats, server.folder), stats.total_calls / number  # type: ignore[attr-defined]
 
 
-def by_part(stats: pstats.Stats, folder: Path) -> Counter[str]:
+def by_part(stats: pstats.Stats, folder: Path) -> dict[str, float]:
     """Seconds by the part of the program.
 
     Args:
         stats: A profile.
         folder: The checkout.
     """
-    found: Counter[str] = Counter()
+    found: dict[str, float] = defaultdict(float)
     functions: dict[Function, tuple[int, int, float, float, dict[Function, tuple[int, int, float, float]]]]
     functions = stats.stats  # type: ignore[attr-defined]
     for (file, _, name), (_, _, own_s, _, callers) in functions.items():
@@ -200,16 +201,20 @@ def main() -> int:
     rows = [[kind, *(f"{medians[kind][name]:.0f}" for name in servers)] for kind in asked]
     print(f"\n{markdown(['processor µs for a request', *servers], rows)}\n", flush=True)
     os.sched_setaffinity(0, {first, second})
-    parts = {name: profiled(server, asked[SENTENCES], arguments.requests) for name, server in servers.items()}
-    in_us = {name: medians[SENTENCES][name] / one.total() for name, one in parts.items()}
-    every = Counter[str]()
-    for one in parts.values():
-        every.update(one)
+    profiles = {name: profiled(server, asked[SENTENCES], arguments.requests) for name, server in servers.items()}
+    in_us = {
+        name: {part: medians[SENTENCES][name] * seconds / sum(parts.values()) for part, seconds in parts.items()}
+        for name, (parts, _) in profiles.items()
+    }
+    largest = {part: max(us.get(part, 0.0) for us in in_us.values()) for part in set().union(*in_us.values())}
     rows = [
-        [part, *(f"{parts[name][part] * in_us[name]:.0f}" for name in servers)] for part, _ in every.most_common()
+        [part, *(f"{us.get(part, 0.0):.0f}" for us in in_us.values())]
+        for part in sorted(largest, key=lambda part: -largest[part])
     ]
     print(markdown([f"{SENTENCES}, µs by profile", *servers], rows))
-    print(f"\nOther programs used {share:.0%} of the processors.")
+    calls = ", ".join(f"{name} {number:,.0f}" for name, (_, number) in profiles.items())
+    print(f"\nCalls of functions for a request, which do not depend on what else runs: {calls}.")
+    print(f"Other programs used {share:.0%} of the processors.")
     return 0
 
 

@@ -57,7 +57,7 @@ def max_connections() -> int:
     return sys.maxsize if limit == resource.RLIM_INFINITY else max(1, limit - RESERVED_FILES)
 
 
-def bounded_protocol(client_timeout_s: float, bound: int) -> type[asyncio.Protocol]:
+def bounded_protocol(client_timeout_s: float, bound: int) -> type[BoundedProtocol]:
     """The class of the connections of a server.
 
     Args:

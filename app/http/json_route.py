@@ -86,7 +86,7 @@ class JsonRoute(APIRoute):
             TypeError: The route has a body and needs something that would not be done.
         """
         if self.body_field is not None and not (self.is_called_here and self._has_only_documentation):
-            raise TypeError(f"{self.path} has a JSON body: it takes the request and the body, and guards check the rest")
+            raise TypeError(f"{self.path} has a JSON body: it takes the request and the body; guards check the rest")
         handle = self._called() if self.is_called_here else super().get_route_handler()
         guards = self.guards
 

@@ -18,8 +18,8 @@ from model.errors import ModelError
 class Application(FastAPI):
     """FastAPI's router inside of this service's middleware.
 
-    ``add_middleware`` has no effect: it adds to layers that FastAPI puts around all routes, for telemetry and unexpected
-    errors, which this service has its own for.
+    ``add_middleware`` has no effect: it adds to layers that FastAPI puts around all routes, for telemetry and
+    unexpected errors, which this service has its own for.
     """
 
     entrance: ASGIApp
@@ -53,7 +53,7 @@ class RouteTable:
             for router in routers
             for route in router.routes
             if isinstance(route, JsonRoute) and route.is_called_here
-            for method in route.methods
+            for method in route.methods or ()
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -80,7 +80,8 @@ async def all_of(port: int, sent: bytes) -> bytes:
 
 
 def chunked(body: bytes, size: int) -> bytes:
-    return b"".join(b"%x\r\n%b\r\n" % (len(body[at : at + size]), body[at : at + size]) for at in range(0, len(body), size))
+    pieces = (body[at : at + size] for at in range(0, len(body), size))
+    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
 
 
 CHUNKED_HEAD = request("PUT", "/translate", JSON, "Transfer-Encoding: chunked").replace(b"PUT", b"POST")
@@ -106,7 +107,7 @@ async def test_a_request_that_is_malformed_or_does_not_end_is_refused(pieces: tu
 
     recorder, state = Recorder(), ServerState()
     config = uvicorn.Config(never_answers, ws="none", log_config=None)
-    protocol = bounded_protocol(PATIENCE_S, bound=1000)(config, state, {}, asyncio.get_running_loop())
+    protocol = bounded_protocol(PATIENCE_S, bound=1000)(config, state, {})
     protocol.connection_made(recorder)
     for piece in pieces[:-1]:
         protocol.data_received(piece)
