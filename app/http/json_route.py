@@ -30,12 +30,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar
 
 from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.params import Security
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter
 
+from app.errors import InvalidRequest
 from app.http.negotiation import choose_media_type
-from app.http.request_body import checked, read_json
+from app.http.request_body import checked, field_problems, read_json
 from app.http.state import settings_of
 
 Guard = Callable[[Request], None]
@@ -87,7 +89,7 @@ class JsonRoute(APIRoute):
         """
         if self.body_field is not None and not (self.is_called_here and self._has_only_documentation):
             raise TypeError(f"{self.path} has a JSON body: it takes the request and the body; guards check the rest")
-        handle = self._called() if self.is_called_here else super().get_route_handler()
+        handle = self._called() if self.is_called_here else self._called_by_fastapi()
         guards = self.guards
 
         async def answer(request: Request) -> Response:
@@ -101,6 +103,20 @@ class JsonRoute(APIRoute):
     def _has_only_documentation(self) -> bool:
         """Whether its dependencies only document how a caller authenticates itself."""
         return all(isinstance(one, Security) for one in self.dependencies)
+
+    def _called_by_fastapi(self) -> Handler:
+        """FastAPI's function, whose errors become this service's."""
+        handle = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except RequestValidationError as error:
+                problems = field_problems(error.errors(), [])
+            # Raised outside the except block: the cause would quote what was sent.
+            raise InvalidRequest(problems)
+
+        return answer
 
     def _called(self) -> Handler:
         """The function that reads the body, calls the route, and writes what it returns."""

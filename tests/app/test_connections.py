@@ -64,7 +64,9 @@ JSON = "Content-Type: application/json"
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    async with listening(fake_app()) as port:
+    app = fake_app()
+    async with listening(app) as port:
+        await app.state.service.wait_loaded()
         yield port
 
 
