@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pstats
 import random
 import subprocess
 import sys
@@ -11,12 +12,14 @@ import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
 from torch import nn
 
+from benchmarks import request_cost
 from benchmarks.checkpoints import SHAPES, SHIPPED, Shape, make_sources
 from benchmarks.contenders import rows_for
 from benchmarks.engines import MEASURES, merge
@@ -467,3 +470,15 @@ def test_estimates_are_compared_with_times_and_with_the_deadline() -> None:
 def test_latencies_are_compared_within_rounds() -> None:
     rounds = {"crowd": [[0.1] * 20, [0.2] * 20, [0.4] * 20], "beside": [[0.2] * 20, [0.2] * 20, [0.2] * 20]}
     assert latency_table(rounds).splitlines()[-2].split("|")[1:-1][-1].strip() == "1.00"
+
+
+def test_functions_of_a_profile_count_for_their_part_of_the_program(tmp_path: Path) -> None:
+    profile = {
+        (str(tmp_path / "app/http/routes/a.py"), 1, "f"): (1, 1, 0.5, 1.0, {}),
+        (str(tmp_path / "model/b.py"), 1, "g"): (1, 1, 0.25, 1.0, {}),
+        (str(tmp_path / ".venv/lib/site-packages/httpx/c.py"), 1, "h"): (1, 1, 1.0, 1.0, {}),
+        ("~", 0, "len"): (2, 2, 0.75, 0.75, {(str(tmp_path / "model/b.py"), 1, "g"): (2, 2, 0.75, 0.75)}),
+        ("~", 0, request_cost.WAITING): (1, 1, 9.0, 9.0, {}),
+    }
+    stats = SimpleNamespace(stats=profile)
+    assert request_cost.by_part(cast(pstats.Stats, stats), tmp_path) == {"app/http": 0.5, "model": 1.0, "httpx": 1.0}

@@ -34,6 +34,7 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 NOBODY = ""
 """The owner of what belongs to no key."""
 
+_KEY = "verso.key"
 _RATE = "verso.rate"
 _HELD = "verso.held"
 
@@ -101,7 +102,7 @@ def admit(request: Request, token: str | None, scope: KeyScope | None) -> None:
     _check_rate(request, accounts.take(key, address))
     if key is not None and scope is not None:
         key.require(scope)
-    request.state.key = key
+    request.scope[_KEY] = key
 
 
 def _check_rate(request: Request, rate: Rate | None) -> None:
@@ -126,7 +127,7 @@ def _address(request: Request) -> str:
 
 def key_of(request: Request) -> Key | None:
     """The key of a request, or None."""
-    key: Key | None = getattr(request.state, "key", None)
+    key: Key | None = request.scope.get(_KEY)
     return key
 
 
