@@ -102,6 +102,7 @@ class Translator:
             bundle has what they need.
         shortlist: Whether sentences choose their tokens from the bundle's vocabulary shortlist, where it has one. In
             slots they do not.
+        isa: The instruction set of the compiled decoder: its name, ``auto``, or None for what ``VERSO_ISA`` says.
 
     Attributes:
         backend: What decodes its sentences, and why.
@@ -109,7 +110,13 @@ class Translator:
     """
 
     def __init__(
-        self, bundle: Bundle, *, native: bool = True, slots: bool | None = None, shortlist: bool = False
+        self,
+        bundle: Bundle,
+        *,
+        native: bool = True,
+        slots: bool | None = None,
+        shortlist: bool = False,
+        isa: str | None = None,
     ) -> None:
         manifest = bundle.manifest
         self._bundle = bundle
@@ -126,7 +133,7 @@ class Translator:
             bundle.device,
             bundle.shortlist if shortlist else None,
         )
-        self.backend: Backend = choose_backend(model, native=native, slots=slots)
+        self.backend: Backend = choose_backend(model, native=native, slots=slots, isa=isa)
         codec = SentenceCodec(
             bundle.tokenizer,
             self.capabilities,
@@ -147,6 +154,7 @@ class Translator:
         *,
         native: bool = True,
         shortlist: bool = False,
+        isa: str | None = None,
     ) -> Translator:
         """Load a bundle.
 
@@ -157,11 +165,12 @@ class Translator:
             sha256: The digest the file must have.
             native: Whether the compiled decoder may be used, if there is one for this processor and model.
             shortlist: Whether sentences choose their tokens from the bundle's vocabulary shortlist.
+            isa: The instruction set of the compiled decoder: its name, ``auto``, or None for what ``VERSO_ISA`` says.
 
         Raises:
             ArtifactError: The file is missing, damaged, foreign, newer or another one than the digest says, or a
                 shortlist is wanted and it has none.
-            DeviceError: The device is not there, or cannot run the bundle's precision.
+            DeviceError: The device is not there, or cannot run the bundle's precision or the instruction set.
         """
         torch.set_num_threads(num_threads or available_threads())
         bundle = load_bundle(Path(path), device, sha256)
@@ -169,7 +178,7 @@ class Translator:
             raise ArtifactError(
                 f"{path} has no vocabulary shortlist; make one with 'python -m model shortlist --model {path}'."
             )
-        return cls(bundle, native=native, shortlist=shortlist)
+        return cls(bundle, native=native, shortlist=shortlist, isa=isa)
 
     @property
     def bundle(self) -> Bundle:
