@@ -87,6 +87,11 @@ class Row:
         return found
 
     @property
+    def must_agree(self) -> bool:
+        """Whether its answers have to be Verso's; Marian's position vectors differ (:mod:`benchmarks.rivals.marian`)."""
+        return self.precision == "float32" and self.library != "Marian"
+
+    @property
     def has_batch_size(self) -> bool:
         """Whether the quickest batch size is looked for: Verso forms batches itself, transformers gets one size."""
         return self.library not in ("Verso", "transformers")

@@ -4,11 +4,16 @@ Marian has no minimal length and bounds an answer by a multiple of the longest s
 is excluded by its bias, and the multiple is set for each batch so that an answer has the wanted length. Marian's
 threads translate a batch each, so as many batches as threads are handed over at once, all with the same longest
 source. Tokens are words like ``t5``, which Marian splits and joins as part of its work.
+
+Marian computes the sines of its position vectors with other periods than transformers (the exponent's denominator is
+smaller by one), and cannot be given a table: it would use the first row for every token of the answer. So its answers
+are those of slightly other weights, for the same work. With Marian's sines in transformers they are the same.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +27,8 @@ from benchmarks.contenders import Job, Precision, Row, in_batches
 
 EXCLUDED = -1e9
 """The output's bias of the end token."""
+
+UNKNOWN, UNKNOWN_ID = "<unk>", 1
 
 LAYER_NAMES = {
     **{f"self_{ours}": f"self_attn.{theirs}" for ours, theirs in (
@@ -61,7 +68,7 @@ def make_model(checkpoint: Path, out: Path, precision: Precision) -> None:
     config: dict[str, Any] = json.loads((checkpoint / "config.json").read_text())
     # Without padding, which Marian does not have; its id is the last one.
     vocab_size: int = config["vocab_size"] - 1
-    names = ["</s>", "<unk>", *(f"t{number}" for number in range(2, vocab_size))]
+    names = ["</s>", UNKNOWN, *(f"t{number}" for number in range(2, vocab_size))]
     (out / "vocab.txt").write_text("\n".join(names) + "\n")
     tensors = dict(_layers(weights, "encoder", config["encoder_layers"], LAYER_NAMES))
     tensors |= _layers(weights, "decoder", config["decoder_layers"], LAYER_NAMES | CROSS_ATTENTION_NAMES)
@@ -74,10 +81,10 @@ def make_model(checkpoint: Path, out: Path, precision: Precision) -> None:
     tensors["special:model.yml"] = np.frombuffer(described, np.int8)
     np.savez(out / "model.npz", **{name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()})
     if precision == "int8":
-        convert = ["marian", "convert", "-f", str(out / "model.npz"), "-t", str(out / "model.bin"), "-g", "intgemm8"]
+        convert = ["convert", "-f", "model.npz", "-t", "model.bin", "-g", "intgemm8"]
         # In a process of its own, which Marian may end.
         code = f"import _pymarian; _pymarian.main({convert!r})"
-        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=out)
         (out / "model.npz").unlink()
 
 
@@ -134,11 +141,11 @@ class MarianEngine:
     def __init__(self, folder: Path, row: Row) -> None:
         from pymarian import Translator
 
-        model = next((folder / row.model).glob("model.*"))
-        vocabulary = folder / row.model / "vocab.txt"
+        os.chdir(folder / row.model)  # Marian's options are one line of words, and the folder's name has a space
+        model = next(Path().glob("model.*"))
         self._num_workers = row.num_workers
         self._translator = Translator(
-            f"-m {model} -v {vocabulary} {vocabulary} --cpu-threads {row.num_workers} --allow-unk --normalize 1 "
+            f"-m {model} -v vocab.txt vocab.txt --cpu-threads {row.num_workers} --allow-unk --normalize 1 "
             "--maxi-batch 1 --maxi-batch-sort none --max-length 500 --workspace 256 --quiet --quiet-translation"
         )
 
@@ -156,15 +163,17 @@ class MarianEngine:
             longest = max(prepared[index][0] for index in indices)
             found = self._translator.translate(
                 [prepared[index][1] for index in indices],
-                mini_batch=max(map(len, dealt)),
-                beam_size=job.beam_size,
-                max_length_factor=(job.max_tokens - 0.5) / longest,
+                **{
+                    "mini-batch": max(map(len, dealt)),
+                    "beam-size": job.beam_size,
+                    "max-length-factor": (job.max_tokens - 0.5) / longest,
+                },
             )
             answers.update(zip(indices, found, strict=True))
         return [answers[index] for index in range(len(prepared))]
 
     def token_ids(self, answers: list[str]) -> list[list[int]]:
-        return [[int(word[1:]) for word in answer.split()] for answer in answers]
+        return [[UNKNOWN_ID if word == UNKNOWN else int(word[1:]) for word in answer.split()] for answer in answers]
 
 
 ENGINE = MarianEngine
