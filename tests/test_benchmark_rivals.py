@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from benchmarks.rivals import INSTALL, RIVALS, Rival
 from benchmarks.rivals.graph_search import GraphEngine, Integers, first_scores, search
 from benchmarks.rivals.graphs import BeamGraph, EncoderGraph, GreedyGraph
 from benchmarks.rivals.marian import make_model as make_marian
+from tests.environment_process import send_variable
 
 pytestmark = pytest.mark.thorough
 
@@ -34,12 +34,6 @@ def test_variables_are_set_for_a_process_before_it_loads_anything() -> None:
     with started("test", send_variable, "VERSO_ISA", variables={"VERSO_ISA": "avx2"}) as worker:
         assert worker.run("wanted") == ["avx2"]
     assert "VERSO_ISA" not in os.environ
-
-
-def send_variable(connection: Connection[Any, Any], name: str) -> None:
-    """Main function of a process that sends an environment variable."""
-    connection.recv()
-    connection.send([os.environ.get(name)])
 
 
 def test_variables_are_restored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +88,8 @@ class TorchRunner:
 
     def __init__(self, model: Any) -> None:
         self._config = model.config
-        self._encoder, self._greedy, self._beam = EncoderGraph(model), GreedyGraph(model), BeamGraph(model)
+        self._encoder = EncoderGraph(model)
+        self._greedy, self._beam = GreedyGraph(model), BeamGraph(model)
 
     def start(self, ids: Integers, may_attend: NDArray[np.bool_], beam_size: int) -> None:
         rows, heads = len(ids) * beam_size, self._config.decoder_attention_heads

@@ -14,6 +14,7 @@ length, so its end and padding are excluded; a search that may end would do more
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,74 +25,88 @@ from torch.nn import functional
 from benchmarks.rivals.graph_search import BEAM_SIZE, EXCLUDED, past_names, source_names
 
 
+@dataclass(frozen=True)
+class Graph:
+    """A graph before it is exported.
+
+    Args:
+        module: What it computes.
+        arguments: Example arguments.
+        inputs: The names of its arguments, each with the names of its axes of variable length.
+        outputs: The same for its results.
+    """
+
+    module: nn.Module
+    arguments: tuple[Tensor, ...]
+    inputs: dict[str, dict[int, str]]
+    outputs: dict[str, dict[int, str]]
+
+
+def make_graphs(checkpoint: Path) -> dict[str, Graph]:
+    """The graphs of a checkpoint: ``encoder``, ``greedy`` and ``beam``.
+
+    Args:
+        checkpoint: A folder with a Marian model of transformers.
+    """
+    from transformers import MarianMTModel
+
+    model: Any = MarianMTModel.from_pretrained(checkpoint).eval().requires_grad_(False)
+    heads, layers = model.config.decoder_attention_heads, model.config.decoder_layers
+    rows, length = 2 * BEAM_SIZE, 3
+    ids, may_attend = torch.ones(2, 5, dtype=torch.int64), torch.ones(2, 5, dtype=torch.bool)
+    tokens, position = torch.ones(rows, dtype=torch.int64), torch.tensor([length])
+    encoder = EncoderGraph(model)
+    source = tuple(encoder(ids, may_attend))
+    past = (torch.zeros(rows, heads, length, model.config.d_model // heads),) * (2 * layers)
+    of_source = {name: {0: "sentences", 1: "source_length"} for name in ("ids", "may_attend")}
+    of_encoded = {name: {0: "sentences", 2: "source_length"} for name in source_names(layers)}
+    of_past = {name: {0: "rows", 2: "length"} for name in past_names(layers)}
+    of_new = {f"new_{name}": {0: "rows", 2: "new_length"} for name in past_names(layers)}
+    of_rows = {name: {0: "rows"} for name in ("tokens", "parents", "scores")}
+    of_token = {"tokens": of_rows["tokens"]}
+    states: dict[str, dict[int, str]] = {"position": {}, "may_attend": of_source["may_attend"]} | of_encoded | of_past
+    return {
+        "encoder": Graph(encoder, (ids, may_attend), of_source, of_encoded),
+        "greedy": Graph(
+            GreedyGraph(model),
+            (tokens[:2], position, may_attend, *source, *(cache[:2] for cache in past)),
+            of_token | states,
+            _new(of_token) | of_new,
+        ),
+        "beam": Graph(
+            BeamGraph(model),
+            (tokens, torch.arange(rows), torch.zeros(rows), position, may_attend, *source, *past),
+            of_rows | states,
+            _new(of_rows) | of_new,
+        ),
+    }
+
+
+def _new(names: dict[str, dict[int, str]]) -> dict[str, dict[int, str]]:
+    return {f"new_{name}": axes for name, axes in names.items()}
+
+
 def export_graphs(checkpoint: Path, out: Path) -> None:
-    """Write ``encoder.onnx``, ``greedy.onnx`` and ``beam.onnx``.
+    """Write the graphs as ``encoder.onnx``, ``greedy.onnx`` and ``beam.onnx``.
 
     Args:
         checkpoint: A folder with a Marian model of transformers.
         out: The folder to create.
     """
-    from transformers import MarianMTModel
-
     out.mkdir()
-    model: Any = MarianMTModel.from_pretrained(checkpoint).eval()
-    config = model.config
-    heads, layers = config.decoder_attention_heads, config.decoder_layers
-    head_dim = config.d_model // heads
-    rows, positions = 2 * BEAM_SIZE, 3
-    ids, may_attend = torch.ones(2, 5, dtype=torch.int64), torch.ones(2, 5, dtype=torch.bool)
-    encoder = EncoderGraph(model)
-    source = encoder(ids, may_attend)
-    past = [torch.zeros(rows, heads, positions, head_dim)] * (2 * layers)
-    source_axes = {name: {0: "sentences", 3 if "keys" in name else 2: "source_length"} for name in source_names(layers)}
-    past_axes = {name: {0: "rows", 2: "length"} for name in past_names(layers)}
-    new_axes = {f"new_{name}": {0: "rows", 2: "new_length"} for name in past_names(layers)}
-    mask_axes = {name: {0: "sentences", 1: "source_length"} for name in ("ids", "may_attend")}
-    row_axes: dict[str, dict[int, str]] = {name: {0: "rows"} for name in ("tokens", "parents", "scores")}
-    _export(encoder, (ids, may_attend), out / "encoder.onnx", ["ids", "may_attend"], source_axes, mask_axes)
-    common = (may_attend, *source, *past)
-    names = ["position", "may_attend", *source_names(layers), *past_names(layers)]
-    tokens, position = torch.ones(rows, dtype=torch.int64), torch.tensor([positions])
-    axes = row_axes | mask_axes | source_axes | past_axes
-    _export(
-        GreedyGraph(model),
-        (tokens[:2], position, *common[: 1 + 2 * layers], *(one[:2] for one in past)),
-        out / "greedy.onnx",
-        ["tokens", *names],
-        {"new_tokens": {0: "rows"}} | new_axes,
-        axes,
-    )
-    _export(
-        BeamGraph(model),
-        (tokens, torch.arange(rows), torch.zeros(rows), position, *common),
-        out / "beam.onnx",
-        ["tokens", "parents", "scores", *names],
-        {f"new_{name}": {0: "rows"} for name in ("tokens", "parents", "scores")} | new_axes,
-        axes,
-    )
-
-
-def _export(
-    graph: nn.Module,
-    arguments: tuple[Tensor, ...],
-    path: Path,
-    inputs: list[str],
-    outputs: dict[str, dict[int, str]],
-    axes: dict[str, dict[int, str]],
-) -> None:
-    """Write a graph; ``outputs`` and ``axes`` name the axes of variable length by output and input."""
-    with warnings.catch_warnings(), torch.inference_mode():
-        warnings.simplefilter("ignore")  # the exporter by tracing is deprecated, but its graphs need no other package
-        torch.onnx.export(
-            graph.eval(),
-            arguments,
-            str(path),
-            input_names=inputs,
-            output_names=list(outputs),
-            dynamic_axes={name: axes[name] for name in inputs if name in axes} | outputs,
-            opset_version=17,
-            dynamo=False,
-        )
+    for name, graph in make_graphs(checkpoint).items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # tracing is deprecated, but needs no other package
+            torch.onnx.export(
+                graph.module.eval(),
+                graph.arguments,
+                str(out / f"{name}.onnx"),
+                input_names=list(graph.inputs),
+                output_names=list(graph.outputs),
+                dynamic_axes={name: axes for name, axes in (graph.inputs | graph.outputs).items() if axes},
+                opset_version=17,
+                dynamo=False,
+            )
 
 
 def _joined(*parts: nn.Linear) -> nn.Linear:
@@ -109,6 +124,13 @@ def _scaled(linear: nn.Linear, factor: float) -> nn.Linear:
     return scaled
 
 
+def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    """Attention of scaled queries, all (B, H, T or S, D); gives (B, T, C)."""
+    scores = queries @ keys.transpose(2, 3)
+    weights = (scores if mask is None else scores + mask).softmax(dim=-1)
+    return (weights @ values).transpose(1, 2).flatten(2)
+
+
 class SelfAttention(nn.Module):
     """Attention of a layer to itself, with one product for queries, keys and values.
 
@@ -119,7 +141,7 @@ class SelfAttention(nn.Module):
     def __init__(self, attention: Any) -> None:
         super().__init__()
         self.heads, self.head_dim = attention.num_heads, attention.head_dim
-        queries = _scaled(attention.q_proj, attention.head_dim**-0.5)
+        queries = _scaled(attention.q_proj, self.head_dim**-0.5)
         self.project = _joined(queries, attention.k_proj, attention.v_proj)
         self.output = attention.out_proj
 
@@ -131,11 +153,7 @@ class SelfAttention(nn.Module):
 
     def mix(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """The attention's output, (B, T, C)."""
-        scores = queries @ keys.transpose(2, 3)  # (B, H, T, S)
-        if mask is not None:
-            scores = scores + mask
-        mixed = scores.softmax(dim=-1) @ values
-        return self.output(mixed.transpose(1, 2).reshape(mixed.size(0), mixed.size(2), -1))
+        return self.output(attend(queries, keys, values, mask))  # type: ignore[no-any-return]
 
 
 class FeedForward(nn.Module):
@@ -185,7 +203,7 @@ class EncoderGraph(nn.Module):
         found = []
         for project in self.across:
             parts = project(x).view(x.size(0), x.size(1), 2, self.heads, self.head_dim)
-            found += [parts[:, :, 0].permute(0, 2, 3, 1), parts[:, :, 1].transpose(1, 2)]  # (B, H, D, S), (B, H, S, D)
+            found += [parts[:, :, 0].transpose(1, 2), parts[:, :, 1].transpose(1, 2)]  # each (B, H, S, D)
         return found
 
 
@@ -206,7 +224,7 @@ class StepGraph(nn.Module):
         self.norms = nn.ModuleList(layer.self_attn_layer_norm for layer in layers)
         across = [layer.encoder_attn for layer in layers]
         self.heads, self.head_dim = across[0].num_heads, across[0].head_dim
-        self.queries = nn.ModuleList(_scaled(attention.q_proj, attention.head_dim**-0.5) for attention in across)
+        self.queries = nn.ModuleList(_scaled(attention.q_proj, self.head_dim**-0.5) for attention in across)
         self.outputs = nn.ModuleList(attention.out_proj for attention in across)
         self.across_norms = nn.ModuleList(layer.encoder_attn_layer_norm for layer in layers)
         self.feeds = nn.ModuleList(FeedForward(layer) for layer in layers)
@@ -231,8 +249,8 @@ class StepGraph(nn.Module):
             x = self.norms[number](x + attention.mix(queries, keys, values, None))
             # The rows of a sentence are positions of one query, (B, H, K, D).
             queries = self.queries[number](x).view(num_sentences, -1, self.heads, self.head_dim).transpose(1, 2)
-            weights = (queries @ source[2 * number] + mask).softmax(dim=-1)
-            mixed = (weights @ source[2 * number + 1]).transpose(1, 2).reshape(-1, 1, self.heads * self.head_dim)
+            mixed = attend(queries, source[2 * number], source[2 * number + 1], mask)  # (B, K, C)
+            mixed = mixed.view(-1, 1, self.heads * self.head_dim)
             x = self.feeds[number](self.across_norms[number](x + self.outputs[number](mixed)))
         return self.output(x)[:, 0], new
 
