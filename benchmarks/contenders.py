@@ -88,7 +88,7 @@ class Row:
 
     @property
     def must_agree(self) -> bool:
-        """Whether its answers have to be Verso's; Marian's position vectors differ (:mod:`benchmarks.rivals.marian`)."""
+        """Whether its answers have to be Verso's; Marian's positions differ (:mod:`benchmarks.rivals.marian`)."""
         return self.precision == "float32" and self.library != "Marian"
 
     @property

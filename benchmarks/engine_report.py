@@ -69,8 +69,9 @@ def limits_line(figures: dict[str, Any]) -> str:
     if not limits:
         return f"Instruction set: {instruction_set}, the processor's own."
     variables = " ".join(f"{name}={value}" for name, value in limits.items())
-    unlimited = " ONNX Runtime cannot be limited." if any("ONNX" in name for name in figures["engines"]) else ""
-    return f"Instruction set: {instruction_set}, with {variables}.{unlimited}"
+    others = [one for one in figures["not_limited"] if any(name.startswith(one) for name in figures["engines"])]
+    note = f" {', '.join(others)} cannot be limited and does not count for the targets." if others else ""
+    return f"Instruction set: {instruction_set}, with {variables}.{note}"
 
 
 def report(name: str, figures: dict[str, Any]) -> str:
@@ -159,7 +160,9 @@ def finish(figures: dict[str, Any], out: Path) -> None:
     verdicts: dict[str, dict[str, list[Verdict]]] = {}
     for key, measured in figures["shapes"].items():
         instruction_set = measured["instruction_set"]
-        verdicts.setdefault(instruction_set, {})[key] = judge(measured["engines"], instruction_set)
+        verdicts.setdefault(instruction_set, {})[key] = judge(
+            measured["engines"], instruction_set, measured["not_limited"]
+        )
     for instruction_set, by_shape in verdicts.items():
         print(verdicts_table(by_shape, instruction_set))
     write_json(figures, out / "engines.json")

@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.checkpoints import SHAPES, SHIPPED, make_sources
 from benchmarks.contenders import Job, Result, Row, rows_for, serve_engine
-from benchmarks.instruction_sets import INSTRUCTION_SETS, fastest_set
+from benchmarks.instruction_sets import INSTRUCTION_SETS, UNLIMITED, fastest_set
 from benchmarks.peaks import serve_peaks
 from benchmarks.processes import OtherPrograms, Worker, describe_machine, processor_flags, started
 from benchmarks.rivals import RIVALS
@@ -246,11 +246,13 @@ class Measurement:
                     measure: [rounded(value) for value in values] for measure, values in self._rounds[row.name].items()
                 },
             }
-        instruction_set = self._instruction_set or fastest_set(processor_flags())
+        fastest = fastest_set(processor_flags())
+        instruction_set = self._instruction_set or fastest
         packages = [package for rival in self._plan.rivals for package in RIVALS[rival].packages]
         return {
             "shape": asdict(self._shape),
             "instruction_set": instruction_set,
+            "not_limited": list(UNLIMITED) if instruction_set != fastest else [],
             "limits": INSTRUCTION_SETS[instruction_set].environment if self._instruction_set else {},
             "multiply_adds": {
                 "source_token": self._shape.source_multiply_adds,

@@ -12,8 +12,10 @@ set get all variables; a library ignores those of the others.
     OV_CPU_MAX_ISA                OpenVINO's own functions, in releases that read it
     INTGEMM_CPUID                 intgemm: Marian's int8
 
-Limits: ONNX Runtime reads no such variable and always uses all instructions of the processor. oneDNN's lowest set is
-SSE4.1 and fbgemm's AVX2, which are what a row of ``scalar`` gets. fbgemm knows no AVX-VNNI and falls back to AVX2.
+Not everything can be limited. ONNX Runtime reads no variable and always uses all instructions of the processor, so its
+rows count for the targets of the fastest set only. MKL reads its variable on Intel's processors; on AMD's it was as
+quick with each value, and slower than oneDNN with AVX-512. The lowest sets of oneDNN, intgemm and fbgemm are SSE4.1,
+SSSE3 and AVX2, which is what they use in rows of ``scalar``. fbgemm and intgemm have no AVX-VNNI and use AVX2 instead.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ INSTRUCTION_SETS = {
         InstructionSet("avx512", _AVX512, "AVX512", "AVX512_CORE", "AVX512", "avx512", "AVX512", "AVX512BW"),
         InstructionSet("avx-vnni", (*_AVX2, "avx_vnni"), "AVX2", "AVX2_VNNI", "AVX2_E1", "avx2", "AVX2", "AVX2"),
         InstructionSet("avx2", _AVX2, "AVX2", "AVX2", "AVX2", "avx2", "AVX2", "AVX2"),
-        InstructionSet("scalar", (), "GENERIC", "SSE41", "SSE4_2", "default", "AVX2", "SSE2"),
+        InstructionSet("scalar", (), "GENERIC", "SSE41", "SSE4_2", "default", "AVX2", "SSSE3"),
     )
 }
 """All sets by name, the fastest first."""
@@ -94,6 +96,10 @@ def fastest_set(flags: Collection[str]) -> str:
         flags: Flags from ``/proc/cpuinfo``.
     """
     return next(name for name, found in INSTRUCTION_SETS.items() if set(found.flags) <= set(flags))
+
+
+UNLIMITED = ("ONNX Runtime",)
+"""Libraries that always use all instructions of the processor."""
 
 
 def missing_flags(name: str, flags: Collection[str]) -> list[str]:

@@ -41,6 +41,10 @@ def measure_peaks(num_threads: int) -> dict[str, float]:
         fbgemm = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32
         ways: list[tuple[str, Callable[[], object]]] = [
             ("float32", partial(torch.mm, left, right)),
+            (
+                "float32",
+                partial(torch.ops.mkldnn._linear_pointwise, left, right.t().contiguous(), None, "none", [], ""),
+            ),
             ("int8", partial(fbgemm, whole.float(), 1.0, 128, packed)),
             ("int8", partial(torch._int_mm, whole, weight)),
         ]

@@ -115,17 +115,22 @@ class Verdict:
         return self.ratio >= self.target.factor
 
 
-def judge(engines: dict[str, Any], instruction_set: str) -> list[Verdict]:
+def judge(engines: dict[str, Any], instruction_set: str, ignored: Sequence[str] = ()) -> list[Verdict]:
     """Compare the figures of a shape with the targets; targets without a rival in the figures are omitted.
 
     Args:
         engines: Figures by name of the row, each with its ``rounds``.
         instruction_set: The set that they were measured with.
+        ignored: Libraries that used another set.
     """
     verdicts = []
     for target in targets_for(instruction_set):
         ours = engines[target.ours]
-        theirs = [row["rounds"][target.measure] for name, row in engines.items() if target.is_rival(name)]
+        theirs = [
+            row["rounds"][target.measure]
+            for name, row in engines.items()
+            if target.is_rival(name) and not name.startswith(tuple(ignored))
+        ]
         if theirs:
             ratio = median_ratio(
                 ours["rounds"][target.measure], theirs, lower_is_better=target.measure.startswith("latency")

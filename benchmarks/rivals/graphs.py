@@ -168,7 +168,8 @@ class FeedForward(nn.Module):
         self.wide, self.narrow, self.norm = layer.fc1, layer.fc2, layer.final_layer_norm
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.norm(x + self.narrow(functional.silu(self.wide(x))))
+        mixed: Tensor = self.norm(x + self.narrow(functional.silu(self.wide(x))))
+        return mixed
 
 
 def _mask(may_attend: Tensor) -> Tensor:
@@ -198,6 +199,7 @@ class EncoderGraph(nn.Module):
     def forward(self, ids: Tensor, may_attend: Tensor) -> list[Tensor]:
         mask = _mask(may_attend)
         x = self.tokens(ids) * self.scale + self.positions[: ids.size(1)]
+        attention: Any  # mypy treats members of a ModuleList as plain Modules
         for attention, norm, feed in zip(self.attentions, self.norms, self.feeds, strict=True):
             x = feed(norm(x + attention.mix(*attention.split(x), mask)))
         found = []
@@ -242,6 +244,7 @@ class StepGraph(nn.Module):
         num_sentences = source[0].size(0)
         x = self.tokens(tokens)[:, None] * self.scale + self.positions.index_select(0, position)  # (R, 1, C)
         new: list[Tensor] = []
+        attention: Any
         for number, attention in enumerate(self.attentions):
             queries, keys, values = attention.split(x)
             keys, values = torch.cat([past[2 * number], keys], 2), torch.cat([past[2 * number + 1], values], 2)

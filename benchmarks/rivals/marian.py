@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from benchmarks.contenders import Job, Precision, Row, in_batches
 
 EXCLUDED = -1e9
-"""The output's bias of the end token."""
+"""The output's bias of tokens that cannot be chosen."""
 
 UNKNOWN, UNKNOWN_ID = "<unk>", 1
 
@@ -66,20 +66,21 @@ def make_model(checkpoint: Path, out: Path, precision: Precision) -> None:
     out.mkdir()
     weights = load_file(checkpoint / "model.safetensors")
     config: dict[str, Any] = json.loads((checkpoint / "config.json").read_text())
-    # Without padding, which Marian does not have; its id is the last one.
-    vocab_size: int = config["vocab_size"] - 1
+    vocab_size: int = config["vocab_size"]
     names = ["</s>", UNKNOWN, *(f"t{number}" for number in range(2, vocab_size))]
     (out / "vocab.txt").write_text("\n".join(names) + "\n")
     tensors = dict(_layers(weights, "encoder", config["encoder_layers"], LAYER_NAMES))
     tensors |= _layers(weights, "decoder", config["decoder_layers"], LAYER_NAMES | CROSS_ATTENTION_NAMES)
     embeddings = next(weights[name] for name in ("model.shared.weight", "lm_head.weight") if name in weights)
-    tensors["Wemb"] = embeddings[:vocab_size]
-    bias = weights["final_logits_bias"][:, :vocab_size].copy()
-    bias[0, config["eos_token_id"]] = EXCLUDED
+    tensors["Wemb"] = embeddings
+    bias = weights["final_logits_bias"].copy()
+    # Padding, which Marian does not have, stays in the vocabulary: intgemm needs a multiple of 8.
+    bias[0, [config["eos_token_id"], config["pad_token_id"]]] = EXCLUDED
     tensors["decoder_ff_logit_out_b"] = bias
     described = yaml.safe_dump(_description(config, vocab_size)).encode() + b"\0"
     tensors["special:model.yml"] = np.frombuffer(described, np.int8)
-    np.savez(out / "model.npz", **{name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()})
+    arrays: dict[str, Any] = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    np.savez(out / "model.npz", **arrays)
     if precision == "int8":
         convert = ["convert", "-f", "model.npz", "-t", "model.bin", "-g", "intgemm8"]
         # In a process of its own, which Marian may end.
