@@ -199,6 +199,11 @@ class VersoEngine:
         from model.translator import Translator
 
         self._translator = Translator.load(folder / row.model, num_threads=row.num_threads, native=row.native)
+        if row.native and row.instruction_set:
+            backend: Any = self._translator.backend
+            used = backend.packed.instruction_set.name if backend.name == "native" else backend.reason
+            if used != row.instruction_set:
+                raise SystemExit(f"Verso does not use {row.instruction_set}: {used}")
 
     def prepare(self, sources: list[list[int]]) -> list[list[int]]:
         return sources

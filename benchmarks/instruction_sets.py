@@ -15,7 +15,7 @@ set get all variables; a library ignores those of the others.
 Not everything can be limited. ONNX Runtime reads no variable and always uses all instructions of the processor, so its
 rows count for the targets of the fastest set only. MKL reads its variable on Intel's processors; on AMD's it was as
 quick with each value, and slower than oneDNN with AVX-512. The lowest sets of oneDNN, intgemm and fbgemm are SSE4.1,
-SSSE3 and AVX2, which is what they use in rows of ``scalar``. fbgemm and intgemm have no AVX-VNNI and use AVX2 instead.
+SSSE3 and AVX2, which is what they use in rows of ``portable``. fbgemm and intgemm have no AVX-VNNI and use AVX2 instead.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ INSTRUCTION_SETS = {
             "AVX512_E1",
             "AVX512VNNI",
         ),
-        InstructionSet("avx512", _AVX512, "AVX512", "AVX512_CORE", "AVX512", "avx512", "AVX512", "AVX512BW"),
         InstructionSet("avx-vnni", (*_AVX2, "avx_vnni"), "AVX2", "AVX2_VNNI", "AVX2_E1", "avx2", "AVX2", "AVX2"),
+        InstructionSet("avx512", _AVX512, "AVX512", "AVX512_CORE", "AVX512", "avx512", "AVX512", "AVX512BW"),
         InstructionSet("avx2", _AVX2, "AVX2", "AVX2", "AVX2", "avx2", "AVX2", "AVX2"),
-        InstructionSet("scalar", (), "GENERIC", "SSE41", "SSE4_2", "default", "AVX2", "SSSE3"),
+        InstructionSet("portable", (), "GENERIC", "SSE41", "SSE4_2", "default", "AVX2", "SSSE3"),
     )
 }
 """All sets by name, the fastest first."""

@@ -255,9 +255,9 @@ def test_the_fastest_instruction_set_is_the_one_that_the_processor_has_completel
     assert fastest_set([*avx512, "avx512_vnni", "avx_vnni"]) == "avx512-vnni"
     assert fastest_set(avx512) == "avx512"
     assert fastest_set(["avx2", "fma", "avx_vnni"]) == "avx-vnni"
-    assert fastest_set(["avx2"]) == "scalar"
+    assert fastest_set(["avx2"]) == "portable"
     assert missing_flags("avx512-vnni", avx512) == ["avx512_vnni"]
-    assert missing_flags("scalar", []) == []
+    assert missing_flags("portable", []) == []
 
 
 def test_the_report_says_how_engines_were_limited() -> None:
