@@ -203,7 +203,7 @@ class VersoEngine:
             backend: Any = self._translator.backend
             used = backend.packed.instruction_set.name if backend.name == "native" else backend.reason
             if used != row.instruction_set:
-                raise SystemExit(f"Verso does not use {row.instruction_set}: {used}")
+                raise RuntimeError(f"Verso does not use {row.instruction_set}: {used}")
 
     def prepare(self, sources: list[list[int]]) -> list[list[int]]:
         return sources

@@ -15,7 +15,7 @@ set get all variables; a library ignores those of the others.
 Not everything can be limited. ONNX Runtime reads no variable and always uses all instructions of the processor, so its
 rows count for the targets of the fastest set only. MKL reads its variable on Intel's processors; on AMD's it was as
 quick with each value, and slower than oneDNN with AVX-512. The lowest sets of oneDNN, intgemm and fbgemm are SSE4.1,
-SSSE3 and AVX2, which is what they use in rows of ``portable``. fbgemm and intgemm have no AVX-VNNI and use AVX2 instead.
+SSSE3 and AVX2, which they use in rows of ``portable``. fbgemm and intgemm have no AVX-VNNI and use AVX2 instead.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from benchmarks.rivals.graph_search import GraphEngine, Integers, first_scores, 
 GRAPHS = ("encoder", "greedy", "beam")
 
 SETTINGS = {"beam": {"SNIPPETS_MODE": "DISABLE"}}
-"""Settings by graph. OpenVINO 2026.4.1 computes wrong attention in the beam's graph from 16 tokens of an answer on, unless
-attention stays in single operations, which is as quick."""
+"""Settings by graph. OpenVINO 2026.4.1 computes wrong attention in the beam's graph from 16 tokens of an answer on,
+unless attention stays in single operations, which is as quick."""
 
 
 def make_model(checkpoint: Path, out: Path, precision: Precision) -> None:
