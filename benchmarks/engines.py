@@ -1,6 +1,7 @@
 """Verso, CTranslate2 and transformers with the same weights on the same tokens: one table from one interleaved run.
 
     python -m benchmarks.engines --shape base                          (make bench-engines measures all shapes)
+    python -m benchmarks.engines --shape base --isa avx2 --rivals onnxruntime openvino
     python -m benchmarks.engines --merge benchmarks/results/engines-*.json
 
 For ``tiny``, ``small`` and ``base`` a random checkpoint of OPUS-MT's architecture is made with transformers, imported
@@ -26,8 +27,12 @@ the multiply-adds with weights, in a model of width d, feed-forward width f, E +
     share  =  2 (source tokens x first  +  target tokens x beam size x second) / seconds / peak
 
 Padding, attention between positions, norms, softmax and search are not counted, so the share is below 1. The peak of
-float32 is that of torch.mm. The peak of int8 is the higher one of the packed fbgemm kernel, which Verso uses, and of
-oneDNN's, which CTranslate2 uses on processors not made by Intel. Each is the best of several sizes, with equal threads.
+float32 is the higher one of MKL's (torch.mm) and oneDNN's. The peak of int8 is the higher one of the packed fbgemm
+kernel, which Verso uses without its compiled decoder, and of oneDNN's, which CTranslate2 uses on processors not made
+by Intel. Each is the best of several sizes, with equal threads.
+
+``--isa`` limits all engines, and the peak, to an instruction set (:mod:`benchmarks.instruction_sets`). ``--rivals``
+adds libraries (:mod:`benchmarks.rivals`). The targets depend on the instruction set (:mod:`benchmarks.targets`).
 
 Needs Linux and the packages of the ``test`` extra.
 """

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import MarianMTModel
 
 from benchmarks.checkpoints import SHAPES, make_checkpoint, make_sources
-from benchmarks.contenders import Job
+from benchmarks.contenders import Job, Row, serve_engine
 from benchmarks.processes import environment, started
 from benchmarks.rivals import INSTALL, RIVALS, Rival
 from benchmarks.rivals.graph_search import GraphEngine, Integers, first_scores, search
@@ -109,6 +109,19 @@ class TorchRunner:
         return self._rows[0].numpy(), self._rows[1].numpy() if len(self._rows) > 1 else None
 
 
+def translated(model: Any, source: list[int], beam_size: int) -> list[int]:
+    """The answer of transformers, without its start token."""
+    expected = model.generate(
+        input_ids=torch.tensor([source]),
+        num_beams=beam_size,
+        do_sample=False,
+        early_stopping=False,
+        min_new_tokens=NUM_TOKENS,
+        max_new_tokens=NUM_TOKENS,
+    )
+    return expected[0].tolist()[1:]  # type: ignore[no-any-return]
+
+
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random checkpoint."""
@@ -125,15 +138,7 @@ def test_the_exported_graphs_translate_as_transformers_does(checkpoint: Path, be
     engine = GraphEngine([TorchRunner(model)], pad)
     found = engine.translate(sources, Job(sources, beam_size, 3, NUM_TOKENS, NUM_TOKENS))
     for source, answer in zip(sources, found, strict=True):
-        expected = model.generate(
-            input_ids=torch.tensor([source]),
-            num_beams=beam_size,
-            do_sample=False,
-            early_stopping=False,
-            min_new_tokens=NUM_TOKENS,
-            max_new_tokens=NUM_TOKENS,
-        )
-        assert answer == expected[0].tolist()[1:]
+        assert answer == translated(model, source, beam_size)
 
 
 def test_outputs_of_different_lengths_are_refused(checkpoint: Path) -> None:
@@ -155,3 +160,25 @@ def test_marians_file_has_all_weights_of_the_checkpoint(checkpoint: Path, tmp_pa
     np.testing.assert_array_equal(weights["encoder_l1_ffn_W1"], theirs.T)
     # Marian reads the description up to a zero byte.
     assert bytes(weights["special:model.yml"])[-1:] == b"\0"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_marian_translates_as_transformers_does_with_marians_sines(
+    checkpoint: Path, tmp_path: Path, beam_size: int
+) -> None:
+    pytest.importorskip("pymarian", reason="an optional rival")
+    make_marian(checkpoint, tmp_path / "Marian float32", "float32")
+    model: Any = MarianMTModel.from_pretrained(checkpoint).eval().requires_grad_(False)
+    width = model.config.d_model
+    angles = np.arange(512)[:, None] * 10000.0 ** (-np.arange(width // 2) / (width // 2 - 1))
+    sines = torch.from_numpy(np.concatenate([np.sin(angles), np.cos(angles)], axis=1)).float()
+    for part in (model.model.encoder, model.model.decoder):
+        part.embed_positions.weight.data = sines
+    sources = make_sources(8, SHAPES["toy"].vocab_size, 3, 12)
+    job = Job(sources, beam_size, 3, NUM_TOKENS, NUM_TOKENS)
+    with started("Marian", serve_engine, Row("Marian", "float32", 2, 1), tmp_path) as worker:
+        worker.wait_until_loaded()
+        found = worker.run(job).answers
+    for source, answer in zip(sources, found, strict=True):
+        assert answer == translated(model, source, beam_size)

@@ -2,8 +2,8 @@
 
 Marian has no minimal length and bounds an answer by a multiple of the longest source of its batch. Here the end token
 is excluded by its bias, and the multiple is set for each batch so that an answer has the wanted length. Marian's
-threads translate a batch each, so as many batches as threads are handed over at once, all with the same longest
-source. Tokens are words like ``t5``, which Marian splits and joins as part of its work.
+threads translate a batch each, so as many batches as threads are handed over at once, if their longest sources are
+similar. Tokens are words like ``t5``, which Marian splits and joins as part of its work.
 
 Marian computes the sines of its position vectors with other periods than transformers (the exponent's denominator is
 smaller by one), and cannot be given a table: it would use the first row for every token of the answer. So its answers
@@ -158,19 +158,24 @@ class MarianEngine:
         answers: dict[int, str] = {}
         lengths = [[0] * length for length, _ in prepared]
         for together in in_batches(lengths, job.batch_size * self._num_workers):
-            # Every batch gets one of the longest sentences.
-            dealt = [together[::-1][number :: self._num_workers] for number in range(self._num_workers)]
-            indices = [index for batch in dealt for index in batch]
-            longest = max(prepared[index][0] for index in indices)
-            found = self._translator.translate(
-                [prepared[index][1] for index in indices],
-                **{
-                    "mini-batch": max(map(len, dealt)),
-                    "beam-size": job.beam_size,
-                    "max-length-factor": (job.max_tokens - 0.5) / longest,
-                },
-            )
-            answers.update(zip(indices, found, strict=True))
+            longest_first = together[::-1]
+            dealt = [longest_first[number :: self._num_workers] for number in range(self._num_workers)]
+            batches = [batch for batch in dealt if batch]
+            longest = [prepared[batch[0]][0] for batch in batches]
+            # The bound of each batch, rounded up, has to be the wanted number of tokens.
+            factor = (job.max_tokens - 0.001) / longest[0]
+            fits = factor * longest[-1] > job.max_tokens - 1
+            for several in [batches] if fits else [[batch] for batch in batches]:
+                indices = [index for batch in several for index in batch]
+                found = self._translator.translate(
+                    [prepared[index][1] for index in indices],
+                    **{
+                        "mini-batch": len(several[0]),
+                        "beam-size": job.beam_size,
+                        "max-length-factor": (job.max_tokens - 0.001) / prepared[indices[0]][0],
+                    },
+                )
+                answers.update(zip(indices, found, strict=True))
         return [answers[index] for index in range(len(prepared))]
 
     def token_ids(self, answers: list[str]) -> list[list[int]]:
