@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -13,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.errors import SettingsError
+from model.decoding.native.compiler import SET_NAMES
 from model.digests import is_digest
 
 ENV_PREFIX = "VERSO_"
@@ -30,6 +32,12 @@ MIN_TOKEN_CHARACTERS = 16
 def _digest(value: str | None) -> str | None:
     if value is not None and not is_digest(value):
         raise ValueError("must be 64 hexadecimal digits")
+    return value
+
+
+def _isa(value: str) -> str:
+    if value not in (AUTO, *SET_NAMES):
+        raise ValueError(f"is {value!r} and must be one of {', '.join((AUTO, *SET_NAMES))}")
     return value
 
 
@@ -117,6 +125,9 @@ class Settings(BaseSettings):
     native: Literal["auto", "off"] = "auto"
     """The compiled decoder: auto (where processor, compiler and model allow it) or off, which leaves all to torch."""
 
+    isa: Annotated[str, AfterValidator(_isa)] = AUTO
+    """The compiled decoder's instructions: auto (the fastest this processor has), or the name of a set to force."""
+
     shortlist: Literal["on", "off"] = "off"
     """Whether a sentence's answer is made of likely translations of its own tokens only: faster on processors."""
 
@@ -176,6 +187,9 @@ class Settings(BaseSettings):
     max_documents: int = Field(default=100, ge=0, le=1_000_000)
     """Most documents kept at a time, a day each (429)."""
 
+    max_documents_per_key: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Most documents of one key kept at a time (429); half of VERSO_MAX_DOCUMENTS unless set."""
+
     drain_timeout_s: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds running requests get to finish after SIGTERM."""
 
@@ -229,6 +243,11 @@ class Settings(BaseSettings):
             )
         return self
 
+    @property
+    def documents_per_key(self) -> int:
+        """Most documents of one key kept at a time."""
+        return self.max_documents_per_key or max(1, self.max_documents // 2)
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -257,6 +276,18 @@ class _Variables(EnvSettingsSource):
 
 SECRETS = frozenset({"admin_token"})
 """Settings whose value is never repeated."""
+
+
+def shown(name: str, value: Any) -> Any:
+    """The value of a setting, as it may be shown: a URL without the name and the password in it.
+
+    Args:
+        name: The setting.
+        value: What was given.
+    """
+    if name != "otlp_endpoint" or not isinstance(value, str):
+        return value
+    return re.sub(r"(?s)^(\w+://)?.*@", r"\1***@", value)
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
@@ -298,5 +329,5 @@ def _sentence(problem: Any) -> str:
     if not problem["loc"]:
         return message
     name = str(problem["loc"][0])
-    given = "" if name in SECRETS else f" is {problem['input']!r}"
+    given = "" if name in SECRETS else f" is {shown(name, problem['input'])!r}"
     return f"{ENV_PREFIX}{name.upper()}{given}: {message[0].lower()}{message[1:]}"

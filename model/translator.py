@@ -46,6 +46,13 @@ from model.text_pipeline import Plan, TextPipeline
 from model.text_plan import AnswerKey, AttendedSentence, Translation, settle_all
 
 
+_MAX_BATCH_TOKENS = 8192
+"""Rows times longest source of sentences that decode together, on few threads."""
+
+_TOKENS_OF_A_ROW = 32
+"""Of so many rows that this is more."""
+
+
 def _policy(bundle: Bundle, capabilities: Capabilities) -> DecodingPolicy:
     """The model's way of decoding, without single bytes if words with unknown characters are placeholders."""
     policy, tokenizer = bundle.manifest.policy, bundle.tokenizer
@@ -118,6 +125,7 @@ class Translator:
             bundle has what they need.
         shortlist: Whether sentences choose their tokens from the bundle's vocabulary shortlist, where it has one. In
             slots they do not.
+        isa: The instruction set of the compiled decoder: its name, ``auto``, or None for what ``VERSO_ISA`` says.
 
     Attributes:
         backend: What decodes its sentences, and why.
@@ -125,7 +133,13 @@ class Translator:
     """
 
     def __init__(
-        self, bundle: Bundle, *, native: bool = True, slots: bool | None = None, shortlist: bool = False
+        self,
+        bundle: Bundle,
+        *,
+        native: bool = True,
+        slots: bool | None = None,
+        shortlist: bool = False,
+        isa: str | None = None,
     ) -> None:
         manifest = bundle.manifest
         self._bundle = bundle
@@ -142,7 +156,7 @@ class Translator:
             bundle.device,
             bundle.shortlist if shortlist else None,
         )
-        self.backend: Backend = choose_backend(model, native=native, slots=slots)
+        self.backend: Backend = choose_backend(model, native=native, slots=slots, isa=isa)
         if isinstance(self.backend, NativeBackend):
             _let_network_go(bundle, self.backend.packed)
         codec = SentenceCodec(
@@ -165,6 +179,7 @@ class Translator:
         *,
         native: bool = True,
         shortlist: bool = False,
+        isa: str | None = None,
     ) -> Translator:
         """Load a bundle.
 
@@ -175,11 +190,12 @@ class Translator:
             sha256: The digest the file must have.
             native: Whether the compiled decoder may be used, if there is one for this processor and model.
             shortlist: Whether sentences choose their tokens from the bundle's vocabulary shortlist.
+            isa: The instruction set of the compiled decoder: its name, ``auto``, or None for what ``VERSO_ISA`` says.
 
         Raises:
             ArtifactError: The file is missing, damaged, foreign, newer or another one than the digest says, or a
                 shortlist is wanted and it has none.
-            DeviceError: The device is not there, or cannot run the bundle's precision.
+            DeviceError: The device is not there, or cannot run the bundle's precision or the instruction set.
         """
         torch.set_num_threads(num_threads or available_threads())
         bundle = load_bundle(Path(path), device, sha256)
@@ -187,7 +203,7 @@ class Translator:
             raise ArtifactError(
                 f"{path} has no vocabulary shortlist; make one with 'python -m model shortlist --model {path}'."
             )
-        return cls(bundle, native=native, shortlist=shortlist)
+        return cls(bundle, native=native, shortlist=shortlist, isa=isa)
 
     @property
     def bundle(self) -> Bundle:
@@ -482,7 +498,9 @@ class Translator:
         """
         numbered = [replace(request, key=number) for number, request in enumerate(requests)]
         max_rows = self.backend.max_rows(numbered[0].options.width) if numbered else 1
-        finished = progress(decode_all(self.cohort, numbered, max_rows=max_rows), len(numbered))
+        max_tokens = max(_MAX_BATCH_TOKENS, _TOKENS_OF_A_ROW * max_rows)
+        decoding = decode_all(self.cohort, numbered, max_batch_tokens=max_tokens, max_rows=max_rows)
+        finished = progress(decoding, len(numbered))
         answers: list[Hypothesis] = []
         for one in sorted(finished, key=lambda one: one.key):
             if one.hypothesis is None:

@@ -3,7 +3,7 @@
 There are three, and all give the same answers but for rounding:
 
 - ``slots``: CUDA graphs over a fixed number of slots, on GPUs;
-- ``native``: the compiled C++ library, on processors that have AVX-512 VNNI;
+- ``native``: the compiled C++ library, on x86 processors;
 - ``eager``: torch, step by step, everywhere.
 """
 
@@ -244,13 +244,19 @@ def preferred_backend(
     return BackendChoice("eager", f"not slots, because {why_no_slots}; not native, because {why_no_native}")
 
 
-def choose_backend(model: ModelToDecode, *, native: bool = True, slots: bool | None = None) -> Backend:
+def choose_backend(
+    model: ModelToDecode, *, native: bool = True, slots: bool | None = None, isa: str | None = None
+) -> Backend:
     """The back-end that :func:`preferred_backend` names, made for a model.
 
     Args:
         model: The model.
         native: Whether the compiled library may be used.
         slots: Whether to decode in slots: None means on GPUs only, True on any device.
+        isa: The instruction set of the compiled library: its name, ``auto``, or None for what ``VERSO_ISA`` says.
+
+    Raises:
+        DeviceError: The compiled library decodes, and this processor cannot run the instruction set.
     """
     choice = preferred_backend(
         model.architecture,
@@ -268,7 +274,7 @@ def choose_backend(model: ModelToDecode, *, native: bool = True, slots: bool | N
         return SlotBackend(model, slot_model, choice.reason)
     if choice.name == "native":
         config = ModelConfig.from_dict(dict(model.architecture))
-        packed = make_native_model(model.module, config, model.shortlist)
+        packed = make_native_model(model.module, config, model.shortlist, isa)
         if packed is not None:
             return NativeBackend(packed, model.vocabulary, model.policy, model.longest_target, choice.reason)
         return EagerBackend(model, f"not native, because {reason_not_native(config, model.module)}")

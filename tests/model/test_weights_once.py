@@ -21,28 +21,38 @@ from model.artifacts.export import export_bundle
 from model.artifacts.loaded_network import KEPT_S, LoadedNetwork
 from model.artifacts.script import script
 from model.decoding.native import library
+from model.decoding.native.packed import make_native_model
 from model.network.heads import AttentionHead
 from model.network.quantised import int8_is_supported
-from tests.model.test_native import ARCHITECTURES, native, transformer
+from tests.model.test_native import ARCHITECTURES, transformer
+from tests.model.torch_layers import small_config
 
 needs_library = pytest.mark.skipif(library.load_library() is None, reason="the compiled decoder cannot be used here")
 PRECISIONS = ["float32", *(["int8"] if int8_is_supported() else [])]
 TEXT = "red cat sees old dog."
 
 
+def instruction_sets() -> list[str]:
+    """Those that can be run here."""
+    found = library.load_library()
+    return [] if found is None else [one.name for one in library.instruction_sets(found) if one.lacking is None]
+
+
 @needs_library
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_packed_weights_come_back_to_the_bit(name: str, precision: Any) -> None:
+    config = small_config(**{"d_model": 64, "num_heads": 2, **ARCHITECTURES[name]})
     module = script(transformer(**ARCHITECTURES[name]), precision)
-    packed = native(module, **ARCHITECTURES[name])
     weights = safetensors.torch.load(weights_as_bytes(module))
-    assert packed.precision == precision
-    for weight, value in weights.items():
-        assert torch.equal(packed.weight(weight), value), weight
-    for unknown in ("decoder.9.feed_forward.wide.weight", "output.gain"):
-        with pytest.raises(KeyError):
-            packed.weight(unknown)
+    for isa in instruction_sets():
+        packed = make_native_model(module, config, isa=isa)
+        assert packed is not None and packed.precision == precision
+        for weight, value in weights.items():
+            assert torch.equal(packed.weight(weight), value), (isa, weight)
+        for unknown in ("decoder.9.feed_forward.wide.weight", "output.gain"):
+            with pytest.raises(KeyError):
+                packed.weight(unknown)
 
 
 @pytest.fixture(scope="module", params=PRECISIONS)

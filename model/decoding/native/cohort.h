@@ -201,6 +201,8 @@ class Cohort {
 
   void step(Sentence* const* own, int n, Workspace& scratch, ChunkCache& pages) {
     std::vector<LogitReader> readers;
+    readers.reserve(kStepRows);
+    std::vector<LogitState*> states;
     std::vector<std::vector<Page*> const*> rows;
     for (int i = 0; i < n; i++)
       for (Row& row : own[i]->rows) {
@@ -217,15 +219,14 @@ class Cohort {
       beams.push_back({own[i]->memory.data(), (int)own[i]->source.size(), rows.data() + first, (int)own[i]->rows.size()});
     const float* x = advance(m_, beams, scratch);
     const Linear& first_read = m_.shortlist ? m_.shortlist->common() : m_.out;
-    multiply_and_read(first_read, {x, m_.C, (int)rows.size()}, scratch.products,
-                      [&](int row, float* values, int position) { readers[row].read(values, position); });
+    for (LogitReader& reader : readers) states.push_back(&reader.state());
+    multiply_and_read(first_read, {x, m_.C, (int)rows.size()}, scratch.products, states.data());
     first = 0;
     for (int i = 0; i < n; first += own[i++]->rows.size()) {
       int position = first_read.num_padded_outputs();
       for (const void* slice : own[i]->slices) {
         read_more(m_.out, Shortlist::columns(slice), {x, m_.C, (int)rows.size()}, (int)first,
-                  (int)own[i]->rows.size(), scratch.products,
-                  [&](int row, float* values) { readers[row].read(values, position); });
+                  (int)own[i]->rows.size(), scratch.products, states.data(), position);
         position += 64;
       }
     }

@@ -1,4 +1,4 @@
-"""Compiles decoder.cpp: at installation (``python -m model.decoding.native.compiler``), or on first use."""
+"""Compiles the C++ of this package: at installation (``python -m model.decoding.native.compiler``), or on first use."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from model.process.folders import cache_folder
 
-SOURCE = Path(__file__).with_name("decoder.cpp")
-FLAGS = (
-    *("-O3", "-std=c++17", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread"),
-    *("-mavx2", "-mfma", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
-)
-"""What every build needs."""
+FOLDER = Path(__file__).parent
+DECODER = FOLDER / "decoder.cpp"
+KERNELS = FOLDER / "kernels" / "kernels.cpp"
+
+FLAGS = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-pthread", "-ffp-contract=off")
+"""What every build needs. The compiler must not fuse multiplications and additions: instruction sets would differ."""
+
+OPTIMISED = ("-O3",)
+"""What a build needs that is not for a debugger or a sanitizer."""
 
 INSTALLED = ("-w",)
 """An installation shows no warnings and does not fail on those of a new compiler."""
@@ -32,6 +37,35 @@ COMPILERS = ("c++", "g++", "clang++")
 
 _BUILD_TIMEOUT_S = 300.0
 _DIGEST_DIGITS = 16
+
+
+_AVX2 = ("-mavx2", "-mfma", "-mf16c")
+_AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl")
+_X86_SETS = {
+    "avx512-vnni": (*_AVX512, "-mavx512vnni"),
+    "avx-vnni": (*_AVX2, "-mavxvnni"),
+    "avx512": _AVX512,
+    "avx2": _AVX2,
+}
+_ANY_SETS: dict[str, tuple[str, ...]] = {"portable": ()}
+
+SET_NAMES = (*_X86_SETS, *_ANY_SETS)
+"""The instruction sets there are, of all kinds of processors."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A file that is compiled with flags of its own.
+
+    Args:
+        name: For its object.
+        source: The file.
+        flags: Beside those of the build.
+    """
+
+    name: str
+    source: Path
+    flags: tuple[str, ...] = ()
 
 
 class Unavailable(Exception):
@@ -63,6 +97,42 @@ def is_x86() -> bool:
     return platform.machine().lower() in ("x86_64", "amd64")
 
 
+def sets() -> dict[str, tuple[str, ...]]:
+    """The instruction sets of a library for this kind of processor, with the compiler's flags of each.
+
+    ``instruction_sets.h`` has the same, and chooses at run time among those that the processor has.
+    """
+    return {**(_X86_SETS if is_x86() else {}), **_ANY_SETS}
+
+
+def units() -> tuple[Unit, ...]:
+    """What a library consists of: the kernels of each instruction set, and everything else once."""
+    kernels = (Unit(name, KERNELS, (*flags, *_definitions(name))) for name, flags in sets().items())
+    return (*kernels, Unit("decoder", DECODER))
+
+
+def _definitions(name: str) -> tuple[str, ...]:
+    word = name.replace("-", "_")
+    return (
+        f"-DVERSO_SET=verso_kernels_{word}",
+        f'-DVERSO_SET_NAME="{name}"',
+        f'-DVERSO_SET_HEADER="sets/{word}.h"',
+    )
+
+
+def sources() -> list[Path]:
+    """Every file that is compiled or included."""
+    return sorted(path for path in FOLDER.rglob("*") if path.suffix in (".cpp", ".h"))
+
+
+def digest(flags: Sequence[str]) -> str:
+    """Digits that change with the sources, the flags and the kind of processor."""
+    found = hashlib.sha256(f"{flags} {units()}".replace(str(FOLDER), "").encode())
+    for path in sources():
+        found.update(path.read_bytes())
+    return found.hexdigest()[:_DIGEST_DIGITS]
+
+
 def build_library() -> Path:
     """Compile the library unless that was done: beside its source or, if that folder is read-only, in the cache folder.
 
@@ -74,13 +144,9 @@ def build_library() -> Path:
     Raises:
         Unavailable: There is no compiler, it failed, or no folder can be written.
     """
-    flags = (*FLAGS, *INSTALLED)
-    digest = hashlib.sha256()
-    for path in (SOURCE, *sorted(SOURCE.parent.glob("*.h"))):
-        digest.update(path.read_bytes())
-    digest.update(" ".join(flags).encode())
-    name = f"decoder-{digest.hexdigest()[:_DIGEST_DIGITS]}.so"
-    beside = SOURCE.parent / name
+    flags = (*FLAGS, *OPTIMISED, *INSTALLED)
+    name = f"decoder-{digest(flags)}.so"
+    beside = FOLDER / name
     if beside.is_file():
         return beside
     try:
@@ -123,14 +189,46 @@ def compile_library(path: Path, flags: Sequence[str]) -> Path:
         Unavailable: There is no compiler, it failed, or it took too long.
     """
     compiler = find_compiler()
-    command = [compiler, *flags, "-o", str(path), str(SOURCE)]
+    with tempfile.TemporaryDirectory() as folder:
+        objects = compile_units(compiler, units(), flags, Path(folder))
+        _run(compiler, [*flags, "-shared", "-o", str(path), *map(str, objects)])
+    return path
+
+
+def compile_units(compiler: str, parts: Sequence[Unit], flags: Sequence[str], folder: Path) -> list[Path]:
+    """Compile units side by side.
+
+    Args:
+        compiler: Its path.
+        parts: The units.
+        flags: For all of them; those of a unit come after them.
+        folder: Where the objects are written.
+
+    Returns:
+        The objects, in the order of the units.
+
+    Raises:
+        Unavailable: The compiler failed or took too long.
+    """
+
+    def compiled(unit: Unit) -> Path:
+        path = folder / f"{unit.name}.o"
+        _run(compiler, [*flags, *unit.flags, "-c", "-o", str(path), str(unit.source)])
+        return path
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as jobs:
+        return list(jobs.map(compiled, parts))
+
+
+def _run(compiler: str, arguments: Sequence[str]) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_TIMEOUT_S, check=False)
+        done = subprocess.run(
+            [compiler, *arguments], capture_output=True, text=True, timeout=_BUILD_TIMEOUT_S, check=False
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise Unavailable(f"{compiler} failed ({error})") from error
     if done.returncode:
         raise CompilerFailed(compiler, done.stderr, done.returncode)
-    return path
 
 
 def check_warnings() -> None:
@@ -140,7 +238,7 @@ def check_warnings() -> None:
         Unavailable: There is no compiler, or it warned.
     """
     with tempfile.TemporaryDirectory() as folder:
-        compile_library(Path(folder) / "decoder.so", (*FLAGS, *CHECKED))
+        compile_library(Path(folder) / "decoder.so", (*FLAGS, *OPTIMISED, *CHECKED))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,9 +1,9 @@
-// Encoder, decoder and search of this package for x86 processors with AVX-512, as a library with a C interface and without
-// dependencies.
+// Encoder, decoder and search of this package, as a library with a C interface and without dependencies.
 //
 // Where it differs from torch, and why it is faster:
 // - One call takes several steps: no operator is dispatched and nothing is allocated for each (cohort.h).
-// - int8 products use VNNI with weights packed in blocks of 64 outputs; each row has its own scale (products.h).
+// - What takes time is computed with the vector instructions of the processor it runs on (kernels.h); weights are packed as
+//   these need them, and each row of an int8 product has its own scale (products.h).
 // - Logits are read while they are in the cache and never stored (search.h).
 // - With a shortlist, only the logits that a sentence can need are computed (shortlist.h).
 // - Rows are independent: each has its own keys and values, in as many pages as it needs. Nothing is padded; joining, leaving
@@ -18,6 +18,7 @@
 #include <stdexcept>
 
 #include "forced.h"
+#include "instruction_sets.h"
 #include "unpack.h"
 
 // What a product is packed from: float32 weights, or int8 weights (`rounded`) with a scale for each output. library.py has
@@ -53,13 +54,14 @@ int guarded(F run) {
 // Packs a model's weights one after the other, in the order in which packed.py collects them.
 class Packer {
  public:
-  Packer(const LinearSource* linears, const float* const* norms, Model& model)
-      : linears_(linears), norms_(norms), width_(model.C), packed_(model.linears) {}
+  Packer(const Kernels& kernels, const LinearSource* linears, const float* const* norms,
+         Model& model)
+      : kernels_(kernels), linears_(linears), norms_(norms), width_(model.C), packed_(model.linears) {}
 
   void pack(Linear& linear, float padding_bias = 0) {
     const LinearSource& s = *linears_++;
-    if (s.rounded) linear.pack(s.rounded, s.scales, s.bias, s.outputs, s.inputs, padding_bias);
-    else linear.pack(s.weight, s.bias, s.outputs, s.inputs, padding_bias);
+    if (s.rounded) linear.pack(kernels_, s.rounded, s.scales, s.bias, s.outputs, s.inputs, padding_bias);
+    else linear.pack(kernels_, s.weight, s.bias, s.outputs, s.inputs, padding_bias);
     packed_.push_back(&linear);
   }
   void pack(Norm& norm) {
@@ -85,6 +87,7 @@ class Packer {
   }
 
  private:
+  const Kernels& kernels_;
   const LinearSource* linears_;
   const float* const* norms_;
   int width_;
@@ -97,14 +100,25 @@ class Packer {
 #pragma GCC visibility push(default)
 extern "C" {
 
-// linears: in the order of the layers, the output last. norms: gain and bias of each, in the order of the layers; then those
-// after the stacks, if norms come first. Returns null if there is no memory. The tables must outlive the model.
-void* verso_model(const Architecture* architecture, const EmbeddingTables* tables, const LinearSource* linears,
-                  const float* const* norms) {
+// The name of instruction set number `set`, the fastest first; null if there is none of that number.
+const char* verso_set_name(int32_t set) {
+  const Kernels* kernels = instruction_set(set).kernels;
+  return kernels ? kernels->name : nullptr;
+}
+// Which instructions this processor lacks to run it; null if it lacks none.
+const char* verso_set_lacks(int32_t set) { return instruction_set(set).lacking; }
+
+// set: the instruction set to compute with, one that this processor can run. linears: in the order of the layers, the output
+// last; attention is projected to heads that are a multiple of 16 wide, filled up with zeros. norms: gain and bias of each, in
+// the order of the layers; then those after the stacks, if norms come first. Returns null if there is no memory. The tables
+// must outlive the model.
+void* verso_model(int32_t set, const Architecture* architecture, const EmbeddingTables* tables,
+                  const LinearSource* linears, const float* const* norms) {
   std::unique_ptr<Model> m;
   int result = guarded([&] {
-    m = std::make_unique<Model>(*architecture, *tables);
-    Packer packer(linears, norms, *m);
+    const Kernels& kernels = *instruction_set(set).kernels;
+    m = std::make_unique<Model>(kernels, *architecture, *tables);
+    Packer packer(kernels, linears, norms, *m);
     for (EncoderLayer& layer : m->encoder) {
       packer.pack(layer.self_attention);
       packer.pack(layer.feed_forward);

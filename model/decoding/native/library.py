@@ -5,14 +5,23 @@ from __future__ import annotations
 import ctypes
 import functools
 import logging
+import os
 import platform
 from dataclasses import dataclass
 
-import torch
-
-from model.decoding.native.compiler import NoCompiler, Unavailable, build_library, is_x86
+from model.decoding.native.compiler import SET_NAMES, NoCompiler, Unavailable, build_library, is_x86
+from model.errors import DeviceError
 
 logger = logging.getLogger("model.native")
+
+ISA_VARIABLE = "VERSO_ISA"
+"""The environment variable that forces an instruction set where no setting does."""
+
+AUTO = "auto"
+"""As the name of an instruction set: the fastest that this processor can run."""
+
+PORTABLE = "portable"
+"""The set that any processor can run. Only ``VERSO_ISA`` chooses it: without vector instructions torch is faster."""
 
 _NO_MEMORY, _OUT_OF_RANGE = 1, 2
 
@@ -127,6 +136,62 @@ class Availability:
     reason: str | None = None
 
 
+@dataclass(frozen=True)
+class InstructionSet:
+    """One of the library's sets of kernels.
+
+    Args:
+        number: As the library counts them, the fastest first.
+        name: As settings have it.
+        lacking: Which instructions this processor lacks to run it; None if it lacks none.
+    """
+
+    number: int
+    name: str
+    lacking: str | None
+
+
+def instruction_sets(library: ctypes.CDLL) -> list[InstructionSet]:
+    """The instruction sets that are compiled into the library, the fastest first."""
+    found: list[InstructionSet] = []
+    while (name := library.verso_set_name(len(found))) is not None:
+        lacking = library.verso_set_lacks(len(found))
+        found.append(InstructionSet(len(found), name.decode(), None if lacking is None else lacking.decode()))
+    return found
+
+
+def choose_instruction_set(library: ctypes.CDLL, name: str | None = None) -> InstructionSet:
+    """The instruction set to compute with.
+
+    Args:
+        library: The library.
+        name: The set, or ``auto``; None is what ``VERSO_ISA`` says, and ``auto`` where it is not set.
+
+    Raises:
+        DeviceError: The library has no set of that name, or this processor cannot run it.
+    """
+    name = name or os.environ.get(ISA_VARIABLE) or AUTO
+    known = instruction_sets(library)
+    usable = [one for one in known if one.lacking is None]
+    if name == AUTO:
+        return usable[0]
+    can_run = f"This machine can run {_listed([one.name for one in usable])}."
+    for one in known:
+        if one.name == name:
+            if one.lacking is None:
+                return one
+            raise DeviceError(f"{ISA_VARIABLE} is {name}, and this processor has no {one.lacking}. {can_run}")
+    others = "" if name not in SET_NAMES else " on this kind of processor"
+    raise DeviceError(
+        f"{ISA_VARIABLE} is {name!r}, and the compiled decoder has {_listed([one.name for one in known])}{others}. "
+        f"{can_run}"
+    )
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
 @functools.cache
 def find_library() -> Availability:
     """The library, built if necessary; the result is kept for the life of the process."""
@@ -134,13 +199,17 @@ def find_library() -> Availability:
     if reason is not None:
         return Availability(reason=reason)
     try:
-        return Availability(_with_types(ctypes.CDLL(str(build_library()))))
+        library = _with_types(ctypes.CDLL(str(build_library())))
     except NoCompiler as error:
         logger.info("torch decodes, more slowly: %s", error)
         return Availability(reason=str(error))
     except (Unavailable, OSError) as error:  # OSError: the library cannot be loaded
         logger.warning("torch decodes, more slowly: %s", error)
         return Availability(reason=str(error))
+    if choose_instruction_set(library, AUTO).name == PORTABLE and os.environ.get(ISA_VARIABLE) != PORTABLE:
+        lacking = [f"no {one.lacking}" for one in instruction_sets(library) if one.lacking is not None]
+        return Availability(reason=f"the processor has {lacking[-1] if lacking else 'no vectors that are known'}")
+    return Availability(library)
 
 
 def load_library() -> ctypes.CDLL | None:
@@ -149,13 +218,9 @@ def load_library() -> ctypes.CDLL | None:
 
 
 def processor_reason() -> str | None:
-    """Which instructions this processor lacks to run the library; None if it has them all."""
+    """Why no library can be compiled for this kind of processor; None if one can be."""
     if not is_x86():
         return f"the processor is {platform.machine()} and not x86-64"
-    if not torch.cpu._is_avx512_supported():
-        return "the processor has no AVX-512"
-    if not torch.cpu._is_vnni_supported():
-        return "the processor has no AVX-512 VNNI"
     return None
 
 
@@ -164,10 +229,12 @@ def _with_types(library: ctypes.CDLL) -> ctypes.CDLL:
     address, linear = ctypes.POINTER(pointer), ctypes.POINTER(LinearSource)
     architecture, tables = ctypes.POINTER(Architecture), ctypes.POINTER(EmbeddingTables)
     for name, result, arguments in (
+        ("verso_set_name", ctypes.c_char_p, [number]),
+        ("verso_set_lacks", ctypes.c_char_p, [number]),
         (
             "verso_model",
             pointer,
-            [architecture, tables, linear, pointer],
+            [number, architecture, tables, linear, pointer],
         ),
         ("verso_model_free", None, [pointer]),
         ("verso_unpack", number, [pointer, number, pointer, pointer, pointer]),

@@ -7,6 +7,8 @@
 #include <new>
 #include <vector>
 
+#include "kernels.h"
+
 // AddressSanitizer reports accesses to chunks that are not in use (make test-sanitized). GCC defines the macro.
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -14,8 +16,6 @@
 #define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
 #define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
 #endif
-
-constexpr size_t kCacheLine = 64;
 
 constexpr size_t round_to_cache_lines(size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
 

@@ -14,17 +14,24 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from model.decoding.native.library import Architecture, EmbeddingTables, LinearSource, check, find_library
+from model.decoding.native.library import (
+    Architecture,
+    EmbeddingTables,
+    LinearSource,
+    check,
+    choose_instruction_set,
+    find_library,
+)
 from model.decoding.shortlist import Shortlist
 from model.network.config import ModelConfig
 from model.network.quantised import Int8Linear
 
 logger = logging.getLogger("model.native")
 
-_ACTIVATIONS = {"relu": 1, "silu": 2}
+_ACTIVATIONS = {"relu": 1, "silu": 2, "gelu": 3}
 _PRECISIONS: dict[bool, Literal["int8", "float32"]] = {True: "int8", False: "float32"}
 _HEAD_MULTIPLE = 16
-"""A head's width is a multiple of the numbers in one vector of the processor."""
+"""The library computes with heads that are a multiple of this wide; narrower ones are filled up with zeros."""
 _MOST_INT8_INPUTS = 2**16
 """Inputs of an int8 product: with more, its sum might not fit into 32 bits."""
 
@@ -41,19 +48,30 @@ class NativeModel:
         module: The model, scripted or not, on the CPU, in float32 or int8.
         config: Its architecture, one without :func:`reason_not_supported`.
         shortlist: The candidates of each source token, if sentences do not choose among the whole vocabulary.
+        isa: The instruction set to compute with (:func:`model.decoding.native.library.choose_instruction_set`).
+
+    Attributes:
+        instruction_set: The one it computes with.
 
     Attributes:
         precision: Of its products; None if they have different ones.
 
     Raises:
+        DeviceError: This processor does not have that instruction set.
         UnknownModule: The module is not a Transformer of ``config`` in float32 or int8.
         MemoryError: There is no memory for the packed weights.
     """
 
     def __init__(
-        self, library: ctypes.CDLL, module: object, config: ModelConfig, shortlist: Shortlist | None = None
+        self,
+        library: ctypes.CDLL,
+        module: object,
+        config: ModelConfig,
+        shortlist: Shortlist | None = None,
+        isa: str | None = None,
     ) -> None:
         self.library = library
+        self.instruction_set = choose_instruction_set(library, isa)
         self.vocab_size = config.target_vocab_size
         weights = _Weights(module, config)
         self._tables = weights.tables  # the library reads them while it decodes
@@ -62,6 +80,7 @@ class NativeModel:
         kinds = {one.is_int8 for one in weights.packed.values()}
         self.precision: Literal["int8", "float32"] | None = _PRECISIONS[kinds.pop()] if len(kinds) == 1 else None
         handle = library.verso_model(
+            self.instruction_set.number,
             ctypes.byref(_architecture(config)),
             ctypes.byref(EmbeddingTables(*(table.data_ptr() for table in weights.tables))),
             (LinearSource * len(weights.linears))(*weights.linears),
@@ -107,16 +126,17 @@ class NativeModel:
         if name in self._kept:
             return self._kept[name]
         path, _, part = name.rpartition(".")
-        number, outputs, inputs, is_int8 = self._packed[path]
+        number, is_int8, outputs, inputs = self._packed[path]
         if part == "weight":
-            found = torch.empty(outputs, inputs, dtype=torch.int8 if is_int8 else torch.float32)
+            found = torch.empty(outputs[0], inputs[0], dtype=torch.int8 if is_int8 else torch.float32)
         elif part == "bias" or (part == "scales" and is_int8):
-            found = torch.empty(outputs)
+            found = torch.empty(outputs[0])
         else:
             raise KeyError(name)
         addresses = [found.data_ptr() if part == one else None for one in ("weight", "scales", "bias")]
         check(self.library.verso_unpack(self.handle, number, *addresses))
-        return found
+        found = _unpadded(found, *outputs[1:])
+        return _unpadded(found.t(), *inputs[1:]).t().contiguous() if part == "weight" else found
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
         """Logits after each token of a target, start token included: (T, V). The library itself never stores any.
@@ -138,12 +158,6 @@ def reason_not_supported(config: ModelConfig) -> str | None:
         return "the norm is residual-post, and the compiled decoder has pre and post"
     if config.embedding_norm:
         return "the model normalises its embeddings (embedding_norm), and the compiled decoder does not"
-    for stack, num_heads in (("encoder", config.num_heads), ("decoder", config.decoder_stack.num_heads)):
-        width = config.d_model // num_heads
-        if width % _HEAD_MULTIPLE:
-            return (
-                f"a head of the {stack} is {width} wide, and the compiled decoder needs a multiple of {_HEAD_MULTIPLE}"
-            )
     return None
 
 
@@ -168,25 +182,34 @@ def reason_not_native(config: ModelConfig | None, module: object | None = None) 
     return reason
 
 
-def make_native_model(module: object, config: ModelConfig, shortlist: Shortlist | None = None) -> NativeModel | None:
-    """A model packed for the library; None if it cannot be (:func:`reason_not_native` tells why)."""
+def make_native_model(
+    module: object, config: ModelConfig, shortlist: Shortlist | None = None, isa: str | None = None
+) -> NativeModel | None:
+    """A model packed for the library; None if it cannot be (:func:`reason_not_native` tells why).
+
+    Raises:
+        DeviceError: This processor does not have the instruction set ``isa``.
+    """
     library = find_library().library
     if library is None or reason_not_supported(config) is not None:
         return None
     try:
-        return NativeModel(library, module, config, shortlist)
+        return NativeModel(library, module, config, shortlist, isa)
     except UnknownModule as error:
         logger.warning("torch decodes, more slowly: %s", error)
         return None
 
 
 class _Packed(NamedTuple):
-    """A product in the library: its number among those of the model, its shape and its precision."""
+    """A product in the library: its number among those of the model, its precision, and its outputs and inputs.
+
+    Of both: how many the library has, how many they were before they were padded, and the heads they are divided into.
+    """
 
     number: int
-    outputs: int
-    inputs: int
     is_int8: bool
+    outputs: tuple[int, int, int | None]
+    inputs: tuple[int, int, int | None]
 
 
 class _Weights:
@@ -208,15 +231,16 @@ class _Weights:
     def __init__(self, module: object, config: ModelConfig) -> None:
         self.linears: list[LinearSource] = []
         self.packed: dict[str, _Packed] = {}
-        self.norms: list[int] = []
+        self.norms: list[int | None] = []
         self.kept: dict[str, Tensor] = {}
         self._alive: list[Tensor] = []
         self._module = module
         self._d_model = config.d_model
         for index in range(config.encoder_layers):
-            self._add_layer(f"encoder.{index}", config.d_ff, has_cross_attention=False)
+            self._add_layer(f"encoder.{index}", config.num_heads, config.d_ff, has_cross_attention=False)
+        stack = config.decoder_stack
         for index in range(config.decoder_layers):
-            self._add_layer(f"decoder.{index}", config.decoder_stack.d_ff, has_cross_attention=True)
+            self._add_layer(f"decoder.{index}", stack.num_heads, stack.d_ff, has_cross_attention=True)
         if config.norm == "pre":
             self._add_norm("encoder_norm")
             self._add_norm("decoder_norm")
@@ -235,38 +259,59 @@ class _Weights:
                 self.kept[path] = self._tensor(path, (rows, config.d_model)).detach().contiguous()
                 self.tables.append(self.kept[path])
 
-    def _add_layer(self, layer: str, d_ff: int, has_cross_attention: bool) -> None:
+    def _add_layer(self, layer: str, num_heads: int, d_ff: int, has_cross_attention: bool) -> None:
         width = self._d_model
-        self._add_linear(f"{layer}.self_attention.query_key_value", 3 * width, width)
-        self._add_linear(f"{layer}.self_attention.output", width, width)
+        self._add_linear(f"{layer}.self_attention.query_key_value", 3 * width, width, output_heads=3 * num_heads)
+        self._add_linear(f"{layer}.self_attention.output", width, width, input_heads=num_heads)
         self._add_norm(f"{layer}.self_attention_norm")
         if has_cross_attention:
-            for name, outputs in (("query", width), ("key_value", 2 * width), ("output", width)):
-                self._add_linear(f"{layer}.cross_attention.{name}", outputs, width)
+            self._add_linear(f"{layer}.cross_attention.query", width, width, output_heads=num_heads)
+            self._add_linear(f"{layer}.cross_attention.key_value", 2 * width, width, output_heads=2 * num_heads)
+            self._add_linear(f"{layer}.cross_attention.output", width, width, input_heads=num_heads)
             self._add_norm(f"{layer}.cross_attention_norm")
         self._add_linear(f"{layer}.feed_forward.wide", d_ff, width)
         self._add_linear(f"{layer}.feed_forward.narrow", width, d_ff)
         self._add_norm(f"{layer}.feed_forward_norm")
 
-    def _add_linear(self, path: str, outputs: int, inputs: int) -> None:
+    def _add_linear(
+        self, path: str, outputs: int, inputs: int, output_heads: int | None = None, input_heads: int | None = None
+    ) -> None:
+        """Add a product.
+
+        Args:
+            path: Of its layer.
+            outputs: Its outputs.
+            inputs: Its inputs.
+            output_heads: Heads that the outputs are divided into, if they are.
+            input_heads: Heads that the inputs are divided into, if they are.
+        """
         part = self._part(path)
         kind = _class_name(part)
         if kind not in (nn.Linear.__name__, Int8Linear.__name__):
             raise UnknownModule(f"{path} is a {kind}, and the compiled decoder knows Linear and Int8Linear")
-        has_bias = getattr(part, "bias", None) is not None
-        bias = self._pointer(self._tensor(f"{path}.bias", (outputs,))) if has_bias else None
+        scales, bias = None, None
+        if getattr(part, "bias", None) is not None:
+            bias = _padded(self._tensor(f"{path}.bias", (outputs,)), output_heads)
         if kind == nn.Linear.__name__:
             weight = self._tensor(f"{path}.weight", (outputs, inputs))
-            self.linears.append(LinearSource(self._pointer(weight), None, None, bias, *weight.shape))
         else:
             unpacked: Tensor = torch.ops.quantized.linear_unpack(part.packed)[0]
             _check_shape(path, unpacked, (outputs, inputs))
             if inputs > _MOST_INT8_INPUTS:
                 raise UnknownModule(f"{path} has {inputs} inputs in int8, and the compiled decoder {_MOST_INT8_INPUTS}")
-            scales = self._pointer(unpacked.q_per_channel_scales().float())
-            rounded = self._pointer(unpacked.int_repr())
-            self.linears.append(LinearSource(None, rounded, scales, bias, *unpacked.shape))
-        self.packed[path] = _Packed(len(self.linears) - 1, outputs, inputs, kind == Int8Linear.__name__)
+            scales = _padded(unpacked.q_per_channel_scales().float(), output_heads)
+            weight = unpacked.int_repr()
+        weight = _padded(_padded(weight, output_heads).t(), input_heads).t()
+        float_weight, int8_weight = (weight, None) if scales is None else (None, weight)
+        pointers = (self._pointer(one) for one in (float_weight, int8_weight, scales, bias))
+        self.linears.append(LinearSource(*pointers, *weight.shape))
+        padded_outputs, padded_inputs = weight.shape
+        self.packed[path] = _Packed(
+            len(self.linears) - 1,
+            scales is not None,
+            (padded_outputs, outputs, output_heads),
+            (padded_inputs, inputs, input_heads),
+        )
 
     def _add_norm(self, path: str) -> None:
         for name in ("weight", "bias"):
@@ -299,7 +344,9 @@ class _Weights:
         start: object = self._module
         return functools.reduce(lambda part, name: getattr(part, name, None), path.split("."), start)
 
-    def _pointer(self, tensor: Tensor) -> int:
+    def _pointer(self, tensor: Tensor | None) -> int | None:
+        if tensor is None:
+            return None
         self._alive.append(tensor.detach().contiguous())
         return self._alive[-1].data_ptr()
 
@@ -324,6 +371,23 @@ def _architecture(config: ModelConfig) -> Architecture:
         target_scale=scale,
         layer_norm_eps=config.layer_norm_eps,
     )
+
+
+def _padded(rows: Tensor, num_heads: int | None) -> Tensor:
+    """The rows of some heads, each filled up with rows of zeros to a width the library can compute with."""
+    if num_heads is None or len(rows) // num_heads % _HEAD_MULTIPLE == 0:
+        return rows
+    heads = rows.detach().unflatten(0, (num_heads, -1))
+    width = -heads.shape[1] % _HEAD_MULTIPLE
+    zeros = heads.new_zeros(num_heads, width, *heads.shape[2:])
+    return torch.cat([heads, zeros], dim=1).flatten(end_dim=1)
+
+
+def _unpadded(rows: Tensor, number: int, num_heads: int | None) -> Tensor:
+    """The reverse of :func:`_padded`, which had that number of rows."""
+    if num_heads is None or len(rows) == number:
+        return rows
+    return rows.unflatten(0, (num_heads, -1))[:, : number // num_heads].flatten(end_dim=1)
 
 
 def _check_shape(path: str, tensor: Tensor, shape: tuple[int, ...]) -> None:

@@ -6,23 +6,12 @@
 
 #pragma once
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "layers.h"
-
-struct Candidate {
-  float value;    // a logit; after the choice of candidates a sum of log-probabilities
-  int32_t token;  // its position among the logits; after the choice of candidates its id
-  int row;
-};
-
-constexpr int kLogitsPerBlock = 64;
-constexpr int kVectorsPerBlock = kLogitsPerBlock / 16;
 
 // Reads one row's logits once and keeps the best of them, and the logarithm of the sum of their exponentials.
 class LogitReader {
@@ -32,103 +21,56 @@ class LogitReader {
   // `never` must outlive the reader.
   LogitReader(int num_best, bool with_total, bool renormalise, const std::vector<int32_t>& never,
               std::vector<int32_t> forbidden)
-      : num_best_(num_best), with_total_(with_total), renormalise_(renormalise), forbidden_(std::move(forbidden)) {
-    never_ = never.data();
-    never_end_ = never_ + never.size();
-    if (num_best > 1) best_.reserve(num_best + 1);
+      : forbidden_(std::move(forbidden)), best_(num_best > 1 ? num_best : 0) {
+    std::fill_n(state_.sum, kLanes, 0.f);
+    std::fill_n(state_.top, kLanes, -INFINITY);
+    std::fill_n(state_.top_starts, kLanes, -1);
+    state_.num_best = num_best;
+    state_.with_total = with_total;
+    state_.renormalise = renormalise;
+    state_.threshold = -INFINITY;
+    state_.never = never.data();
+    state_.never_end = never.data() + never.size();
+    state_.forbidden = forbidden_.data();
+    state_.forbidden_end = forbidden_.data() + forbidden_.size();
+    state_.best = best_.data();
   }
+  LogitReader(LogitReader&&) = default;  // the arrays stay where they are
+  LogitReader(const LogitReader&) = delete;
+  LogitReader& operator=(const LogitReader&) = delete;
 
-  // values: the next block of logits, aligned to cache lines; forbidden ones are overwritten. first: position of the first.
-  void read(float* values, int first) {
-    __mmask16 bad = 0;
-    for (int c = 0; c < kVectorsPerBlock; c++)
-      bad |= _mm512_cmp_ps_mask(_mm512_load_ps(values + c * 16), _mm512_set1_ps(INFINITY), _CMP_NLT_UQ);
-    broken_ |= bad != 0;
-    if (with_total_ && !renormalise_) add(values);
-    const int end = first + kLogitsPerBlock;
-    for (; never_ < never_end_ && *never_ < end; never_++) values[*never_ - first] = -INFINITY;
-    for (; num_forbidden_ < forbidden_.size() && forbidden_[num_forbidden_] < end; num_forbidden_++)
-      values[forbidden_[num_forbidden_] - first] = -INFINITY;
-    if (with_total_ && renormalise_) add(values);
-    if (num_best_ == 1) update_top(values, first);
-    else if (num_best_ > 1) update_best(values, first);
-  }
+  // What the kernels read the logits into.
+  LogitState& state() { return state_; }
 
   // Whether a logit was NaN or infinite.
-  bool broken() const { return broken_; }
-  // The logarithm of the sum of all exponentials.
-  float total() const { return begun_ ? reference_ + std::log(_mm512_reduce_add_ps(sum_)) : -INFINITY; }
+  bool broken() const { return state_.broken; }
+  // The logarithm of the sum of all exponentials. Their lanes are added in the order in which the kernels add lanes.
+  float total() const {
+    if (!state_.begun) return -INFINITY;
+    float lanes[kLanes];
+    std::copy_n(state_.sum, kLanes, lanes);
+    for (int n = kLanes / 2; n; n /= 2)
+      for (int i = 0; i < n; i++) lanes[i] += lanes[i + n];
+    return state_.reference + std::log(lanes[0]);
+  }
 
   // The best logit and its position, the first of equals; position -1 if all are forbidden. For num_best = 1.
   Candidate top() const {
-    alignas(64) float values[16];
-    alignas(64) int32_t starts[16];
-    _mm512_store_ps(values, top_);
-    _mm512_store_epi32(starts, top_starts_);
     Candidate best{-INFINITY, -1, 0};
-    for (int i = 0; i < 16; i++)
-      if (starts[i] >= 0 && (values[i] > best.value || (values[i] == best.value && starts[i] + i < best.token)))
-        best = {values[i], starts[i] + i, 0};
+    for (int i = 0; i < kLanes; i++) {
+      float value = state_.top[i];
+      int32_t start = state_.top_starts[i];
+      if (start >= 0 && (value > best.value || (value == best.value && start + i < best.token)))
+        best = {value, start + i, 0};
+    }
     return best;
   }
   // The best logits and their positions, best first. For num_best > 1.
-  const std::vector<Candidate>& best() const { return best_; }
+  const Candidate* begin() const { return state_.best; }
+  const Candidate* end() const { return state_.best + state_.num_found; }
 
  private:
-  // Keep, for each of the 16 lanes, the best logit and the position at which its vector starts.
-  void update_top(const float* values, int first) {
-    for (int c = 0; c < kVectorsPerBlock; c++) {
-      __m512 v = _mm512_load_ps(values + c * 16);
-      __mmask16 m = _mm512_cmp_ps_mask(v, top_, _CMP_GT_OQ);
-      top_ = _mm512_mask_mov_ps(top_, m, v);
-      top_starts_ = _mm512_mask_mov_epi32(top_starts_, m, _mm512_set1_epi32(first + c * 16));
-    }
-  }
-
-  void update_best(const float* values, int first) {
-    for (int c = 0; c < kVectorsPerBlock; c++) {
-      __mmask16 m = _mm512_cmp_ps_mask(_mm512_load_ps(values + c * 16), _mm512_set1_ps(threshold_), _CMP_GT_OQ);
-      for (; m; m &= m - 1) {
-        int i = c * 16 + __builtin_ctz(m);
-        insert(values[i], first + i);
-      }
-    }
-  }
-
-  void insert(float value, int32_t position) {
-    if (!(value > threshold_)) return;
-    if ((int)best_.size() == num_best_) best_.pop_back();
-    auto next = std::upper_bound(best_.begin(), best_.end(), value,
-                                 [](float x, const Candidate& other) { return x > other.value; });
-    best_.insert(next, Candidate{value, position, 0});
-    if ((int)best_.size() == num_best_) threshold_ = best_.back().value;
-  }
-
-  // Add the exponentials of a block to the sum.
-  void add(const float* values) {
-    __m512 v[kVectorsPerBlock];
-    for (int c = 0; c < kVectorsPerBlock; c++) v[c] = _mm512_load_ps(values + c * 16);
-    float most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(v[0], v[1]), _mm512_max_ps(v[2], v[3])));
-    if (!(most > -INFINITY)) return;
-    if (!begun_) {
-      reference_ = most;
-      begun_ = true;
-    } else if (most > reference_ + 16.f) {  // exponentials stay far from the bounds of float32, and are seldom rescaled
-      sum_ = _mm512_mul_ps(sum_, _mm512_set1_ps(std::exp(reference_ - most)));
-      reference_ = most;
-    }
-    for (int c = 0; c < kVectorsPerBlock; c++)
-      sum_ = _mm512_add_ps(sum_, exp512(_mm512_sub_ps(v[c], _mm512_set1_ps(reference_))));
-  }
-
-  int num_best_;
-  bool with_total_, renormalise_;
-  bool begun_ = false, broken_ = false;
-  float reference_ = 0, threshold_ = -INFINITY;  // reference_: what is subtracted before exponentiation
-  const int32_t *never_, *never_end_;
-  size_t num_forbidden_ = 0;  // forbidden positions passed so far
-  __m512 sum_ = _mm512_setzero_ps(), top_ = _mm512_set1_ps(-INFINITY);
-  __m512i top_starts_ = _mm512_set1_epi32(-1);
+  LogitState state_{};
   std::vector<int32_t> forbidden_;
   std::vector<Candidate> best_;
 };
@@ -330,7 +272,7 @@ struct Search {
       };
       if (s.is_last() && s.request.rule.force_end) add(total, end);
       else
-        for (const Candidate& c : readers[r].best()) add(c.value, token(s, c.token));
+        for (const Candidate& c : readers[r]) add(c.value, token(s, c.token));
     }
     std::stable_sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) { return a.value > b.value; });
     // A beam that narrows considers no more candidates than it has rows left.

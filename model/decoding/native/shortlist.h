@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -15,33 +16,6 @@
 
 #include "memory.h"
 #include "products.h"
-#include "simd.h"
-
-// Transposes a matrix of 16 x 16 numbers of four bytes.
-inline void transpose(__m512i (&r)[16]) {
-  constexpr int kEven = 0x88, kOdd = 0xdd;  // which 128-bit quarters a shuffle takes
-  __m512i t[16];
-  for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-  }
-  for (int i = 0; i < 16; i += 4) {
-    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  for (int i = 0; i < 4; i++) {
-    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], kEven);
-    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], kOdd);
-    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], kEven);
-    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], kOdd);
-  }
-  for (int i = 0; i < 8; i++) {
-    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], kEven);
-    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], kOdd);
-  }
-}
 
 class Shortlist {
  public:
@@ -51,12 +25,11 @@ class Shortlist {
             std::vector<int32_t> always)
       : output_(output),
         weights_(static_cast<const char*>(weights)),
-        num_words_(output.is_int8 ? output.num_groups : output.num_inputs),
         offsets_(std::move(offsets)),
         ids_(std::move(ids)),
         always_(std::move(always)) {
-    slices_.set_chunk_size((kHeader + (size_t)num_words_ * kBlockOutputs) * kWord);
-    size_t row_size = (size_t)num_words_ * kWord;
+    slices_.set_chunk_size(kHeader * sizeof(float) + output.block_bytes());
+    size_t row_size = output.row_bytes();
     AlignedBuffer<char> picked;
     picked.resize(always_.size() * row_size);
     std::vector<float> bias, scales;
@@ -67,9 +40,10 @@ class Shortlist {
     }
     int n = (int)always_.size();
     const void* rows = picked.data();
+    const Kernels& kernels = *output.kernels;
     if (output.is_int8)
-      common_.pack(static_cast<const int8_t*>(rows), scales.data(), bias.data(), n, output.num_inputs, -INFINITY);
-    else common_.pack(static_cast<const float*>(rows), bias.data(), n, output.num_inputs, -INFINITY);
+      common_.pack(kernels, static_cast<const int8_t*>(rows), scales.data(), bias.data(), n, output.num_inputs, -INFINITY);
+    else common_.pack(kernels, static_cast<const float*>(rows), bias.data(), n, output.num_inputs, -INFINITY);
   }
 
   // The columns of all sentences.
@@ -96,27 +70,19 @@ class Shortlist {
   // Packs the columns of up to 64 tokens as Linear does.
   void fill(void* slice, const int32_t* tokens, int n) const {
     float *scale = static_cast<float*>(slice), *bias = scale + kBlockOutputs;
-    int32_t *compensation = static_cast<int32_t*>(slice) + 2 * kBlockOutputs, *words = compensation + kBlockOutputs;
+    int32_t* compensation = static_cast<int32_t*>(slice) + 2 * kBlockOutputs;
     std::fill_n(bias, kBlockOutputs, -INFINITY);
     std::fill_n(scale, kBlockOutputs, 0.f);
     std::fill_n(compensation, kBlockOutputs, 0);
+    const char* rows[kBlockOutputs];
     for (int j = 0; j < n; j++) {
+      rows[j] = row(tokens[j]);
       bias[j] = output_.bias.data()[tokens[j]];
       if (!output_.is_int8) continue;
       scale[j] = output_.scale.data()[tokens[j]];
       compensation[j] = output_.compensation.data()[tokens[j]];
     }
-    for (int c = 0; c < kBlockOutputs; c += kLanes)
-      for (int i = 0; i < num_words_; i += kLanes) {
-        int num_rows = std::min(kLanes, num_words_ - i);
-        __mmask16 mask = first_lanes(num_rows);
-        __m512i r[kLanes];
-        for (int j = 0; j < kLanes; j++)
-          r[j] = c + j < n ? _mm512_maskz_loadu_epi32(mask, row(tokens[c + j]) + (size_t)i * kWord)
-                           : _mm512_setzero_si512();
-        transpose(r);
-        for (int j = 0; j < num_rows; j++) _mm512_store_si512(words + (size_t)(i + j) * kBlockOutputs + c, r[j]);
-      }
+    output_.kernels->pack(rows, n, output_.num_inputs, output_.is_int8, compensation + kBlockOutputs);
   }
   static Columns columns(const void* slice) {
     const float* scale = static_cast<const float*>(slice);
@@ -151,14 +117,12 @@ class Shortlist {
   }
 
  private:
-  static constexpr size_t kWord = 4;                  // bytes of a float32 weight, or of a group of int8 weights
-  static constexpr int kHeader = 3 * kBlockOutputs;   // words before a slice's weights: scale, bias, compensation
+  static constexpr int kHeader = 3 * kBlockOutputs;  // numbers before a slice's weights: scale, bias, compensation
 
-  const char* row(int32_t token) const { return weights_ + (size_t)token * num_words_ * kWord; }
+  const char* row(int32_t token) const { return weights_ + token * output_.row_bytes(); }
 
   const Linear& output_;
   const char* weights_;
-  int num_words_;  // of one output's weights
   std::vector<int32_t> offsets_, ids_, always_;
   Linear common_;
   mutable ChunkPool slices_;

@@ -6,7 +6,14 @@
 #include <cstdint>
 #include <thread>
 
-#include "simd.h"
+// Tells the processor that the thread waits for another.
+inline void pause_processor() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
 
 // One thread, the leader, cuts its products into pieces; helpers take pieces until the leader dismisses them. The leader
 // never waits for a helper that the system does not run: it takes every piece that no helper has begun.
@@ -22,7 +29,7 @@ class SpinningPool {
     left_.store(round << kPieceBits | (uint64_t)n, std::memory_order_release);
     while (take(round)) {
     }
-    while (num_done_.load(std::memory_order_acquire) < n) _mm_pause();
+    while (num_done_.load(std::memory_order_acquire) < n) pause_processor();
   }
 
   // The loop of a helper. It returns when the leader dismisses the helpers.
@@ -33,7 +40,7 @@ class SpinningPool {
       if (take(round)) {
         idle = 0;
       } else if (++idle < kSpinsBeforeYield) {
-        _mm_pause();
+        pause_processor();
       } else {
         std::this_thread::yield();
       }

@@ -3,28 +3,29 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "products.h"
 
 // weights: [outputs][inputs], int8 or float32 as they were packed; scales, bias: one for each output. Those that are null are
-// left out; a float32 product has no scales.
+// left out; a float32 product has no scales. Kernels says how the weights lie.
 inline void unpack(const Linear& linear, void* weights, float* scales, float* bias) {
   if (scales && linear.is_int8) std::copy_n(linear.scale.data(), linear.num_outputs, scales);
   if (bias) std::copy_n(linear.bias.data(), linear.num_outputs, bias);
   if (!weights) return;
-  for (int b = 0; b < linear.num_blocks; b++) {
-    const void* block = linear.block(b).weights;
-    int first = b * kBlockOutputs, columns = std::min(kBlockOutputs, linear.num_outputs - first);
-    for (int i = 0; i < linear.num_inputs; i++)
-      for (int c = 0; c < columns; c++) {
-        size_t at = (size_t)(first + c) * linear.num_inputs + i;
-        if (linear.is_int8) {
-          size_t group = (size_t)(i / kGroup) * kBlockOutputs + c;
-          static_cast<int8_t*>(weights)[at] = static_cast<const int8_t*>(block)[group * kGroup + i % kGroup];
-        } else {
-          static_cast<float*>(weights)[at] = static_cast<const float*>(block)[(size_t)i * kBlockOutputs + c];
-        }
-      }
+  const int tile = linear.kernels->tile_outputs, group = linear.is_int8 ? linear.kernels->group_inputs : 1;
+  const size_t size = linear.is_int8 ? sizeof(int8_t) : sizeof(float);
+  const int num_groups = (linear.num_inputs + group - 1) / group;
+  auto* out = static_cast<char*>(weights);
+  for (int j = 0; j < linear.num_outputs; j++) {
+    const auto* block = static_cast<const char*>(linear.block(j / kBlockOutputs).weights);
+    const int column = j % kBlockOutputs;
+    for (int g = 0; g < num_groups; g++) {
+      size_t from = (((size_t)(column / tile) * num_groups + g) * tile + column % tile) * group;
+      int n = std::min(group, linear.num_inputs - g * group);
+      std::memcpy(out + ((size_t)j * linear.num_inputs + (size_t)g * group) * size, block + from * size, n * size);
+    }
   }
 }

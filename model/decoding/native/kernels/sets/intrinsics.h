@@ -1,4 +1,4 @@
-// Vector instructions of the processor (AVX-512), and what several files need around them.
+// The compiler's vector instructions for x86.
 
 #pragma once
 
@@ -13,9 +13,3 @@
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif
-
-// float32 numbers in one vector.
-constexpr int kLanes = 16;
-
-// The first n lanes of a vector; all of them if n is larger, none if it is not positive.
-inline __mmask16 first_lanes(int n) { return n >= kLanes ? 0xffff : n <= 0 ? 0 : (1 << n) - 1; }

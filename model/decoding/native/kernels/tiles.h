@@ -1,0 +1,210 @@
+// Products with packed weights, in int8 and in float32, and the element-wise operations that follow them.
+
+#pragma once
+
+#include "vectors.h"
+
+namespace {
+
+constexpr int kTileOutputs = kTileVectors * kVecLanes;
+constexpr float kLevels = 127.f;  // activations are rounded to -127 ... 127
+static_assert(kBlockOutputs % kTileOutputs == 0 && kTileOutputs % kLanes == 0);
+
+// Rounds one row of n activations to levels, and fills up to `padded`. Returns the value of one level; NaN if the row holds NaN,
+// so that the product is NaN, too.
+inline float round_row(const float* x, int n, int padded, Level* levels) {
+  const int whole = n / kLanes * kLanes;
+  // Magnitudes are in the order of their bits, and NaN comes last; a maximum of numbers would lose it.
+  Floats maxima = load_first(x + whole, n - whole);
+  for (int i = 0; i < whole; i += kLanes) {
+    Floats v = load16(x + i);
+    maxima = for_parts([&](int p) { return larger_magnitude(maxima.part[p], v.part[p]); });
+  }
+  maxima = for_parts([&](int p) { return larger_magnitude(maxima.part[p], broadcast(0.f)); });
+  alignas(kCacheLine) int32_t bits[kLanes];
+  std::memcpy(bits, maxima.part, sizeof(bits));
+  int32_t most = 0;
+  for (int32_t one : bits) most = one > most ? one : most;
+  float maximum;
+  std::memcpy(&maximum, &most, sizeof(maximum));
+  if (maximum < 1e-12f) maximum = 1e-12f;  // a row of zeros has a scale, too
+  Vec steps = broadcast(kLevels / maximum);
+  for (int i = 0; i < whole; i += kLanes) {
+    Floats v = load16(x + i);
+    store_levels(levels + i, for_parts([&](int p) { return v.part[p] * steps; }).part);
+  }
+  if (padded > whole) {
+    Floats v = load_first(x + whole, n - whole);
+    Level rest[kLanes];
+    store_levels(rest, for_parts([&](int p) { return v.part[p] * steps; }).part);
+    std::memcpy(levels + whole, rest, (padded - whole) * sizeof(Level));
+  }
+  return maximum / kLevels;
+}
+
+void round_rows(const float* x, int stride, int num_rows, int n, int padded, void* levels, float* steps) {
+  for (int r = 0; r < num_rows; r++)
+    steps[r] = round_row(x + (size_t)r * stride, n, padded, static_cast<Level*>(levels) + (size_t)r * padded);
+}
+
+// Adds the residual, if there is one, and stores the first n numbers of v.
+inline void store_output(float* out, const float* residual, Vec v, int n) {
+  if (n >= kVecLanes) {
+    if (residual) v = v + load(residual);
+    store(out, v);
+  } else if (n > 0) {
+    alignas(kCacheLine) float padded[kVecLanes] = {};
+    if (residual) {
+      std::memcpy(padded, residual, n * sizeof(float));
+      v = v + load(padded);
+    }
+    store(padded, v);
+    std::memcpy(out, padded, n * sizeof(float));
+  }
+}
+
+// `NumRows` rows of levels times one tile of int8 outputs. The sums are in accumulators; then the shift is undone
+// (compensation), and scale, bias, activation and residual are applied. columns: outputs to store.
+//
+// The tiles take numbers and pointers one by one: GCC 12 keeps those in registers, and members of a structure in memory.
+template <int NumRows>
+inline void int8_tile(const Level* x, int stride, const int8_t* w, int num_groups, const float* steps,
+                      const float* scale, const int32_t* compensation, const float* bias, float* out, int out_stride,
+                      int columns, int activation, const float* residual) {
+  IntVec sums[NumRows][kTileVectors];
+  add_int8_products<NumRows>(x, stride, w, num_groups, sums);
+#pragma GCC unroll 8
+  for (int r = 0; r < NumRows; r++)
+#pragma GCC unroll 4
+    for (int c = 0; c < kTileVectors; c++) {
+      int at = c * kVecLanes;
+      IntVec whole = kShift ? subtract(sums[r][c], load_ints(compensation + at)) : sums[r][c];
+      Vec v = fmadd(to_floats(whole), broadcast(steps[r]) * load(scale + at), load(bias + at));
+      size_t place = (size_t)r * out_stride + at;
+      store_output(out + place, residual ? residual + place : nullptr, activate(v, activation), columns - at);
+    }
+}
+
+// Fetches the weights one page ahead. The processor prefetches only within a page, and float32 weights of larger models come
+// from memory. (In int8 this costs more than it gains.)
+inline void prefetch_next_page(const float* w) {
+  constexpr int kPage = 4096;
+#pragma GCC unroll 4
+  for (size_t i = 0; i < kTileOutputs * sizeof(float); i += kCacheLine)
+    __builtin_prefetch(reinterpret_cast<const char*>(w) + kPage + i);
+}
+
+// As int8_tile, in float32. Rows of x are `stride` apart.
+template <int NumRows>
+inline void float_tile(const float* x, int stride, const float* w, int num_inputs, const float* bias, float* out,
+                       int out_stride, int columns, int activation, const float* residual) {
+  Vec sums[NumRows][kTileVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < NumRows; r++)
+#pragma GCC unroll 4
+    for (int c = 0; c < kTileVectors; c++) sums[r][c] = load(bias + c * kVecLanes);
+  for (int i = 0; i < num_inputs; i++, w += kTileOutputs) {
+    prefetch_next_page(w);
+    Vec weights[kTileVectors];
+#pragma GCC unroll 4
+    for (int c = 0; c < kTileVectors; c++) weights[c] = load(w + c * kVecLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < NumRows; r++) {
+      Vec input = broadcast(x[(size_t)r * stride + i]);
+#pragma GCC unroll 4
+      for (int c = 0; c < kTileVectors; c++) sums[r][c] = accumulate(input, weights[c], sums[r][c]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < NumRows; r++)
+#pragma GCC unroll 4
+    for (int c = 0; c < kTileVectors; c++) {
+      size_t place = (size_t)r * out_stride + c * kVecLanes;
+      store_output(out + place, residual ? residual + place : nullptr, activate(sums[r][c], activation),
+                   columns - c * kVecLanes);
+    }
+}
+
+// Rows [first, first + num_rows) times one block, tile by tile; num_rows is 1 to kMaxTileRows.
+template <int NumRows>
+void multiply_rows(const ProductInput& input, const Columns& block, int first, const ProductOutput& output) {
+  const int columns = output.columns;
+  for (int at = 0; at < columns; at += kTileOutputs) {
+    float* out = output.out + at;
+    const float* residual = output.residual ? output.residual + at : nullptr;
+    if (input.levels) {
+      int stride = input.num_groups * kGroup;
+      int8_tile<NumRows>(static_cast<const Level*>(input.levels) + (size_t)first * stride, stride,
+                         static_cast<const int8_t*>(block.weights) + (size_t)at * stride, input.num_groups,
+                         input.steps + first, block.scale + at, block.compensation + at, block.bias + at, out,
+                         output.stride, columns - at, output.activation, residual);
+    } else {
+      float_tile<NumRows>(input.x + (size_t)first * input.stride, input.stride,
+                          static_cast<const float*>(block.weights) + (size_t)at * input.num_inputs, input.num_inputs,
+                          block.bias + at, out, output.stride, columns - at, output.activation, residual);
+    }
+  }
+}
+
+inline void multiply_rows(const ProductInput& input, const Columns& block, int first, int num_rows,
+                          const ProductOutput& output) {
+  static_assert(kMaxTileRows <= 6);
+  switch (num_rows) {
+    case 1: return multiply_rows<1>(input, block, first, output);
+    case 2: return multiply_rows<2>(input, block, first, output);
+    case 3: return multiply_rows<3>(input, block, first, output);
+    case 4: return multiply_rows<4>(input, block, first, output);
+    case 5: return multiply_rows<kMaxTileRows < 5 ? 1 : 5>(input, block, first, output);
+    case 6: return multiply_rows<kMaxTileRows < 6 ? 1 : 6>(input, block, first, output);
+  }
+}
+
+// Rows of the next tile if `left` rows are left: as few tiles as possible, of about equal size.
+inline int tile_rows(int left) {
+  int tiles = (left + kMaxTileRows - 1) / kMaxTileRows;
+  return (left + tiles - 1) / tiles;
+}
+
+void multiply_block(const ProductInput& input, const Columns& block, int first, int num_rows,
+                    const ProductOutput& output) {
+  ProductOutput rest = output;
+  for (int r = 0, n; r < num_rows; r += n) {
+    n = tile_rows(num_rows - r);
+    size_t at = (size_t)r * output.stride;
+    rest.out = output.out + at;
+    rest.residual = output.residual ? output.residual + at : nullptr;
+    multiply_rows(input, block, first + r, n, rest);
+  }
+}
+
+// See Kernels::pack. Words are float32 weights or groups of int8 weights; the words of 16 outputs are transposed together.
+void pack_block(const char* const* rows, int n, int num_inputs, bool is_int8, void* block) {
+  const size_t word = is_int8 ? kGroup : sizeof(float), row_bytes = is_int8 ? num_inputs : num_inputs * sizeof(float);
+  const int num_words = (int)((row_bytes + word - 1) / word);
+  auto* out = static_cast<char*>(block);
+  auto place = [&](int column, int i) {
+    return out + (((size_t)(column / kTileOutputs) * num_words + i) * kTileOutputs + column % kTileOutputs) * word;
+  };
+  if (word != sizeof(uint32_t)) {
+    std::memset(out, 0, (size_t)num_words * kBlockOutputs * word);
+    for (int j = 0; j < n; j++)
+      for (size_t i = 0; i < row_bytes; i += word)
+        std::memcpy(place(j, (int)(i / word)), rows[j] + i, row_bytes - i < word ? row_bytes - i : word);
+    return;
+  }
+  for (int j = 0; j < kBlockOutputs; j += kLanes)
+    for (int i = 0; i < num_words; i += kLanes) {
+      alignas(kCacheLine) uint32_t words[kLanes][kLanes];
+      size_t begin = i * word, bytes = row_bytes - begin < sizeof(words[0]) ? row_bytes - begin : sizeof(words[0]);
+      for (int k = 0; k < kLanes; k++) {
+        if (j + k >= n || bytes < sizeof(words[0])) std::memset(words[k], 0, sizeof(words[0]));
+        if (j + k >= n) continue;
+        if (bytes == sizeof(words[0])) std::memcpy(words[k], rows[j + k] + begin, sizeof(words[0]));
+        else std::memcpy(words[k], rows[j + k] + begin, bytes);
+      }
+      transpose(words);
+      for (int k = 0; k < kLanes && i + k < num_words; k++) std::memcpy(place(j, i + k), words[k], sizeof(words[0]));
+    }
+}
+
+}  // namespace
