@@ -45,7 +45,6 @@ from model.text.tokenizer import Tokenizer
 from model.text_pipeline import Plan, TextPipeline
 from model.text_plan import AnswerKey, AttendedSentence, Translation, settle_all
 
-
 _MAX_BATCH_TOKENS = 8192
 """Rows times longest source of sentences that decode together, on few threads."""
 

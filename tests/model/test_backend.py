@@ -48,9 +48,9 @@ def test_slots_and_eager_give_equal_outputs_and_the_reason_of_their_choice(model
     [
         ({"precision": "bfloat16"}, None, "it computes in float32 or int8, and the bundle is in bfloat16"),
         (
-            {"architecture": {"num_heads": 16}},
+            {"architecture": {"embedding_norm": True}},
             None,
-            "a head of the encoder is 2 wide, and the compiled decoder needs a multiple of 16",
+            "the model normalises its embeddings (embedding_norm), and the compiled decoder does not",
         ),
         ({}, "there is no compiler", "there is no compiler"),
     ],
