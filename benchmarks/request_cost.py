@@ -194,8 +194,8 @@ def main() -> int:
         for part in sorted(largest, key=lambda part: -largest[part])
     ]
     print(markdown([f"{SENTENCES}, µs by profile", *servers], rows))
-    calls = ", ".join(f"{name} {number:,.0f}" for name, (_, number) in profiles.items())
-    print(f"\nCalls of functions for a request, which do not depend on what else runs: {calls}.")
+    counts = ", ".join(f"{name} {number:,.0f}" for name, (_, number) in profiles.items())
+    print(f"\nCalls of functions for a request, which do not depend on what else runs: {counts}.")
     print(f"Other programs used {share:.0%} of the processors.")
     return 0
 
