@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 SELECTION = ("-k", "not ((forced or lend) and (-ct2- or -wu- or -marian-))")
 TESTS = (*SELECTION, "tests/model/test_native.py", "tests/model/test_shortlist.py")
 SANITIZED = (
-    *(flag for flag in FLAGS if flag != "-O3"),
+    *FLAGS,
     *("-O1", "-g", "-fno-omit-frame-pointer"),
     *("-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all"),
 )

@@ -227,7 +227,7 @@ def check(precision: Precision, native: bool, options: DecodingOptions, number: 
         assert difference.ties <= (0 if native else number // 500), name
 
 
-needs_library = pytest.mark.skipif(load_library() is None, reason="no AVX-512 VNNI, or no C++ compiler, here")
+needs_library = pytest.mark.skipif(load_library() is None, reason="no x86 processor, or no C++ compiler, here")
 precisions = pytest.mark.parametrize("precision", ["float32", *(["int8"] if int8_is_supported() else [])])
 
 

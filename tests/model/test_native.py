@@ -39,7 +39,7 @@ from tests.model.slots import requests, some_searches
 from tests.model.tiny import VOCABULARY, TinyVocabulary, random_sources
 from tests.model.torch_layers import randomise, small_config
 
-needs_library = pytest.mark.skipif(library.load_library() is None, reason="no AVX-512 VNNI, or no C++ compiler, here")
+needs_library = pytest.mark.skipif(library.load_library() is None, reason="no x86 processor, or no C++ compiler, here")
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "pre-norm": {"norm": "pre"},

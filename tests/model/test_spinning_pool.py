@@ -28,12 +28,11 @@ int main() {
 """
 
 
-@pytest.mark.skipif(library.load_library() is None, reason="no AVX-512 VNNI, or no C++ compiler, here")
+@pytest.mark.skipif(library.load_library() is None, reason="no x86 processor, or no C++ compiler, here")
 def test_a_late_helper_takes_no_piece_of_the_next_product(tmp_path: Path) -> None:
     source, program = tmp_path / "pool.cpp", tmp_path / "pool"
     source.write_text(PROGRAM)
-    flags = [flag for flag in FLAGS if flag not in ("-O3", "-shared", "-fPIC", "-fvisibility=hidden")]
     # Without optimisation a helper is late more often.
-    subprocess.run([find_compiler(), *flags, "-O0", f"-I{ROOT}", "-o", str(program), str(source)], check=True)
+    subprocess.run([find_compiler(), *FLAGS, "-O0", f"-I{ROOT}", "-o", str(program), str(source)], check=True)
     done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -12,8 +12,8 @@
 #include "bytes.h"
 #include "model/decoding/native/decoder.cpp"
 
-// What packed.py checks before it calls verso_model (reason_not_supported): heads are a multiple of 16 wide, the activation is
-// ReLU or SiLU; ModelConfig has at least one of everything.
+// What packed.py does before it calls verso_model: heads are padded to a multiple of 16. ModelConfig has at least one of
+// everything, and an even width.
 struct Shape {
   Architecture architecture;
   enum Precision { kFloat, kInt8, kMixed } precision;
@@ -23,13 +23,13 @@ struct Shape {
 inline Shape small_shape(Bytes& in) {
   Architecture a{};
   a.encoder_heads = in.between(1, 3);
-  int head = 16 * in.between(1, a.encoder_heads == 1 ? 5 : 2);
+  int head = in.flag() ? 16 * in.between(1, a.encoder_heads == 1 ? 5 : 2) : 2 * in.between(1, 40 / a.encoder_heads);
   a.d_model = a.encoder_heads * head;
   a.decoder_heads = in.flag() ? a.encoder_heads : 1;
   a.source_vocab_size = in.between(1, 140);
   a.target_vocab_size = in.between(1, 140);
   a.max_positions = in.between(1, 40);
-  a.activation = in.flag() ? SILU : RELU;
+  a.activation = in.one_of({RELU, SILU, GELU});
   a.pre_norm = in.flag();
   a.encoder_layers = in.between(1, 2);
   a.decoder_layers = in.between(1, 2);
@@ -52,13 +52,14 @@ class FuzzedModel {
     EmbeddingTables tables{floats((size_t)a.source_vocab_size * C, 1), floats((size_t)a.max_positions * C, 1),
                            floats((size_t)a.target_vocab_size * C, 1), floats((size_t)a.max_positions * C, 1)};
     for (int i = 0; i < a.encoder_layers; i++) {
-      attention(in, 3);
+      attention(in, 3, padded_width(a.encoder_heads));
       feed_forward(in, a.encoder_d_ff);
     }
     for (int i = 0; i < a.decoder_layers; i++) {
-      attention(in, 3);
-      linear(in, C, C);  // cross-attention: the query; then keys and values, and what follows
-      attention(in, 2);
+      int width = padded_width(a.decoder_heads);
+      attention(in, 3, width);
+      linear(in, width, C);  // cross-attention: the query; then keys and values, and what follows
+      attention(in, 2, width);
       feed_forward(in, a.decoder_d_ff);
     }
     if (a.pre_norm) {
@@ -67,7 +68,7 @@ class FuzzedModel {
     }
     linear(in, a.target_vocab_size, C);
     spoil(in);
-    handle_ = verso_model(&a, &tables, linears_.data(), norms_.data());
+    handle_ = verso_model(usable_set(in), &a, &tables, linears_.data(), norms_.data());
     PROMISE(handle_);
     if (shape.has_shortlist) shorten(in);
   }
@@ -132,12 +133,24 @@ class FuzzedModel {
     norms_.push_back(gain.data());
     norms_.push_back(floats(shape_.architecture.d_model, 0.1f));
   }
-  // Projections to `parts` vectors, the projection behind, and the norm.
-  void attention(Bytes& in, int parts) {
+  // Projections to `parts` vectors of some width, the projection behind, and the norm. (The library does not depend on it that
+  // what fills a head up is zero.)
+  void attention(Bytes& in, int parts, int width) {
     int C = shape_.architecture.d_model;
-    linear(in, parts * C, C);
-    linear(in, C, C);
+    linear(in, parts * width, C);
+    linear(in, C, width);
     norm();
+  }
+  int padded_width(int num_heads) const {
+    Heads heads = padded_heads(num_heads, shape_.architecture.d_model);
+    return heads.num_heads * heads.width;
+  }
+  // An instruction set that this processor can run.
+  static int32_t usable_set(Bytes& in) {
+    std::vector<int32_t> usable;
+    for (int32_t set = 0; verso_set_name(set); set++)
+      if (!verso_set_lacks(set)) usable.push_back(set);
+    return usable[in.between(0, (int)usable.size() - 1)];
   }
   void feed_forward(Bytes& in, int d_ff) {
     linear(in, d_ff, shape_.architecture.d_model);
