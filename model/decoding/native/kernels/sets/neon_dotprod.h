@@ -11,9 +11,15 @@ constexpr int kGroup = 4;
 
 // The four levels at p, in the first lane of 32 bits.
 inline int8x8_t load_group(const Level* p) {
-  float bits;  // a floating-point register is a vector's first lane
+  uint32_t bits;
   std::memcpy(&bits, p, sizeof(bits));
-  return vreinterpret_s8_f32(float32x2_t{bits, 0.f});
+  return vcreate_s8(bits);
+}
+
+// Adds 4 groups of weights, each times the first group of levels. In assembler, because compilers do not agree on the flag
+// that the intrinsic needs: without a flag this file is compiled by all of them.
+inline void add_dot_products(int32x4_t& sums, int8x16_t weights, int8x8_t levels) {
+  asm(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.4b[0]" : "+w"(sums) : "w"(weights), "w"(levels));
 }
 
 // Sums of `NumRows` rows of levels times one tile of weights.
@@ -32,7 +38,7 @@ inline void add_int8_products(const Level* x, int stride, const int8_t* w, int n
     for (int r = 0; r < NumRows; r++) {
       int8x8_t levels = load_group(x + (size_t)r * stride);
 #pragma GCC unroll 4
-      for (int c = 0; c < kTileVectors; c++) sums[r][c] = vdotq_lane_s32(sums[r][c], weights[c], levels, 0);
+      for (int c = 0; c < kTileVectors; c++) add_dot_products(sums[r][c], weights[c], levels);
     }
   }
 }

@@ -10,6 +10,11 @@ namespace {
 
 constexpr int kGroup = 8;
 
+// Adds two rows of eight levels times two of eight weights. In assembler: see neon_dotprod.h.
+inline void add_matrix_product(int32x4_t& sums, int8x16_t levels, int8x16_t weights) {
+  asm(".arch armv8.2-a+i8mm\n\tsmmla %0.4s, %1.16b, %2.16b" : "+w"(sums) : "w"(levels), "w"(weights));
+}
+
 // Sums of `NumRows` rows of levels times one tile of weights.
 template <int NumRows>
 inline void add_int8_products(const Level* x, int stride, const int8_t* w, int num_groups,
@@ -32,7 +37,8 @@ inline void add_int8_products(const Level* x, int stride, const int8_t* w, int n
     for (int c = 0; c < kOutputPairs; c++) {
       int8x16_t weights = vld1q_s8(w + c * 2 * kGroup);
 #pragma GCC unroll 4
-      for (int r = 0; r < kRowPairs; r++) pairs[r][c] = vmmlaq_s32(pairs[r][c], levels[r], weights);
+      for (int r = 0; r < kRowPairs; r++) add_matrix_product(pairs[r][c], levels[r], weights);
+      asm("" : "+r"(w), "+w"(pairs[0][c]));  // else the compiler loads all weights first, and has no registers left
     }
   }
 #pragma GCC unroll 8
