@@ -190,17 +190,18 @@ def compile_library(path: Path, flags: Sequence[str]) -> Path:
     """
     compiler = find_compiler()
     with tempfile.TemporaryDirectory() as folder:
-        objects = compile_objects(compiler, flags, Path(folder))
+        objects = compile_units(compiler, units(), flags, Path(folder))
         _run(compiler, [*flags, "-shared", "-o", str(path), *map(str, objects)])
     return path
 
 
-def compile_objects(compiler: str, flags: Sequence[str], folder: Path) -> list[Path]:
-    """Compile the units side by side.
+def compile_units(compiler: str, parts: Sequence[Unit], flags: Sequence[str], folder: Path) -> list[Path]:
+    """Compile units side by side.
 
     Args:
         compiler: Its path.
-        flags: For all units; those of a unit come after them.
+        parts: The units.
+        flags: For all of them; those of a unit come after them.
         folder: Where the objects are written.
 
     Returns:
@@ -216,7 +217,7 @@ def compile_objects(compiler: str, flags: Sequence[str], folder: Path) -> list[P
         return path
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as jobs:
-        return list(jobs.map(compiled, units()))
+        return list(jobs.map(compiled, parts))
 
 
 def _run(compiler: str, arguments: Sequence[str]) -> None:
