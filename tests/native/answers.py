@@ -1,4 +1,4 @@
-"""Models, questions and answers for ``replay.cpp``: every kernel, shapes that fill no vector, and numbers that are none."""
+"""What ``replay.cpp`` asks again: models of every shape and kind, and with numbers at the bounds of float32."""
 
 from __future__ import annotations
 
@@ -182,5 +182,3 @@ def _decode(model: NativeModel, asked: Questions, width: int, policy: DecodingPo
         group.step()
     while group.num_sentences:
         group.step()
-
-

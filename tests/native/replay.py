@@ -92,9 +92,12 @@ def build(target: str | None = None, compiler: str | None = None) -> Path:
         Unavailable: There is no compiler, or it failed.
     """
     compiler = compiler or find_compiler()
-    # The program includes decoder.cpp, whose interface has structures of its own. It brings its libraries, so that an emulator
-    # needs none.
-    parts = [*(unit for unit in units(target) if unit.source != DECODER), Unit("replay", ROOT / "tests/native/replay.cpp")]
+    # The program includes decoder.cpp, whose interface has structures of its own. It is linked statically: an emulator then
+    # needs no libraries.
+    parts = [
+        *(unit for unit in units(target) if unit.source != DECODER),
+        Unit("replay", ROOT / "tests/native/replay.cpp"),
+    ]
     flags = (*FLAGS, *OPTIMISED, *CHECKED, f"-I{ROOT}")
     name = hashlib.sha256(f"{compiler} {digest(flags)} {parts}".encode())
     for path in (parts[-1].source, parts[-1].source.with_name("recording.h")):
@@ -119,6 +122,7 @@ def replay(program: Path, recording: Path, emulator: str | None = None, model: s
         emulator: Its path; None runs the program on this machine.
         model: The processor to emulate, by the emulator's name of it.
     """
-    command = [program, recording] if emulator is None else [emulator, "-cpu", model, program, recording]
+    emulation = [] if emulator is None else [emulator, "-cpu", model]
+    command = [*emulation, str(program), str(recording)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_RUN_LIMIT_S, check=False)
     return Replayed(done.returncode, done.stdout.splitlines(), done.stderr)

@@ -47,8 +47,8 @@ _X86_SETS = {
     "avx512": _AVX512,
     "avx2": _AVX2,
 }
-# Instructions that every ARM processor of 64 bits has need no flags, and the sets spell the others in assembler: compilers
-# have different flags for them.
+# What every 64-bit ARM processor has needs no flags. The other instructions are written in assembler: compilers do not
+# agree on flags for them.
 _ARM_SETS: dict[str, tuple[str, ...]] = {"neon-i8mm": (), "neon-dotprod": ()}
 _ANY_SETS: dict[str, tuple[str, ...]] = {"portable": ()}
 _SETS = {"x86-64": _X86_SETS, "aarch64": _ARM_SETS}
