@@ -31,7 +31,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 .DELETE_ON_ERROR:
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized fuzz fuzz-short test-slow test-faults test-gpu test-ray test-browser \
+.PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized fuzz fuzz-short test-arm test-slow test-faults test-gpu test-ray test-browser \
 	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import bench-ray soak docker clean
 
 help:  ## list the targets
@@ -91,6 +91,10 @@ test-fast: $(VENV)/develop-$(TORCH).stamp  ## the tests that take no second each
 
 test-sanitized: $(VENV)/develop-$(TORCH).stamp  ## run the tests of the C++ decoder under address and undefined-behaviour sanitizers
 	PYTHONPATH=. $(BIN)/python scripts/test_sanitized.py
+
+# Needs g++-aarch64-linux-gnu and qemu-user. ARM="--shipped" asks the shipped translator, too.
+test-arm: $(VENV)/develop-$(TORCH).stamp  ## test the ARM kernels of the C++ decoder with recorded answers, under qemu
+	PYTHONPATH=. $(BIN)/python scripts/test_arm.py $(ARM)
 
 test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow

@@ -662,7 +662,7 @@ def test_without_a_home_directory_the_reason_says_so(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("machine", "has_compiler", "said"),
     [
-        ("aarch64", True, "this is aarch64"),
+        ("riscv64", True, "this is riscv64"),
         ("x86_64", True, "failed: x.h:1: error: no such header"),
         ("x86_64", False, "no C++"),
     ],

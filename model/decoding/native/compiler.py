@@ -47,9 +47,17 @@ _X86_SETS = {
     "avx512": _AVX512,
     "avx2": _AVX2,
 }
+# What every 64-bit ARM processor has needs no flags. The other instructions are written in assembler: compilers do not
+# agree on flags for them.
+_ARM_SETS: dict[str, tuple[str, ...]] = {"neon-i8mm": (), "neon-dotprod": ()}
 _ANY_SETS: dict[str, tuple[str, ...]] = {"portable": ()}
+_SETS = {"x86-64": _X86_SETS, "aarch64": _ARM_SETS}
+_MACHINES = {"x86_64": "x86-64", "amd64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}
 
-SET_NAMES = (*_X86_SETS, *_ANY_SETS)
+SUPPORTED = " and ".join(_SETS)
+"""The architectures that the library can be compiled for."""
+
+SET_NAMES = (*_X86_SETS, *_ARM_SETS, *_ANY_SETS)
 """The instruction sets there are, of all kinds of processors."""
 
 
@@ -92,22 +100,29 @@ class CompilerFailed(Unavailable):
         self.output = output
 
 
-def is_x86() -> bool:
-    """Whether this is an x86-64 processor, which alone the library can be compiled for."""
-    return platform.machine().lower() in ("x86_64", "amd64")
+def architecture() -> str | None:
+    """The architecture of this machine: ``x86-64`` or ``aarch64``; None if the library cannot be compiled for it."""
+    return _MACHINES.get(platform.machine().lower())
 
 
-def sets() -> dict[str, tuple[str, ...]]:
-    """The instruction sets of a library for this kind of processor, with the compiler's flags of each.
+def sets(target: str | None = None) -> dict[str, tuple[str, ...]]:
+    """The instruction sets of a library, with the compiler's flags of each.
 
     ``instruction_sets.h`` has the same, and chooses at run time among those that the processor has.
+
+    Args:
+        target: The architecture; None is this machine's.
     """
-    return {**(_X86_SETS if is_x86() else {}), **_ANY_SETS}
+    return {**_SETS.get(target or architecture() or "", {}), **_ANY_SETS}
 
 
-def units() -> tuple[Unit, ...]:
-    """What a library consists of: the kernels of each instruction set, and everything else once."""
-    kernels = (Unit(name, KERNELS, (*flags, *_definitions(name))) for name, flags in sets().items())
+def units(target: str | None = None) -> tuple[Unit, ...]:
+    """What a library consists of: the kernels of each instruction set, and everything else once.
+
+    Args:
+        target: The architecture; None is this machine's.
+    """
+    kernels = (Unit(name, KERNELS, (*flags, *_definitions(name))) for name, flags in sets(target).items())
     return (*kernels, Unit("decoder", DECODER))
 
 
@@ -253,8 +268,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Compile the native decoder.")
     parser.add_argument("--check", action="store_true", help="only compile with warnings as errors, and fail on one")
     check = parser.parse_args(arguments).check
-    if not is_x86():
-        print(f"the compiled decoder is for x86-64 and this is {platform.machine()}: torch decodes, more slowly")
+    if architecture() is None:
+        print(f"the compiled decoder is for {SUPPORTED} and this is {platform.machine()}: torch decodes, more slowly")
         return
     try:
         if check:
