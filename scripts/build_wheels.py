@@ -2,9 +2,9 @@
 
 usage: python scripts/build_wheels.py [--out FOLDER] [--machine x86_64|aarch64]
 
-The compiler is that of the package ziglang (requirements-compiler.lock), on any machine and for both kinds of processors.
-The same sources and versions give the same bytes (``SOURCE_DATE_EPOCH`` sets the date of the files inside). A wheel is
-kept only if auditwheel finds that its library loads on the systems that the wheel's name says.
+The compiler is that of the package ziglang (requirements-compiler.lock), on any machine and for both kinds of
+processors. The same sources and versions give the same bytes (``SOURCE_DATE_EPOCH`` sets the date of the files inside).
+A wheel is kept only if auditwheel finds that its library loads on the systems that the wheel's name says.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def pack(project: Path, platform: str, out: Path) -> Path:
     Args:
         project: The copy.
         platform: As the wheel's name has it.
-        out: The folder it is written to.
+        out: The folder to make for it.
 
     Returns:
         Its path.
@@ -106,11 +106,20 @@ def pack(project: Path, platform: str, out: Path) -> Path:
         for file in names:
             os.chmod(Path(folder, file), 0o755 if file.endswith(".so") else 0o644)
     (project / "setup.py").write_text(_SETUP.format(platform=platform), encoding="utf-8")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--no-build-isolation", "--no-cache-dir", "--wheel-dir", str(out), str(project)]
-    environment = {"SOURCE_DATE_EPOCH": _EPOCH, **os.environ}
-    if subprocess.run(command, check=False, env=environment, umask=0o022).returncode:
-        raise SystemExit("the wheel cannot be built")
+    out.mkdir(parents=True)
+    code = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(out)],
+        cwd=project,
+        env={"SOURCE_DATE_EPOCH": _EPOCH, **os.environ},
+        umask=0o022,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"the wheel cannot be built:\n{done.stdout}")
     (wheel,) = out.glob("*.whl")
     return wheel
 
