@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.errors import SettingsError
+from model.decoding.native.compiler import SET_NAMES
 from model.digests import is_digest
 
 ENV_PREFIX = "VERSO_"
@@ -30,6 +31,12 @@ MIN_TOKEN_CHARACTERS = 16
 def _digest(value: str | None) -> str | None:
     if value is not None and not is_digest(value):
         raise ValueError("must be 64 hexadecimal digits")
+    return value
+
+
+def _isa(value: str) -> str:
+    if value not in (AUTO, *SET_NAMES):
+        raise ValueError(f"is {value!r} and must be one of {', '.join((AUTO, *SET_NAMES))}")
     return value
 
 
@@ -116,6 +123,9 @@ class Settings(BaseSettings):
 
     native: Literal["auto", "off"] = "auto"
     """The compiled decoder: auto (where processor, compiler and model allow it) or off, which leaves all to torch."""
+
+    isa: Annotated[str, AfterValidator(_isa)] = AUTO
+    """The compiled decoder's instructions: auto (the fastest this processor has), or the name of a set to force."""
 
     shortlist: Literal["on", "off"] = "off"
     """Whether a sentence's answer is made of likely translations of its own tokens only: faster on processors."""

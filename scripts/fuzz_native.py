@@ -25,7 +25,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.decoding.native.compiler import CHECKED, FLAGS, SOURCE
+from model.decoding.native.compiler import (
+    CHECKED,
+    DECODER,
+    FLAGS,
+    CompilerFailed,
+    Unavailable,
+    Unit,
+    compile_units,
+    digest,
+    units,
+)
 from model.decoding.native.library import processor_reason
 
 ROOT = Path(__file__).parents[1]
@@ -40,7 +50,7 @@ _RUN_LIMIT_S = 60
 """One input that takes longer is reported like a crash."""
 
 _CLANGS = ("clang++", *(f"clang++-{version}" for version in range(22, 13, -1)))
-_FOR_A_PROGRAM = (*(flag for flag in FLAGS if flag not in ("-O3", "-shared", "-fPIC", "-fvisibility=hidden")), *CHECKED)
+_FOR_A_PROGRAM = (*FLAGS, *CHECKED)
 _SANITIZED = (
     "-fsanitize=address,undefined,float-cast-overflow",
     "-fno-sanitize-recover=all",
@@ -150,11 +160,12 @@ def _compiled(compiler: str, flags: tuple[str, ...], sources: Sequence[str]) -> 
         CannotFuzz: The compiler lacks the sanitizers' libraries.
         SystemExit: The sources have an error or a warning.
     """
-    command = [compiler, *_FOR_A_PROGRAM, *flags, *_SANITIZED, f"-I{ROOT}"]
-    digest = hashlib.sha256(" ".join(command).encode())
-    for path in (SOURCE, *sorted(SOURCE.parent.glob("*.h")), *sorted(HARNESS.iterdir())):
-        digest.update(path.read_bytes())
-    program = FOLDER / f"targets-{digest.hexdigest()[:16]}"
+    arguments = [*_FOR_A_PROGRAM, *flags, *_SANITIZED, f"-I{ROOT}"]
+    command = [compiler, *arguments]
+    found = hashlib.sha256(digest(command).encode())
+    for path in sorted(HARNESS.iterdir()):
+        found.update(path.read_bytes())
+    program = FOLDER / f"targets-{found.hexdigest()[:16]}"
     if program.is_file():
         return program
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -169,10 +180,20 @@ def _compiled(compiler: str, flags: tuple[str, ...], sources: Sequence[str]) -> 
         if trial.returncode:
             raise CannotFuzz(f"{compiler} has no libraries of the sanitizers (libclang-rt-14-dev for clang-14)")
         built = Path(folder, program.name)
-        paths = [str(HARNESS / name) for name in sources]
-        done = subprocess.run([*command, "-o", str(built), *paths], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(done.stderr)
+        # The targets include decoder.cpp, so that they can call what its interface hides.
+        kernels = [unit for unit in units() if unit.source != DECODER]
+        targets = [Unit(name, HARNESS / name) for name in sources]
+        try:
+            objects = compile_units((compiler,), [*targets, *kernels], arguments, Path(folder))
+        except CompilerFailed as error:
+            raise SystemExit(error.output) from error
+        except Unavailable as error:
+            raise CannotFuzz(str(error)) from error
+        linked = subprocess.run(
+            [*command, "-o", str(built), *map(str, objects)], capture_output=True, text=True, check=False
+        )
+        if linked.returncode:
+            raise SystemExit(linked.stderr)
         for old in FOLDER.glob("targets-*"):
             if time.time() - old.stat().st_mtime > 7 * 24 * 3600:
                 old.unlink()

@@ -22,7 +22,12 @@ from model.decoding.native.compiler import FLAGS, Unavailable, compile_library, 
 ROOT = Path(__file__).parents[1]
 # Policies are tried with one scoring rule only: a rule is data, and each rule is tried with the model's own policy.
 SELECTION = ("-k", "not ((forced or lend) and (-ct2- or -wu- or -marian-))")
-TESTS = (*SELECTION, "tests/model/test_native.py", "tests/model/test_shortlist.py")
+TESTS = (
+    *SELECTION,
+    "tests/model/test_native.py",
+    "tests/model/test_shortlist.py",
+    "tests/model/test_instruction_sets.py",
+)
 SANITIZED = (
     *FLAGS,
     *("-O1", "-g", "-fno-omit-frame-pointer"),

@@ -68,7 +68,7 @@ def diagnose(environ: Mapping[str, str], load: bool = False) -> list[Check]:
     ]
     if torch_check.state == "problem":
         return [*checks, settings_check]
-    native = decoder.native_decoder()
+    native = decoder.native_decoder(None if configured is None else settings.isa)
     enabled = settings.native == "auto"
     checks += [
         guarded("threads", lambda: machine.check_threads(settings.threads)),

@@ -217,7 +217,13 @@ class BundleFiles:
         if shortlist and device.startswith("cuda"):
             logger.warning("on a GPU shortlists are not used", extra={"fields": {"file": path.name}})
         return Translator.load(
-            path, device=device, num_threads=num_threads, sha256=sha256, native=native, shortlist=shortlist
+            path,
+            device=device,
+            num_threads=num_threads,
+            sha256=sha256,
+            native=native,
+            shortlist=shortlist,
+            isa=self._settings.isa,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,15 +31,23 @@ class NativeDecoder:
         path: The library, where there is one that loads.
         reason: Why there is none, as part of a sentence.
         advice: What to do about that, if anything can be done.
+        isa: The instruction set it computes with, and why that one; or why there is none.
+        isa_is_possible: Whether there is one.
     """
 
     path: Path | None = None
     reason: str = ""
     advice: str | None = None
+    isa: str = ""
+    isa_is_possible: bool = True
 
 
-def native_decoder() -> NativeDecoder:
-    """Find the compiled decoder, as a start does: it is compiled if that was not done yet."""
+def native_decoder(isa: str | None = None) -> NativeDecoder:
+    """Find the compiled decoder, as a start does: it is compiled if that was not done yet.
+
+    Args:
+        isa: The instruction set that the settings ask for; None if they do not.
+    """
     from model.decoding.native.compiler import build_library
     from model.decoding.native.library import find_library, processor_reason
 
@@ -60,7 +69,27 @@ def native_decoder() -> NativeDecoder:
             reason=f"the compiled decoder {path} cannot be loaded: {reason}",
             advice="Delete that file, so that the next start compiles it on this machine.",
         )
-    return NativeDecoder(path)
+    library = find_library().library
+    assert library is not None
+    return _with_instruction_set(path, library, isa)
+
+
+def _with_instruction_set(path: Path, library: ctypes.CDLL, isa: str | None) -> NativeDecoder:
+    from model.decoding.native.library import choose_instruction_set, instruction_sets
+    from model.errors import DeviceError
+
+    try:
+        chosen = choose_instruction_set(library, isa)
+    except DeviceError as error:
+        return NativeDecoder(path, isa=str(error), isa_is_possible=False)
+    known = instruction_sets(library)
+    faster = [f"no {one.lacking} for {one.name}" for one in known[: chosen.number] if one.lacking is not None]
+    passed_over = [one.name for one in known[: chosen.number] if one.lacking is None]
+    if passed_over:
+        why = f"{ENV_PREFIX}ISA asks for it; without it {passed_over[0]} would be used"
+    else:
+        why = "the fastest this processor can run" + (f": it has {', '.join(faster)}" if faster else "")
+    return NativeDecoder(path, isa=f"{chosen.name}, {why}")
 
 
 def check_compiler() -> Check:
@@ -85,9 +114,14 @@ def check_native(native: NativeDecoder, enabled: bool) -> Check:
         native: As :func:`native_decoder` found it.
         enabled: Whether the settings allow it.
     """
-    details = {"path": None if native.path is None else str(native.path), "reason": native.reason or None}
+    path = None if native.path is None else str(native.path)
+    details = {"path": path, "reason": native.reason or None, "instruction_set": native.isa or None}
+    if native.path is not None and not native.isa_is_possible:
+        advice = f"Unset {ENV_PREFIX}ISA, and the fastest instruction set of this processor is used."
+        return Check("decoder", "problem" if enabled else "ok", native.isa, advice, details)
     if native.path is not None:
-        return Check("decoder", "ok", f"{native.path}, which loads", details=details)
+        text = f"{native.path}, which loads"
+        return Check("decoder", "ok", f"{text}; instruction set: {native.isa}" if native.isa else text, details=details)
     # Without advice nothing is wrong: the processor is simply another.
     worth_a_warning = enabled and native.advice is not None
     return Check("decoder", "warning" if worth_a_warning else "ok", native.reason, native.advice, details)

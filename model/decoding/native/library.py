@@ -20,6 +20,9 @@ ISA_VARIABLE = "VERSO_ISA"
 AUTO = "auto"
 """As the name of an instruction set: the fastest that this processor can run."""
 
+PORTABLE = "portable"
+"""The set that any processor can run. Only ``VERSO_ISA`` chooses it: without vector instructions torch is faster."""
+
 _NO_MEMORY, _OUT_OF_RANGE = 1, 2
 
 
@@ -196,13 +199,17 @@ def find_library() -> Availability:
     if reason is not None:
         return Availability(reason=reason)
     try:
-        return Availability(_with_types(ctypes.CDLL(str(build_library()))))
+        library = _with_types(ctypes.CDLL(str(build_library())))
     except NoCompiler as error:
         logger.info("torch decodes, more slowly: %s", error)
         return Availability(reason=str(error))
     except (Unavailable, OSError) as error:  # OSError: the library cannot be loaded
         logger.warning("torch decodes, more slowly: %s", error)
         return Availability(reason=str(error))
+    if choose_instruction_set(library, AUTO).name == PORTABLE and os.environ.get(ISA_VARIABLE) != PORTABLE:
+        lacking = [f"no {one.lacking}" for one in instruction_sets(library) if one.lacking is not None]
+        return Availability(reason=f"the processor has {lacking[-1] if lacking else 'no vectors that are known'}")
+    return Availability(library)
 
 
 def load_library() -> ctypes.CDLL | None:
