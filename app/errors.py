@@ -492,13 +492,15 @@ class DocumentsFull(ServiceError):
     Args:
         bound: How many those are.
         retry_after_s: Seconds until the first of them is deleted.
+        is_of_key: Whether the bound is that of one key.
     """
 
-    def __init__(self, bound: int, retry_after_s: float) -> None:
-        super().__init__(
-            f"{bound} documents are kept, which is as many as may be; delete one that is no longer needed, or try "
-            f"again in {retry_after_s:.0f} s."
-        )
+    def __init__(self, bound: int, retry_after_s: float, is_of_key: bool = False) -> None:
+        advice = f"delete one that is no longer needed, or try again in {retry_after_s:.0f} s"
+        if not bound:
+            advice = "the operator has switched documents off"
+        whose = " of this key" if is_of_key else ""
+        super().__init__(f"{bound} documents{whose} are kept, which is as many as may be; {advice}.")
         self.retry_after_s = retry_after_s
 
 

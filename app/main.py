@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.documents.service import DocumentService
@@ -20,6 +20,7 @@ from app.http.compat import deepl, libretranslate
 from app.http.middleware import DisconnectWatcher, RequestRecorder, RootPath
 from app.http.openapi import describe_on_request
 from app.http.problems import answer_known_error, answer_routing_error
+from app.http.route_table import Application, RouteTable
 from app.http.routes import admin, attention, docs, documents, health, metrics, models, page, translate
 from app.models.bundles import BundleFiles, BundleSource
 from app.serving.protocol import Translations
@@ -57,7 +58,7 @@ def create_app(
     settings: Settings,
     bundles: BundleSource | None = None,
     connect: Callable[[Metrics], Translations] | None = None,
-) -> FastAPI:
+) -> Application:
     """The service as an ASGI application.
 
     The models are loaded in the background once the application has started; until then ``/readyz`` answers 503.
@@ -86,22 +87,21 @@ def create_app(
     accounts = _accounts(settings)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await service.start()
-        await document_service.start()
-        try:
-            yield
-        finally:
-            await document_service.stop()
-            await service.stop()
-            glossaries.close()
-            if tracing is not None:
-                await asyncio.to_thread(tracing.close)
+    async def lifespan(_: object) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stops:  # what fails to start or to stop does not keep the others from stopping
             if accounts is not None:
-                accounts.close()
+                stops.callback(accounts.close)
+            if tracing is not None:
+                stops.push_async_callback(asyncio.to_thread, tracing.close)
+            stops.callback(glossaries.close)
+            await service.start()
+            stops.push_async_callback(service.stop)
+            await document_service.start()
+            stops.push_async_callback(document_service.stop)
+            yield
 
     has_admin = connect is None and (settings.admin_token is not None or settings.keys_db is not None)
-    app = FastAPI(
+    app = Application(
         title="Verso",
         summary="A self-hosted translation service.",
         description=_DESCRIPTION,
@@ -131,31 +131,26 @@ def create_app(
         **dict.fromkeys(deepl.PREFIXES, deepl.error_answer),
     }
     app.state.documents = document_service
-    for module in (translate, attention, documents, models, health, metrics, docs, page):
-        app.include_router(module.router)
-    app.include_router(libretranslate.router)
-    app.include_router(deepl.router)
-    if has_admin:
-        app.include_router(admin.router)
+    native_routers = [one.router for one in (translate, attention, documents, models, health, metrics, docs, page)]
+    for router in (*native_routers, libretranslate.router, deepl.router, *([admin.router] if has_admin else ())):
+        app.include_router(router)
     app.mount("/page", page.page_files(), name="page")
     app.mount("/static", StaticFiles(directory=docs.STATIC), name="static")
     at_root = settings.compat == "libretranslate"
     describe_on_request(app, settings, [libretranslate.describe_shared_path] if at_root else [])
-    # The middleware added last is the outermost.
-    app.add_middleware(DisconnectWatcher)
+    # From the innermost to the outermost.
+    entrance: ASGIApp = RouteTable(app.routed(), native_routers)
+    entrance = DisconnectWatcher(entrance)
     if accounts is not None:
-        app.add_middleware(AccountHeaders)
+        entrance = AccountHeaders(entrance)
     if at_root:
-        app.add_middleware(libretranslate.LibreTranslateAtRoot, max_body_bytes=settings.max_body_bytes)
-    app.add_middleware(RootPath, root_path=settings.root_path)
-    app.add_middleware(
-        RequestRecorder,
-        metrics=app_metrics,
-        is_draining=lambda: app.state.service.state == "draining",
-        tracing=tracing,
-    )
-    trusted: list[str] | str = [] if settings.trusted_proxies == NO_PROXIES else settings.trusted_proxies
-    app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=trusted)
+        entrance = libretranslate.LibreTranslateAtRoot(entrance, settings.max_body_bytes)
+    if settings.root_path:
+        entrance = RootPath(entrance, settings.root_path)
+    entrance = RequestRecorder(entrance, app_metrics, lambda: app.state.service.state == "draining", tracing)
+    if settings.trusted_proxies != NO_PROXIES:
+        entrance = ProxyHeadersMiddleware(entrance, settings.trusted_proxies)  # type: ignore[arg-type, assignment]
+    app.entrance = entrance
     return app
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -186,6 +187,9 @@ class Settings(BaseSettings):
     max_documents: int = Field(default=100, ge=0, le=1_000_000)
     """Most documents kept at a time, a day each (429)."""
 
+    max_documents_per_key: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Most documents of one key kept at a time (429); half of VERSO_MAX_DOCUMENTS unless set."""
+
     drain_timeout_s: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds running requests get to finish after SIGTERM."""
 
@@ -239,6 +243,11 @@ class Settings(BaseSettings):
             )
         return self
 
+    @property
+    def documents_per_key(self) -> int:
+        """Most documents of one key kept at a time."""
+        return self.max_documents_per_key or max(1, self.max_documents // 2)
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -267,6 +276,18 @@ class _Variables(EnvSettingsSource):
 
 SECRETS = frozenset({"admin_token"})
 """Settings whose value is never repeated."""
+
+
+def shown(name: str, value: Any) -> Any:
+    """The value of a setting, as it may be shown: a URL without the name and the password in it.
+
+    Args:
+        name: The setting.
+        value: What was given.
+    """
+    if name != "otlp_endpoint" or not isinstance(value, str):
+        return value
+    return re.sub(r"(?s)^(\w+://)?.*@", r"\1***@", value)
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
@@ -308,5 +329,5 @@ def _sentence(problem: Any) -> str:
     if not problem["loc"]:
         return message
     name = str(problem["loc"][0])
-    given = "" if name in SECRETS else f" is {problem['input']!r}"
+    given = "" if name in SECRETS else f" is {shown(name, problem['input'])!r}"
     return f"{ENV_PREFIX}{name.upper()}{given}: {message[0].lower()}{message[1:]}"

@@ -7,7 +7,7 @@ import errno
 import logging
 from collections.abc import Iterator
 
-from app.errors import StorageFull, StorageUnavailable
+from app.errors import ServiceError, StorageFull, StorageUnavailable, problem_for
 
 logger = logging.getLogger("app.storage")
 
@@ -15,14 +15,19 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextlib.contextmanager
-def storage_errors() -> Iterator[None]:
+def storage_errors(
+    full: type[ServiceError] = StorageFull, unavailable: type[ServiceError] = StorageUnavailable
+) -> Iterator[None]:
     """Turn errors of the file system and of SQLite into those that a client is answered with; log the reason.
 
-    A file that is not there is no fault of the disk.
+    A file that is not there is no fault of the disk. SQLite's messages have no value of a row.
+
+    Args:
+        full: Raised if there is no room left on the disk.
+        unavailable: Raised if it cannot be read or written.
 
     Raises:
-        StorageFull: There is no room left on the disk.
-        StorageUnavailable: The disk cannot be read or written.
+        ServiceError: One of them.
     """
     try:
         yield
@@ -39,5 +44,7 @@ def storage_errors() -> Iterator[None]:
             is_full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
         else:
             raise
-        logger.error("the disk failed", extra={"fields": {"reason": reason, "detail": str(error)}})
-        raise (StorageFull if is_full else StorageUnavailable) from error
+        answer = (full if is_full else unavailable)()
+        fields = {"code": problem_for(answer).code, "reason": reason, "detail": str(error)}
+        logger.error("the disk failed", extra={"fields": fields})
+        raise answer from error

@@ -8,8 +8,11 @@ import random
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from benchmarks.contenders import MODULES
 
 if TYPE_CHECKING:
     from model.artifacts.bundle import Precision
@@ -70,7 +73,7 @@ SHAPES = {
 
 
 MODELS = ("Verso float32", "Verso int8", "CTranslate2 float32", "CTranslate2 int8")
-"""Names of the files and folders with the same weights."""
+"""Names of the files and folders with the same weights; optional rivals have one more for each precision."""
 
 
 def _make_words() -> list[str]:
@@ -162,17 +165,19 @@ def make_models(folder: Path, shape: Shape, names: Sequence[str] = MODELS) -> in
         checkpoint = folder / "transformers"
         num_parameters = make_checkpoint(checkpoint, shape)
         for name in names:
-            library, precision = name.split()
+            library, precision = name.rsplit(" ", 1)
             if library == "Verso":
                 from model.importing.importer import import_checkpoint
 
                 precisions: dict[str, Precision] = {"float32": "float32", "int8": "int8"}
                 import_checkpoint(checkpoint, folder / name, precisions[precision], report=lambda line: None)
-            else:
+            elif library == "CTranslate2":
                 import ctranslate2
 
                 converter = ctranslate2.converters.TransformersConverter(str(checkpoint))
                 converter.convert(str(folder / name), quantization=None if precision == "float32" else precision)
+            else:
+                import_module(MODULES[library]).make_model(checkpoint, folder / name, precision)
     return num_parameters
 
 

@@ -1,29 +1,42 @@
-"""Verso, CTranslate2 and transformers behind one interface, each in its own process."""
+"""The engines that are compared, behind one interface, each in its own process.
+
+A library that is compared with Verso has a module in :mod:`benchmarks.rivals`, imported only in its own process.
+"""
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from benchmarks.instruction_sets import INSTRUCTION_SETS
 from benchmarks.processes import peak_memory_bytes
 
 # Libraries are imported where they are used: worker processes import this file, and each must contain only its own.
 
-MATRIX_SIZES = ((1024, 1024, 1024), (256, 512, 2048), (512, 2048, 512))
-"""(rows, in, out) of the matrix products whose highest rate is the peak."""
-
-Library = Literal["Verso", "CTranslate2", "transformers"]
+Library = Literal["Verso", "CTranslate2", "transformers", "ONNX Runtime", "OpenVINO", "Marian"]
 
 Precision = Literal["float32", "int8"]
+
+Backend = Literal["oneDNN", "MKL"]
+
+MODULES: dict[str, str] = {
+    "CTranslate2": "benchmarks.rivals.ctranslate2",
+    "transformers": "benchmarks.rivals.transformers",
+    "ONNX Runtime": "benchmarks.rivals.onnx_runtime",
+    "OpenVINO": "benchmarks.rivals.open_vino",
+    "Marian": "benchmarks.rivals.marian",
+}
+"""The modules of the rivals. Each has its class as ``ENGINE``; that of an optional rival also ``make_model``."""
+
+PRECISIONS: tuple[Precision, ...] = ("float32", "int8")
 
 
 @dataclass(frozen=True)
@@ -36,6 +49,8 @@ class Row:
         num_workers: Number of concurrent batches.
         num_threads: Threads per worker.
         native: Whether Verso may use its compiled decoder.
+        backend: Library of CTranslate2's matrix products; None for its own choice.
+        instruction_set: A name from ``INSTRUCTION_SETS`` that the engine is limited to; None for no limit.
     """
 
     library: Library
@@ -43,35 +58,86 @@ class Row:
     num_workers: int
     num_threads: int
     native: bool = True
+    backend: Backend | None = None
+    instruction_set: str | None = None
 
     @property
     def name(self) -> str:
-        """The name in the table."""
-        ways = f", {self.num_workers} x {self.num_threads}" if self.library == "CTranslate2" else ""
-        return f"{self.library} {self.precision}{ways}{'' if self.native else ', torch'}"
+        """The name in the table; the instruction set is that of the whole table."""
+        parts = [f"{self.library} {self.precision}"]
+        if self.backend:
+            parts.append(self.backend)
+        if self.library not in ("Verso", "transformers"):
+            parts.append(f"{self.num_workers} x {self.num_threads}")
+        if not self.native:
+            parts.append("torch")
+        return ", ".join(parts)
 
     @property
     def model(self) -> str:
         """The file or folder of its weights."""
         return "transformers" if self.library == "transformers" else f"{self.library} {self.precision}"
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables of its process."""
+        found = dict(INSTRUCTION_SETS[self.instruction_set].environment) if self.instruction_set else {}
+        if self.backend:
+            found["CT2_USE_MKL"] = "1" if self.backend == "MKL" else "0"
+        return found
 
-def rows_for(num_threads: int, *, torch_too: bool = False, with_transformers: bool = True) -> list[Row]:
+    @property
+    def must_agree(self) -> bool:
+        """Whether its answers have to be Verso's; Marian's positions differ (:mod:`benchmarks.rivals.marian`)."""
+        return self.precision == "float32" and self.library != "Marian"
+
+    @property
+    def has_batch_size(self) -> bool:
+        """Whether the quickest batch size is looked for: Verso forms batches itself, transformers gets one size."""
+        return self.library not in ("Verso", "transformers")
+
+
+def rows_for(
+    num_threads: int,
+    *,
+    torch_too: bool = False,
+    with_transformers: bool = True,
+    rivals: Sequence[Library] = (),
+    instruction_set: str | None = None,
+) -> list[Row]:
     """All rows of the table.
 
     Args:
         num_threads: Total threads of each row.
         torch_too: Whether Verso is also measured without its compiled decoder.
-        with_transformers: Whether transformers can load the model.
+        with_transformers: Whether transformers can load the model, and so the optional rivals.
+        rivals: The optional rivals to measure.
+        instruction_set: The set that all engines are limited to; None for no limit. With a limit, CTranslate2 is
+            measured with oneDNN's products and with MKL's: which are quicker differs with the set.
     """
-    rows = [Row("Verso", "float32", 1, num_threads), Row("Verso", "int8", 1, num_threads)]
+    splits = list(dict.fromkeys([(1, num_threads), (num_threads, 1)]))
+
+    def row(library: Library, precision: Precision, split: tuple[int, int], **more: Any) -> Row:
+        return Row(library, precision, *split, instruction_set=instruction_set, **more)
+
+    whole = splits[0]
+    rows = [row("Verso", precision, whole) for precision in PRECISIONS]
     if torch_too:
-        rows += [Row("Verso", row.precision, 1, num_threads, native=False) for row in rows]
-    precisions: tuple[Precision, ...] = ("float32", "int8")
-    for precision in precisions:
-        for num_workers, each in dict.fromkeys([(1, num_threads), (num_threads, 1)]):
-            rows.append(Row("CTranslate2", precision, num_workers, each))
-    return [*rows, Row("transformers", "float32", 1, num_threads)] if with_transformers else rows
+        rows += [row("Verso", precision, whole, native=False) for precision in PRECISIONS]
+    backends: tuple[Backend | None, ...] = ("oneDNN", "MKL") if instruction_set else (None,)
+    rows += [
+        row("CTranslate2", precision, split, backend=backend)
+        for precision in PRECISIONS
+        for backend in backends
+        for split in splits
+    ]
+    if not with_transformers:
+        return rows
+    for rival in rivals:
+        # Marian's threads only share out the batches, and it has no other way.
+        ways = splits[-1:] if rival == "Marian" else splits
+        rows += [row(rival, precision, split) for precision in PRECISIONS for split in ways]
+    return [*rows, row("transformers", "float32", whole)]
 
 
 @dataclass(frozen=True)
@@ -133,6 +199,11 @@ class VersoEngine:
         from model.translator import Translator
 
         self._translator = Translator.load(folder / row.model, num_threads=row.num_threads, native=row.native)
+        if row.native and row.instruction_set:
+            backend: Any = self._translator.backend
+            used = backend.packed.instruction_set.name if backend.name == "native" else backend.reason
+            if used != row.instruction_set:
+                raise RuntimeError(f"Verso does not use {row.instruction_set}: {used}")
 
     def prepare(self, sources: list[list[int]]) -> list[list[int]]:
         return sources
@@ -153,103 +224,41 @@ class VersoEngine:
         return [answer.token_ids for answer in answers]
 
 
-class CTranslate2Engine:
-    """CTranslate2, which sorts by length and splits into batches of the given size."""
+def in_batches(sources: Sequence[Sequence[int]], batch_size: int) -> list[list[int]]:
+    """Batches of sentences of similar length, as indices, for engines that do not form them.
 
-    def __init__(self, folder: Path, row: Row) -> None:
-        import ctranslate2
-
-        self._translator = ctranslate2.Translator(
-            str(folder / row.model),
-            compute_type=row.precision,
-            inter_threads=row.num_workers,
-            intra_threads=row.num_threads,
-        )
-        self._pieces: list[str] = json.loads((folder / row.model / "shared_vocabulary.json").read_text())
-        self._ids = {piece: token_id for token_id, piece in enumerate(self._pieces)}
-
-    def prepare(self, sources: list[list[int]]) -> list[list[str]]:
-        return [[self._pieces[token_id] for token_id in source] for source in sources]
-
-    def translate(self, prepared: list[list[str]], job: Job) -> Any:
-        return self._translator.translate_batch(
-            prepared,
-            max_batch_size=job.batch_size,
-            beam_size=job.beam_size,
-            min_decoding_length=job.min_tokens,
-            max_decoding_length=job.max_tokens,
-        )
-
-    def token_ids(self, answers: Any) -> list[list[int]]:
-        return [[self._ids[piece] for piece in answer.hypotheses[0]] for answer in answers]
+    Args:
+        sources: Token ids of the sentences.
+        batch_size: Maximal number of sentences in a batch.
+    """
+    order = sorted(range(len(sources)), key=lambda index: len(sources[index]))
+    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
 
 
-class TransformersEngine:
-    """transformers' generate with batches of sentences of similar length."""
+def import_engine(library: Library) -> Callable[[Path, Row], Engine]:
+    """Import only what an engine needs.
 
-    def __init__(self, folder: Path, row: Row) -> None:
-        import torch
-        from transformers import MarianMTModel
-
-        torch.set_num_threads(row.num_threads)
-        self._torch = torch
-        self._model: Any = MarianMTModel.from_pretrained(folder / row.model).eval()
-
-    def prepare(self, sources: list[list[int]]) -> list[list[int]]:
-        return sources
-
-    def translate(self, prepared: list[list[int]], job: Job) -> Any:
-        order = sorted(range(len(prepared)), key=lambda index: len(prepared[index]))
-        answers: dict[int, Any] = {}
-        for start in range(0, len(order), job.batch_size):
-            indices = order[start : start + job.batch_size]
-            length = len(prepared[indices[-1]])
-            pad = self._model.config.pad_token_id
-            ids = self._torch.tensor([prepared[index] + [pad] * (length - len(prepared[index])) for index in indices])
-            with self._torch.inference_mode():
-                batch = self._model.generate(
-                    input_ids=ids,
-                    attention_mask=(ids != pad).long(),
-                    num_beams=job.beam_size,
-                    do_sample=False,
-                    length_penalty=1.0,
-                    early_stopping=False,
-                    min_new_tokens=job.min_tokens,
-                    max_new_tokens=job.max_tokens,
-                )
-            answers.update(zip(indices, batch, strict=True))
-        return [answers[index] for index in range(len(prepared))]
-
-    def token_ids(self, answers: Any) -> list[list[int]]:
-        return [answer.tolist()[1:] for answer in answers]
-
-
-def import_library(library: Library) -> Callable[[Path, Row], Engine]:
-    """Import only what an engine needs."""
+    Args:
+        library: Its library.
+    """
     if library == "Verso":
         import model.decoding.options
         import model.translator  # noqa: F401
 
         return VersoEngine
-    if library == "CTranslate2":
-        # Its converters would import torch, which starts its own threads; only translation is needed here.
+    if library != "transformers":
+        # CTranslate2's converters and others' helpers would import torch, which starts threads of its own; translating
+        # does not need it.
         sys.modules["torch"] = None  # type: ignore[assignment]
-        import ctranslate2  # noqa: F401
-
-        return CTranslate2Engine
-    import torch  # noqa: F401
-    import transformers
-
-    transformers.logging.set_verbosity_error()
-    _ = transformers.MarianMTModel  # imported on first use
-    return TransformersEngine
+    engine: Callable[[Path, Row], Engine] = import_module(MODULES[library]).ENGINE
+    return engine
 
 
 def serve_engine(connection: Connection[Any, Any], row: Row, folder: Path) -> None:
     """Main function of a worker process: load the model, then run jobs until None is received."""
     try:
         warnings.simplefilter("ignore")
-        make = import_library(row.library)
+        make = import_engine(row.library)
         imported_bytes = peak_memory_bytes()
         engine = make(folder, row)
         connection.send(None)
@@ -264,44 +273,3 @@ def serve_engine(connection: Connection[Any, Any], row: Row, folder: Path) -> No
             connection.send(Result(seconds, engine.token_ids(answers), peak_memory_bytes() - imported_bytes))
     except Exception:  # noqa: BLE001  (the parent reports any error)
         connection.send(traceback.format_exc())
-
-
-def serve_peaks(connection: Connection[Any, Any], num_threads: int) -> None:
-    """Like :func:`serve_engine`, but measures the processor's matrix products."""
-    try:
-        warnings.simplefilter("ignore")
-        connection.send(None)
-        while connection.recv() is not None:
-            connection.send(measure_peaks(num_threads))
-    except Exception:  # noqa: BLE001
-        connection.send(traceback.format_exc())
-
-
-def measure_peaks(num_threads: int) -> dict[str, float]:
-    """Giga-operations per second for each precision; a multiply-add counts as two."""
-    import torch
-
-    torch.set_num_threads(num_threads)
-    found: dict[str, list[float]] = {"float32": [], "int8": []}
-    for rows, width_in, width_out in MATRIX_SIZES:
-        left, right = torch.randn(rows, width_in), torch.randn(width_in, width_out)
-        whole = torch.randint(-127, 128, (rows, width_in), dtype=torch.int8)
-        weight = torch.randint(-127, 128, (width_in, width_out), dtype=torch.int8)
-        packed = torch.ops.quantized.linear_prepack(
-            torch.quantize_per_tensor(torch.randn(width_out, width_in), 0.03, 0, torch.qint8), None
-        )
-        fbgemm = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32
-        ways: list[tuple[str, Callable[[], object]]] = [
-            ("float32", partial(torch.mm, left, right)),
-            ("int8", partial(fbgemm, whole.float(), 1.0, 128, packed)),
-            ("int8", partial(torch._int_mm, whole, weight)),
-        ]
-        for precision, multiply in ways:
-            multiply()
-            seconds = []
-            for _ in range(8):
-                began = time.perf_counter()
-                multiply()
-                seconds.append(time.perf_counter() - began)
-            found[precision].append(2 * rows * width_in * width_out / min(seconds) / 1e9)
-    return {precision: max(values) for precision, values in found.items()}

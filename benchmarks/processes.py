@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from multiprocessing.connection import Connection
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+USUAL_PACKAGES = ("torch", "transformers", "ctranslate2", "numpy", "sentencepiece", "tokenizers", "verso-translate")
 
 
 def peak_memory_bytes() -> int:
@@ -25,6 +27,25 @@ def peak_memory_bytes() -> int:
     return 1024 * int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
 
 
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for as long as the context lasts.
+
+    Args:
+        variables: Values by name.
+    """
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
 class Worker:
     """A worker process that runs jobs.
 
@@ -32,15 +53,19 @@ class Worker:
         name: Name in messages.
         target: Its main function; gets a connection and ``arguments``.
         arguments: Arguments of ``target``.
+        variables: Environment variables of the process, besides ours.
     """
 
-    def __init__(self, name: str, target: Callable[..., None], *arguments: object) -> None:
+    def __init__(
+        self, name: str, target: Callable[..., None], *arguments: object, variables: Mapping[str, str] | None = None
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self._name = name
         connections: tuple[Connection[Any, Any], Connection[Any, Any]] = context.Pipe()
         self._connection, theirs = connections
         self._process = context.Process(target=target, args=(theirs, *arguments), daemon=True)
-        self._process.start()
+        with environment(variables or {}):  # libraries read them when they are loaded
+            self._process.start()
         theirs.close()
 
     @property
@@ -99,9 +124,11 @@ class OtherPrograms:
 
 
 @contextmanager
-def started(name: str, target: Callable[..., None], *arguments: object) -> Iterator[Worker]:
+def started(
+    name: str, target: Callable[..., None], *arguments: object, variables: Mapping[str, str] | None = None
+) -> Iterator[Worker]:
     """A :class:`Worker` that is ended on exit."""
-    worker = Worker(name, target, *arguments)
+    worker = Worker(name, target, *arguments, variables=variables)
     try:
         yield worker
     finally:
@@ -114,19 +141,31 @@ def cpu_seconds(pid: int) -> float:
     return float(times.user + times.system)
 
 
-def describe_machine(num_threads: int) -> dict[str, Any]:
+def _processor() -> dict[str, str]:
+    """The first processor's properties in ``/proc/cpuinfo``."""
+    found: dict[str, str] = {}
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        key, _, value = line.partition(":")
+        found.setdefault(key.strip(), value.strip())
+    return found
+
+
+def processor_flags() -> list[str]:
+    """The instructions of this processor, as ``/proc/cpuinfo`` names them."""
+    return _processor().get("flags", "").split()
+
+
+def describe_machine(num_threads: int, packages: Sequence[str] = ()) -> dict[str, Any]:
     """Processor, threads and versions.
 
     Args:
         num_threads: Threads of each engine or server.
+        packages: Packages whose versions to add to the usual ones.
     """
-    processor: dict[str, str] = {}
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        key, _, value = line.partition(":")
-        processor.setdefault(key.strip(), value.strip())
-    flags = processor.get("flags", "").split()
+    processor = _processor()
+    flags = processor_flags()
     versions = {"python": platform.python_version()}
-    for package in ("torch", "transformers", "ctranslate2", "numpy", "sentencepiece", "tokenizers", "verso-translate"):
+    for package in (*USUAL_PACKAGES, *packages):
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -135,7 +174,7 @@ def describe_machine(num_threads: int) -> dict[str, Any]:
         "processor": processor.get("model name", platform.processor()),
         "family_and_model": f"{processor.get('cpu family', '?')}/{processor.get('model', '?')}",
         "instructions": [
-            flag for flag in ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8") if flag in flags
+            flag for flag in ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8") if flag in flags
         ],
         "cores": len(os.sched_getaffinity(0)),
         "threads": num_threads,

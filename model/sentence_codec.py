@@ -148,7 +148,20 @@ class SentenceCodec:
         self.capabilities = capabilities
         self.calibration = calibration
         self._fold_capitals = fold_capitals
+        self._num_markers: dict[tuple[str, str], int] = {}
         self._with_symbols = tokenizer if isinstance(tokenizer, Tokenizer) else None
+
+    def num_markers(self, source: str, target: str) -> int:
+        """Number of tokens of a sentence that stand for nothing in it: language markers and the end token.
+
+        Args:
+            source: Its language.
+            target: The target language.
+        """
+        pair = source, target
+        if pair not in self._num_markers:
+            self._num_markers[pair] = len(self.tokenizer.encode("", target, source))
+        return self._num_markers[pair]
 
     def check(self, options: DecodingOptions, target: str) -> None:
         """Refuse options that the model lacks the capability for.

@@ -297,7 +297,7 @@ class TextPlan:
         written = self._write_with_offsets(best, 0, attention) if detailed else None
         answers = self._write(best) if written is None else [one.target.text for one in written]
         joined = self._join(best, answers)
-        num_markers = len(self._codec.tokenizer.encode("", self.target, self.source))
+        num_markers = self._codec.num_markers(self.source, self.target)
         translation = Translation(
             text=joined.text,
             source=self.source,

@@ -6,7 +6,6 @@ import os
 import random
 import tempfile
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import psutil
 
 from tests.server import ROOT, free_port
 from tests.toy import WORDS
+from tests.waiting import until
 
 PATIENCE_S = 180.0
 
@@ -51,7 +51,7 @@ class Cluster:
         from app.cluster.application import build
 
         serve.run(build({"num_cpus": 0.1, "ingress_cpus": 0.1, **arguments}))
-        wait_until(lambda: self.client.get("/readyz").status_code == 200)
+        until(lambda: self.client.get("/readyz").status_code == 200)
 
     def replicas(self, deployment: str = "engine") -> list[psutil.Process]:
         """The processes of a deployment."""
@@ -103,13 +103,6 @@ def cluster() -> Iterator[Cluster]:
         finally:
             serve.shutdown()
             ray.shutdown()
-
-
-def wait_until(holds: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
-    end = time.monotonic() + patience_s
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 def a_text(rng: random.Random, num_sentences: int) -> str:

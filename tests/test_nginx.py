@@ -165,6 +165,8 @@ def test_a_translation_goes_to_the_next_replica_if_one_dies_before_it_answers(tm
             assert (response.status_code, response.content) == (200, b'{"text": "x"}'), path
         assert len(replicas[2].asked) == 4
         assert replicas[0].asked and replicas[1].asked
+        ids = {headers["Idempotency-Key"] for replica in replicas for _, headers in replica.asked}
+        assert len(ids) == 4, "a request and its repetitions have one id, and are counted once"
 
 
 @needs_nginx
@@ -268,12 +270,13 @@ def test_a_replica_learns_who_asks_and_clients_cannot_pretend(tmp_path: Path) ->
         says(handler, 200)
 
     with replicas_behind_nginx(tmp_path, answers) as (client, replicas):
-        client.get("/models", headers={"X-Forwarded-For": "10.9.8.7", "X-Request-ID": "mine", "Host": "verso.example"})
+        pretended = {"X-Forwarded-For": "10.9.8.7", "Host": "verso.example"}
+        client.get("/models", headers={**pretended, "X-Request-ID": "mine", "Idempotency-Key": "my-key"})
         (told,) = (headers for replica in replicas for _, headers in replica.asked)
         assert told["X-Forwarded-For"] == "127.0.0.1"
         assert told["X-Forwarded-Proto"] == "http"
         assert told["Host"] == "verso.example"
-        assert told["X-Request-ID"] == "mine"
+        assert (told["X-Request-ID"], told["Idempotency-Key"]) == ("mine", "my-key")
         client.get("/models")
         ids = {headers["X-Request-ID"] for replica in replicas for _, headers in replica.asked}
         assert len(ids - {"mine"}) == 1 and all(len(id) == 32 for id in ids - {"mine"})

@@ -42,6 +42,7 @@ def labels_of_series() -> dict[str, set[str]]:
     metrics.request_finished("/translate", "POST", 200, 0.1)
     metrics.refused("queue_full")
     metrics.sentence_left("m", "finished", 1)
+    metrics.load_changed({"bulk": 0}, 0)
     families: list[Metric] = list(metrics.registry.collect())
     found: dict[str, set[str]] = {}
     for sample in itertools.chain.from_iterable(family.samples for family in families):

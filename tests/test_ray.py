@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import threading
@@ -19,8 +20,9 @@ from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
 from model.translator import Translator
 from tests.app.accounts.keyed import bearer, make_key
-from tests.ray_cluster import Callers, Cluster, a_text, cluster, translated, wait_until
+from tests.ray_cluster import Callers, Cluster, a_text, cluster, translated
 from tests.test_ray_files import CONFIGURATIONS
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.ray,
@@ -107,13 +109,13 @@ def kill_one(ray: Cluster) -> None:
     killed.suspend()  # requests that it gets from now on, and those that it has, are not finished
     time.sleep(0.5)
     killed.kill()
-    wait_until(lambda: killed.pid not in {one.pid for one in ray.replicas()} and len(ray.replicas()) == 3)
-    wait_until(lambda: ray.num_running() == 3)
+    until(lambda: killed.pid not in {one.pid for one in ray.replicas()} and len(ray.replicas()) == 3)
+    until(lambda: ray.num_running() == 3)
 
 
 def wait_for_more(callers: Callers) -> None:
     before = callers.outcomes["ok"]
-    wait_until(lambda: callers.outcomes["ok"] > before + 10)
+    until(lambda: callers.outcomes["ok"] > before + 10)
 
 
 def only_ok(outcomes: Counter[str]) -> bool:
@@ -168,13 +170,13 @@ def test_document_is_translated(ray: Cluster, toy_bundle: Path) -> None:
     ray.deploy(settings=settings(toy_bundle))
     files = {"file": ("a.txt", b"red cat.\n\nold dog.\n")}
     document = ray.client.post("/documents", files=files, data={"source": "en", "target": "de"}).json()
-    wait_until(lambda: ray.client.get(f"/documents/{document['id']}").json()["status"] == "done")
+    until(lambda: ray.client.get(f"/documents/{document['id']}").json()["status"] == "done")
     assert ray.client.get(f"/documents/{document['id']}/result").text == "rot Katze.\n\nalt Hund.\n"
 
 
 def test_metrics_have_all_replicas(ray: Cluster, toy_bundle: Path) -> None:
     ray.deploy(settings=settings(toy_bundle), min_replicas=2, max_replicas=2)
-    wait_until(lambda: ray.num_running() == 2)
+    until(lambda: ray.num_running() == 2)
     lines = ray.client.get("/metrics").text.splitlines()
     assert len([line for line in lines if line.startswith("verso_max_batch_rows{") and "engine" in line]) == 2
     assert len([line for line in lines if line == "# TYPE verso_max_batch_rows gauge"]) == 1
@@ -186,12 +188,12 @@ def test_sentences_of_a_client_that_left_are_not_decoded(ray: Cluster, toy_bundl
     body = {"text": [a_text(random.Random(1), 30) for _ in range(100)], "target": "de", "beam_size": 16}
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{ray.address}/translate", json=body, timeout=1.0, trust_env=False)
-    wait_until(lambda: 'outcome="cancelled"' in ray.client.get("/metrics").text, patience_s=20)
+    until(lambda: 'outcome="cancelled"' in ray.client.get("/metrics").text)
 
 
 def test_killed_replicas_lose_and_double_nothing(ray: Cluster, toy_bundle: Path, ask: Ask) -> None:
     ray.deploy(settings=settings(toy_bundle, **NO_MEMORY), min_replicas=3, max_replicas=3)
-    wait_until(lambda: ray.num_running() == 3)
+    until(lambda: ray.num_running() == 3)
     with Callers(ray.address, CALLERS, ask) as callers:
         wait_for_more(callers)
         for _ in range(3):
@@ -212,21 +214,21 @@ def test_replicas_follow_the_sentences(ray: Cluster, toy_bundle: Path, ask: Ask)
         downscale_delay_s=2,
         look_back_s=2,
     )
-    wait_until(lambda: ray.num_running() == 1)
+    until(lambda: ray.num_running() == 1)
     with Callers(ray.address, CALLERS, ask) as callers:
-        wait_until(lambda: ray.num_running() == 3)
-    wait_until(lambda: ray.num_running() == 1 and len(ray.replicas()) == 1)
+        until(lambda: ray.num_running() == 3)
+    until(lambda: ray.num_running() == 1 and len(ray.replicas()) == 1)
     assert only_ok(callers.outcomes), callers.outcomes
 
 
 def test_update_of_the_weights_loses_nothing(ray: Cluster, toy_bundle: Path, int8_bundle: Path, ask: Ask) -> None:
     ray.deploy(settings=settings(toy_bundle, **NO_MEMORY), min_replicas=2, max_replicas=2)
-    wait_until(lambda: ray.num_running() == 2)
+    until(lambda: ray.num_running() == 2)
     old = {process.pid for process in ray.replicas() + ray.replicas("ingress")}
     with Callers(ray.address, CALLERS, ask) as callers:
         wait_for_more(callers)
         ray.deploy(settings=settings(int8_bundle, **NO_MEMORY), min_replicas=2, max_replicas=2)
-        wait_until(lambda: ray.num_running() == 2 and not old & {one.pid for one in ray.replicas()})
+        until(lambda: ray.num_running() == 2 and not old & {one.pid for one in ray.replicas()})
         time.sleep(1)
     assert only_ok(callers.outcomes), callers.outcomes
     assert ray.client.get("/models").json()["models"][0]["precision"] == "int8"
@@ -272,3 +274,25 @@ def test_clients_are_known_by_their_addresses(ray: Cluster, toy_bundle: Path) ->
 def test_configurations_fit_the_schema_of_ray_serve(configuration: dict[str, Any]) -> None:
     schema = pytest.importorskip("ray.serve.schema")
     assert schema.ServeDeploySchema.model_validate(configuration).applications[0].name == "verso"
+
+
+@pytest.mark.parametrize("name", ["RayActorError", "RayTaskError", "DeploymentUnavailableError"])
+def test_metrics_are_answered_also_while_replicas_die(name: str) -> None:
+    exceptions = pytest.importorskip("ray.exceptions", reason="the extra ray is not installed")
+    from ray.serve import exceptions as of_serve
+
+    from app.cluster.ray_engine import RayEngine
+
+    kind = getattr(exceptions, name, None) or getattr(of_serve, name)
+
+    class Handle:
+        def options(self, **_: object) -> Handle:
+            return self
+
+        def broadcast(self, method: str) -> Handle:
+            return self
+
+        async def results_async(self, **_: object) -> list[object]:
+            raise kind.__new__(kind)
+
+    assert asyncio.run(RayEngine(Handle()).metrics()) == {}

@@ -15,6 +15,9 @@ VERSION = 1
 BUSY_S = 5.0
 """Seconds for which a process waits for another one that writes."""
 
+READ_BUSY_S = 0.05
+"""Seconds for which the event loop waits to read: only while another process opens, repairs or ends the file."""
+
 APPLICATION = 0x56657273
 """What SQLite's ``application_id`` is in a file of keys: "Vers" in ASCII."""
 
@@ -42,13 +45,14 @@ COMMIT;
 """
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path, busy_s: float = BUSY_S) -> sqlite3.Connection:
     """Open the file; it is made if there is none, readable by its owner only.
 
     The connection is in autocommit mode: transactions begin with ``BEGIN``. One thread at a time may use it.
 
     Args:
         path: The file.
+        busy_s: Seconds for which it waits for other processes once it is open.
 
     Raises:
         SettingsError: It cannot be used.
@@ -65,6 +69,7 @@ def connect(path: Path) -> sqlite3.Connection:
             raise SettingsError(f"VERSO_KEYS_DB: {path} was made by a later release (version {version}).")
         if version < VERSION:
             connection.executescript(_SCHEMA)
+        connection.execute(f"PRAGMA busy_timeout = {round(busy_s * 1000)}")
     except (OSError, sqlite3.Error) as error:
         raise SettingsError(f"VERSO_KEYS_DB: {path} cannot be used as a database of keys: {error}.") from error
     return connection

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from app.engine.caller import Priority
+from app.errors import ScopeMissing
 
 Scope = Literal["translate", "attention", "documents", "admin"]
 """What a key lets its holder use."""
@@ -57,6 +58,18 @@ class Key:
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else None
+
+    def require(self, scope: Scope) -> None:
+        """Refuse what the key does not let its holder use.
+
+        Args:
+            scope: What is used.
+
+        Raises:
+            ScopeMissing: The key has not this scope.
+        """
+        if scope not in self.scopes:
+            raise ScopeMissing(scope, self.scopes)
 
 
 @dataclass(frozen=True)

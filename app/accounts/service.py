@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
+import hashlib
 import re
-import sqlite3
 import time
 import uuid
 from collections.abc import Callable
@@ -15,19 +15,22 @@ from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
 from app.accounts.addresses import subscriber_of
-from app.accounts.keys import Key, Scope, parse_token
+from app.accounts.database import READ_BUSY_S
+from app.accounts.keys import Key, parse_token
 from app.accounts.rates import Rate, RequestRates, RunningSentences
 from app.accounts.store import KeyStore
 from app.accounts.usage import Charge, Usage, UsageStore, month_of
-from app.errors import AccountsUnavailable, InvalidIdempotencyKey, InvalidKey, KeyRequired, ScopeMissing
+from app.errors import AccountsUnavailable, InvalidIdempotencyKey, InvalidKey, KeyRequired
 from app.steady_pool import SteadyPool
-
-logger = logging.getLogger("app.accounts")
+from app.storage import storage_errors
 
 LEASE_MARGIN_S = 60.0
 """Seconds beyond the longest request after which a reservation of a dead process lapses."""
 
 _IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,255}")
+
+_database_errors = partial(storage_errors, AccountsUnavailable, AccountsUnavailable)
+"""What is answered if the database cannot be used, for whatever reason."""
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -59,7 +62,7 @@ class Accounts:
         steady_clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.running = RunningSentences()
-        self._keys = None if keys_db is None else KeyStore(keys_db)
+        self._keys = None if keys_db is None else KeyStore(keys_db, READ_BUSY_S)
         self._usage = None if keys_db is None else UsageStore(keys_db)
         self._allows_anonymous = allows_anonymous or keys_db is None
         self._address_limit = address_requests_per_minute
@@ -89,37 +92,32 @@ class Accounts:
             if store is not None:
                 store.close()
 
-    def identify(self, token: str | None, scope: Scope | None) -> Key | None:
-        """The key of a caller; None for one without a key, who may still use the route.
+    def identify(self, token: str | None, *, needs_key: bool = False) -> Key | None:
+        """The key of a caller; None for one without a key, where there may be some.
 
         Args:
             token: What the caller sent as a key, or None for nothing.
-            scope: What the route needs, or None if any key will do.
+            needs_key: Whether a key is needed here in any case.
 
         Raises:
             KeyRequired: There is no key.
             InvalidKey: The key is wrong, expired or revoked.
-            ScopeMissing: It may not use the route.
             AccountsUnavailable: The file cannot be read.
         """
         if self._keys is None:
             return None
         if token is None:
-            if not self._allows_anonymous or scope == "admin":
+            if needs_key or not self._allows_anonymous:
                 raise KeyRequired
             return None
         parsed = parse_token(token)
-        try:
+        with _database_errors():
             # Read from memory in microseconds, so that a key is revoked at once for every process.
             key = None if parsed is None else self._keys.find(parsed)
-        except sqlite3.Error as error:
-            raise _unavailable(error) from None
         if key is None:
             raise InvalidKey("unknown")
         if (reason := key.why_unusable(self._clock())) is not None:
             raise InvalidKey(reason)
-        if scope is not None and scope not in key.scopes:
-            raise ScopeMissing(scope, key.scopes)
         return key
 
     def take(self, key: Key | None, address: str) -> Rate | None:
@@ -175,10 +173,8 @@ class Accounts:
         Raises:
             AccountsUnavailable: The file cannot be used.
         """
-        try:
+        with _database_errors():
             return await asyncio.get_running_loop().run_in_executor(self._writer, partial(function, *args, **kwargs))
-        except sqlite3.Error as error:
-            raise _unavailable(error) from None
 
     async def settle(self, charge: Charge, characters: int) -> None:
         """Count a request, on the disk when this returns.
@@ -212,10 +208,8 @@ class Accounts:
         """
 
         def call() -> None:
-            try:
+            with contextlib.suppress(AccountsUnavailable), _database_errors():
                 function()
-            except sqlite3.Error as error:
-                _unavailable(error)
 
         self._writer.submit(call)
 
@@ -252,7 +246,16 @@ class RequestCharge:
         self._clock = clock
         self._lease_s = lease_s
         self._has_asked = False
+        self._has_settled = False
         self._has_reserved = False  # only the thread that writes looks at it: the request may have ended before
+
+    @property
+    def request(self) -> str:
+        """What the request and its repetitions have in common; nothing if its client gave it no id."""
+        if not self._charge.is_repeatable:
+            return ""
+        identity = (self._charge.key, self._charge.id, self._charge.fingerprint)
+        return hashlib.sha256(repr(identity).encode()).hexdigest()
 
     async def reserve(self, characters: int) -> None:
         """Reserve characters before the work begins.
@@ -270,6 +273,15 @@ class RequestCharge:
             return  # nothing depends on a reservation
         self._has_asked = True
         await self._accounts.write(self._reserve, characters, self._clock())
+
+    async def settle(self) -> None:
+        """Count the request now, and not when it ends.
+
+        Raises:
+            AccountsUnavailable: It cannot be counted, so it must not be answered.
+        """
+        self._has_settled = True
+        await self._accounts.settle(self._charge, self.characters)
 
     def _reserve(self, characters: int, now: float) -> None:
         self._has_reserved = self._usage.reserve(self._charge, characters, self._quota, now, self._lease_s)
@@ -290,14 +302,9 @@ class RequestCharge:
         Raises:
             AccountsUnavailable: It cannot be counted, so it must not be answered.
         """
+        if self._has_settled:
+            return
         if kind is None:
-            await self._accounts.settle(self._charge, self.characters)
+            await self.settle()
         elif self._has_asked:
             self._accounts.write_soon(self._release)
-
-
-def _unavailable(error: sqlite3.Error) -> AccountsUnavailable:
-    """Logs why the file cannot be used. SQLite's message has no value of a row."""
-    name = getattr(error, "sqlite_errorname", type(error).__name__)
-    logger.error("the database of the keys failed", extra={"fields": {"reason": name, "detail": str(error)}})
-    return AccountsUnavailable()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from app.accounts.database import connect
+from app.accounts.database import BUSY_S, connect
 from app.accounts.keys import Key, Scope, Token, is_token_of, new_token
 from app.engine.caller import Priority
 
@@ -19,13 +19,14 @@ class KeyStore:
 
     Args:
         path: The file.
+        busy_s: Seconds for which it waits for other processes.
 
     Raises:
         SettingsError: It cannot be used.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._connection = connect(path)
+    def __init__(self, path: Path, busy_s: float = BUSY_S) -> None:
+        self._connection = connect(path, busy_s)
         self._connection.row_factory = sqlite3.Row
 
     def close(self) -> None:

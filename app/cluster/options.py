@@ -17,6 +17,12 @@ _WITHOUT_EFFECT = frozenset(
 )
 """Settings that have no effect here: Ray Serve owns the connections, and models change with the configuration."""
 
+_OF_ONE_INGRESS = {
+    "VERSO_DATA_DIR": "one process may use a folder",
+    "VERSO_MAX_DOCUMENTS": "a document is known to the ingress that took it, and requests go to any of them",
+}
+"""Settings that several ingresses cannot have, and why."""
+
 _EveryValue = str | int | float
 
 
@@ -116,18 +122,21 @@ def read_settings(options: EngineOptions, environ: Mapping[str, str]) -> dict[st
 
 
 def ingress_settings(options: ClusterOptions, environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings of ingresses: see :func:`read_settings`.
+    """The settings of ingresses: see :func:`read_settings`. Several of them take no documents.
 
     Raises:
         SettingsError: They are wrong, or are for one process and there are several.
     """
     chosen = read_settings(options, environ)
-    if options.ingress_replicas > 1 and "VERSO_DATA_DIR" in chosen:
-        raise SettingsError(
-            f"VERSO_DATA_DIR is set and ingress_replicas is {options.ingress_replicas}: one process may use a folder. "
-            "Unset it, or set ingress_replicas to 1."
-        )
-    return chosen
+    if options.ingress_replicas == 1:
+        return chosen
+    for name, reason in _OF_ONE_INGRESS.items():
+        if chosen.get(name, "0") != "0":
+            raise SettingsError(
+                f"{name} is set and ingress_replicas is {options.ingress_replicas}: {reason}. "
+                "Unset it, or set ingress_replicas to 1."
+            )
+    return {**chosen, "VERSO_MAX_DOCUMENTS": "0"}
 
 
 def settings_of_engine(variables: Mapping[str, str], num_cpus: float) -> Settings:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ray.exceptions import RayActorError, RaySystemError, WorkerCrashedError
-from ray.serve.exceptions import DeploymentUnavailableError
+from ray.exceptions import RayActorError, RayError, RaySystemError, WorkerCrashedError
+from ray.serve.exceptions import DeploymentUnavailableError, RayServeException
 
 from app.cluster.calls import Refusal, ReplicaLost, Streamed
 from app.errors import NotReady
 
 if TYPE_CHECKING:
     from ray.serve.handle import DeploymentHandle
+
+logger = logging.getLogger("app.cluster")
 
 _LOST = (RayActorError, WorkerCrashedError, RaySystemError)
 """What Ray raises for a call whose replica has ended."""
@@ -66,6 +69,7 @@ class RayEngine:
             pages = await self._handle.broadcast("render_metrics").results_async(
                 timeout_s=_METRICS_S, return_exceptions=True
             )
-        except TimeoutError:
+        except (TimeoutError, RayError, RayServeException):
+            logger.warning("the metrics of the engine's replicas are missing", exc_info=True)
             return {}
         return dict(page for page in pages if isinstance(page, tuple))

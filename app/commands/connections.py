@@ -14,13 +14,17 @@ import socket
 import sys
 from typing import Any
 
-import h11
-from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from app.errors import RequestTooSlow, problem_for
 from app.http.problems import response_to
 
 logger = logging.getLogger("app.connections")
+
+MAX_HEAD_BYTES = 16_384
+"""Most bytes of a request's head that arrive without completing it, and of what stands between and behind the pieces of
+a body: the parser has no bound of its own."""
 
 MIN_BYTES_PER_S = 10_000
 """A request may take one more second for each of these bytes that have arrived."""
@@ -53,7 +57,7 @@ def max_connections() -> int:
     return sys.maxsize if limit == resource.RLIM_INFINITY else max(1, limit - RESERVED_FILES)
 
 
-def bounded_protocol(client_timeout_s: float, bound: int) -> type[asyncio.Protocol]:
+def bounded_protocol(client_timeout_s: float, bound: int) -> type[BoundedProtocol]:
     """The class of the connections of a server.
 
     Args:
@@ -104,7 +108,7 @@ class JoinedWrites:
             self._transport.write(b"".join(written))
 
 
-class BoundedProtocol(H11Protocol):
+class BoundedProtocol(HttpToolsProtocol):
     """One connection; :func:`bounded_protocol` sets its bounds.
 
     A request that arrives in one piece costs one comparison. One timer for each connection looks after the others.
@@ -118,6 +122,11 @@ class BoundedProtocol(H11Protocol):
         self._began: float | None = None
         """When the request that is arriving began, or None if none is."""
         self._num_bytes = 0
+        self._num_other_bytes = 0
+        """Bytes since the beginning of the request, the end of its head, or the last piece of its body."""
+        self._has_head = False
+        """Whether the head of the request that is arriving, or was the last to arrive, is complete."""
+        self._has_arrived = False
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -136,21 +145,81 @@ class BoundedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take some bytes of a request, and note whether it has arrived."""
-        super().data_received(data)
-        if self.conn.their_state is h11.IDLE or self.conn.their_state is h11.SEND_BODY:
-            if self._began is None:
-                self._begin()
-            self._num_bytes += len(data)
-        else:
+        self._has_arrived = False
+        self._num_other_bytes += len(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._parse(data)
+        except HttpParserError:
+            self._refuse_invalid()
+            return
+        if self._has_arrived:
             self._began = None
+            return
+        if self._began is None:
+            self._begin()
+        self._num_bytes += len(data)
+        if self._num_other_bytes > MAX_HEAD_BYTES:
+            self._refuse_invalid()
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade as offer:
+            # Java's client, among others, offers HTTP/2 with its first request. The parser then ignores the body.
+            method = self.parser.get_method()
+            if method == b"CONNECT":
+                raise HttpParserError("CONNECT is not served") from offer
+            kept = [b"%b: %b\r\n" % (name, value) for name, value in self.headers if name != b"upgrade"]
+            version = self.parser.get_http_version().encode()
+            head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(kept))
+            self.parser = HttpRequestParser(self)
+            self._parse(head + data[offer.args[0] :])
+
+    def _refuse_invalid(self) -> None:
+        message = "Invalid HTTP request received."
+        self.logger.warning(message)
+        self.send_400_response(message)
+
+    def on_message_begin(self) -> None:
+        """Called by the parser at the first byte of a request."""
+        super().on_message_begin()
+        self._has_head = self._has_arrived = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Called by the parser for each header, and for each field behind a chunked body, which nobody reads."""
+        if not self._has_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Called by the parser behind the head of a request."""
+        self._has_head = True
+        self._num_other_bytes = 0
+        if not self.parser.should_upgrade():  # else it is parsed once more
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Called by the parser for each piece of a body."""
+        self._num_other_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Called by the parser at the last byte of a request."""
+        self._num_other_bytes = 0
+        self._has_arrived = True
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
 
     @property
     def idle_since(self) -> float | None:
         """Since when there is no request, or only the beginning of one; None while one is answered."""
         if self.timeout_keep_alive_task is not None:
             return self.timeout_keep_alive_task.when() - self.timeout_keep_alive
-        is_answering = self.cycle is not None and not self.cycle.response_complete
-        return None if is_answering else self._began
+        return None if self._is_answering else self._began
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     def _begin(self) -> None:
         self._began = self.loop.time()
@@ -163,6 +232,9 @@ class BoundedProtocol(H11Protocol):
         self._timer = None
         if self._began is None or self.transport.is_closing():
             return
+        if self._is_answering and not self._has_head:
+            self._begin()  # it waits behind one that is being answered
+            return
         left_s = self._began + self.client_timeout_s + self._num_bytes / MIN_BYTES_PER_S - self.loop.time()
         if left_s > 0:
             self._timer = self.loop.call_later(left_s, self._look)
@@ -174,16 +246,11 @@ class BoundedProtocol(H11Protocol):
 
     def _refuse(self) -> None:
         """Say why the connection is closed, unless an answer has begun."""
-        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+        if self.pipeline or (self._has_head and self.cycle.response_started):
             return
         answer = response_to(problem_for(RequestTooSlow(self.client_timeout_s, MIN_BYTES_PER_S)))
-        head = h11.Response(
-            status_code=answer.status_code,
-            headers=[*answer.raw_headers, (b"connection", b"close")],
-            reason=STATUS_PHRASES[answer.status_code],
-        )
-        events = (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage())
-        self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
+        head = [b"%b: %b\r\n" % header for header in (*answer.raw_headers, (b"connection", b"close"))]
+        self.transport.write(b"".join((STATUS_LINE[answer.status_code], *head, b"\r\n", answer.body)))
 
     def _make_room(self) -> None:
         """Close a tenth of the connections, those that have been idle longest; this one if none is idle."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
+from app.engine.caller import Priority
 from model.decoding.options import DecodingOptions
 
 Status = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -44,6 +46,8 @@ class Document:
         expires_at: When it will be deleted.
         problem: Why it failed, as RFC 9457 describes it.
         owner: Whose it is: the id of a key, or nothing.
+        priority: How urgent its owner's documents are.
+        request: The request that added it, as :class:`Sender` has it.
         seconds_left: Seconds until it is done, from the speed so far; None if that is not known.
     """
 
@@ -61,12 +65,46 @@ class Document:
     num_left: int = 0
     problem: dict[str, Any] | None = None
     owner: str = ""
+    priority: Priority = Priority.INTERACTIVE
+    request: str = ""
     seconds_left: float | None = None
 
     @property
     def is_active(self) -> bool:
         """Whether it is being translated, or will be."""
         return self.status in ACTIVE
+
+
+async def _any_number(num_characters: int) -> None:
+    """Admits every document."""
+
+
+async def _uncounted() -> None:
+    """Counts nothing."""
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Who sends a document.
+
+    Args:
+        owner: Whose it becomes: the id of a key, nothing for a caller without one, or None if there are no keys.
+        priority: How urgent its owner's documents are.
+        request: What the request and its repetitions have in common, and no other request has; nothing if it cannot be
+            told from others.
+        admit: Called with the number of its characters before it is stored; what it raises refuses the document.
+        count: Called when it is stored; what it raises refuses the document, which is then removed.
+    """
+
+    owner: str | None = None
+    priority: Priority = Priority.INTERACTIVE
+    request: str = ""
+    admit: Callable[[int], Awaitable[None]] = _any_number
+    count: Callable[[], Awaitable[None]] = _uncounted
+
+
+ANYBODY = Sender()
+"""A caller of a service without keys."""
 
 
 @dataclass(frozen=True)

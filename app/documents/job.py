@@ -19,8 +19,8 @@ BATCH_SENTENCES = 16
 PATIENCE_S = 2.0
 """Seconds for which a document waits while there are other requests; then it goes on with one unit."""
 
-DOCUMENTS = Caller("documents", Priority.BULK)
-"""All documents: one is translated at a time."""
+NOBODY = "documents"
+"""The caller of documents that belong to nobody."""
 
 _LOOK_S = 0.02
 _RETRY_S = 1.0
@@ -41,11 +41,15 @@ class Job:
         source: The language of the document.
         target: The target language.
         options: How to translate it.
+        owner: Whose it is, or nothing; its sentences take the turns of its owner's bulk.
         store: Stores translations.
     """
 
-    def __init__(self, service: Translations, source: str, target: str, options: DecodingOptions, store: Store) -> None:
+    def __init__(
+        self, service: Translations, source: str, target: str, options: DecodingOptions, owner: str, store: Store
+    ) -> None:
         self._service = service
+        self._caller = Caller(owner or NOBODY, Priority.BULK)
         self._source = source
         self._target = target
         self._options = options
@@ -99,23 +103,28 @@ class Job:
                     source=self._source,
                     target=self._target,
                     options=replace(self._options, format=units[0].format),
-                    caller=DOCUMENTS,
+                    caller=self._caller,
                 )
             except (DeadlineExceeded, LimitExceeded, DeadlineUnreachable) as error:
-                if error.retry_after_s is not None:
-                    await asyncio.sleep(error.retry_after_s)
-                    continue
-                if len(units) == 1:
-                    return [error]
-                return [found for unit in units for found in await self._translate([unit])]
+                if error.retry_after_s is None:
+                    return await self._translate_alone(units, error)
+                await asyncio.sleep(error.retry_after_s)
             except QueueFull as error:
                 await asyncio.sleep(error.retry_after_s or _RETRY_S)
             except NotReady as error:
                 if self._service.state in ("draining", "stopped", "failed"):
                     raise Suspended from error
+                if error.reason == "hung":
+                    return await self._translate_alone(units, error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 return [one if isinstance(one, Exception) else one.text for one in result.results]
+
+    async def _translate_alone(self, units: Sequence[Unit], error: Exception) -> list[str | Exception]:
+        """As :meth:`_translate`, each unit alone, after they failed together; what has failed alone has its error."""
+        if len(units) == 1:
+            return [error]
+        return [found for unit in units for found in await self._translate([unit])]
 
 
 def _batches(

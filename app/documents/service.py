@@ -1,4 +1,4 @@
-"""Documents as jobs: taken in, translated one after the other, kept for a day.
+"""Documents as jobs: taken in, translated one at a time, kept for a day.
 
 Nothing here costs anything before the first document: the store is opened, the threads and the task are started, and
 the libraries are imported when one comes. Only if ``VERSO_DATA_DIR`` holds documents, they are looked at when the
@@ -12,12 +12,12 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.documents.document import DATABASE, KEPT_S, OPTIONS, Document, DocumentResult
+from app.documents.document import ANYBODY, DATABASE, KEPT_S, OPTIONS, Document, DocumentResult, Sender
 from app.documents.formats.document_file import Unit
 from app.documents.formats.table import format_of
 from app.documents.off_loop import OffLoop
@@ -28,6 +28,7 @@ from app.errors import (
     DocumentRefused,
     DocumentsFull,
     DocumentTooLarge,
+    ServiceError,
     SettingsError,
     StorageFull,
     StorageUnavailable,
@@ -90,11 +91,14 @@ class DocumentService:
 
     async def stop(self) -> None:
         """Stop translating; documents that are not done stay so, unless their folder is a private one."""
-        if self._open is not None:
-            await self._open.worker.stop()
-            await self._off_loop.on_store(self._open.store.close)
+        if self._open is None:
+            return
+        opened, self._open = self._open, None
+        try:
+            await opened.worker.stop()
+            await self._off_loop.on_store(opened.store.close)
+        finally:
             self._off_loop.close()
-            self._open = None
 
     async def add(
         self,
@@ -103,9 +107,7 @@ class DocumentService:
         source: str | None,
         target: str | None,
         options: DecodingOptions,
-        *,
-        owner: str | None = None,
-        admit: Callable[[int], Awaitable[None]] | None = None,
+        sender: Sender = ANYBODY,
     ) -> Document:
         """Take a document in; it is translated in the background.
 
@@ -115,14 +117,16 @@ class DocumentService:
             source: Its language, ``auto``, or None.
             target: The target language, or None.
             options: How to translate it.
-            owner: Whose it is, or None for nobody's.
-            admit: Called with the number of its characters before it is stored; what it raises refuses the document.
+            sender: Who sends it.
+
+        Returns:
+            The document, or the one that the same request has added before.
 
         Raises:
             UnsupportedDocument: Its format is not known.
             DocumentTooLarge: It has more bytes than accepted.
             DocumentRefused: It is broken or dangerous.
-            DocumentsFull: As many documents are kept as may be.
+            DocumentsFull: As many documents are kept as may be, or as many of its owner.
             ServiceError: It could not be translated: see :meth:`app.serving.service.TranslationService.translate`.
         """
         name = _shown_name(filename)
@@ -130,7 +134,7 @@ class DocumentService:
         if len(content) > self._settings.max_document_bytes:
             raise DocumentTooLarge(self._settings.max_document_bytes)
         store, worker = await self._opened()
-        await self._require_room(store)
+        await self._require_room(store, sender)
         units = (await self._off_loop.read(format, content)).units
         longest = max((len(unit.text) for unit in units), default=0)
         if longest > self._settings.max_text_characters:
@@ -141,8 +145,7 @@ class DocumentService:
         options = _of_documents(options)
         pair = await self._pair_of(units, source, target, options)
         num_characters = sum(len(unit.text) for unit in units)
-        if admit is not None:
-            await admit(num_characters)
+        await sender.admit(num_characters)
         now = self._clock()
         document = Document(
             id=secrets.token_hex(16),
@@ -152,19 +155,29 @@ class DocumentService:
             options=OPTIONS.dump_json(options).decode(),
             status="queued",
             num_characters=num_characters,
-            owner=owner or "",
+            owner=sender.owner or "",
+            priority=sender.priority,
+            request=sender.request,
             created_at=now,
             expires_at=now + KEPT_S,
         )
-        await self._require_room(store)
+        await self._require_room(store, sender)
         try:
-            await self._off_loop.on_store(partial(store.add, document, content))
+            kept = await self._off_loop.on_store(partial(store.add, document, content))
         except asyncio.CancelledError:
             self._off_loop.on_store_soon(partial(store.remove, document.id))  # nobody knows its id
             raise
-        logger.info("document added", extra={"fields": {"document": document.id[:8], "bytes": len(content)}})
-        worker.work_on()
-        return document
+        try:
+            await sender.count()  # also if the client leaves meanwhile, so the document is then kept
+        except ServiceError:
+            worker.cancel(document.id)
+            await self._off_loop.on_store(partial(store.remove, document.id))  # but not one that was there before
+            raise
+        finally:
+            worker.work_on()
+        if kept is document:
+            logger.info("document added", extra={"fields": {"document": document.id[:8], "bytes": len(content)}})
+        return kept
 
     async def get(self, id: str, owner: str | None = None) -> Document:
         """A document in its present state.
@@ -250,12 +263,23 @@ class DocumentService:
             raise DocumentNotFound(id)
         return self._open
 
-    async def _require_room(self, store: DocumentStore) -> None:
+    async def _require_room(self, store: DocumentStore, sender: Sender) -> None:
+        """Refuse a document if there is no room for it; a request that is repeated needs none.
+
+        Raises:
+            DocumentsFull: As many documents are kept as may be, or as many of its owner, where there are owners.
+        """
         now = self._clock()
         await self._off_loop.on_store(partial(store.remove_expired, now))
-        if await self._off_loop.on_store(store.count) >= self._settings.max_documents:
-            first = await self._off_loop.on_store(store.first_expiry)
-            raise DocumentsFull(self._settings.max_documents, KEPT_S if first is None else first - now)
+        if await self._off_loop.on_store(partial(store.of_request, sender.request)) is not None:
+            return
+        bounds: list[tuple[int, str | None]] = [(self._settings.max_documents, None)]
+        if sender.owner is not None:
+            bounds.append((self._settings.documents_per_key, sender.owner))
+        for bound, whose in bounds:
+            if await self._off_loop.on_store(partial(store.count, whose)) >= bound:
+                first = await self._off_loop.on_store(partial(store.first_expiry, whose))
+                raise DocumentsFull(bound, KEPT_S if first is None else first - now, is_of_key=whose is not None)
 
     async def _pair_of(
         self, units: Sequence[Unit], source: str | None, target: str | None, options: DecodingOptions

@@ -8,7 +8,6 @@ service calls it on one thread of its own.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import tempfile
 from collections.abc import Mapping
@@ -16,19 +15,28 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from app.documents.document import ACTIVE, DATABASE, Document
+from app.engine.caller import Priority
+from model.process.durable_files import put_in_place
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS documents (
     id TEXT PRIMARY KEY, filename TEXT NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL, options TEXT NOT NULL,
     status TEXT NOT NULL, num_characters INTEGER NOT NULL, created_at REAL NOT NULL, expires_at REAL NOT NULL,
-    num_done INTEGER NOT NULL, num_sentences INTEGER, num_left INTEGER NOT NULL, problem TEXT,
-    owner TEXT NOT NULL DEFAULT ''
+    num_done INTEGER NOT NULL, num_sentences INTEGER, num_left INTEGER NOT NULL, problem TEXT
 );
 CREATE TABLE IF NOT EXISTS translations (
     document TEXT NOT NULL REFERENCES documents (id) ON DELETE CASCADE, unit INTEGER NOT NULL, text TEXT,
     PRIMARY KEY (document, unit)
 ) WITHOUT ROWID;
 """
+_ADDED = {
+    "owner": "TEXT NOT NULL DEFAULT ''",
+    "priority": "INTEGER NOT NULL DEFAULT 0",
+    "request": "TEXT NOT NULL DEFAULT ''",
+    "waits_since": "REAL NOT NULL DEFAULT 0",  # when it was added, or its owner last had a turn
+}
+"""Columns of documents that a folder of an earlier release lacks."""
+
 _COLUMNS = tuple(field.name for field in fields(Document) if field.name != "seconds_left")
 _ACTIVE = f"status IN {ACTIVE}"
 
@@ -67,8 +75,8 @@ class DocumentStore:
             self._database.execute(f"PRAGMA {pragma}")
         self._database.executescript(_SCHEMA)
         columns = {row["name"] for row in self._database.execute("PRAGMA table_info(documents)")}
-        if "owner" not in columns:  # a folder of a release without keys
-            self._database.execute("ALTER TABLE documents ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
+        for name in _ADDED.keys() - columns:
+            self._database.execute(f"ALTER TABLE documents ADD COLUMN {name} {_ADDED[name]}")
         self._sweep()
 
     def close(self) -> None:
@@ -77,33 +85,60 @@ class DocumentStore:
         if self._temporary is not None:
             self._temporary.cleanup()
 
-    def add(self, document: Document, content: bytes) -> None:
-        """Store a new document and its file."""
+    def add(self, document: Document, content: bytes) -> Document:
+        """Store a new document and its file; returns it, or the one that its request has added before."""
+        known = self.of_request(document.request)
+        if known is not None:
+            return known
         self._write(self._folder / f"{document.id}.source", content)
         row = {**asdict(document), "problem": None}
+        row = {**{name: row[name] for name in _COLUMNS}, "waits_since": document.created_at}
         with self._database:
             self._database.execute(
-                f"INSERT INTO documents ({', '.join(_COLUMNS)}) VALUES ({', '.join(':' + name for name in _COLUMNS)})",
-                {name: row[name] for name in _COLUMNS},
+                f"INSERT INTO documents ({', '.join(row)}) VALUES ({', '.join(':' + name for name in row)})", row
             )
+        return document
+
+    def of_request(self, request: str) -> Document | None:
+        """The document that a request has added, or None."""
+        return self._one("SELECT * FROM documents WHERE request = ?", request) if request else None
 
     def get(self, id: str) -> Document | None:
         """A document, or None if there is none with this id."""
         return self._one("SELECT * FROM documents WHERE id = ?", id)
 
     def next_active(self) -> Document | None:
-        """The document to translate now: the one that has begun, else the one that has waited longest."""
-        return self._one(f"SELECT * FROM documents WHERE {_ACTIVE} ORDER BY status = 'queued', created_at LIMIT 1")
+        """The document to translate now: of the owner who has waited longest, among the most urgent ones.
 
-    def count(self) -> int:
-        """Number of documents."""
-        number: int = self._database.execute("SELECT count(*) FROM documents").fetchone()[0]
+        Of an owner's documents it is the one that has begun, else the oldest.
+        """
+        order = "priority, waits_since, status = 'queued', created_at"
+        return self._one(f"SELECT * FROM documents WHERE {_ACTIVE} ORDER BY {order} LIMIT 1")
+
+    def others_wait(self, document: Document) -> bool:
+        """Whether there are active documents of other owners that are at least as urgent."""
+        found = self._database.execute(
+            f"SELECT EXISTS (SELECT * FROM documents WHERE {_ACTIVE} AND owner != ? AND priority <= ?)",
+            (document.owner, document.priority),
+        )
+        return bool(found.fetchone()[0])
+
+    def end_turn(self, owner: str, now: float) -> None:
+        """Let the documents of an owner wait anew, behind those of all others."""
+        with self._database:
+            self._database.execute(f"UPDATE documents SET waits_since = ? WHERE owner = ? AND {_ACTIVE}", (now, owner))
+
+    def count(self, owner: str | None = None) -> int:
+        """Number of documents, of an owner or of all."""
+        number: int = self._database.execute(
+            "SELECT count(*) FROM documents WHERE owner = coalesce(?, owner)", (owner,)
+        ).fetchone()[0]
         return number
 
-    def first_expiry(self) -> float | None:
-        """When the next document expires, or None without documents; documents in work do not."""
+    def first_expiry(self, owner: str | None = None) -> float | None:
+        """When the next document expires, of an owner or of all; None if none does, as those in work do not."""
         found: float | None = self._database.execute(
-            f"SELECT min(expires_at) FROM documents WHERE NOT {_ACTIVE}"
+            f"SELECT min(expires_at) FROM documents WHERE owner = coalesce(?, owner) AND NOT {_ACTIVE}", (owner,)
         ).fetchone()[0]
         return found
 
@@ -187,17 +222,14 @@ class DocumentStore:
         if row is None:
             return None
         found = {name: row[name] for name in _COLUMNS}
-        return Document(**{**found, "problem": found["problem"] and json.loads(found["problem"])})
+        problem, priority = found["problem"] and json.loads(found["problem"]), Priority(found["priority"])
+        return Document(**{**found, "problem": problem, "priority": priority})
 
     def _write(self, path: Path, content: bytes) -> None:
         """Write a file that is either there and whole, or not there, after a power failure, too."""
         part = path.with_suffix(".part")
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-        _write_through(path.parent)
+        part.write_bytes(content)
+        put_in_place(part, path)
 
     def _sweep(self) -> None:
         """Delete files that belong to no document: of a process that was killed while it stored one."""
@@ -205,14 +237,3 @@ class DocumentStore:
         for path in self._folder.iterdir():
             if path.suffix == ".part" or (path.suffix in (".source", ".result") and path.stem not in known):
                 path.unlink(missing_ok=True)
-
-
-def _write_through(folder: Path) -> None:
-    """Wait until the names of the files in a folder are on the disk."""
-    if os.name == "nt":
-        return  # folders cannot be opened
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

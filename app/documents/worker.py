@@ -1,4 +1,7 @@
-"""The task in the background: translates the documents one after the other, and deletes those whose time is over."""
+"""The task in the background: translates the documents in turns, and deletes those whose time is over.
+
+One document is translated at a time. Owners take turns, by the document, or by half minutes if it takes longer.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,15 @@ logger = logging.getLogger("app.documents")
 RETRY_S = 5.0
 """Seconds after which a document is tried again that the disk failed or had no room for, or that had no thread."""
 
+TURN_S = 30.0
+"""Seconds after which a document that is being translated lets those of other owners go first."""
+
 _WAITS_FOR = (StorageFull, StorageUnavailable, NotReady)
 """Faults around a document, which say nothing about it; what :class:`Job` meets of them it handles itself."""
+
+
+class _TurnOver(Exception):
+    """The document in work lets another one go first."""
 
 
 @dataclass
@@ -127,6 +137,7 @@ class Worker:
         document = await self._off_loop.on_store(self._store.next_active)
         if document is not None:
             await self._run(document)
+            await self._off_loop.on_store(partial(self._store.end_turn, document.owner, self._clock()))
             return True
         expiry = await self._off_loop.on_store(self._store.first_expiry)
         if self._wake.is_set():
@@ -154,6 +165,8 @@ class Worker:
         """Translate a document; what goes wrong is noted in it."""
         try:
             await self._translate(document)
+        except _TurnOver:
+            pass  # it goes on when the others have had theirs
         except (Suspended, *_WAITS_FOR, asyncio.CancelledError):
             raise
         except Exception as error:
@@ -176,8 +189,8 @@ class Worker:
         known = await self._off_loop.on_store(partial(self._store.translations, document.id))
         if document.source != document.target:
             options = OPTIONS.validate_json(document.options)
-            note = partial(self._note, document.id)
-            job = Job(self._translation, document.source, document.target, options, note)
+            note = partial(self._note, document)
+            job = Job(self._translation, document.source, document.target, options, document.owner, note)
             if self._running is not None:
                 self._running.began = time.monotonic()
             await job.run(units, num_sentences, known)
@@ -191,8 +204,19 @@ class Worker:
         }
         logger.info("document done", extra={"fields": fields})
 
-    async def _note(self, id: str, found: Mapping[int, str | None], num_sentences: int, num_left: int) -> None:
-        """Store translations of units."""
+    async def _note(
+        self, document: Document, found: Mapping[int, str | None], num_sentences: int, num_left: int
+    ) -> None:
+        """Store translations of units.
+
+        Raises:
+            _TurnOver: Others wait, and the document has had its turn.
+        """
+        id, running = document.id, self._running
         await self._off_loop.on_store(partial(self._store.add_translations, id, found, num_sentences, num_left))
-        if self._running is not None:
-            self._running.num_done += num_sentences
+        if running is None:
+            return
+        running.num_done += num_sentences
+        is_over = time.monotonic() - running.began >= TURN_S
+        if is_over and await self._off_loop.on_store(partial(self._store.others_wait, document)):
+            raise _TurnOver

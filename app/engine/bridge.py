@@ -65,7 +65,8 @@ class EngineBridge:
             requests, lambda: _wake(loop, done), caller=caller, within_s=_seconds_left(timeout) if refuse_late else None
         )
         try:
-            await done
+            if not pending.is_done:
+                await done
         except asyncio.CancelledError:
             self._shared.leave(pending, expired=timeout.expired())
             raise

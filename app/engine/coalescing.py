@@ -27,7 +27,7 @@ class PendingRequest:
     Args:
         num_sentences: Number of sentences.
         asked_at: Clock time of the submission.
-        all_done: Called when every sentence has an outcome, on any thread.
+        all_done: Called when the last sentence in the engine has an outcome, on any thread.
         one_done: Called with a sentence's index and its outcome, on any thread.
         settled: Outcomes by index of the sentence.
         sentences: Its sentences in the engine, shared ones included.
@@ -107,7 +107,7 @@ class SharedDecoding:
 
         Args:
             requests: The sentences and their models.
-            all_done: Called when every sentence has an outcome, on the engine's thread or on the current thread.
+            all_done: Called when every sentence has an outcome, on the engine's thread; not if all are cached.
             one_done: Called before with each sentence's index and outcome, likewise.
             caller: The caller.
             within_s: Seconds until the deadline; None if the sentences are not to be refused for it.
@@ -152,12 +152,11 @@ class SharedDecoding:
                 self._of_request[pending] = list(mine)
             if self._cache.is_on:
                 self._metrics.cache_asked(len(requests) - len(joined), len(joined))
-            self._metrics.coalesced(len(joined) - len(new))
+            if len(joined) > len(new):
+                self._metrics.coalesced(len(joined) - len(new))
         if one_done is not None:
             for index in cached:
                 one_done(index, pending.settled[index])
-        if not joined:
-            all_done()
         return pending
 
     def leave(self, pending: PendingRequest, expired: bool) -> None:

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.accounts.addresses import subscriber_of
 from app.accounts.keys import Key
 from app.accounts.keys import Scope as KeyScope
+from app.documents.document import Sender
 from app.engine.caller import Caller
 from app.errors import InvalidKey, KeyRequired, RateLimited
 from app.telemetry.logs import log_fields
@@ -33,6 +34,7 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 NOBODY = ""
 """The owner of what belongs to no key."""
 
+_KEY = "verso.key"
 _RATE = "verso.rate"
 _HELD = "verso.held"
 
@@ -91,14 +93,16 @@ def admit(request: Request, token: str | None, scope: KeyScope | None) -> None:
         return
     address = _address(request)
     try:
-        key = accounts.identify(token, scope)
+        key = accounts.identify(token, needs_key=scope == "admin")
     except (KeyRequired, InvalidKey):
         _check_rate(request, accounts.take(None, address))
         raise
-    _check_rate(request, accounts.take(key, address))
-    request.state.key = key
     if key is not None:
         log_fields(request.scope)["key"] = key.id
+    _check_rate(request, accounts.take(key, address))
+    if key is not None and scope is not None:
+        key.require(scope)
+    request.scope[_KEY] = key
 
 
 def _check_rate(request: Request, rate: Rate | None) -> None:
@@ -123,7 +127,7 @@ def _address(request: Request) -> str:
 
 def key_of(request: Request) -> Key | None:
     """The key of a request, or None."""
-    key: Key | None = getattr(request.state, "key", None)
+    key: Key | None = request.scope.get(_KEY)
     return key
 
 
@@ -167,23 +171,22 @@ async def counted(
     return result
 
 
-async def counted_document(
-    request: Request, asked: object, add: Callable[[Callable[[int], Awaitable[None]] | None], Awaitable[_Result]]
-) -> _Result:
-    """Take in a document, and count its characters for the request's key.
+async def counted_document(request: Request, asked: object, add: Callable[[Sender], Awaitable[_Result]]) -> _Result:
+    """Take in a document, and count its characters for the request's key before its translation begins.
 
     Args:
         request: The request.
         asked: All that it asks for, as for :func:`counted`.
-        add: Takes the document in; given a function to call with its characters before it is stored, or None.
+        add: Takes the document in.
 
     Raises:
         ServiceError: The key may not use that much, or the request cannot be counted.
     """
-    if key_of(request) is None:
-        return await add(None)
+    owner, key = owner_of(request), key_of(request)
+    if key is None:
+        return await add(Sender(owner))
     async with charge_of(request, asked) as charge:
-        return await add(charge.reserve)
+        return await add(Sender(owner, key.priority, charge.request, charge.reserve, charge.settle))
 
 
 def charge_of(request: Request, asked: object) -> RequestCharge:

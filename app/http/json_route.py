@@ -1,40 +1,50 @@
-"""How a route reads its request: guards on the headers, then a bounded and strictly parsed JSON body.
+"""How a route reads its request, and writes its answer.
 
-FastAPI then checks the body against the model declared in the route's signature, and documents that model. To add a
-route, write a module in :mod:`app.http.routes`, and include its router in :mod:`app.main`::
+A request goes through guards on its headers; then its JSON body, which is bounded and strictly parsed, is checked
+against the model that the route declares; then the route is called, and what it returns is written as JSON. FastAPI
+makes the OpenAPI document from the same declarations. To add a route, write a module in :mod:`app.http.routes`, and
+include its router in :mod:`app.main`::
 
     router = APIRouter(tags=["translation"], route_class=json_route(accepting("application/json")))
 
     @router.post("/translate", responses=answers(EXAMPLE, *ERRORS))
-    async def translate(asked: Annotated[TranslateRequest, Body(openapi_examples=...)]) -> TranslateResponse:
+    async def translate(request: Request, asked: Annotated[TranslateRequest, Body(...)]) -> TranslateResponse:
         ...
 
-Three things are done here and not by FastAPI:
+A route that takes anything else, such as a part of its path, is called by FastAPI, behind the guards. The others are
+called here, for these reasons:
 
 - The size of a body is bounded while it is read. FastAPI's ``max_body_size`` (Starlette's RequestBodyLimitMiddleware)
   replaces whatever the application answers to a body that is too large with a text, so no problem could be sent.
 - JSON is parsed by pydantic's parser. FastAPI uses ``json.loads``, which accepts NaN, Infinity and lone surrogates.
 - Guards run before the body is read. FastAPI reads the body before it calls dependencies, so a client without
   permission could make the service read and parse megabytes.
+- FastAPI's way to a route and back takes as long as everything else that an answer from the cache needs
+  (docs/decisions/0033).
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.params import Security
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from app.errors import InvalidRequest
 from app.http.negotiation import choose_media_type
-from app.http.request_body import field_problems, read_json
+from app.http.request_body import checked, field_problems, read_json
 from app.http.state import settings_of
 
 Guard = Callable[[Request], None]
 """Refuses a request by raising a ServiceError; it sees the headers, the body has not been read."""
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+"""Answers a request."""
 
 
 def accepting(*media_types: str) -> Guard:
@@ -66,47 +76,71 @@ class JsonRoute(APIRoute):
 
     guards: ClassVar[tuple[Guard, ...]] = ()
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The function that answers a request, around FastAPI's own."""
-        handle = super().get_route_handler()
+    @property
+    def is_called_here(self) -> bool:
+        """Whether the route takes nothing but the request and a JSON body."""
+        return len(inspect.signature(self.endpoint).parameters) == 1 + (self.body_field is not None)
+
+    def get_route_handler(self) -> Handler:
+        """The function that answers a request.
+
+        Raises:
+            TypeError: The route has a body and needs something that would not be done.
+        """
+        if self.body_field is not None and not (self.is_called_here and self._has_only_documentation):
+            raise TypeError(f"{self.path} has a JSON body: it takes the request and the body; guards check the rest")
+        handle = self._called() if self.is_called_here else self._called_by_fastapi()
         guards = self.guards
-        schema = None if self.body_field is None else self.body_field.field_info.annotation
-        known_fields = list(schema.model_fields) if isinstance(schema, type) and issubclass(schema, BaseModel) else []
 
         async def answer(request: Request) -> Response:
             for guard in guards:
                 guard(request)
-            if schema is not None:
-                body, content = await read_json(request, settings_of(request).max_body_bytes)
-                request = _JsonRequest(request, body, content)
+            return await handle(request)
+
+        return answer
+
+    @property
+    def _has_only_documentation(self) -> bool:
+        """Whether its dependencies only document how a caller authenticates itself."""
+        return all(isinstance(one, Security) for one in self.dependencies)
+
+    def _called_by_fastapi(self) -> Handler:
+        """FastAPI's function, whose errors become this service's."""
+        handle = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
             try:
                 return await handle(request)
             except RequestValidationError as error:
-                problems = field_problems(error.errors(), known_fields)
-            # Raised outside the except block: the cause would quote the text that was sent.
+                problems = field_problems(error.errors(), [])
+            # Raised outside the except block: the cause would quote what was sent.
             raise InvalidRequest(problems)
 
         return answer
 
+    def _called(self) -> Handler:
+        """The function that reads the body, calls the route, and writes what it returns."""
+        call, status = self.endpoint, self.status_code or 200
+        write = TypeAdapter(self.response_model).dump_json
+        schema = None if self.body_field is None else self.body_field.field_info.annotation
+        if schema is None:
 
-class _JsonRequest(Request):
-    """A request whose body has been read and parsed; FastAPI asks it for both.
+            async def answer(request: Request) -> Response:
+                found = await call(request)
+                return found if isinstance(found, Response) else _json(write(found), status)
 
-    Args:
-        request: The request that was read.
-        body: Its bytes.
-        content: The JSON value they stand for.
-    """
+            return answer
 
-    def __init__(self, request: Request, body: bytes, content: dict[str, Any]) -> None:
-        super().__init__(request.scope, request.receive)
-        self._bytes_read = body
-        self._content = content
+        assert isinstance(schema, type) and issubclass(schema, BaseModel), "a body is described by a model"
+        known_fields = list(schema.model_fields)
 
-    async def body(self) -> bytes:
-        """The bytes of the body."""
-        return self._bytes_read
+        async def answer_body(request: Request) -> Response:
+            content = await read_json(request, settings_of(request).max_body_bytes)
+            found = await call(request, checked(schema, content, known_fields))
+            return found if isinstance(found, Response) else _json(write(found), status)
 
-    async def json(self) -> Any:
-        """The parsed body."""
-        return self._content
+        return answer_body
+
+
+def _json(content: bytes, status: int) -> Response:
+    return Response(content, status, media_type="application/json")

@@ -20,8 +20,14 @@ from app.http import examples
 from app.http.access import IDEMPOTENCY_KEY
 from app.http.problems import PROBLEM_MEDIA_TYPE
 
-OPEN_PATHS = frozenset({"/livez", "/readyz", "/metrics"})
-"""Documented native routes that need no key."""
+OPEN_PATHS = frozenset(
+    {
+        *("/livez", "/readyz", "/metrics"),
+        *(f"/libretranslate/{name}" for name in ("languages", "frontend/settings", "health", "spec", "suggest")),
+        "/libretranslate/download_file/{filename}",
+    }
+)
+"""Documented routes that need no key, and whose requests are not limited."""
 
 _COMPATIBLE = ("/libretranslate", "/v2", "/v3")
 _REFUSALS = (KeyRequired, InvalidKey, ScopeMissing, RateLimited, AccountsUnavailable)
@@ -31,9 +37,9 @@ _REFUSED_BY_PROTOCOL = {
     "/libretranslate": {
         403: "The key is refused, or its quota is used up.",
         429: "Too many requests.",
-        503: "Try again.",
+        504: "Try again.",
     },
-    "/v": {403: "The key is refused.", 429: "Too many requests.", 456: "The quota is used up.", 503: "Try again."},
+    "/v": {403: "The key is refused.", 429: "Too many requests.", 456: "The quota is used up.", 504: "Try again."},
 }
 """Statuses of the same errors in the compatible protocols, by the beginning of their paths."""
 
@@ -41,7 +47,7 @@ _HEADER = {
     "name": IDEMPOTENCY_KEY,
     "in": "header",
     "required": False,
-    "description": "The same for a request and its repetitions, which are then counted once; for a day.",
+    "description": "The same for a request and its repetitions, which then count once and add one document; for a day.",
     "schema": {"type": "string", "maxLength": 255},
 }
 
@@ -68,10 +74,10 @@ def describe_keys(document: dict[str, Any], allows_anonymous: bool) -> None:
             operation.setdefault("security", []).append({"key": []})
             if allows_anonymous and not path.startswith("/admin"):
                 operation["security"].append({})
-            _add_errors(operation["responses"], _REFUSALS)
+            add_errors(operation["responses"], _REFUSALS)
             if method == "post" and not path.startswith("/admin"):
                 operation.setdefault("parameters", []).append(_HEADER)
-                _add_errors(operation["responses"], _OF_WORK)
+                add_errors(operation["responses"], _OF_WORK)
 
 
 def describe_address_limit(document: dict[str, Any]) -> None:
@@ -87,7 +93,7 @@ def describe_address_limit(document: dict[str, Any]) -> None:
             if path.startswith(_COMPATIBLE):
                 _add_refusals(operation["responses"], {429: "Too many requests."})
             else:
-                _add_errors(operation["responses"], (RateLimited,))
+                add_errors(operation["responses"], (RateLimited,))
 
 
 def _add_refusals(responses: dict[str, Any], refusals: Mapping[int, str]) -> None:
@@ -98,7 +104,13 @@ def _add_refusals(responses: dict[str, Any], refusals: Mapping[int, str]) -> Non
         responses.setdefault(str(status), {**error, "description": description, "content": content})
 
 
-def _add_errors(responses: dict[str, Any], kinds: tuple[type[Exception], ...]) -> None:
+def add_errors(responses: dict[str, Any], kinds: tuple[type[Exception], ...]) -> None:
+    """Add problems to the responses of an operation.
+
+    Args:
+        responses: They are changed.
+        kinds: The errors.
+    """
     for error in examples.ERRORS:
         if not isinstance(error, kinds):
             continue

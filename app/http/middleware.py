@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import re
 import time
-import uuid
 from collections.abc import Callable
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -37,20 +37,25 @@ KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPT
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._~+/=:@-]{1,128}")
 
+_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
+_CLOSE = (b"connection", b"close")
+
 
 def new_request_id() -> str:
     """A unique id of 32 hexadecimal digits."""
-    return uuid.uuid4().hex
+    return f"{random.getrandbits(128):032x}"
 
 
-def accepted_request_id(value: str | None) -> str:
+def accepted_request_id(scope: Scope) -> str:
     """The id a client sent, if it can stand in logs and headers, or a new one.
 
     Args:
-        value: The header as sent, or None.
+        scope: The request's ASGI scope.
     """
-    if value is not None and _REQUEST_ID.fullmatch(value):
-        return value
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            sent: str = value.decode("latin-1")
+            return sent if _REQUEST_ID.fullmatch(sent) else new_request_id()
     return new_request_id()
 
 
@@ -91,7 +96,7 @@ class RequestRecorder:
             await self.app(scope, receive, send)
             return
 
-        request_id = accepted_request_id(Headers(scope=scope).get("x-request-id"))
+        request_id = accepted_request_id(scope)
         token = request_id_var.set(request_id)
         trace = None if self.tracing is None else self.tracing.begin(Headers(scope=scope))
         if trace is not None:
@@ -103,13 +108,13 @@ class RequestRecorder:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-ID"] = request_id
-                headers["X-Content-Type-Options"] = "nosniff"
+                # No route sets these headers.
+                headers = [*message["headers"], (b"x-request-id", request_id.encode()), _NO_SNIFFING]
                 if trace is not None:
-                    headers["traceparent"] = trace.traceparent
+                    headers.append((b"traceparent", trace.traceparent.encode()))
                 if self.is_draining():
-                    headers["Connection"] = "close"  # the next request of this client belongs to another process
+                    headers.append(_CLOSE)  # the next request of this client belongs to another process
+                message["headers"] = headers
             await send(message)
 
         try:
@@ -180,7 +185,7 @@ class RootPath:
 
     Args:
         app: The application inside.
-        root_path: The path, without a slash at its end; empty for none.
+        root_path: The path, without a slash at its end.
     """
 
     def __init__(self, app: ASGIApp, root_path: str) -> None:
@@ -189,7 +194,7 @@ class RootPath:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection."""
-        if self.root_path and scope["type"] == "http":
+        if scope["type"] == "http":
             scope["root_path"] = self.root_path
             if scope["path"] == self.root_path and scope["method"] in ("GET", "HEAD"):
                 # The page names its files relative to its address.
@@ -205,9 +210,9 @@ class RootPath:
 class DisconnectWatcher:
     """Cancels the work for a client that has disconnected.
 
-    The server lets the handler of a disconnected client run to its end. This waits for the disconnect, from the
-    moment the body has been read, and then cancels the handler's task; the service drops the request's sentences
-    when the task that awaits them is cancelled.
+    The server lets the handler of a disconnected client run to its end. From the moment the body has been read, this
+    waits for the disconnect, and then cancels the handler; the service drops the request's sentences when the task that
+    awaits them is cancelled. A request that is answered without waiting for anything needs no task that watches.
 
     Args:
         app: The application inside.
@@ -222,49 +227,75 @@ class DisconnectWatcher:
             await self.app(scope, receive, send)
             return
 
-        answered = False
-        body_read = asyncio.Event()
-        client_left = asyncio.Event()
-
-        async def receive_body() -> Message:
-            if body_read.is_set():
-                await client_left.wait()
-                return {"type": "http.disconnect"}
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                client_left.set()
-                body_read.set()
-            elif not message.get("more_body", False):
-                body_read.set()
-            return message
-
-        async def send_and_note(message: Message) -> None:
-            nonlocal answered
-            if message["type"] == "http.response.body" and not message.get("more_body", False):
-                answered = True  # before the message goes out: the server reports a disconnect right after it
-            await send(message)
-
-        async def watch() -> None:
-            await body_read.wait()
-            while not client_left.is_set():
-                if (await receive())["type"] == "http.disconnect":
-                    client_left.set()
-            if not answered:
-                handler.cancel()
-
-        async def handle() -> None:
-            await self.app(scope, receive_body, send_and_note)
-
-        handler = asyncio.create_task(handle())
-        watcher = asyncio.create_task(watch())
+        connection = _WatchedConnection(receive, send)
         try:
-            await handler
+            await self.app(scope, connection.receive, connection.send)
         except asyncio.CancelledError:
-            this_task = asyncio.current_task()
-            if this_task is not None and this_task.cancelling():
-                raise  # not the client: the server cancels this request itself, and the handler with it
+            if not connection.has_cancelled or connection.handler.uncancel():
+                raise  # not the client: the server cancels this request itself
             log_fields(scope)["client"] = "left"
         except ClientDisconnect:
             log_fields(scope)["client"] = "left before the end of its request"
         finally:
-            watcher.cancel()
+            connection.stop()
+
+
+class _WatchedConnection:
+    """The server's side of a request's connection. Made by the task that handles the request.
+
+    Args:
+        receive: The server's.
+        send: The server's.
+    """
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        handler = asyncio.current_task()
+        assert handler is not None, "an ASGI application runs in a task"
+        self.handler = handler
+        self.has_cancelled = False
+        """Whether the handler was cancelled because the client has left."""
+        self._receive = receive
+        self._send = send
+        self._answered = False
+        self._body_read = False
+        self._left = asyncio.Event()
+        self._begin: asyncio.Handle | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    async def receive(self) -> Message:
+        """The next part of the body, or behind it that the client has disconnected, once it has."""
+        if self._body_read:
+            await self._left.wait()
+            return {"type": "http.disconnect"}
+        message = await self._receive()
+        if not message.get("more_body", False):  # which a disconnect does not have either
+            self._body_read = True
+            if message["type"] == "http.disconnect":
+                self._left.set()
+            # When the handler waits for something: a task costs as much as all other middleware.
+            self._begin = self.handler.get_loop().call_soon(self._start)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer."""
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self._answered = True  # before the message goes out: the server reports a disconnect right after it
+        await self._send(message)
+
+    def stop(self) -> None:
+        """The request has been handled."""
+        if self._begin is not None:
+            self._begin.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+
+    def _start(self) -> None:
+        self._watcher = self.handler.get_loop().create_task(self._watch())
+
+    async def _watch(self) -> None:
+        while not self._left.is_set():
+            if (await self._receive())["type"] == "http.disconnect":
+                self._left.set()
+        if not self._answered:
+            self.has_cancelled = True
+            self.handler.cancel()

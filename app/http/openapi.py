@@ -29,11 +29,12 @@ from app.errors import (
     MalformedBody,
     NotReady,
     QueueFull,
+    RequestTooSlow,
     UnsupportedMediaType,
     problem_for,
 )
 from app.http import examples
-from app.http.key_openapi import describe_address_limit, describe_keys
+from app.http.key_openapi import add_errors, describe_address_limit, describe_keys
 from app.http.problems import PROBLEM_MEDIA_TYPE
 from app.http.schemas.problems import InvalidRequestBody, ProblemBody
 from app.settings import Settings
@@ -156,6 +157,8 @@ def _completed(document: dict[str, Any], app: FastAPI, settings: Settings) -> di
     for item in document["paths"].values():
         for operation in item.values():
             _correct_errors(operation["responses"])
+            if "requestBody" in operation:  # the connection says so, in the same form on all routes
+                add_errors(operation["responses"], (RequestTooSlow,))
     for name in ("HTTPValidationError", "ValidationError"):
         document["components"]["schemas"].pop(name, None)
     _restore_nulls(app, document["paths"])

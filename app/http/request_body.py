@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -23,7 +24,7 @@ _UNIONS = frozenset({"text", "protect", "glossary"})
 _LANGUAGE_FIELDS = frozenset({"source", "target"})
 
 
-async def read_json(request: Request, max_body_bytes: int) -> tuple[bytes, dict[str, Any]]:
+async def read_json(request: Request, max_body_bytes: int) -> dict[str, Any]:
     """Read and parse the body of a request.
 
     Args:
@@ -31,7 +32,7 @@ async def read_json(request: Request, max_body_bytes: int) -> tuple[bytes, dict[
         max_body_bytes: The largest body accepted.
 
     Returns:
-        The bytes, and the JSON object they stand for.
+        The JSON object.
 
     Raises:
         UnsupportedMediaType: It is not declared to be JSON.
@@ -39,20 +40,24 @@ async def read_json(request: Request, max_body_bytes: int) -> tuple[bytes, dict[
         MalformedBody: It is not JSON, or not a JSON object.
     """
     _require_json(request)
-    body = await read_body(request, max_body_bytes)
-    content = parse_json(body)
+    content = parse_json(await read_body(request, max_body_bytes))
     if not isinstance(content, dict):
         raise MalformedBody(f"The body must be a JSON object with fields; it is {_json_type(content)}.")
-    return body, content
+    return content
 
 
 def _require_json(request: Request) -> None:
-    declared = request.headers.get("content-type", "")
+    headers = request.headers
+    _check_declared(headers.get("content-type", ""), headers.get("content-encoding", ""))
+
+
+@lru_cache(maxsize=64)  # clients send the same few headers again and again
+def _check_declared(declared: str, encoding: str) -> None:
     media_type, _, parameters = declared.partition(";")
     charset = parameters.lower().replace(" ", "").replace('"', "").partition("charset=")[2]
     if media_type.strip().lower() != "application/json" or charset not in ("", "utf-8", "utf8", "us-ascii"):
         raise UnsupportedMediaType(declared[:LONGEST_VALUE_REPEATED], ["application/json"])
-    encoding = request.headers.get("content-encoding", "").strip().lower()
+    encoding = encoding.strip().lower()
     if encoding not in ("", "identity"):
         raise UnsupportedMediaType(f"content-encoding {encoding[:LONGEST_VALUE_REPEATED]}", ["application/json"])
 
@@ -103,7 +108,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def checked(schema: type[_Schema], values: Mapping[str, Any], known_fields: Sequence[str]) -> _Schema:
-    """Fields of a request that FastAPI does not check, checked against a model.
+    """The fields of a request, checked against a model.
 
     Args:
         schema: The model.
@@ -125,7 +130,7 @@ def field_problems(errors: Sequence[Mapping[str, Any]], known_fields: Sequence[s
     """What is wrong with each field, at most once per field.
 
     Args:
-        errors: The validation errors of FastAPI.
+        errors: The validation errors of pydantic, each with the place where the fields were sent before its ``loc``.
         known_fields: Names that are suggested for a misspelt one.
     """
     problems: dict[str, FieldProblem] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from typing import Literal, get_args
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -39,6 +40,9 @@ class Metrics:
         self._request_seconds = Histogram(
             "verso_request_seconds", "Seconds from request to answer.", ["route"], buckets=_SECONDS, registry=registry
         )
+        # Looking labels up takes as long as counting. There are as many as there are routes, methods and statuses.
+        self._requests_of = cache(self._requests.labels)
+        self._seconds_of = cache(self._request_seconds.labels)
         self._refusals = Counter(
             "verso_refusals", "Requests refused or failed, by the code of their problem.", ["reason"], registry=registry
         )
@@ -105,8 +109,8 @@ class Metrics:
 
     def request_finished(self, route: str, method: str, status: int, duration_s: float) -> None:
         """A request was answered, or its client left."""
-        self._requests.labels(route, method, str(status)).inc()
-        self._request_seconds.labels(route).observe(duration_s)
+        self._requests_of(route, method, str(status)).inc()
+        self._seconds_of(route).observe(duration_s)
 
     def refused(self, reason: str) -> None:
         """A request was refused or failed; the reason is the problem's code."""
@@ -135,8 +139,10 @@ class Metrics:
 
     def cache_asked(self, num_hits: int, num_misses: int) -> None:
         """Sentences were looked up in the cache."""
-        self._cache_hits.inc(num_hits)
-        self._cache_misses.inc(num_misses)
+        if num_hits:
+            self._cache_hits.inc(num_hits)
+        if num_misses:
+            self._cache_misses.inc(num_misses)
 
     def cache_changed(self, num_entries: int, num_bytes: int) -> None:
         """The content of the cache changed."""

@@ -166,7 +166,7 @@ class Tracing:
             from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
         except ImportError as error:
             raise SettingsError(
-                f"VERSO_OTLP_ENDPOINT is {endpoint!r}, and a package that traces need is not installed ({error.name}): "
+                f"VERSO_OTLP_ENDPOINT is set, and a package that traces need is not installed ({error.name}): "
                 "pip install 'verso-translate[telemetry]', or unset it"
             ) from error
         ours = {

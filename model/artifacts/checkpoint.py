@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from torch import Tensor
 from model.errors import ArtifactError, ConfigError
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
+from model.process.durable_files import put_in_place
 from model.text.hf_tokenizers import own_files, restore_tokenizer
 from model.text.tokenizer import TextTokenizer, Tokenizer
 
@@ -123,9 +123,7 @@ def save_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with unfinished.open("wb") as sink:
             torch.save(content, sink)
-            sink.flush()
-            os.fsync(sink.fileno())
-        unfinished.replace(path)
+        put_in_place(unfinished, path)
     except (OSError, RuntimeError) as error:
         # A full disk raises OSError or, inside torch's writer, RuntimeError.
         with contextlib.suppress(OSError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, Literal
 from model.bulk.files import ERRORS_ENDING, BulkFile
 from model.digests import file_digest
 from model.errors import DataError
+from model.process.durable_files import put_in_place
 
 FOLDER = ".verso"
 """Holds the records, within the output folder."""
@@ -141,12 +141,11 @@ class Records:
         output.unlink(missing_ok=True)
         errors = output.with_name(output.name + ERRORS_ENDING)
         if self.partial_errors(file).exists():
-            os.replace(self.partial_errors(file), errors)
+            put_in_place(self.partial_errors(file), errors)
         elif file.type == "text":
             errors.unlink(missing_ok=True)
         self._write(file, record)
-        _sync(partial)
-        os.replace(partial, output)
+        put_in_place(partial, output)
 
     def discard(self, file: BulkFile) -> None:
         """Remove what was written of a file that is not complete."""
@@ -199,14 +198,7 @@ class Records:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{path.name}.partial")
         partial.write_text(json.dumps(record, indent=1), encoding="utf-8")
-        _sync(partial)
-        os.replace(partial, path)
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file is on the disk, so that a power cut cannot leave its name without its content."""
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
+        put_in_place(partial, path)
 
 
 def _is_same(file: BulkFile, recorded: dict[str, Any]) -> bool:

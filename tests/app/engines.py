@@ -15,6 +15,7 @@ from model.decoding.options import DecodingOptions, Hypothesis, Outcome
 from model.decoding.sentence import DecodingRequest
 from tests.app.fakes import FakeTranslator
 from tests.app.observed import service_threads
+from tests.waiting import until
 
 PATIENCE_S = 30.0
 GREEDY = DecodingOptions(decoding="greedy")
@@ -92,13 +93,6 @@ def ids(text: str) -> list[int]:
 def text_of(outcome: Any) -> str:
     assert isinstance(outcome, Hypothesis), outcome
     return "".join(map(chr, outcome.token_ids))
-
-
-def until(condition: Any) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
 
 
 def counted(engine: FakeEngine, outcome: str, model: str = "fake") -> float:

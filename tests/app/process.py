@@ -7,22 +7,20 @@ import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 
 from tests.app.fakes import BUDGET
 from tests.server import ROOT
+from tests.waiting import until
 
 PATIENCE_S = 60.0
 REQUEST_HEAD = (
     b"POST /translate HTTP/1.1\r\nHost: verso\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 )
-
-Found = TypeVar("Found")
 
 
 class Process:
@@ -87,17 +85,6 @@ class Process:
         self.wait()
         assert self.popen.stderr is not None
         self.popen.stderr.close()
-
-
-def until(found: Callable[[], Found | None], wanted: Callable[[], str]) -> Found:
-    """Wait until a function returns a true value; returns that value."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        result = found()
-        if result:
-            return result
-        time.sleep(0.02)
-    raise AssertionError(f"waited {PATIENCE_S} s for {wanted()}")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import torch
 from fastapi import FastAPI
 from torch import Tensor
 
-from app.documents.document import Document, DocumentResult
+from app.documents.document import Document, DocumentResult, Sender
 from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.errors import NotReady
 from app.main import create_app
@@ -283,9 +283,7 @@ class RoteDocuments:
         source: str | None,
         target: str | None,
         options: DecodingOptions,
-        *,
-        owner: str | None = None,
-        admit: Any = None,
+        sender: Sender,
     ) -> Document:
         self.service.calls.append({"content": content, "filename": filename, "source": source, "options": options})
         return self._found()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,17 +18,12 @@ from app.settings import Settings
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, held_translator
 from tests.app.observed import ObservedService
 from tests.app.test_middleware import Wire, body_message, post_scope
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
 PATIENCE_S = 30.0
 BODY = {"text": ["one two", "three"], "target_lang": "DE", "source_lang": "EN"}
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():
-            await asyncio.sleep(0.002)
 
 
 class Request:
@@ -76,7 +71,7 @@ async def held(abandoned_s: float = 1000.0, **settings: Any) -> AsyncIterator[tu
 
 async def begun(app: FastAPI, translator: FakeTranslator, **arguments: Any) -> Request:
     request = Request(app, **arguments)
-    await until(translator.stepping.is_set)
+    await eventually(translator.stepping.is_set)
     return request
 
 
@@ -88,7 +83,7 @@ async def test_a_repeated_request_joins_the_work_of_a_client_that_left(settings:
     async with held(**settings) as (app, translator):
         await (await begun(app, translator)).leave()
         repeated = Request(app)
-        await until(lambda: len(app.state.deepl.work) == 1 and repeated.wire.incoming.empty())
+        await eventually(lambda: len(app.state.deepl.work) == 1 and repeated.wire.incoming.empty())
         translator.step_gate.set()
         assert await repeated.texts() == ["ONE TWO", "THREE"]
         assert sum(translator.log.joins) == 2
@@ -99,7 +94,7 @@ async def test_work_that_ends_while_nobody_waits_answers_the_repeated_request() 
     async with held(**NOTHING_SHARED) as (app, translator):
         await (await begun(app, translator)).leave()
         translator.step_gate.set()
-        await until(lambda: app.state.service.engine.is_idle)
+        await eventually(lambda: app.state.service.engine.is_idle)
         assert await Request(app).texts() == ["ONE TWO", "THREE"]
         assert sum(translator.log.joins) == 2
 
@@ -108,7 +103,7 @@ async def test_a_repeated_request_that_overtakes_the_disconnect_shares_the_work(
     async with held(**NOTHING_SHARED) as (app, translator):
         first = await begun(app, translator)
         repeated = Request(app)
-        await until(repeated.wire.incoming.empty)
+        await eventually(repeated.wire.incoming.empty)
         await first.leave()
         translator.step_gate.set()
         assert await repeated.texts() == ["ONE TWO", "THREE"]
@@ -127,9 +122,9 @@ async def test_a_request_that_differs_does_not_join() -> None:
 async def test_abandoned_work_is_stopped_when_its_time_is_over() -> None:
     async with held(abandoned_s=0.0) as (app, translator):
         await (await begun(app, translator)).leave()
-        await until(lambda: len(app.state.deepl.work) == 0)
+        await eventually(lambda: len(app.state.deepl.work) == 0)
         translator.step_gate.set()
-        await until(lambda: app.state.service.engine.is_idle)
+        await eventually(lambda: app.state.service.engine.is_idle)
         labels = {"model": "fake", "outcome": "cancelled"}
         assert app.state.service.sample("verso_sentences_total", labels) == 2
 
@@ -139,7 +134,7 @@ async def test_on_other_paths_a_disconnect_stops_the_work() -> None:
         body = {"text": "one two", "source": "en", "target": "de"}
         await (await begun(app, translator, body=body, path="/translate")).leave()
         translator.step_gate.set()
-        await until(lambda: app.state.service.engine.is_idle)
+        await eventually(lambda: app.state.service.engine.is_idle)
         labels = {"model": "fake", "outcome": "cancelled"}
         assert app.state.service.sample("verso_sentences_total", labels) == 1
 
@@ -151,7 +146,7 @@ async def test_draining_waits_for_abandoned_work_and_then_stops_it() -> None:
         translator.step_gate.set()
         assert await app.state.service.drain(timeout_s=PATIENCE_S)
         (work,) = app.state.deepl.work._works.values()
-        await until(work.task.done)
+        await eventually(work.task.done)
 
 
 async def test_work_that_failed_is_not_joined() -> None:
@@ -170,8 +165,8 @@ async def test_work_that_failed_is_not_joined() -> None:
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
-    await until(lambda: len(outcomes) == 1)
-    await until(lambda: shared._works["key"].task.done())
+    await eventually(lambda: len(outcomes) == 1)
+    await eventually(lambda: shared._works["key"].task.done())
     assert await shared.run("key", work) == "done"
     assert len(shared) == 0
 

@@ -21,16 +21,9 @@ from app.engine.capacity import (
 from model.artifacts.bundle import Manifest
 from model.decoding.sentence import DecodingRequest
 from tests.app.fakes import SHAPED, FakeTranslator
+from tests.waiting import Clock
 
 PLENTY_BYTES = 1 << 40
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 50.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class TimedCohort:

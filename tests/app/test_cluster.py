@@ -365,11 +365,13 @@ def test_wrong_settings_are_refused_before_replicas_start() -> None:
         read_settings(ClusterOptions(settings={"VERSO_MODLE": "x.pt"}), {})
 
 
-def test_a_folder_of_documents_has_one_ingress() -> None:
+@pytest.mark.parametrize("setting", [{"VERSO_DATA_DIR": "/data"}, {"VERSO_MAX_DOCUMENTS": "10"}])
+def test_documents_have_one_ingress(setting: dict[str, str]) -> None:
     options = ClusterOptions(ingress_replicas=2)
-    assert ingress_settings(options, {}) == {}
+    assert ingress_settings(options, {}) == {"VERSO_MAX_DOCUMENTS": "0"}
     with pytest.raises(SettingsError, match="ingress_replicas"):
-        ingress_settings(options, {"VERSO_DATA_DIR": "/data"})
+        ingress_settings(options, setting)
+    assert ingress_settings(ClusterOptions(), setting) == setting
 
 
 @pytest.mark.parametrize(("num_cpus", "threads"), [(0.2, 1), (1.0, 1), (4.0, 4)])

@@ -1,13 +1,19 @@
-"""What is written to a connection, without a network; tests/faults has the rest."""
+"""What is written to a connection, and requests that are unusual or wrong; tests/faults has slow clients."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
 
-from app.commands.connections import JoinedWrites
+from app.commands.connections import MAX_HEAD_BYTES, JoinedWrites, bounded_protocol
+from tests.app.wire import PATIENCE_S, exchange, fake_app, listening, request
 
 pytestmark = pytest.mark.anyio
 
@@ -50,3 +56,96 @@ async def test_what_was_written_is_sent_before_the_connection_closes() -> None:
     assert transport.is_closing()
     await asyncio.sleep(0)
     assert recorder.sent == [b"head", b"closed"]
+
+
+BODY = json.dumps({"text": "one two", "source": "en", "target": "de"}).encode()
+JSON = "Content-Type: application/json"
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    app = fake_app()
+    async with listening(app) as port:
+        await app.state.service.wait_loaded()
+        yield port
+
+
+async def all_of(port: int, sent: bytes) -> bytes:
+    """What a service answers until it closes the connection."""
+    async with asyncio.timeout(PATIENCE_S):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        try:
+            return await reader.read()
+        finally:
+            writer.close()
+
+
+def chunked(body: bytes, size: int) -> bytes:
+    pieces = (body[at : at + size] for at in range(0, len(body), size))
+    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+
+
+CHUNKED_HEAD = request("PUT", "/translate", JSON, "Transfer-Encoding: chunked").replace(b"PUT", b"POST")
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (b"GET /livez HTTP/1.1\r\nX-Long: " + b"x" * 2 * MAX_HEAD_BYTES,),
+        (b"GET /" + b"x" * 2 * MAX_HEAD_BYTES,),
+        (b"GET /livez HTTP/1.1\r\n", b"X-Many: x\r\n" * 2000),
+        (CHUNKED_HEAD + chunked(BODY, 10), b"0\r\n" + b"X-Behind: x\r\n" * 2000),
+        (CHUNKED_HEAD, b"1;" + b"x" * 2 * MAX_HEAD_BYTES),
+        (b"GET livez HTTP/1.1\r\n\r\n",),
+        (b"CONNECT verso:80 HTTP/1.1\r\n\r\n",),
+        (request("POST", "/translate", JSON, "Transfer-Encoding: chunked", body=BODY),),
+    ],
+    ids=["header", "path", "headers", "trailers", "chunk extension", "path without slash", "CONNECT", "two lengths"],
+)
+async def test_a_request_that_is_malformed_or_does_not_end_is_refused(pieces: tuple[bytes, ...]) -> None:
+    async def never_answers(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.Event().wait()
+
+    recorder, state = Recorder(), ServerState()
+    config = uvicorn.Config(never_answers, ws="none", log_config=None)
+    protocol = bounded_protocol(PATIENCE_S, bound=1000)(config, state, {})
+    protocol.connection_made(recorder)
+    for piece in pieces[:-1]:
+        protocol.data_received(piece)
+        assert not recorder.is_closing()
+    protocol.data_received(pieces[-1])
+    assert recorder.sent[0].startswith(b"HTTP/1.1 400 Bad Request\r\n") and recorder.is_closing()
+    protocol.connection_lost(None)
+    for task in state.tasks:
+        task.cancel()
+
+
+async def test_a_body_in_thousands_of_small_chunks_is_read(port: int) -> None:
+    body = json.dumps({"text": "word " * 5000, "source": "en", "target": "de"}).encode()
+    (answer,) = await exchange(port, CHUNKED_HEAD + chunked(body, 5) + b"0\r\nX-Behind: x\r\n\r\n")
+    assert answer.json["translations"][0]["text"] == "WORD " * 5000
+
+
+async def test_an_offer_to_change_the_protocol_is_not_taken_up(port: int) -> None:
+    upgrade = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA")
+    translated, alive, again = await exchange(
+        port,
+        request("POST", "/translate", JSON, *upgrade, body=BODY),
+        request("GET", "/livez", *upgrade),
+        request("POST", "/translate", JSON, body=BODY),
+    )
+    assert (translated.status, alive.status) == (200, 200)
+    assert translated.json["translations"] == again.json["translations"]
+
+
+async def test_requests_that_are_sent_together_are_answered_in_their_order(port: int) -> None:
+    last = request("GET", "/readyz", "Connection: close", "X-Request-ID: last")
+    received = await all_of(port, request("POST", "/translate", JSON, body=BODY) + request("GET", "/livez") + last)
+    assert received.count(b"HTTP/1.1 200 OK") == 3
+    assert received.index(b"ONE TWO") < received.index(b"alive") < received.index(b"x-request-id: last")
+
+
+async def test_the_answer_to_head_has_the_length_and_no_body(port: int) -> None:
+    received = await all_of(port, request("HEAD", "/livez", "Connection: close"))
+    assert b"content-length: 18" in received and received.endswith(b"\r\n\r\n")

@@ -106,7 +106,7 @@ def test_errors_are_documented_in_the_form_of_the_protocol(path: str, method: st
     responses = OPERATIONS[path, method]["responses"]
     assert {"403"} <= set(responses) and "422" not in responses
     for status, response in responses.items():
-        if int(status) >= 400:
+        if int(status) >= 400 and status != "408":  # which the connection answers, in the same form on all routes
             assert list(response["content"]) == [JSON]
             assert response["content"][JSON]["schema"]["$ref"].endswith("DeepLError")
             assert response["content"][JSON]["examples"]

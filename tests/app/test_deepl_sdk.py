@@ -15,7 +15,8 @@ import deepl
 import pytest
 from deepl.api_data import ModelType, MultilingualGlossaryDictionaryEntries
 
-from tests.app.process import Process, running, until
+from tests.app.process import Process, running
+from tests.waiting import until
 
 pytestmark = pytest.mark.thorough
 

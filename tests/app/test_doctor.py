@@ -143,6 +143,12 @@ def test_an_invalid_setting_is_a_problem_and_no_secret_is_shown(setting: str, va
     assert check.details["set"] == {setting: "(hidden)"}
 
 
+def test_the_password_of_the_receiver_of_traces_is_not_shown() -> None:
+    _, check = service.check_settings({"VERSO_OTLP_ENDPOINT": "https://me:secret@traces.example/otlp"})
+    assert check.text == "VERSO_OTLP_ENDPOINT=https://***@traces.example/otlp"
+    assert "secret" not in repr(check)
+
+
 def test_an_unknown_setting_ends_with_exit_code_1_and_the_machine_is_still_shown() -> None:
     run = doctor(VERSO_MODLE="x.pt")
     assert run.returncode == 1

@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.app.process import running, until
+from tests.app.process import running
+from tests.waiting import until
 
 pytestmark = pytest.mark.thorough
 

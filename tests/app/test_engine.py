@@ -16,9 +16,10 @@ from app.engine.scheduler import Scheduler
 from app.errors import InferenceFailed, QueueFull
 from model.decoding.options import DecodingOptions
 from model.errors import DecodingError, EmptySource
-from tests.app.engines import GREEDY, PATIENCE_S, FakeEngine, Inbox, counted, engine_of, ids, text_of, until
+from tests.app.engines import GREEDY, PATIENCE_S, FakeEngine, Inbox, counted, engine_of, ids, text_of
 from tests.app.fakes import FakeCohort, FakeTranslator, held_translator, manifest_of
 from tests.app.observed import is_stopping
+from tests.waiting import until
 
 
 def holds_nothing(engine: Engine) -> bool:

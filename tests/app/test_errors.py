@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 
@@ -253,3 +255,10 @@ def test_errors_can_be_sent_to_other_processes(error: Exception) -> None:
     sent = pickle.loads(pickle.dumps(error))
     assert type(sent) is type(error)
     assert (problem_for(sent), vars(sent)) == (problem_for(error), vars(error))
+
+
+def test_the_documentation_lists_every_code_with_its_status() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| (\d{3}) \| `(\w+)` \| (.+) \|$", text, re.MULTILINE)
+    rows = {(str(row.status), row.code, row.title) for row in errors.PROBLEMS.values()}
+    assert listed == sorted(rows)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
+
 import pytest
 
+from app.documents.service import DocumentService
 from app.errors import NotReady
+from app.main import create_app
+from app.settings import Settings
+from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator
 from tests.app.serving import RoteService, client_of, rote_app
 
 pytestmark = pytest.mark.anyio
@@ -67,3 +74,25 @@ async def test_metrics_do_not_grow_with_unknown_paths_and_methods() -> None:
         await client.request("INVENTED", "/livez")
         response = await client.get("/metrics")
     assert "/some/path" not in response.text and "INVENTED" not in response.text
+
+
+async def test_what_cannot_be_stopped_does_not_keep_the_rest_from_stopping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(_: DocumentService) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(DocumentService, "stop", broken)
+    before = set(threading.enumerate())
+    app = create_app(Settings(**BUDGET, keys_db=tmp_path / "keys.sqlite"), FakeBundles(FakeTranslator()))
+
+    async def start_and_stop() -> None:
+        async with app.router.lifespan_context(app):
+            await app.state.service.wait_loaded()
+            app.state.accounts.write_soon(lambda: None)
+
+    with pytest.raises(RuntimeError, match="a bug"):
+        await start_and_stop()
+    assert app.state.service.state == "stopped"
+    left = {one.name for one in set(threading.enumerate()) - before}
+    assert not {name for name in left if name.startswith(("verso-", "accounts"))}

@@ -10,9 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import APIRouter, Depends, Request
 from starlette.types import Message, Scope
 
+from app.http.json_route import json_route
 from app.http.middleware import DisconnectWatcher
+from app.http.schemas.requests import LoadRequest
 from tests.app.serving import RoteService, client_of, rote_app
 
 pytestmark = pytest.mark.anyio
@@ -158,3 +161,33 @@ async def test_no_task_outlives_its_request() -> None:
     await app(post_scope(app, "/translate"), wire.receive, wire.send)
     await asyncio.sleep(0)
     assert asyncio.all_tasks() == before
+
+
+async def test_a_request_that_is_answered_at_once_starts_no_task() -> None:
+    app, loop = rote_app(RoteService()), asyncio.get_running_loop()
+    started: list[Any] = []
+
+    def note(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+        started.append(work)
+        return asyncio.Task(work, loop=loop, **options)
+
+    loop.set_task_factory(note)
+    try:
+        wire = Wire(body_message({"text": "a"}))
+        await app(post_scope(app, "/translate"), wire.receive, wire.send)
+        await asyncio.sleep(0)
+    finally:
+        loop.set_task_factory(None)
+    assert (wire.sent[0]["status"], started) == (200, [])
+
+
+@pytest.mark.parametrize("also", [{"dependencies": [Depends(lambda: None)]}, {}])
+def test_a_json_route_with_what_would_not_be_done_cannot_be_declared(also: dict[str, Any]) -> None:
+    router = APIRouter(route_class=json_route())
+
+    async def route(request: Request, asked: LoadRequest, number: int = 1) -> None: ...
+
+    async def with_dependency(request: Request, asked: LoadRequest) -> None: ...
+
+    with pytest.raises(TypeError, match="guards"):
+        router.post("/somewhere", **also)(with_dependency if also else route)

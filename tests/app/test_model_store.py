@@ -28,7 +28,8 @@ from app.telemetry.metrics import Metrics
 from model.errors import ArtifactError, DeviceError, EmptySource, UnsupportedPair
 from tests.app.fakes import BUDGET, SHAPED, FakeBundles, FakeTranslator, WordDetector, held_translator, manifest_of
 from tests.app.observed import ObservedService, is_stopping, num_waiting_calls
-from tests.app.test_service import PATIENCE_S, Gate, ask, look, run, service_with, texts_of, until
+from tests.app.test_service import PATIENCE_S, Gate, ask, look, run, service_with, texts_of
+from tests.waiting import eventually
 
 
 def french() -> FakeTranslator:
@@ -142,7 +143,7 @@ def test_translations_continue_while_a_model_is_loaded() -> None:
 
         async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": slow})) as service:
             loading = asyncio.create_task(service.load_model("french.pt", None))
-            await until(gate.reached.is_set)
+            await eventually(gate.reached.is_set)
             assert texts_of(await ask(service, "meanwhile")) == ["MEANWHILE"]
             gate.open.set()
             assert (await loading).name == "french"
@@ -164,7 +165,7 @@ def test_loads_run_one_after_another_and_a_name_is_loaded_once() -> None:
         bundles = FakeBundles(FakeTranslator(), files={"french.pt": slow})
         async with service_with(bundles) as service:
             first = asyncio.create_task(service.load_model("french.pt", None))
-            await until(gate.reached.is_set)
+            await eventually(gate.reached.is_set)
             second = asyncio.create_task(service.load_model("french.pt", None))
             await asyncio.sleep(0.02)  # lets the second load begin; the result does not depend on it
             gate.open.set()
@@ -227,12 +228,12 @@ def test_a_load_finishes_even_if_the_caller_is_cancelled() -> None:
 
         async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": slow})) as service:
             loading = asyncio.create_task(service.load_model("french.pt", None))
-            await until(gate.reached.is_set)
+            await eventually(gate.reached.is_set)
             loading.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await loading
             gate.open.set()
-            await until(lambda: len(service.models) == 2)
+            await eventually(lambda: len(service.models) == 2)
 
     run(test)
 
@@ -242,9 +243,9 @@ def test_unloading_waits_for_running_requests_and_refuses_new_ones() -> None:
         going = held_translator(manifest_of("french", "fr-en"))
         async with service_with(FakeBundles(FakeTranslator(), going)) as service:
             running = asyncio.create_task(ask(service, "running", source="fr", target="en"))
-            await until(going.stepping.is_set)
+            await eventually(going.stepping.is_set)
             unloading = asyncio.create_task(service.unload_model("french"))
-            await until(lambda: len(service.models) == 1)
+            await eventually(lambda: len(service.models) == 1)
             with pytest.raises(UnsupportedPair, match="name one of: en-de, de-en"):
                 await ask(service, "late", source="fr", target="en")
             with pytest.raises(UnknownModel, match="loaded are: fake"):
@@ -264,7 +265,7 @@ def test_requests_that_exceed_the_drain_timeout_are_cancelled_with_the_reason(ca
         async with service_with(FakeBundles(staying, going), drain_timeout_s=0.05) as service:
             running = asyncio.create_task(ask(service, "running", source="fr", target="en"))
             other = asyncio.create_task(ask(service, "other"))
-            await until(going.stepping.is_set)
+            await eventually(going.stepping.is_set)
             unloading = asyncio.create_task(service.unload_model("french"))
             with pytest.raises(NotReady, match="was unloaded"):
                 await running
@@ -284,11 +285,11 @@ def test_unloading_waits_for_attention_too() -> None:
         gate = Gate()
         async with service_with(FakeBundles(FakeTranslator())) as service:
             service.engine.call(gate.pass_through, lambda outcome: None)
-            await until(gate.reached.is_set)
+            await eventually(gate.reached.is_set)
             looking = asyncio.create_task(look(service, "two words"))
-            await until(lambda: num_waiting_calls(service.engine))
+            await eventually(lambda: num_waiting_calls(service.engine))
             unloading = asyncio.create_task(service.unload_model("fake"))
-            await until(lambda: not service.models)
+            await eventually(lambda: not service.models)
             assert not unloading.done()
             gate.open.set()
             assert (await looking).translation == "TWO WORDS"
@@ -338,7 +339,7 @@ def test_a_request_whose_models_are_unloaded_during_detection_is_refused() -> No
 
         async with service_with(FakeBundles(FakeTranslator()), SlowDetector()) as service:
             asked = asyncio.create_task(ask(service, "der", source="auto", target="en"))
-            await until(gate.reached.is_set)
+            await eventually(gate.reached.is_set)
             await service.unload_model("fake")
             gate.open.set()
             with pytest.raises(NotReady, match="No model is loaded"):
@@ -375,11 +376,11 @@ def test_an_unload_interrupted_by_shutdown_is_refused() -> None:
         going = held_translator()
         async with service_with(FakeBundles(going)) as service:
             running = asyncio.create_task(ask(service, "running"))
-            await until(going.stepping.is_set)
+            await eventually(going.stepping.is_set)
             unloading = asyncio.create_task(service.unload_model("fake"))
-            await until(lambda: not service.models)
+            await eventually(lambda: not service.models)
             stopping = asyncio.create_task(service.stop())
-            await until(lambda: is_stopping(service.engine))
+            await eventually(lambda: is_stopping(service.engine))
             going.step_gate.set()
             await stopping
             for task in (running, unloading):

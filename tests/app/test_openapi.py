@@ -62,7 +62,7 @@ async def ask(service: RoteService, method: str, path: str, body: Any = None) ->
 
 BEFORE_THE_SERVICE = {
     *("malformed_body", "not_acceptable", "body_too_large", "unsupported_media_type", "unauthorized"),
-    "malformed_form",
+    *("malformed_form", "request_too_slow"),
 }
 
 
@@ -231,7 +231,15 @@ def test_every_error_of_a_native_route_has_an_example() -> None:
 @pytest.mark.parametrize("path", ["/translate", "/attention"])
 def test_every_possible_status_is_documented(path: str) -> None:
     responses = operation(path, "post")["responses"]
-    assert set(responses) == {"200", "400", "404", "406", "413", "415", "422", "429", "500", "503", "504"}
+    assert set(responses) == {"200", "400", "404", "406", "408", "413", "415", "422", "429", "500", "503", "504"}
+
+
+def test_a_request_that_comes_too_slowly_is_documented_wherever_there_is_a_body_to_send() -> None:
+    for path, item in DOCUMENT["paths"].items():
+        for described in item.values():
+            assert ("408" in described["responses"]) == ("requestBody" in described), path
+            if "requestBody" in described:
+                assert list(described["responses"]["408"]["content"][PROBLEM]["examples"]) == ["request_too_slow"]
 
 
 def test_the_example_of_a_model_describes_the_shipped_translator() -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.process import PATIENCE_S, REQUEST_HEAD, Process, running, until
+from tests.app.process import PATIENCE_S, REQUEST_HEAD, Process, running
 from tests.server import ROOT
+from tests.waiting import until
 
 pytestmark = pytest.mark.thorough
 

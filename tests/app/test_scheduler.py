@@ -28,14 +28,7 @@ from app.engine.scheduler import (
 from app.errors import QueueFull
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.waiting import Clock
 
 
 def ignore(outcome: object) -> None:

@@ -29,6 +29,7 @@ from model.text_plan import AttendedSentence, TextPlan
 from model.translator import Attention
 from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, WordDetector, held_translator
 from tests.app.observed import ObservedService, is_stopping, num_waiting_calls, service_threads
+from tests.waiting import eventually
 
 PATIENCE_S = 30.0
 DEADLINE_S = 20.0
@@ -74,11 +75,6 @@ async def ask(
     return await service.translate(texts, options=replace(options, **requested), **arguments)
 
 
-async def until(condition: Callable[[], object]) -> None:
-    while not condition():
-        await asyncio.sleep(0.002)
-
-
 async def look(service: TranslationService, text: str, target: str = "de") -> Attention:
     outcome = await service.attention(text, source=None, target=target, options=GREEDY, target_text=None)
     return outcome.attention
@@ -115,7 +111,7 @@ class Gate:
 async def begin(service: TranslationService, translator: FakeTranslator) -> asyncio.Task[TranslateResult]:
     """A request whose sentence is decoding."""
     running = asyncio.create_task(ask(service, "running"))
-    await until(translator.stepping.is_set)
+    await eventually(translator.stepping.is_set)
     return running
 
 
@@ -174,12 +170,12 @@ def test_the_deadline_stops_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
         translator = held_translator()
         async with service_of(translator, deadline_s=DEADLINE_S) as service:
             asked = asyncio.create_task(ask(service, "x" * 180))
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             advance_clock(monkeypatch, DEADLINE_S)
             with pytest.raises(DeadlineExceeded, match=r"within 20 s"):
                 await asked
             translator.step_gate.set()
-            await until(lambda: is_idle(service))
+            await eventually(lambda: is_idle(service))
             assert len(translator.log.left) == len(translator.log.joins)
             assert counted(service, "expired") == 1
             assert counted(service, "finished") == 0
@@ -194,13 +190,13 @@ def test_the_deadline_reaches_sentences_that_wait(monkeypatch: pytest.MonkeyPatc
             translator, deadline_s=DEADLINE_S, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
         ) as service:
             asked = asyncio.create_task(ask(service, "first", "second", "third"))
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             advance_clock(monkeypatch, DEADLINE_S)
             with pytest.raises(DeadlineExceeded):
                 await asked
             assert service.engine.num_waiting == 0
             translator.step_gate.set()
-            await until(lambda: is_idle(service))
+            await eventually(lambda: is_idle(service))
             assert counted(service, "expired") == 3
             assert sum(translator.log.joins) <= 1
 
@@ -225,7 +221,7 @@ def test_the_engine_and_memory_are_looked_after_also_after_an_error(
         monkeypatch.setattr("app.serving.service.give_back_freed_memory", fails("memory"))
         async with service_of(FakeTranslator()) as service:
             monkeypatch.setattr(service.engine, "watch", fails("engine"))
-            await until(lambda: looks.count("memory") > 1 and looks.count("engine") > 1)
+            await eventually(lambda: looks.count("memory") > 1 and looks.count("engine") > 1)
             assert service.state == "ready"
 
     run(test)
@@ -237,9 +233,9 @@ def test_the_deadline_reaches_calls(monkeypatch: pytest.MonkeyPatch) -> None:
         gate = Gate()
         async with service_of(FakeTranslator(), deadline_s=DEADLINE_S) as service:
             service.engine.call(lambda: gate.pass_through(), lambda outcome: None)
-            await until(gate.reached.is_set)
+            await eventually(gate.reached.is_set)
             looking = asyncio.create_task(look(service, "two words"))
-            await until(lambda: num_waiting_calls(service.engine))
+            await eventually(lambda: num_waiting_calls(service.engine))
             advance_clock(monkeypatch, DEADLINE_S)
             with pytest.raises(DeadlineExceeded):
                 await looking
@@ -254,12 +250,12 @@ def test_cancelling_a_request_withdraws_its_sentences() -> None:
         translator = held_translator()
         async with service_of(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as service:
             leaving = asyncio.create_task(ask(service, "running", "waiting"))
-            await until(lambda: translator.log.joins)
+            await eventually(lambda: translator.log.joins)
             leaving.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await leaving
             translator.step_gate.set()
-            await until(lambda: translator.log.left)
+            await eventually(lambda: translator.log.left)
             assert texts_of(await ask(service, "next")) == ["NEXT"]
             assert translator.log.joins == [1, 1]
             assert counted(service, "cancelled") == 2
@@ -325,9 +321,9 @@ def test_draining_finishes_running_requests_and_refuses_new_ones() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
             running = asyncio.create_task(ask(service, "running"))
-            await until(lambda: translator.log.joins)
+            await eventually(lambda: translator.log.joins)
             draining = asyncio.create_task(service.drain(PATIENCE_S))
-            await until(lambda: service.state == "draining")
+            await eventually(lambda: service.state == "draining")
             with pytest.raises(NotReady, match="shutting down"):
                 await ask(service, "late")
             translator.step_gate.set()
@@ -342,7 +338,7 @@ def test_draining_is_bounded_and_cancelled_requests_get_an_error() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
             running = asyncio.create_task(ask(service, "running"))
-            await until(lambda: translator.log.joins)
+            await eventually(lambda: translator.log.joins)
             assert not await service.drain(0.05)
             with pytest.raises(NotReady, match="shutting down"):
                 await running
@@ -355,7 +351,7 @@ def test_the_event_loop_is_free_while_the_model_works() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
             working = asyncio.create_task(ask(service, "running"))
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             # A step is running until the gate opens. If it ran on the event loop, these requests would not finish.
             for _ in range(10):
                 assert texts_of(await ask(service, "")) == [""]
@@ -619,7 +615,7 @@ def test_many_concurrent_requests_each_get_their_own_result() -> None:
                 *(ask(service, text, options=beam if index % 3 else GREEDY) for index, text in enumerate(asked))
             )
             assert [texts_of(outcome) for outcome in outcomes] == [[text.upper()] for text in asked]
-            await until(lambda: is_idle(service))
+            await eventually(lambda: is_idle(service))
             assert counted(service, "finished") == len(asked)
 
     run(test)
@@ -680,7 +676,7 @@ def test_a_request_cancelled_before_decoding_never_reaches_the_model(monkeypatch
         monkeypatch.setattr(translator, "prepare", slow)
         async with service_of(translator) as service:
             leaving = asyncio.create_task(ask(service, "x" * 2_000))
-            await until(gate.reached.is_set)
+            await eventually(gate.reached.is_set)
             leaving.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await leaving
@@ -698,7 +694,7 @@ def test_a_request_that_waits_is_translated_when_the_queue_has_room() -> None:
             translator, queue_sentences=3, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
         ) as service:
             first = asyncio.create_task(ask(service, "a1", "a2", "a3"))
-            await until(lambda: translator.log.joins)
+            await eventually(lambda: translator.log.joins)
             patient = asyncio.create_task(ask(service, "b1", "b2", waits=True))
             with pytest.raises(QueueFull):
                 await ask(service, "c1", "c2")
@@ -716,7 +712,7 @@ def test_a_request_that_waits_for_a_full_queue_ends_at_its_deadline(monkeypatch:
             translator, queue_sentences=3, max_batch_rows=1, max_beam_size=1, max_hypotheses=1, deadline_s=10.0
         ) as service:
             first = asyncio.create_task(ask(service, "a1", "a2", "a3"))
-            await until(lambda: translator.log.joins)
+            await eventually(lambda: translator.log.joins)
             patient = asyncio.create_task(ask(service, "b1", "b2", waits=True))
             await asyncio.sleep(0)  # until it has been refused once
             advance_clock(monkeypatch, 11.0)
@@ -739,7 +735,7 @@ def test_a_request_that_waits_is_translated_when_the_models_are_loaded() -> None
         await service.start()
         try:
             patient = asyncio.create_task(ask(service, "b", waits=True))
-            await until(gate.reached.is_set)
+            await eventually(gate.reached.is_set)
             with pytest.raises(NotReady):
                 await ask(service, "a")
             gate.open.set()
@@ -762,7 +758,7 @@ def test_pairs_and_detection_wait_for_the_models_until_the_deadline(monkeypatch:
         await service.start()
         try:
             late = [asyncio.create_task(service.language_pairs()), asyncio.create_task(service.detect(["the cat"]))]
-            await until(gate.reached.is_set)
+            await eventually(gate.reached.is_set)
             advance_clock(monkeypatch, 11.0)
             for one in late:
                 with pytest.raises(DeadlineExceeded):
@@ -801,7 +797,7 @@ def test_a_cancelled_request_frees_its_part_of_the_queue() -> None:
             translator, queue_sentences=3, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
         ) as service:
             leaving = asyncio.create_task(ask(service, "a1", "a2", "a3"))
-            await until(lambda: translator.log.joins)
+            await eventually(lambda: translator.log.joins)
             with pytest.raises(QueueFull) as refused:
                 await ask(service, "b1", "b2")
             assert 1 <= (refused.value.retry_after_s or 0) <= 60
@@ -809,7 +805,7 @@ def test_a_cancelled_request_frees_its_part_of_the_queue() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await leaving
             coming = asyncio.create_task(ask(service, "b1", "b2", "b3"))
-            await until(lambda: service.engine.num_waiting == 3)
+            await eventually(lambda: service.engine.num_waiting == 3)
             translator.step_gate.set()
             assert texts_of(await coming) == ["B1", "B2", "B3"]
 
@@ -843,7 +839,7 @@ def test_interactive_callers_are_answered_before_bulk_callers() -> None:
                 ("now 2", asks, Caller("b")),
             ):
                 waiting.append(asyncio.create_task(way(text, caller)))
-                await until(lambda: service.engine.num_waiting == len(waiting))
+                await eventually(lambda: service.engine.num_waiting == len(waiting))
             translator.step_gate.set()
             await asyncio.gather(running, *waiting)
             assert {text.split()[0] for text in answered[:2]} == {"now"}
@@ -885,7 +881,7 @@ def test_cancelling_a_request_cancels_its_call() -> None:
         async with service_of(translator) as service:
             running = await begin(service, translator)
             leaving = asyncio.create_task(look(service, "two words"))
-            await until(lambda: num_waiting_calls(service.engine))
+            await eventually(lambda: num_waiting_calls(service.engine))
             leaving.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await leaving
@@ -938,13 +934,13 @@ def test_stopping_does_not_wait_for_a_model_that_still_loads(fails: bool) -> Non
         known = service_threads()
         service = ObservedService(Settings(**BUDGET), FakeBundles(load))
         await service.start()
-        await until(gate.reached.is_set)
+        await eventually(gate.reached.is_set)
         await service.stop()
         await service.wait_loaded()
         assert service.state == "stopped"
         gate.open.set()
         assert not any(thread.name == "verso-engine" for thread in service_threads(known))
-        await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+        await eventually(lambda: asyncio.all_tasks() == {asyncio.current_task()})
         assert service.state == "stopped"
         assert service.models == []
         assert (service.failure is not None) == fails
@@ -957,12 +953,12 @@ def test_stopping_refuses_waiting_requests() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
             asked = [asyncio.create_task(ask(service, "text")), asyncio.create_task(ask(service, "other"))]
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             asked.append(asyncio.create_task(ask(service, "late")))
             looking = asyncio.create_task(look(service, "two words"))
-            await until(lambda: num_waiting_calls(service.engine))
+            await eventually(lambda: num_waiting_calls(service.engine))
             stopping = asyncio.create_task(service.stop())
-            await until(lambda: is_stopping(service.engine))
+            await eventually(lambda: is_stopping(service.engine))
             translator.step_gate.set()
             await stopping
             for task in (*asked, looking):
@@ -981,7 +977,7 @@ def test_a_stopped_service_leaves_no_thread_running() -> None:
             await ask(service, "Long text. " * 100)
             mine = service_threads(known)
         assert len(mine) > 1
-        await until(lambda: not any(thread.is_alive() for thread in mine))
+        await eventually(lambda: not any(thread.is_alive() for thread in mine))
 
     run(test)
 
@@ -992,9 +988,9 @@ def test_draining_waits_for_attention_too() -> None:
         async with service_of(translator) as service:
             running = await begin(service, translator)
             looking = asyncio.create_task(look(service, "two words"))
-            await until(lambda: num_waiting_calls(service.engine))
+            await eventually(lambda: num_waiting_calls(service.engine))
             draining = asyncio.create_task(service.drain(PATIENCE_S))
-            await until(lambda: service.state == "draining")
+            await eventually(lambda: service.state == "draining")
             assert not draining.done()
             translator.step_gate.set()
             assert await draining
@@ -1019,15 +1015,15 @@ def test_requests_cancelled_by_draining_leave_the_model() -> None:
         translator = held_translator()
         async with service_of(translator) as service:
             asked: list[asyncio.Task[Any]] = [asyncio.create_task(ask(service, "running"))]
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             asked.append(asyncio.create_task(look(service, "two words")))
-            await until(lambda: num_waiting_calls(service.engine))
+            await eventually(lambda: num_waiting_calls(service.engine))
             assert not await service.drain(0.0)
             for task in asked:
                 with pytest.raises(NotReady, match="shutting down"):
                     await task
             translator.step_gate.set()
-            await until(lambda: is_idle(service))
+            await eventually(lambda: is_idle(service))
             assert counted(service, "cancelled") == 1
             assert await service.drain(0.0), "nothing runs any more"
 
@@ -1094,10 +1090,10 @@ def test_each_caller_of_a_sentence_has_its_own_deadline(monkeypatch: pytest.Monk
         translator = held_translator()
         async with service_of(translator, deadline_s=DEADLINE_S) as service:
             early = asyncio.create_task(ask(service, "same"))
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             advance_clock(monkeypatch, DEADLINE_S / 2)
             late = asyncio.create_task(ask(service, "same"))
-            await until(lambda: service.sample("verso_coalesced_sentences_total"))
+            await eventually(lambda: service.sample("verso_coalesced_sentences_total"))
             advance_clock(monkeypatch, DEADLINE_S / 2)
             with pytest.raises(DeadlineExceeded):
                 await early
@@ -1114,7 +1110,7 @@ def test_a_cancelled_request_does_not_affect_others_with_the_same_sentence() -> 
         async with service_of(translator) as service:
             leaving = asyncio.create_task(ask(service, "same"))
             staying = asyncio.create_task(ask(service, "same"))
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             leaving.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await leaving
@@ -1165,7 +1161,7 @@ def test_freed_memory_is_given_back_periodically_until_the_service_stops(monkeyp
 
     async def test() -> None:
         async with service_of(FakeTranslator()):
-            await until(lambda: len(tidied) > 2)
+            await eventually(lambda: len(tidied) > 2)
         number = len(tidied)
         await asyncio.sleep(0.05)  # time in which a task that was not cancelled would run again
         assert len(tidied) <= number + 1, "one call may have been running"

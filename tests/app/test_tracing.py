@@ -253,6 +253,14 @@ async def test_an_endpoint_is_a_url(value: str) -> None:
         load_settings({"VERSO_OTLP_ENDPOINT": value})
 
 
+@pytest.mark.parametrize("value", ["grpc://me:pass/word@localhost:4317", "me:pass/word@localhost:4317"])
+async def test_the_password_in_an_endpoint_is_in_no_error(value: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load_settings({"VERSO_OTLP_ENDPOINT": value})
+    assert "***@localhost:4317': must be" in str(refused.value)
+    assert "word" not in str(refused.value) and "word" not in str(refused.value.__cause__)
+
+
 async def test_the_standard_variables_name_the_service(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_SERVICE_NAME", "translator-eu")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test")
@@ -272,7 +280,7 @@ sys.exit(main([], {"VERSO_PORT": "0", "VERSO_OTLP_ENDPOINT": "http://127.0.0.1:4
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.startswith("verso: cannot start: VERSO_OTLP_ENDPOINT is 'http://127.0.0.1:4318'")
+    assert done.stderr.startswith("verso: cannot start: VERSO_OTLP_ENDPOINT is set")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
+from app.commands.connections import bounded_protocol
 from app.main import create_app
 from app.settings import Settings
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, manifest_of
@@ -34,7 +35,8 @@ class Answer:
 @asynccontextmanager
 async def listening(app: FastAPI) -> AsyncIterator[int]:
     """The application on a port of this machine, served as ``python -m app`` does, without its signal handlers."""
-    config = uvicorn.Config(app, port=0, http="h11", ws="none", lifespan="on", log_config=None, access_log=False)
+    protocol = bounded_protocol(PATIENCE_S, bound=1000)
+    config = uvicorn.Config(app, port=0, http=protocol, ws="none", lifespan="on", log_config=None, access_log=False)
     server = _Server(config)
     serving = asyncio.create_task(server.serve())
     try:

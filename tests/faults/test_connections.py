@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.process import Process, running, until
+from tests.app.process import Process, running
 from tests.faults.clients import POST, answer_s, connect, is_open
 from tests.faults.machine import memory_bytes, open_files, open_sockets, processor_s
+from tests.waiting import until
 
 pytestmark = pytest.mark.faults
 

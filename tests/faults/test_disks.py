@@ -15,9 +15,10 @@ import pytest
 
 from app.accounts.store import KeyStore
 from app.accounts.usage import UsageStore
-from tests.app.process import Process, running, until
+from tests.app.process import Process, running
 from tests.faults.machine import Disk, memory_bytes, on_disk_of, on_ext4, require_mounts
 from tests.server import ROOT, free_port
+from tests.waiting import until
 
 pytestmark = pytest.mark.faults
 

@@ -19,9 +19,10 @@ from app.engine.fair_queue import FairQueue
 from app.errors import InvalidKey
 from app.main import create_app
 from app.settings import Settings
-from tests.app.engines import GREEDY, Inbox, engine_of, ids, text_of, until
+from tests.app.engines import GREEDY, Inbox, engine_of, ids, text_of
 from tests.app.fakes import BUDGET, FakeBundles, held_translator
 from tests.app.serving import client_of
+from tests.waiting import until
 
 PATIENCE_S = 30.0
 HOUR_S = 3600.0
@@ -146,12 +147,12 @@ def test_keys_and_months_follow_the_time_of_day_in_both_directions(tmp_path: Pat
         _, token = store.create("shop", ["translate"], now[0], expires_at=now[0] + HOUR_S)
     accounts = Accounts(path, clock=lambda: now[0])
     with contextlib.closing(accounts):
-        assert accounts.identify(token.text, "translate") is not None
+        assert accounts.identify(token.text) is not None
         now[0] += 2 * HOUR_S
         with pytest.raises(InvalidKey, match="expired"):
-            accounts.identify(token.text, "translate")
+            accounts.identify(token.text)
         now[0] -= 2 * HOUR_S
-        assert accounts.identify(token.text, "translate") is not None, "expired is what the clock says, and no more"
+        assert accounts.identify(token.text) is not None, "expired is what the clock says, and no more"
 
 
 def test_usage_counts_once_in_the_month_in_which_its_request_came(tmp_path: Path) -> None:

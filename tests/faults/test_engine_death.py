@@ -15,8 +15,9 @@ from app.engine.running import RunningCohort
 from app.engine.scheduler import Scheduler
 from app.errors import InferenceFailed
 from app.telemetry.metrics import Metrics
-from tests.app.engines import GREEDY, FakeEngine, Inbox, counted, engine_of, ids, text_of, until
+from tests.app.engines import GREEDY, FakeEngine, Inbox, counted, engine_of, ids, text_of
 from tests.app.fakes import FakeCohort, FakeTranslator, held_translator
+from tests.waiting import until
 
 
 def restarts(engine: FakeEngine, reason: str = "died") -> float | None:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,19 +16,10 @@ from app.engine.watchdog import LONGEST_LOOK_S, Watchdog
 from app.errors import NotReady
 from app.main import create_app
 from app.settings import Settings
-from tests.app.engines import GREEDY, PATIENCE_S, FakeEngine, Inbox, counted, engine_of, ids, text_of, until
+from tests.app.engines import GREEDY, PATIENCE_S, FakeEngine, Inbox, counted, engine_of, ids, text_of
 from tests.app.fakes import BUDGET, FakeBundles, FakeCohort, FakeTranslator, manifest_of
 from tests.app.serving import client_of
-
-
-class Clock:
-    """A clock that stands still unless it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.waiting import Clock, until
 
 
 class HangingTranslator(FakeTranslator):
@@ -177,7 +169,7 @@ def test_with_too_many_threads_that_hang_the_engine_gives_up() -> None:
     with hanging_engine() as (engine, translator, clock):
         for number in range(MAX_LEFT_BEHIND):
             engine.ask([ids("hang")], GREEDY, inbox.deliver)
-            until(lambda number=number: translator.num_hanging == number + 1)
+            until(partial(lambda wanted: translator.num_hanging == wanted, number + 1))
             look_for(engine, clock, STEP_TIMEOUT_S + 2)
             assert isinstance(inbox.take(1)[0], NotReady)
             assert not engine.has_given_up

@@ -14,9 +14,10 @@ import torch
 from app.engine.state import MEMORY_BACK_S, MIN_TOKENS
 from app.errors import InferenceFailed
 from model.process.memory import is_out_of_memory
-from tests.app.engines import GREEDY, FakeEngine, Inbox, counted, engine_of, ids, text_of, until
+from tests.app.engines import GREEDY, FakeEngine, Inbox, counted, engine_of, ids, text_of
 from tests.app.fakes import FakeCohort, FakeTranslator, manifest_of
 from tests.server import ROOT
+from tests.waiting import until
 
 NO_MEMORY = {
     "python": MemoryError("There is no memory for the sentences that decode."),

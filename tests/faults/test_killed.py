@@ -16,8 +16,9 @@ import pytest
 
 from app.accounts.store import KeyStore
 from app.accounts.usage import UsageStore
-from tests.app.process import PATIENCE_S, running, until
+from tests.app.process import PATIENCE_S, running
 from tests.server import free_port
+from tests.waiting import until
 
 pytestmark = pytest.mark.faults
 

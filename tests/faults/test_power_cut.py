@@ -20,9 +20,10 @@ import httpx
 import pytest
 
 from app.accounts.store import KeyStore
-from tests.app.process import Process, running, until
+from tests.app.process import Process, running
 from tests.faults.machine import on_ext4, require_mounts
 from tests.server import ROOT
+from tests.waiting import until
 
 pytestmark = pytest.mark.faults
 

@@ -11,9 +11,10 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from tests.app.process import Process, running, until
+from tests.app.process import Process, running
 from tests.faults.clients import TRANSLATION, answer_s, connect, drip, read_all
 from tests.faults.machine import open_files, open_sockets
+from tests.waiting import until
 
 PAUSE_S = 0.05
 HEAD = b"POST /translate HTTP/1.1\r\nHost: verso\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
@@ -114,14 +115,18 @@ def test_a_client_that_reads_nothing_of_a_long_answer_loses_its_connection(servi
 
 
 @pytest.mark.faults
-def test_a_stream_is_finished_although_its_client_reads_no_more_than_a_byte_of_it(service: Process) -> None:
-    body = json.dumps({"text": "One. Two. Three. Four.", "source": "en", "target": "de"}).encode()
+def test_a_stream_is_finished_although_its_client_reads_no_more_than_a_byte_of_it() -> None:
+    long = [f"Sentence {number} {'x' * 150}." for number in range(100)]  # 170 steps of 10 ms
+    body = json.dumps({"text": " ".join(["One.", *long]), "source": "en", "target": "de"}).encode()
     head = HEAD.replace(b"100000", b"%d\r\nAccept: text/event-stream\r\nConnection: close" % len(body))
-    with connect(service, receive_bytes=4096) as reader:
-        reader.sendall(head + body)
-        assert reader.recv(1) == b"H"
-        with service.client() as client:
+    with running(FAKE_STEP_S="0.01", VERSO_CLIENT_TIMEOUT_S="60") as service, service.client() as client:
+        service.wait_until_ready()
+        with connect(service, receive_bytes=4096) as reader:
+            reader.sendall(head + body)
+            assert reader.recv(1) == b"H"
+            assert "verso_running_sentences 0.0" not in client.get("/metrics").text, "only the first one is finished"
             until(lambda: "verso_running_sentences 0.0" in client.get("/metrics").text, lambda: "idle engine")
             assert "verso_queue_sentences 0.0" in client.get("/metrics").text
-        rest = read_all(reader)
+            rest = read_all(reader)
+    assert rest.count(b"event: sentence") == 1 + len(long)
     assert b"event: done" in rest

@@ -248,10 +248,10 @@ def test_the_old_file_exists_until_the_new_one_replaces_it(tmp_path: Path, monke
     save_checkpoint(checkpoint(), path)
     before = path.read_bytes()
 
-    def refuse(self: Path, target: Path) -> None:
+    def refuse(source: Path, target: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "replace", refuse)
+    monkeypatch.setattr("os.replace", refuse)
     with pytest.raises(ArtifactError, match="Permission denied"):
         save_checkpoint(checkpoint(seed=1), path)
     assert path.read_bytes() == before

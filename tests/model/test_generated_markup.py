@@ -193,7 +193,7 @@ def test_time_grows_no_faster_than_the_document(format: MarkupFormat, make: Call
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("format", ["html", "xml"])
-@pytest.mark.parametrize("document", ["<i>" * 10_000 + "x" + "</i>" * 10_000, "<b><i></i>x</b>" * 20_000])
+@pytest.mark.parametrize("document", ["<i>" * 10_000 + "x" + "</i>" * 10_000, "<b><i></i>x</b>" * 5_000])
 def test_many_levels_and_many_tags_are_read(format: MarkupFormat, document: str) -> None:
     marked_up = MarkedUp(document, format)
     rendered = marked_up.render([PlacedText(f"{marked.text}y", unchanged(marked).spans) for marked in marked_up.texts])

@@ -35,6 +35,10 @@ PRECISIONS: list[Precision] = ["float32", *(["int8"] if int8_is_supported() else
 GREEDY = DecodingOptions(decoding="greedy")
 
 every_preset = pytest.mark.parametrize("preset", PRESETS)
+# Each training takes ten seconds and more.
+every_trained_preset = pytest.mark.parametrize(
+    "preset", [preset if preset == "pre-norm" else pytest.param(preset, marks=pytest.mark.slow) for preset in PRESETS]
+)
 
 
 def quiet(line: str) -> None:
@@ -75,7 +79,7 @@ def learned(preset: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _learned[preset]
 
 
-@every_preset
+@every_trained_preset
 def test_a_preset_learns_to_write_words_backwards(preset: str, learned: Path) -> None:
     checkpoint = load_checkpoint(learned)
     assert checkpoint.facts["dev"]["exact_qfw-qrv"] >= 95.0
@@ -83,7 +87,7 @@ def test_a_preset_learns_to_write_words_backwards(preset: str, learned: Path) ->
     assert checkpoint.config.norm == PRESETS[preset]["norm"]
 
 
-@every_preset
+@every_trained_preset
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_preset_exports_translates_and_returns_attention_of_every_layer(
     preset: str, precision: Precision, learned: Path, tmp_path: Path

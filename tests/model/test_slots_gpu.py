@@ -174,7 +174,9 @@ def run_benchmark(device: str, figures: Path) -> dict[str, Any]:
     return measured
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(
+    "device", [pytest.param("cpu", marks=pytest.mark.slow), pytest.param("cuda", marks=pytest.mark.gpu)]
+)
 def test_the_benchmark_measures_every_decoding_mode(device: str, tmp_path: Path) -> None:
     measured = run_benchmark(device, tmp_path / "figures.json")
     ways = {"Verso, graphs", "Verso, slots", "Verso, cohort", "transformers"}

@@ -68,6 +68,7 @@ SETTINGS = {
     "VERSO_DATA_DIR": "data",
     "VERSO_MAX_DOCUMENT_BYTES": "5000000",
     "VERSO_MAX_DOCUMENTS": "10",
+    "VERSO_MAX_DOCUMENTS_PER_KEY": "5",
     "VERSO_DRAIN_TIMEOUT_S": "10",
     "VERSO_KEEP_ALIVE_S": "15",
     "VERSO_ADMIN_TOKEN": "a-token-of-24-characters",

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from app.commands.diagnosis.report import Check
 from app.errors import ServiceError, SettingsError
 from app.models.bundles import BundleFiles
-from app.settings import AUTO, ENV_PREFIX, Settings, load_settings
+from app.settings import AUTO, ENV_PREFIX, Settings, load_settings, shown
 from model.artifacts.pulled import PREFIX, PulledBundles, PulledName
 from model.errors import DeviceError, ModelError
 
@@ -63,12 +63,12 @@ def check_settings(environ: Mapping[str, str]) -> tuple[Settings | None, Check]:
         # Values are not repeated: a misspelled name may hold a secret.
         advice = "Correct or unset it; 'verso serve --help' lists every setting."
         return None, Check("settings", "problem", str(error), advice, {"set": dict.fromkeys(names, _HIDDEN)})
-    shown = {}
+    values = {}
     for name in names:
-        value = getattr(settings, name.removeprefix(ENV_PREFIX).lower())
-        shown[name] = _HIDDEN if isinstance(value, SecretStr) else environ[name]
-    text = "\n".join(f"{name}={value}" for name, value in shown.items())
-    return settings, Check("settings", "ok", text or f"no {ENV_PREFIX}* is set: all defaults", details={"set": shown})
+        field = name.removeprefix(ENV_PREFIX).lower()
+        values[name] = _HIDDEN if isinstance(getattr(settings, field), SecretStr) else shown(field, environ[name])
+    text = "\n".join(f"{name}={value}" for name, value in values.items())
+    return settings, Check("settings", "ok", text or f"no {ENV_PREFIX}* is set: all defaults", details={"set": values})
 
 
 def check_address(settings: Settings) -> Check:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -78,7 +79,7 @@ def _form() -> dict[str, Any]:
     openapi_extra={"requestBody": _form()},
 )
 async def add_document(request: Request) -> DocumentBody:
-    """Take a document in, which is then translated in the background, one document after the other.
+    """Take a document in, which is then translated in the background, one document at a time.
 
     The file is `.txt`, `.md`, `.html`, `.srt`, `.vtt`, `.po`, `.xliff`, `.json`, `.csv`, `.docx`, `.odt`, `.pptx` or
     `.epub`. Only its text is translated: formatting, code, links, times and names of keys stay. Other requests go
@@ -94,13 +95,7 @@ async def add_document(request: Request) -> DocumentBody:
     log_fields(request.scope).update(bytes=len(form.content), ending=ending, decoding=asked.decoding)
     terms = await stored_terms(request, asked, lambda: texts_of_file(form.content, form.filename))
     options = asked.options(terms)
-    owner = owner_of(request)
-
-    async def add(admit: Callable[[int], Awaitable[None]] | None) -> Document:
-        return await documents_of(request).add(
-            form.content, form.filename, asked.source, asked.target, options, owner=owner, admit=admit
-        )
-
+    add = partial(documents_of(request).add, form.content, form.filename, asked.source, asked.target, options)
     return document_body(await counted_document(request, (form, asked), add))
 
 

@@ -6,11 +6,12 @@ from fastapi import APIRouter, Request
 
 from app.errors import NotReady
 from app.http.examples import ALIVE, READY
+from app.http.json_route import json_route
 from app.http.openapi import answers
 from app.http.schemas.answers import HealthResponse
 from app.http.state import service_of
 
-router = APIRouter(tags=["operation"])
+router = APIRouter(tags=["operation"], route_class=json_route())
 
 
 @router.head("/livez", include_in_schema=False)

@@ -7,7 +7,7 @@ here: they are fields of :mod:`app.settings`, :mod:`app.http.limits` checks them
 from __future__ import annotations
 
 from dataclasses import fields
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
@@ -208,7 +208,12 @@ class DecodingFields(_RequestBody):
             values.pop("target_prefix", None)
         terms = self.glossary if isinstance(self.glossary, list) else ()
         values["glossary"] = stored or tuple(GlossaryTerm(term.source, term.target) for term in terms)
-        return DecodingOptions(**values)
+        # Most requests ask for the same few; what may be large is not kept.
+        is_small = not values["glossary"] and isinstance(self.protect, str)
+        return _checked_options(**values) if is_small else DecodingOptions(**values)
+
+
+_checked_options = lru_cache(maxsize=256)(DecodingOptions)
 
 
 @cache

@@ -142,6 +142,13 @@ async def test_requests_a_minute_are_limited_and_the_headers_say_how(client: htt
     assert other.status_code == 200 and "ratelimit" not in other.headers
 
 
+async def test_requests_that_a_key_may_not_send_are_limited_as_well(client: httpx.AsyncClient, path: Path) -> None:
+    headers = bearer(make_key(path, "attention", requests_per_minute=2))
+    for _ in range(2):
+        check_problem(await client.post("/translate", json=HELLO, headers=headers), 403, "scope_missing")
+    check_problem(await client.post("/translate", json=HELLO, headers=headers), 429, "rate_limited")
+
+
 async def test_characters_and_requests_are_counted(client: httpx.AsyncClient, path: Path) -> None:
     headers = bearer(make_key(path))
     await client.post("/translate", json={**HELLO, "text": ["hello", "wörld!"]}, headers=headers)
@@ -377,7 +384,7 @@ _ANY_HEADER = st.binary(max_size=200).map(
 
 
 @pytest.mark.parametrize("name", ["authorization", "idempotency-key", "x-forwarded-for"])
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(value=_ANY_HEADER, prefix=st.sampled_from([b"", b"Bearer ", b"bearer verso_", b"DeepL-Auth-Key "]))
 def test_no_header_makes_the_service_fail(
     service: RoteService, tmp_path_factory: pytest.TempPathFactory, name: str, value: bytes, prefix: bytes

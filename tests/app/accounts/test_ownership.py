@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.accounts.usage import UsageStore
 from app.documents.document import DATABASE, Document
 from app.documents.store import DocumentStore
 from app.errors import GlossaryNotFound
@@ -62,6 +63,60 @@ async def test_a_document_beyond_the_quota_is_not_kept(tmp_path: Path) -> None:
         refused = await add(client, headers, "too many characters")
         assert (refused.status_code, refused.json()["code"]) == (429, "quota_exceeded")
         assert (await add(client, headers)).status_code == 202  # it has room, and characters are left
+        assert used(path) == (5, 1)
+
+
+async def test_a_repeated_request_is_answered_with_the_same_document_and_counted_once(tmp_path: Path) -> None:
+    path = tmp_path / "keys.sqlite"
+    token = make_key(path)
+    headers = {name: bearer(token, idempotency_key=name) for name in ("one", "two")}
+    async with serving(keys_db=path, max_documents_per_key=2) as client:
+        first, again = await asyncio.gather(*(add(client, headers["one"]) for _ in range(2)))
+        assert (first.status_code, again.status_code) == (202, 202)
+        id = first.json()["id"]
+        assert again.json()["id"] == id
+        assert (await add(client, headers["one"], "changed")).json()["code"] == "invalid_idempotency_key"
+        assert (await add(client, bearer(token), "another")).json()["id"] != id
+        repeated = await add(client, headers["one"])  # although there is no room for a new one
+        assert (repeated.status_code, repeated.json()["id"]) == (202, id)
+        assert (await add(client, headers["two"])).json()["code"] == "documents_full"
+        assert used(path) == (12, 2)
+
+
+async def test_a_request_of_another_key_with_the_same_id_has_a_document_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "keys.sqlite"
+    mine, others = (bearer(make_key(path), idempotency_key="same") for _ in range(2))
+    async with serving(keys_db=path) as client:
+        ids = [(await add(client, headers)).json()["id"] for headers in (mine, others)]
+        assert ids[0] != ids[1]
+        body = {"source_lang": "EN", "target_lang": "DE"}
+        file = {"file": ("a.txt", b"hello")}
+        key = {**deepl_key(mine["authorization"].split()[1]), "idempotency-key": "deepl"}
+        added = [(await client.post("/v2/document", files=file, data=body, headers=key)).json() for _ in range(2)]
+        assert added[0] == added[1]
+
+
+async def test_a_document_that_cannot_be_counted_is_refused_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, folder = tmp_path / "keys.sqlite", tmp_path / "data" / "documents"
+    headers = bearer(make_key(path), idempotency_key="one")
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    async with serving(keys_db=path, data_dir=tmp_path / "data", max_documents=1) as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(UsageStore, "settle_all", full)
+            refused = await add(client, headers)
+            assert (refused.status_code, refused.json()["code"]) == (503, "accounts_unavailable")
+        assert not [file for file in folder.iterdir() if file.suffix == ".source"]
+        added = await add(client, headers)  # there is room
+        assert added.status_code == 202
+        with monkeypatch.context() as patched:
+            patched.setattr(UsageStore, "settle_all", full)
+            assert (await add(client, headers)).status_code == 503
+        assert (await done(client, added.json()["id"], headers))["status"] == "done"  # it was counted before
         assert used(path) == (5, 1)
 
 

@@ -9,14 +9,7 @@ import pytest
 from app.accounts.addresses import subscriber_of
 from app.accounts.rates import WINDOW_S, RequestRates, RunningSentences
 from app.errors import ConcurrencyExceeded, LimitExceeded
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.waiting import Clock
 
 
 def test_a_minute_may_be_used_at_once_and_then_comes_back_bit_by_bit() -> None:

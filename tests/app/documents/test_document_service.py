@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from app.documents import job, worker
-from app.documents.document import DATABASE, KEPT_S, Document
+from app.documents.document import DATABASE, KEPT_S, Document, Sender
 from app.documents.service import DocumentService
 from app.documents.store import DocumentStore
+from app.engine.caller import Caller, Priority
 from app.errors import (
     DeadlineUnreachable,
     DocumentNotDone,
@@ -39,6 +40,7 @@ from model.errors import UnsupportedFormality, UnsupportedPair
 from model.text.glossary import GlossaryTerm
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, WordDetector, held_translator
 from tests.app.observed import ObservedService, service_threads
+from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 30.0
@@ -54,6 +56,11 @@ class Bench:
     documents: DocumentService
     service: ObservedService
     now: float = 1_000_000.0
+    tick_s: float = 0.0
+
+    def clock(self) -> float:
+        self.now += self.tick_s
+        return self.now
 
     async def add(self, content: bytes = TEXT, filename: str = "a.txt", **fields: Any) -> Document:
         asked: dict[str, Any] = {"source": "en", "target": "de", "options": GREEDY, **fields}
@@ -80,7 +87,7 @@ async def bench(translator: FakeTranslator | None = None, **settings: Any) -> As
     service = ObservedService(configured, FakeBundles(translator), WordDetector())
     await service.start()
     await service.wait_loaded()
-    made = Bench(DocumentService(configured, service, lambda: made.now), service)
+    made = Bench(DocumentService(configured, service, lambda: made.clock()), service)
     await made.documents.start()
     try:
         yield made
@@ -113,9 +120,17 @@ def hold_after_the_first_batch(monkeypatch: pytest.MonkeyPatch, translator: Fake
     return held
 
 
-async def until(condition: Callable[[], object]) -> None:
-    while not condition():
-        await asyncio.sleep(0.002)
+def beginnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The documents in the order in which they are begun, and gone on with."""
+    begun: list[str] = []
+    begin = DocumentStore.begin
+
+    def note(store: DocumentStore, id: str, num_sentences: int) -> bool:
+        begun.append(id)
+        return begin(store, id, num_sentences)
+
+    monkeypatch.setattr(DocumentStore, "begin", note)
+    return begun
 
 
 def test_a_document_is_translated_and_its_progress_is_in_sentences() -> None:
@@ -148,12 +163,61 @@ def test_documents_are_translated_one_after_the_other() -> None:
         translator = held_translator()
         async with bench(translator) as made:
             first, second = await made.add(b"the first"), await made.add(b"the second")
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             assert [(await made.documents.get(one.id)).status for one in (first, second)] == ["running", "queued"]
             translator.step_gate.set()
             await made.ended(second)
             assert await made.text(first) == "THE FIRST"
             assert await made.text(second) == "THE SECOND"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("senders", "order"),
+    [
+        ([Sender("a")] * 4 + [Sender("b"), Sender("c")], [0, 4, 5, 1, 2, 3]),
+        ([Sender("a", Priority.BULK), Sender("b", Priority.BULK), Sender("c")], [0, 2, 1]),
+        ([Sender()] * 3, [0, 1, 2]),
+    ],
+    ids=["an owner with many", "less urgent ones", "of nobody"],
+)
+def test_documents_do_not_wait_for_all_of_another_owner(
+    senders: Sequence[Sender], order: Sequence[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = beginnings(monkeypatch)
+
+    async def scenario() -> None:
+        translator = held_translator()
+        async with bench(translator) as made:
+            added = []
+            for sender in senders:
+                added.append(await made.add(b"text", sender=sender))
+                made.now += 1
+            translator.step_gate.set()
+            for document in added:
+                assert (await made.ended(document)).status == "done"
+            assert begun == [added[index].id for index in order]
+
+    run(scenario)
+
+
+def test_a_long_document_lets_those_of_others_go_first_and_then_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "TURN_S", 0.0)
+    begun = beginnings(monkeypatch)
+
+    async def scenario() -> None:
+        translator = held_translator()
+        async with bench(translator) as made:
+            made.tick_s = 0.001
+            long, following = [await made.add(content, sender=Sender("a")) for content in (TEXT, b"second")]
+            other = await made.add(b"other", sender=Sender("b"))
+            translator.step_gate.set()
+            assert (await made.ended(following)).status == "done"
+            # Three batches, and one; each waits for the other after a batch, also if only its result is to be written.
+            assert begun == [long.id, other.id, long.id, other.id, long.id, following.id]
+            assert (await made.text(long), await made.text(other)) == (TEXT.decode().upper(), "OTHER")
+            assert sum(translator.log.joins) == len(PARAGRAPHS) + 2  # nothing was translated twice
 
     run(scenario)
 
@@ -175,13 +239,13 @@ def test_a_partial_result_has_what_is_translated_and_the_rest_as_in_the_source(m
         translator = held_translator()
         async with bench(translator) as made:
             document = await made.add()
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             with pytest.raises(DocumentNotDone):
                 await made.documents.result(document.id)
             assert await made.text(document, partial=True) == TEXT.decode()
             held = hold_after_the_first_batch(monkeypatch, translator)
             translator.step_gate.set()
-            await until(held.is_set)
+            await eventually(held.is_set)
             num_done = (await made.documents.get(document.id)).num_done
             assert num_done == job.BATCH_SENTENCES
             paragraphs = (await made.text(document, partial=True)).split("\n\n")
@@ -195,10 +259,10 @@ def test_a_cancelled_document_keeps_its_partial_result_until_it_is_deleted() -> 
         translator = held_translator()
         async with bench(translator) as made:
             document, waiting = await made.add(), await made.add(b"another")
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             assert (await made.documents.cancel(document.id)).status == "cancelled"
             assert (await made.documents.cancel(waiting.id)).status == "cancelled"
-            await until(lambda: not made.service.is_busy)
+            await eventually(lambda: not made.service.is_busy)
             assert await made.text(document, partial=True) == TEXT.decode()
             assert (await made.documents.cancel(document.id)).status == "cancelled"
             with pytest.raises(DocumentNotFound):
@@ -240,7 +304,7 @@ def test_a_broken_store_does_not_end_the_service(monkeypatch: pytest.MonkeyPatch
             with monkeypatch.context() as patched:
                 patched.setattr(DocumentStore, "next_active", broken)
                 first = await made.add(b"one")
-                await until(lambda: is_idle(made.documents))
+                await eventually(lambda: is_idle(made.documents))
             await made.ended(await made.add(b"two"))
             assert (await made.ended(first)).status == "done"
 
@@ -317,7 +381,7 @@ def test_a_document_in_work_does_not_expire() -> None:
         translator = held_translator()
         async with bench(translator) as made:
             document = await made.add(b"slow")
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             made.now += 2 * KEPT_S
             assert (await made.documents.get(document.id)).status == "running"
             translator.step_gate.set()
@@ -337,6 +401,24 @@ def test_the_number_of_documents_is_bounded() -> None:
             assert refused.value.retry_after_s == KEPT_S
             await made.documents.cancel(first.id)
             await made.add(b"three")
+
+    run(scenario)
+
+
+def test_the_documents_of_one_key_are_bounded() -> None:
+    async def scenario() -> None:
+        async with bench(max_documents=4) as made:
+            for _ in range(2):
+                first = await made.ended(await made.add(b"one", sender=Sender("a")))
+            with pytest.raises(DocumentsFull, match="2 documents of this key"):
+                await made.add(b"two", sender=Sender("a"))
+            await made.add(b"two", sender=Sender("b"))
+            await made.documents.cancel(first.id)
+            await made.add(b"two", sender=Sender("a"))
+        async with bench(max_documents=4, max_documents_per_key=1) as made:
+            await made.add(b"one", sender=Sender("a"))
+            with pytest.raises(DocumentsFull, match="1 documents of this key"):
+                await made.add(b"two", sender=Sender("a"))
 
     run(scenario)
 
@@ -407,18 +489,40 @@ def test_a_document_that_is_refused_for_its_deadline_tries_again_or_in_parts(mon
 
     async def refusing(self: ObservedService, texts: Sequence[str], **asked: Any) -> TranslateResult:
         sizes.append(len(texts))
-        assert asked["caller"] == job.DOCUMENTS
+        assert asked["caller"] == Caller("the key", Priority.BULK)
         if len(texts) == 3 and refusals:
             raise DeadlineUnreachable(99.0, 30.0, 3, refusals.pop(0))
         return await translate(self, texts, **asked)
 
     async def scenario() -> None:
         async with bench() as made:
-            document = await made.add(b"one\n\ntwo\n\nthree")
+            document = await made.add(b"one\n\ntwo\n\nthree", sender=Sender("the key"))
             monkeypatch.setattr(ObservedService, "translate", refusing)
             document = await made.ended(document)
             assert await made.text(document) == "ONE\n\nTWO\n\nTHREE"
             assert sizes == [3, 3, 1, 1, 1]
+
+    run(scenario)
+
+
+def test_a_unit_that_hangs_the_model_is_tried_twice_and_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+    translate = ObservedService.translate
+
+    async def hanging(self: ObservedService, texts: Sequence[str], **options: Any) -> TranslateResult:
+        asked.append(list(texts))
+        if "two" in texts:
+            raise NotReady(1.0, "hung")
+        return await translate(self, texts, **options)
+
+    async def scenario() -> None:
+        async with bench() as made:
+            document = await made.add(b"one\n\ntwo\n\nthree")
+            monkeypatch.setattr(ObservedService, "translate", hanging)
+            document = await made.ended(document)
+            assert (document.status, document.num_left) == ("done", 1)
+            assert await made.text(document) == "ONE\n\ntwo\n\nTHREE"
+            assert asked == [["one", "two", "three"], ["one"], ["two"], ["three"]]
 
     run(scenario)
 
@@ -432,7 +536,7 @@ def test_an_interactive_request_goes_first(monkeypatch: pytest.MonkeyPatch) -> N
             request = asyncio.create_task(
                 made.service.translate(["interactive"], source="en", target="de", options=GREEDY)
             )
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             document = await made.add(b"document")
             while (await made.documents.get(document.id)).status != "running":
                 await asyncio.sleep(0.002)
@@ -485,7 +589,7 @@ def test_a_restarted_service_goes_on_and_translates_no_stored_unit_again(
         held = hold_after_the_first_batch(monkeypatch, translator)
         async with bench(translator, data_dir=tmp_path) as made:
             document = await made.add()
-            await until(held.is_set)
+            await eventually(held.is_set)
             await made.documents.stop()  # while the second batch decodes
         num_done = job.BATCH_SENTENCES
         second = FakeTranslator()
@@ -605,9 +709,9 @@ def test_a_draining_service_leaves_the_document_for_the_next_start(tmp_path: Pat
         translator = FakeTranslator(step_s=0.002)
         async with bench(translator, data_dir=tmp_path) as made:
             document = await made.add()
-            await until(translator.stepping.is_set)
+            await eventually(translator.stepping.is_set)
             await made.service.drain(10.0)
-            await until(lambda: is_idle(made.documents))
+            await eventually(lambda: is_idle(made.documents))
             assert (await made.documents.get(document.id)).status == "running"
         async with bench(data_dir=tmp_path) as made:
             assert (await made.ended(document)).status == "done"

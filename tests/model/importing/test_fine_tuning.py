@@ -51,7 +51,10 @@ def settings(**changes: Any) -> TrainingSettings:
     return TrainingSettings.from_dict({**values, **changes})
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(
+    scope="module",
+    params=["marian", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "marian")],
+)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``bundle.pt``, imported, and text to train it on."""
     folder = tmp_path_factory.mktemp("imported")

@@ -6,14 +6,13 @@ import asyncio
 import hashlib
 import hmac
 import math
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.documents.document import Document, Status
+from app.documents.document import Document, Sender, Status
 from app.documents.formats.table import format_of
 from app.errors import DocumentNotFound, InvalidParameter, UnsupportedDocument
 from app.http.access import counted_document, owner_of
@@ -62,9 +61,9 @@ async def add(request: Request) -> Response:
     file = given.files.get("file")
     if file is None:
         raise InvalidParameter("Value for 'file' not supported: it must be a file in a multipart form.")
-    name = asked.filename or file.name
-    _check_ending(name, asked)
-    ending = name.rpartition(".")[2][:20]
+    file = replace(file, name=asked.filename or file.name)
+    _check_ending(file.name, asked)
+    ending = file.name.rpartition(".")[2][:20]
     log_fields(request.scope).update(bytes=len(file.content), ending=ending)
     pairs = await service_of(request).language_pairs()
     target = supported("target_lang", asked.target_lang, pairs.targets)
@@ -72,9 +71,7 @@ async def add(request: Request) -> Response:
         supported("source_lang", asked.source_lang, pairs.languages)
         if plain_code(asked.source_lang) == plain_code(target):
             raise InvalidParameter(_SAME_LANGUAGE)
-    document = await counted_document(
-        request, (given, asked), lambda admit: _added(request, replace(file, name=name), asked, admit)
-    )
+    document = await counted_document(request, (given, asked), partial(_added, request, file, asked))
     state_of(request).num_characters += document.num_characters
     return answer(DeepLDocument(document_id=document.id.upper(), document_key=_key_of(document.id)))
 
@@ -161,12 +158,7 @@ def _check_ending(name: str, asked: DocumentParameters) -> None:
         raise InvalidParameter("Value for 'output_format' not supported: documents keep their format.")
 
 
-async def _added(
-    request: Request,
-    file: UploadedFile,
-    asked: DocumentParameters,
-    admit: Callable[[int], Awaitable[None]] | None,
-) -> Document:
+async def _added(request: Request, file: UploadedFile, asked: DocumentParameters, sender: Sender) -> Document:
     """The document, taken in; a form of address that is only preferred is left out where the model knows none."""
     terms: Glossary = ()
     if asked.all_glossary_ids:
@@ -174,12 +166,12 @@ async def _added(
         terms = await asyncio.to_thread(stored_terms, request, asked, texts)
     options = DecodingOptions(formality=FORMALITY[asked.formality], glossary=terms)
     source, target = asked.source_lang or DETECT, asked.target_lang
-    add_document = partial(documents_of(request).add, owner=owner_of(request), admit=admit)
+    add_document = partial(documents_of(request).add, file.content, file.name, source, target)
     try:
-        return await add_document(file.content, file.name, source, target, options)
+        return await add_document(options, sender)
     except UnsupportedFormality:
         if not asked.formality.startswith("prefer_"):
             raise formality_refused(target) from None
-        return await add_document(file.content, file.name, source, target, replace(options, formality=None))
+        return await add_document(replace(options, formality=None), sender)
     except UnsupportedPair:
         raise not_supported("target_lang") from None

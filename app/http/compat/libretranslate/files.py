@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from fastapi import Request, Response
 
-from app.documents.document import Document
+from app.documents.document import Document, Sender
 from app.documents.formats.table import FORMATS
 from app.errors import InvalidParameter, Problem, UnsupportedDocument
-from app.http.access import counted_document, owner_of
+from app.http.access import counted_document
 from app.http.attachment import attachment
 from app.http.compat.libretranslate.asked import missing, read_admitted, read_string
 from app.http.compat.libretranslate.errors import error_response, error_shape
@@ -83,10 +82,10 @@ async def translate_document(request: Request, file: UploadedFile, source: str, 
     documents = documents_of(request)
     log_fields(request.scope).update(bytes=len(file.content), ending=file.name.rpartition(".")[2][:20])
 
-    async def add(admit: Callable[[int], Awaitable[None]] | None) -> Document:
-        return await documents.add(
-            file.content, file.name, source, target, DecodingOptions(), owner=owner_of(request), admit=admit
-        )
+    async def add(sender: Sender) -> Document:
+        # A repetition has a document of its own: this one is cancelled when its client leaves.
+        own = replace(sender, request="")
+        return await documents.add(file.content, file.name, source, target, DecodingOptions(), own)
 
     try:
         document = await counted_document(request, (file, source, target), add)

@@ -96,7 +96,8 @@ def _either(forms: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
     found = {**others, **forms}
     for media_type in forms.keys() & others.keys():
         schemas = [forms[media_type]["schema"], others[media_type]["schema"]]
-        found[media_type] = {**forms[media_type], "schema": {"anyOf": schemas}}
+        if schemas[0] != schemas[1]:
+            found[media_type] = {**forms[media_type], "schema": {"anyOf": schemas}}
     return found
 
 

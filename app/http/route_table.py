@@ -1,0 +1,72 @@
+"""The way of a request to its route."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.errors import ServiceError
+from app.http.json_route import Handler, JsonRoute
+from app.http.problems import error_response
+from model.errors import ModelError
+
+
+class Application(FastAPI):
+    """FastAPI's router inside of this service's middleware.
+
+    ``add_middleware`` has no effect: it adds to layers that FastAPI puts around all routes, for telemetry and
+    unexpected errors, which this service has its own for.
+    """
+
+    entrance: ASGIApp
+    """The middleware, the outermost first, and the routes."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one connection."""
+        scope["app"] = self
+        await self.entrance(scope, receive, send)
+
+    def routed(self) -> ASGIApp:
+        """The application without middleware."""
+        return ExceptionMiddleware(AsyncExitStackMiddleware(self.router), self.exception_handlers)
+
+
+class RouteTable:
+    """Looks routes up by method and path, where FastAPI tries one after the other, each twice.
+
+    It has the routes that :class:`app.http.json_route.JsonRoute` calls itself. Everything else goes on to FastAPI:
+    other routes, other methods, and paths that are not known.
+
+    Args:
+        app: What answers the other requests.
+        routers: The routers of the routes.
+    """
+
+    def __init__(self, app: ASGIApp, routers: Iterable[APIRouter]) -> None:
+        self.app = app
+        self._routes: dict[tuple[str, str], tuple[JsonRoute, Handler]] = {
+            (method, route.path): (route, route.get_route_handler())
+            for router in routers
+            for route in router.routes
+            if isinstance(route, JsonRoute) and route.is_called_here
+            for method in route.methods or ()
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one connection."""
+        found = None
+        if scope["type"] == "http":
+            found = self._routes.get((scope["method"], scope["path"].removeprefix(scope.get("root_path", ""))))
+        if found is None:
+            await self.app(scope, receive, send)
+            return
+        scope["route"], answer = found
+        try:
+            response = await answer(Request(scope, receive, send))
+        except (ServiceError, ModelError) as error:
+            response = error_response(scope, error)
+        await response(scope, receive, send)

@@ -1,0 +1,47 @@
+"""BLEU of the shipped translator in each precision."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engine_rounds import Plan
+from benchmarks.processes import started
+
+
+def serve_bleu(connection: Connection[Any, Any], folder: Path, plan: Plan) -> None:
+    """Main function of a worker process: BLEU of Verso in each received precision, on each test set and pair."""
+    try:
+        warnings.simplefilter("ignore")
+        from model.decoding.options import DecodingOptions
+        from model.scores import score
+        from model.training.corpus import read_parallel
+        from model.translator import Translator
+
+        connection.send(None)
+        while (precision := connection.recv()) is not None:
+            translator = Translator.load(folder / f"Verso {precision}", num_threads=plan.num_threads)
+            found: dict[str, dict[str, Any]] = {}
+            for base in plan.test_sets:
+                for source, target in translator.manifest.pairs:
+                    lines = read_parallel(base, (source, target))[: plan.test_limit]
+                    texts = translator.translate([line[0] for line in lines], DecodingOptions(), source, target)
+                    scored = score([text.text for text in texts], [line[1] for line in lines])
+                    found[f"{base.name} {source}-{target}"] = {
+                        "bleu": round(scored.bleu, 2),
+                        "signature": scored.bleu_signature,
+                        "sentences": scored.num_sentences,
+                    }
+            connection.send(found)
+    except Exception:  # noqa: BLE001
+        connection.send(traceback.format_exc())
+
+
+def measure_bleu(folder: Path, plan: Plan) -> dict[str, Any]:
+    """BLEU (beam 4, over texts) by precision, then test set and pair."""
+    with started("BLEU", serve_bleu, folder, plan) as worker:
+        worker.wait_until_loaded()
+        return {precision: worker.run(precision) for precision in ("float32", "int8")}

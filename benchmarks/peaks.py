@@ -1,0 +1,59 @@
+"""The rates of the processor's matrix products, which throughput is compared with."""
+
+from __future__ import annotations
+
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any
+
+MATRIX_SIZES = ((1024, 1024, 1024), (256, 512, 2048), (512, 2048, 512))
+"""(rows, in, out) of the matrix products whose highest rate is the peak."""
+
+
+def serve_peaks(connection: Connection[Any, Any], num_threads: int) -> None:
+    """Main function of a worker process: measures the processor's matrix products until None is received."""
+    try:
+        warnings.simplefilter("ignore")
+        connection.send(None)
+        while connection.recv() is not None:
+            connection.send(measure_peaks(num_threads))
+    except Exception:  # noqa: BLE001
+        connection.send(traceback.format_exc())
+
+
+def measure_peaks(num_threads: int) -> dict[str, float]:
+    """Giga-operations per second for each precision; a multiply-add counts as two."""
+    import torch
+
+    torch.set_num_threads(num_threads)
+    found: dict[str, list[float]] = {"float32": [], "int8": []}
+    for rows, width_in, width_out in MATRIX_SIZES:
+        left, right = torch.randn(rows, width_in), torch.randn(width_in, width_out)
+        whole = torch.randint(-127, 128, (rows, width_in), dtype=torch.int8)
+        weight = torch.randint(-127, 128, (width_in, width_out), dtype=torch.int8)
+        packed = torch.ops.quantized.linear_prepack(
+            torch.quantize_per_tensor(torch.randn(width_out, width_in), 0.03, 0, torch.qint8), None
+        )
+        fbgemm = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32
+        ways: list[tuple[str, Callable[[], object]]] = [
+            ("float32", partial(torch.mm, left, right)),
+            (
+                "float32",
+                partial(torch.ops.mkldnn._linear_pointwise, left, right.t().contiguous(), None, "none", [], ""),
+            ),
+            ("int8", partial(fbgemm, whole.float(), 1.0, 128, packed)),
+            ("int8", partial(torch._int_mm, whole, weight)),
+        ]
+        for precision, multiply in ways:
+            multiply()
+            seconds = []
+            for _ in range(8):
+                began = time.perf_counter()
+                multiply()
+                seconds.append(time.perf_counter() - began)
+            found[precision].append(2 * rows * width_in * width_out / min(seconds) / 1e9)
+    return {precision: max(values) for precision, values in found.items()}

@@ -1,0 +1,224 @@
+"""What an answer costs the service besides the model: processor time for each request, and where it goes.
+
+    python -m benchmarks.request_cost
+    python -m benchmarks.request_cost --against FOLDER
+
+The translations are in the cache, so that nearly all of the time is HTTP, JSON, text and log. With ``--against`` the
+code of another checkout, such as that of an older version, is measured as well, in rounds that alternate between both.
+Each service has one processor, the client that sends one request after another has another one.
+
+The first table has the medians over the rounds of the service's processor time for each request, and the least, kernel
+included, as the scheduler counts it. The second one has the shares of a profile of one round of short sentences, by the
+part of the program, in microseconds of the first table; what C functions take counts for the code that calls them. A
+profile makes code of many small functions look slower than it is.
+
+Needs Linux and two processors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import pstats
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks.load import short_sentences
+from benchmarks.processes import OtherPrograms, describe_machine, machine_line
+from benchmarks.servers import ROOT, Running, Server, running, verso
+from benchmarks.tables import markdown
+from model.artifacts.pretrained import build_pretrained
+
+NUM_SENTENCES = 64
+"""Different short sentences."""
+
+SETTINGS = {"VERSO_CACHE_BYTES": "32000000", "VERSO_COALESCE": "on", "VERSO_LOG_LEVEL": "info"}
+
+_PROFILER = Path(__file__).with_name("profiled_service.py")
+
+WAITING = "<method 'poll' of 'select.epoll' objects>"
+"""What the event loop waits in."""
+
+Function = tuple[str, int, str]
+"""File, line and name of a function, as profiles have it."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request.
+
+    Args:
+        method: Its method.
+        path: Its path.
+        body: Its body, or None.
+    """
+
+    method: str
+    path: str
+    body: str | None = None
+
+
+def translate(text: str) -> Request:
+    """A request for the translation of a text."""
+    return Request("POST", "/translate", json.dumps({"text": text, "source": "en", "target": "de"}))
+
+
+SENTENCES = "`/translate`, 5 to 15 tokens"
+
+
+def kinds() -> dict[str, Sequence[Request]]:
+    """The requests of each kind, by its name."""
+    return {
+        "`/translate`, two words": [translate("Good morning.")],
+        SENTENCES: [translate(text) for text in short_sentences(NUM_SENTENCES)],
+        "`/livez`": [Request("GET", "/livez")],
+    }
+
+
+def processor_us(pid: int) -> float:
+    """Processor time of a process so far, in microseconds."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text(encoding="ascii").split()[0]) for task in tasks) / 1000
+
+
+def ask(up: Running, requests: Sequence[Request], number: int) -> None:
+    """Send requests one after another over one connection.
+
+    Args:
+        up: The service.
+        requests: What to send, again and again.
+        number: How many to send.
+    """
+    connection = http.client.HTTPConnection("127.0.0.1", up.port, timeout=60)
+    for index in range(number):
+        request = requests[index % len(requests)]
+        connection.request(request.method, request.path, request.body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        content = answer.read()
+        if answer.status != 200:
+            raise SystemExit(f"{request.path}: {answer.status} {content.decode()}")
+    connection.close()
+
+
+def profiled(server: Server, requests: Sequence[Request], number: int) -> tuple[dict[str, float], float]:
+    """Seconds in each part of the program while a service answers requests, and calls of functions for a request.
+
+    Args:
+        server: The service.
+        requests: What to send, again and again.
+        number: How many to send.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "profile"
+        with running(replace(server, command=(str(_PROFILER), str(path)))) as up:
+            ask(up, requests, 2 * len(requests))
+            os.kill(up.pid, signal.SIGUSR1)
+            ask(up, requests, number)
+            os.kill(up.pid, signal.SIGUSR2)
+            while not path.exists():
+                time.sleep(0.05)
+        stats = pstats.Stats(str(path))
+        return by_part(stats, server.folder), stats.total_calls / number  # type: ignore[attr-defined]
+
+
+def by_part(stats: pstats.Stats, folder: Path) -> dict[str, float]:
+    """Seconds by the part of the program.
+
+    Args:
+        stats: A profile.
+        folder: The checkout.
+    """
+    found: dict[str, float] = defaultdict(float)
+    functions: dict[Function, tuple[int, int, float, float, dict[Function, tuple[int, int, float, float]]]]
+    functions = stats.stats  # type: ignore[attr-defined]
+    for (file, _, name), (_, _, own_s, _, callers) in functions.items():
+        if name == WAITING:
+            continue
+        if file == "~" and callers:  # of the C functions, each caller has its part
+            for (caller_file, _, _), (_, _, part_s, _) in callers.items():
+                found[_part_of(caller_file, folder)] += part_s
+        else:
+            found[_part_of(file, folder)] += own_s
+    return found
+
+
+def _part_of(file: str, folder: Path) -> str:
+    path = Path(file)
+    parts = path.parts
+    if "site-packages" in parts:
+        return parts[parts.index("site-packages") + 1].removesuffix(".py")
+    if path.is_relative_to(folder):
+        parts = path.relative_to(folder).parts
+        return "/".join(parts[:2]) if parts[0] == "app" and len(parts) > 2 else parts[0]
+    package = path.parent.name if path.parent.name in ("asyncio", "logging", "json") else ""
+    return package or "standard library"
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", type=Path, help="another checkout")
+    parser.add_argument("--rounds", type=int, default=9, help="default %(default)s")
+    parser.add_argument("--requests", type=int, default=1000, help="in each turn of a round; default %(default)s")
+    arguments = parser.parse_args()
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    folders = {"this checkout": ROOT}
+    if arguments.against is not None:
+        folders = {"the other one": arguments.against.resolve(), **folders}
+    bundle = build_pretrained("cpu")
+    ours, asked = verso(bundle, 1, **SETTINGS), kinds()
+    servers = {
+        name: replace(ours, folder=folder, environment={**ours.environment, "PYTHONPATH": str(folder)})
+        for name, folder in folders.items()
+    }
+    found: dict[str, dict[str, list[float]]] = {kind: {name: [] for name in servers} for kind in asked}
+    print(machine_line(describe_machine(1)))
+    os.sched_setaffinity(0, {first})  # the services inherit it
+    with ExitStack() as stack:
+        ups = {name: stack.enter_context(running(server)) for name, server in servers.items()}
+        os.sched_setaffinity(0, {second})
+        others = OtherPrograms([os.getpid(), *(up.pid for up in ups.values())])
+        for number in range(arguments.rounds + 1):
+            for kind, requests in asked.items():
+                for name, up in ups.items():
+                    before = processor_us(up.pid)
+                    ask(up, requests, arguments.requests)
+                    if number:  # the first round is the warm-up
+                        found[kind][name].append((processor_us(up.pid) - before) / arguments.requests)
+        share = others.share()
+    medians = {kind: {name: statistics.median(one) for name, one in of_kind.items()} for kind, of_kind in found.items()}
+    rows = [
+        [kind, *(f"{medians[kind][name]:.0f} ({min(found[kind][name]):.0f})" for name in servers)] for kind in asked
+    ]
+    print(f"\n{markdown(['processor µs for a request (least)', *servers], rows)}\n", flush=True)
+    os.sched_setaffinity(0, {first, second})
+    profiles = {name: profiled(server, asked[SENTENCES], arguments.requests) for name, server in servers.items()}
+    in_us = {
+        name: {part: medians[SENTENCES][name] * seconds / sum(parts.values()) for part, seconds in parts.items()}
+        for name, (parts, _) in profiles.items()
+    }
+    largest = {part: max(us.get(part, 0.0) for us in in_us.values()) for part in set().union(*in_us.values())}
+    rows = [
+        [part, *(f"{us.get(part, 0.0):.0f}" for us in in_us.values())]
+        for part in sorted(largest, key=lambda part: -largest[part])
+    ]
+    print(markdown([f"{SENTENCES}, µs by profile", *servers], rows))
+    calls = ", ".join(f"{name} {number:,.0f}" for name, (_, number) in profiles.items())
+    print(f"\nCalls of functions for a request, which do not depend on what else runs: {calls}.")
+    print(f"Other programs used {share:.0%} of the processors.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
