@@ -172,7 +172,7 @@ docs: $(VENV)/contribute-$(TORCH).stamp  ## build the documentation site into si
 	@echo "site/ is built; $(BIN)/python -m http.server --directory site 8001 shows it at http://localhost:8001"
 
 $(VENV)/wheel-$(TORCH).stamp: $(VENV)/serve-$(TORCH).stamp
-	$(PIP) --editable '.[wheel]'
+	$(PIP) --editable '.[compiler,wheel]'
 	@touch $@
 
 wheel: $(VENV)/wheel-$(TORCH).stamp  ## build wheels with the compiled decoder inside, for x86-64 and aarch64, into dist/
