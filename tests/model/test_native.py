@@ -607,7 +607,9 @@ def _fresh_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(library, "processor_reason", lambda: None)
     monkeypatch.setattr(library, "build_library", compiler.build_library)
-    monkeypatch.setattr(compiler, "FLAGS", ("-DANOTHER",))
+    monkeypatch.setattr(compiler, "INSTALLATION", ("-DANOTHER",))
+    monkeypatch.setattr(compiler, "ZIG", "no_such_package")
+    monkeypatch.delenv("CXX", raising=False)
     library.find_library.cache_clear()
     yield
     library.find_library.cache_clear()
