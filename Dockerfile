@@ -6,19 +6,19 @@ ARG PYTHON=3.11
 FROM python:${PYTHON}-slim AS build
 ARG TORCH=cpu
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
-# For the compiled decoder (docs/decisions/0008).
-RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
 RUN python -m venv /opt/verso
 ENV PATH=/opt/verso/bin:$PATH
 WORKDIR /src
 # Ordered by frequency of changes: torch, the other dependencies, the model and its bundle, the service.
-COPY pyproject.toml requirements.lock requirements-torch.lock ./
+COPY pyproject.toml requirements.lock requirements-torch.lock requirements-compiler.lock ./
 COPY scripts scripts
 RUN python scripts/install_torch.py ${TORCH}
 # Every file is compared with its digest.
 RUN pip install --no-deps --require-hashes --requirement requirements.lock
+# For the compiled decoder (docs/decisions/0036); it stays in this stage.
+RUN pip install --no-deps --require-hashes --requirement requirements-compiler.lock --target /opt/compiler
 COPY model model
-RUN python -m model.decoding.native.compiler
+RUN PYTHONPATH=/opt/compiler python -m model.decoding.native.compiler
 # The machine that builds the image usually has no GPU: float16 is then compared on the CPU.
 RUN python -m model export --pretrained --device cpu --out /opt/verso/bundle.pt \
       --precision "$([ "${TORCH}" = cuda ] && echo float16 || echo auto)"
@@ -40,7 +40,7 @@ RUN cd /opt/verso/lib/python*/site-packages \
 FROM python:${PYTHON}-slim AS sbom
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
-COPY pyproject.toml constraints.txt requirements.lock requirements-torch.lock ./
+COPY pyproject.toml constraints.txt requirements.lock requirements-torch.lock requirements-compiler.lock ./
 RUN python -m venv /opt/tools && /opt/tools/bin/pip install --constraint constraints.txt cyclonedx-bom
 COPY --from=build /opt/verso /opt/verso
 COPY scripts scripts

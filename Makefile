@@ -12,6 +12,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 # Exact versions of all packages, and the digests of those that the service needs; "make lock" writes them.
 LOCK := constraints.txt
 HASHED := requirements.lock
+# The C++ compiler that is installed where there is no other.
+COMPILER := requirements-compiler.lock
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK)
 # A process for each processor, eight at most; the tests of one file share its fixtures.
 SIDE_BY_SIDE := -n logical --maxprocesses=8 --dist loadfile
@@ -31,7 +33,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 .DELETE_ON_ERROR:
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock licences sbom docs hooks serve test test-fast test-sanitized fuzz fuzz-short test-slow test-faults test-gpu test-ray test-browser \
+.PHONY: help venv lock licences sbom wheel docs hooks serve test test-fast test-sanitized fuzz fuzz-short test-arm test-slow test-faults test-gpu test-ray test-browser \
 	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import bench-ray soak docker clean
 
 help:  ## list the targets
@@ -52,11 +54,13 @@ $(BIN)/python:
 
 # A stamp records what was installed, so that a second run does nothing; a changed pyproject.toml (the client's too),
 # $(LOCK) or TORCH installs again.
-$(VENV)/serve-$(TORCH).stamp: pyproject.toml client/pyproject.toml $(LOCK) $(HASHED) scripts/install_torch.py | $(BIN)/python
+$(VENV)/serve-$(TORCH).stamp: pyproject.toml client/pyproject.toml $(LOCK) $(HASHED) $(COMPILER) scripts/install_torch.py | $(BIN)/python
 	@rm -f $(VENV)/*.stamp
 	@$(BIN)/python scripts/install_torch.py $(TORCH)
 	$(PIP) --no-deps --require-hashes --requirement $(HASHED)
 	$(PIP) --no-deps --no-build-isolation --editable . --editable ./client
+	@$(BIN)/python -m model.decoding.native.compiler --find >/dev/null || { echo "installing ziglang, which has one"; \
+		$(PIP) --no-deps --require-hashes --requirement $(COMPILER); } || echo "ziglang cannot be installed"
 	@$(BIN)/python -m model.decoding.native.compiler
 	@touch $@
 
@@ -91,6 +95,10 @@ test-fast: $(VENV)/develop-$(TORCH).stamp  ## the tests that take no second each
 
 test-sanitized: $(VENV)/develop-$(TORCH).stamp  ## run the tests of the C++ decoder under address and undefined-behaviour sanitizers
 	PYTHONPATH=. $(BIN)/python scripts/test_sanitized.py
+
+# Needs g++-aarch64-linux-gnu and qemu-user. ARM="--shipped" asks the shipped translator, too.
+test-arm: $(VENV)/develop-$(TORCH).stamp  ## test the ARM kernels of the C++ decoder with recorded answers, under qemu
+	PYTHONPATH=. $(BIN)/python scripts/test_arm.py $(ARM)
 
 test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
@@ -166,6 +174,13 @@ sbom: $(VENV)/contribute-$(TORCH).stamp  ## write the bill of materials of .venv
 docs: $(VENV)/contribute-$(TORCH).stamp  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "site/ is built; $(BIN)/python -m http.server --directory site 8001 shows it at http://localhost:8001"
+
+$(VENV)/wheel-$(TORCH).stamp: $(VENV)/serve-$(TORCH).stamp
+	$(PIP) --editable '.[compiler,wheel]'
+	@touch $@
+
+wheel: $(VENV)/wheel-$(TORCH).stamp  ## build wheels with the compiled decoder inside, for x86-64 and aarch64, into dist/
+	PYTHONPATH=. $(BIN)/python scripts/build_wheels.py
 
 hooks: $(VENV)/contribute-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## install the pre-commit hooks: format, lint, types and import contracts
 	$(BIN)/python -m pre_commit install

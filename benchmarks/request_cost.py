@@ -5,7 +5,7 @@
 
 The translations are in the cache, so that nearly all of the time is HTTP, JSON, text and log. With ``--against`` the
 code of another checkout, such as that of an older version, is measured as well, in rounds that alternate between both.
-Each service has one processor, the client that sends one request after another has another one.
+Each service has one processor; 16 callers, each of whom sends the next request after an answer, have another one.
 
 The first table has the medians over the rounds of the service's processor time for each request, and the least, kernel
 included, as the scheduler counts it. The second one has the shares of a profile of one round of short sentences, by the
@@ -18,8 +18,6 @@ Needs Linux and two processors.
 from __future__ import annotations
 
 import argparse
-import http.client
-import json
 import os
 import pstats
 import signal
@@ -30,14 +28,18 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import cycle, islice
 from pathlib import Path
 
+from benchmarks.http_client import Call, Load, Outcome, post, serve_clients
 from benchmarks.load import short_sentences
-from benchmarks.processes import OtherPrograms, describe_machine, machine_line
+from benchmarks.processes import OtherPrograms, Worker, describe_machine, machine_line, started
 from benchmarks.servers import ROOT, Running, Server, running, verso
 from benchmarks.tables import markdown
 from model.artifacts.pretrained import build_pretrained
+
+NUM_CALLERS = 16
 
 NUM_SENTENCES = 64
 """Different short sentences."""
@@ -53,36 +55,14 @@ Function = tuple[str, int, str]
 """File, line and name of a function, as profiles have it."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """A request.
-
-    Args:
-        method: Its method.
-        path: Its path.
-        body: Its body, or None.
-    """
-
-    method: str
-    path: str
-    body: str | None = None
-
-
-def translate(text: str) -> Request:
-    """A request for the translation of a text."""
-    return Request("POST", "/translate", json.dumps({"text": text, "source": "en", "target": "de"}))
-
-
 SENTENCES = "`/translate`, 5 to 15 tokens"
 
 
-def kinds() -> dict[str, Sequence[Request]]:
+def kinds() -> dict[str, list[Call]]:
     """The requests of each kind, by its name."""
-    return {
-        "`/translate`, two words": [translate("Good morning.")],
-        SENTENCES: [translate(text) for text in short_sentences(NUM_SENTENCES)],
-        "`/livez`": [Request("GET", "/livez")],
-    }
+    texts = {"`/translate`, two words": ["Good morning."], SENTENCES: short_sentences(NUM_SENTENCES)}
+    asked = {kind: [post(kind, text=text, source="en", target="de") for text in some] for kind, some in texts.items()}
+    return {**asked, "`/livez`": [Call("probe", "/livez", None)]}
 
 
 def processor_us(pid: int) -> float:
@@ -91,39 +71,36 @@ def processor_us(pid: int) -> float:
     return sum(int(task.read_text(encoding="ascii").split()[0]) for task in tasks) / 1000
 
 
-def ask(up: Running, requests: Sequence[Request], number: int) -> None:
-    """Send requests one after another over one connection.
+def ask(client: Worker, up: Running, calls: Sequence[Call], number: int) -> None:
+    """Let callers ask, each the next request after an answer.
 
     Args:
+        client: The callers.
         up: The service.
-        requests: What to send, again and again.
+        calls: What to send, again and again.
         number: How many to send.
     """
-    connection = http.client.HTTPConnection("127.0.0.1", up.port, timeout=60)
-    for index in range(number):
-        request = requests[index % len(requests)]
-        connection.request(request.method, request.path, request.body, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        content = answer.read()
-        if answer.status != 200:
-            raise SystemExit(f"{request.path}: {answer.status} {content.decode()}")
-    connection.close()
+    outcome: Outcome = client.run(Load(up.port, list(islice(cycle(calls), number)), NUM_CALLERS, 60.0))
+    failed = [answer for answer in outcome.answers if answer.status != 200]
+    if failed:
+        raise SystemExit(f"{failed[0].kind}: {failed[0].status} {failed[0].body.decode()}")
 
 
-def profiled(server: Server, requests: Sequence[Request], number: int) -> tuple[dict[str, float], float]:
+def profiled(server: Server, client: Worker, calls: Sequence[Call], number: int) -> tuple[dict[str, float], float]:
     """Seconds in each part of the program while a service answers requests, and calls of functions for a request.
 
     Args:
         server: The service.
-        requests: What to send, again and again.
+        client: The callers.
+        calls: What to send, again and again.
         number: How many to send.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "profile"
         with running(replace(server, command=(str(_PROFILER), str(path)))) as up:
-            ask(up, requests, 2 * len(requests))
+            ask(client, up, calls, 2 * len(calls))
             os.kill(up.pid, signal.SIGUSR1)
-            ask(up, requests, number)
+            ask(client, up, calls, number)
             os.kill(up.pid, signal.SIGUSR2)
             while not path.exists():
                 time.sleep(0.05)
@@ -184,26 +161,29 @@ def main() -> int:
     }
     found: dict[str, dict[str, list[float]]] = {kind: {name: [] for name in servers} for kind in asked}
     print(machine_line(describe_machine(1)))
-    os.sched_setaffinity(0, {first})  # the services inherit it
     with ExitStack() as stack:
+        client = stack.enter_context(started("the callers", serve_clients))
+        client.wait_until_loaded()
+        os.sched_setaffinity(client.pid, {second})
+        os.sched_setaffinity(0, {first})  # the services inherit it
         ups = {name: stack.enter_context(running(server)) for name, server in servers.items()}
-        os.sched_setaffinity(0, {second})
-        others = OtherPrograms([os.getpid(), *(up.pid for up in ups.values())])
+        others = OtherPrograms([os.getpid(), client.pid, *(up.pid for up in ups.values())])
         for number in range(arguments.rounds + 1):
-            for kind, requests in asked.items():
+            for kind, calls in asked.items():
                 for name, up in ups.items():
                     before = processor_us(up.pid)
-                    ask(up, requests, arguments.requests)
+                    ask(client, up, calls, arguments.requests)
                     if number:  # the first round is the warm-up
                         found[kind][name].append((processor_us(up.pid) - before) / arguments.requests)
         share = others.share()
+        profiles = {
+            name: profiled(server, client, asked[SENTENCES], arguments.requests) for name, server in servers.items()
+        }
     medians = {kind: {name: statistics.median(one) for name, one in of_kind.items()} for kind, of_kind in found.items()}
     rows = [
         [kind, *(f"{medians[kind][name]:.0f} ({min(found[kind][name]):.0f})" for name in servers)] for kind in asked
     ]
     print(f"\n{markdown(['processor µs for a request (least)', *servers], rows)}\n", flush=True)
-    os.sched_setaffinity(0, {first, second})
-    profiles = {name: profiled(server, asked[SENTENCES], arguments.requests) for name, server in servers.items()}
     in_us = {
         name: {part: medians[SENTENCES][name] * seconds / sum(parts.values()) for part, seconds in parts.items()}
         for name, (parts, _) in profiles.items()
@@ -214,8 +194,8 @@ def main() -> int:
         for part in sorted(largest, key=lambda part: -largest[part])
     ]
     print(markdown([f"{SENTENCES}, µs by profile", *servers], rows))
-    calls = ", ".join(f"{name} {number:,.0f}" for name, (_, number) in profiles.items())
-    print(f"\nCalls of functions for a request, which do not depend on what else runs: {calls}.")
+    counts = ", ".join(f"{name} {number:,.0f}" for name, (_, number) in profiles.items())
+    print(f"\nCalls of functions for a request, which do not depend on what else runs: {counts}.")
     print(f"Other programs used {share:.0%} of the processors.")
     return 0
 

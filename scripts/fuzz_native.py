@@ -184,7 +184,7 @@ def _compiled(compiler: str, flags: tuple[str, ...], sources: Sequence[str]) -> 
         kernels = [unit for unit in units() if unit.source != DECODER]
         targets = [Unit(name, HARNESS / name) for name in sources]
         try:
-            objects = compile_units(compiler, [*targets, *kernels], arguments, Path(folder))
+            objects = compile_units((compiler,), [*targets, *kernels], arguments, Path(folder))
         except CompilerFailed as error:
             raise SystemExit(error.output) from error
         except Unavailable as error:

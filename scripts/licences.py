@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"
-LOCKS = ("requirements.lock", "requirements-torch.lock")
+LOCKS = ("requirements.lock", "requirements-torch.lock", "requirements-compiler.lock")
 
 ACCEPTED = frozenset(
     (
@@ -36,18 +36,20 @@ _CLASSIFIERS = {
 }
 """Names of licences that are no identifiers of SPDX."""
 
-_NOT_INSTALLED = {"triton": "MIT", "nvidia-": "NVIDIA", "cuda-": "NVIDIA"}
-"""By the beginning of their names: packages of the CUDA build of torch, as their pages state it."""
+_NOT_INSTALLED = {"triton": "MIT", "nvidia-": "NVIDIA", "cuda-": "NVIDIA", "ziglang": "MIT"}
+"""By the beginning of their names: packages of the CUDA build of torch, and the compiler, as their pages state it."""
 
 _HEADER = """\
 # Licences
 
-Written by `make licences`, from what the packages of [requirements.lock](../requirements.lock) and
-[requirements-torch.lock](../requirements-torch.lock) state. Verso itself is Apache-2.0, and the weights that ship are
-CC BY-SA 4.0 ([card](../model/pretrained/CARD.md)). Swagger UI, the only code that is copied into the repository, is
-Apache-2.0 ([its folder](../app/http/static/swagger-ui/README.md)). "NVIDIA" is a licence of NVIDIA that permits use;
-only the CUDA build of torch needs these packages. What only tests, checks and documents need is not installed for
-serving and not listed.
+Written by `make licences`, from what the packages of [requirements.lock](../requirements.lock),
+[requirements-torch.lock](../requirements-torch.lock) and [requirements-compiler.lock](../requirements-compiler.lock)
+state. Verso itself is Apache-2.0, and the weights that ship are CC BY-SA 4.0
+([card](../model/pretrained/CARD.md)). Swagger UI, the only code that is copied into the repository, is Apache-2.0
+([its folder](../app/http/static/swagger-ui/README.md)). "NVIDIA" is a licence of NVIDIA that permits use; only the CUDA
+build of torch needs these packages. ziglang is a C++ compiler, installed only where there is no other; it links LLVM's
+C++ library (Apache-2.0 WITH LLVM-exception) into what it compiles, as in the wheels and in the image. What only tests,
+checks and documents need is not installed for serving and not listed.
 
 | package | version | licence |
 |---|---|---|

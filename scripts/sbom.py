@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCKS = ("requirements.lock", "requirements-torch.lock")
+LOCKS = ("requirements.lock", "requirements-torch.lock", "requirements-compiler.lock")
 OWN = frozenset({"verso-translate", "verso-client"})
 VENDORED = ROOT / "app" / "http" / "static" / "swagger-ui" / "README.md"
 

@@ -71,10 +71,10 @@ def runtime_library(name: str) -> str:
         Unavailable: The compiler does not have it.
     """
     compiler = find_compiler()
-    command = [compiler, f"-print-file-name={name}"]
+    command = [*compiler, f"-print-file-name={name}"]
     path = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     if not Path(path).is_absolute():
-        raise Unavailable(f"{compiler} has no {name}; the sanitizers need GCC and its sanitizer libraries")
+        raise Unavailable(f"{compiler[0]} has no {name}; the sanitizers need GCC and its sanitizer libraries")
     return path
 
 

@@ -48,7 +48,8 @@ def entries(name: str) -> dict[str, str]:
     return {one.split("==")[0]: one for one in re.split(r"\n(?=\S)", lines.strip())}
 
 
-LOCKED = {**entries("requirements.lock"), **entries("requirements-torch.lock")}
+LOCKS = ("requirements.lock", "requirements-torch.lock", "requirements-compiler.lock")
+LOCKED = {name: entry for lock in LOCKS for name, entry in entries(lock).items()}
 
 
 def test_every_file_that_is_installed_has_a_digest() -> None:
@@ -59,7 +60,7 @@ def test_every_file_that_is_installed_has_a_digest() -> None:
         assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", digest) for digest in digests), name
 
 
-def test_both_locks_have_the_same_versions() -> None:
+def test_all_locks_have_the_same_versions() -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     exact = {one.name: str(one.specifier) for one in map(Requirement, (x for x in lines if not x.startswith("#")))}
     for name, entry in LOCKED.items():
@@ -72,8 +73,11 @@ def test_everything_the_service_needs_is_locked() -> None:
         for line in [*content["project"]["dependencies"], *content["build-system"]["requires"]]:
             assert canonicalize_name(Requirement(line).name) in LOCKED, line
     assert set(entries("requirements-torch.lock")) >= {"torch", "triton"}
+    assert set(entries("requirements-compiler.lock")) == {"ziglang"}
     assert not [
-        name for name in entries("requirements.lock") if name.startswith(("torch", "triton", "nvidia-", "cuda-"))
+        name
+        for name in entries("requirements.lock")
+        if name.startswith(("torch", "triton", "nvidia-", "cuda-", "ziglang"))
     ]
 
 

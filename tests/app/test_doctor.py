@@ -104,8 +104,9 @@ def test_without_compiler_and_library_torch_decodes_and_the_advice_says_what_to_
     shutil.copytree(ROOT / "app", tmp_path / "app")
     shutil.copytree(ROOT / "model", tmp_path / "model", ignore=shutil.ignore_patterns("*.so", "pretrained"))
     (tmp_path / "model" / "pretrained").symlink_to(ROOT / "model" / "pretrained")
+    (tmp_path / "ziglang.py").touch()  # hides the package, if it is installed
     cache = tmp_path / "cache"
-    run = doctor("--json", cwd=tmp_path, PATH="", XDG_CACHE_HOME=str(cache), PYTHONPATH="")
+    run = doctor("--json", cwd=tmp_path, PATH="", CXX="", XDG_CACHE_HOME=str(cache), PYTHONPATH="")
     checks = by_name(run.stdout)
     assert run.returncode == 0, run.stdout
     assert checks["compiler"]["details"]["path"] is None

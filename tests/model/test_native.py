@@ -632,7 +632,9 @@ def _fresh_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(library, "processor_reason", lambda: None)
     monkeypatch.setattr(library, "build_library", compiler.build_library)
-    monkeypatch.setattr(compiler, "FLAGS", ("-DANOTHER",))
+    monkeypatch.setattr(compiler, "INSTALLATION", ("-DANOTHER",))
+    monkeypatch.setattr(compiler, "ZIG", "no_such_package")
+    monkeypatch.delenv("CXX", raising=False)
     library.find_library.cache_clear()
     yield
     library.find_library.cache_clear()
@@ -687,7 +689,7 @@ def test_without_a_home_directory_the_reason_says_so(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("machine", "has_compiler", "said"),
     [
-        ("aarch64", True, "this is aarch64"),
+        ("riscv64", True, "this is riscv64"),
         ("x86_64", True, "failed: x.h:1: error: no such header"),
         ("x86_64", False, "no C++"),
     ],

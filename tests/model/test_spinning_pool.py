@@ -33,6 +33,6 @@ def test_a_late_helper_takes_no_piece_of_the_next_product(tmp_path: Path) -> Non
     source, program = tmp_path / "pool.cpp", tmp_path / "pool"
     source.write_text(PROGRAM)
     # Without optimisation a helper is late more often.
-    subprocess.run([find_compiler(), *FLAGS, "-O0", f"-I{ROOT}", "-o", str(program), str(source)], check=True)
+    subprocess.run([*find_compiler(), *FLAGS, "-O0", f"-I{ROOT}", "-o", str(program), str(source)], check=True)
     done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -29,13 +31,22 @@ OPTIMISED = ("-O3",)
 INSTALLED = ("-w",)
 """An installation shows no warnings and does not fail on those of a new compiler."""
 
+INSTALLATION = (*FLAGS, *OPTIMISED, *INSTALLED)
+"""All flags of an installation."""
+
 CHECKED = ("-Wall", "-Wextra", "-Werror")
 """``make check`` allows no warning."""
 
 COMPILERS = ("c++", "g++", "clang++")
-"""In the order they are looked for."""
+"""In the order they are looked for, after ``CXX``."""
 
-_BUILD_TIMEOUT_S = 300.0
+Compiler = tuple[str, ...]
+"""A C++ compiler: its program, and the arguments of every call."""
+
+ZIG = "ziglang"
+"""A package of Python with a C++ compiler and all it needs (docs/decisions/0036)."""
+
+_BUILD_TIMEOUT_S = 900.0
 _DIGEST_DIGITS = 16
 
 
@@ -47,9 +58,17 @@ _X86_SETS = {
     "avx512": _AVX512,
     "avx2": _AVX2,
 }
+# What every 64-bit ARM processor has needs no flags. The other instructions are written in assembler: compilers do not
+# agree on flags for them.
+_ARM_SETS: dict[str, tuple[str, ...]] = {"neon-i8mm": (), "neon-dotprod": ()}
 _ANY_SETS: dict[str, tuple[str, ...]] = {"portable": ()}
+_SETS = {"x86-64": _X86_SETS, "aarch64": _ARM_SETS}
+_MACHINES = {"x86_64": "x86-64", "amd64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}
 
-SET_NAMES = (*_X86_SETS, *_ANY_SETS)
+SUPPORTED = " and ".join(_SETS)
+"""The architectures that the library can be compiled for."""
+
+SET_NAMES = (*_X86_SETS, *_ARM_SETS, *_ANY_SETS)
 """The instruction sets there are, of all kinds of processors."""
 
 
@@ -92,22 +111,33 @@ class CompilerFailed(Unavailable):
         self.output = output
 
 
-def is_x86() -> bool:
-    """Whether this is an x86-64 processor, which alone the library can be compiled for."""
-    return platform.machine().lower() in ("x86_64", "amd64")
+def architecture(machine: str | None = None) -> str | None:
+    """An architecture: ``x86-64`` or ``aarch64``; None if the library cannot be compiled for it.
+
+    Args:
+        machine: What ``platform.machine()`` gives there; None is this machine.
+    """
+    return _MACHINES.get((machine or platform.machine()).lower())
 
 
-def sets() -> dict[str, tuple[str, ...]]:
-    """The instruction sets of a library for this kind of processor, with the compiler's flags of each.
+def sets(target: str | None = None) -> dict[str, tuple[str, ...]]:
+    """The instruction sets of a library, with the compiler's flags of each.
 
     ``instruction_sets.h`` has the same, and chooses at run time among those that the processor has.
+
+    Args:
+        target: The architecture; None is this machine's.
     """
-    return {**(_X86_SETS if is_x86() else {}), **_ANY_SETS}
+    return {**_SETS.get(target or architecture() or "", {}), **_ANY_SETS}
 
 
-def units() -> tuple[Unit, ...]:
-    """What a library consists of: the kernels of each instruction set, and everything else once."""
-    kernels = (Unit(name, KERNELS, (*flags, *_definitions(name))) for name, flags in sets().items())
+def units(target: str | None = None) -> tuple[Unit, ...]:
+    """What a library consists of: the kernels of each instruction set, and everything else once.
+
+    Args:
+        target: The architecture; None is this machine's.
+    """
+    kernels = (Unit(name, KERNELS, (*flags, *_definitions(name))) for name, flags in sets(target).items())
     return (*kernels, Unit("decoder", DECODER))
 
 
@@ -125,18 +155,33 @@ def sources() -> list[Path]:
     return sorted(path for path in FOLDER.rglob("*") if path.suffix in (".cpp", ".h"))
 
 
-def digest(flags: Sequence[str]) -> str:
-    """Digits that change with the sources, the flags and the kind of processor."""
-    found = hashlib.sha256(f"{flags} {units()}".replace(str(FOLDER), "").encode())
+def digest(flags: Sequence[str], machine: str | None = None) -> str:
+    """Digits that change with the sources, the flags and the kind of processor; not with the compiler.
+
+    Args:
+        flags: For all units.
+        machine: The kind of processor; None is this one.
+    """
+    found = hashlib.sha256(f"{flags} {units(architecture(machine))}".replace(str(FOLDER), "").encode())
     for path in sources():
         found.update(path.read_bytes())
     return found.hexdigest()[:_DIGEST_DIGITS]
 
 
+def library_name(machine: str | None = None) -> str:
+    """The file name of the library that these sources give; one of another name does not fit them.
+
+    Args:
+        machine: The kind of processor; None is this one.
+    """
+    return f"decoder-{digest(INSTALLATION, machine)}.so"
+
+
 def build_library() -> Path:
     """Compile the library unless that was done: beside its source or, if that folder is read-only, in the cache folder.
 
-    Two processes may build at the same time; each writes a file of its own and then renames it.
+    Wheels bring the library along, beside its source. Two processes may build at the same time; each writes a file of
+    its own and then renames it.
 
     Returns:
         Its path.
@@ -144,8 +189,7 @@ def build_library() -> Path:
     Raises:
         Unavailable: There is no compiler, it failed, or no folder can be written.
     """
-    flags = (*FLAGS, *OPTIMISED, *INSTALLED)
-    name = f"decoder-{digest(flags)}.so"
+    name = library_name()
     beside = FOLDER / name
     if beside.is_file():
         return beside
@@ -156,31 +200,67 @@ def build_library() -> Path:
         path = beside if os.access(beside.parent, os.W_OK) else cached
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            built = compile_library(Path(folder) / name, flags)
+            built = compile_library(Path(folder) / name, INSTALLATION)
             built.replace(path)
     except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home directory
         raise Unavailable(f"the compiled decoder cannot be written ({error})") from error
     return path
 
 
-def find_compiler() -> str:
-    """The path of the first C++ compiler found.
+def find_compiler() -> Compiler:
+    """The first C++ compiler found: that of ``CXX``, one on the PATH, or that of the package ziglang.
 
     Raises:
         NoCompiler: There is none.
     """
-    for command in COMPILERS:
-        if found := shutil.which(command):
-            return found
-    raise NoCompiler(f"there is no C++ compiler ({', '.join(COMPILERS)}) on the PATH")
+    for command in (shlex.split(os.environ.get("CXX", "")), *([name] for name in COMPILERS)):
+        if command and (found := shutil.which(command[0])):
+            return (found, *command[1:])
+    try:
+        return zig(platform.machine())
+    except NoCompiler as error:
+        raise NoCompiler(f"there is no C++ compiler ({', '.join(COMPILERS)}) on the PATH, and {error}") from error
 
 
-def compile_library(path: Path, flags: Sequence[str]) -> Path:
+def zig(machine: str) -> Compiler:
+    """The compiler of the package ziglang, for a processor of any kind and Linux with glibc 2.17 (2012) or later.
+
+    It links its own C++ library into what it builds. Nothing else may take that one's functions from another library of
+    the process, nor the other way round (``-Bsymbolic``).
+
+    Args:
+        machine: The kind of processor, as ``platform.machine()`` names it.
+
+    Raises:
+        NoCompiler: The package is not installed, or this is not Linux.
+    """
+    found = importlib.util.find_spec(ZIG) if platform.system() == "Linux" else None
+    program = Path(found.origin).with_name("zig") if found and found.origin else None
+    if program is None or not program.is_file():
+        raise NoCompiler(f"the package {ZIG}, which has one, is not installed")
+    return (str(program), "c++", "-target", f"{machine}-linux-gnu.2.17", "-s", "-Wl,-Bsymbolic")
+
+
+def compiler_version(compiler: Compiler) -> str:
+    """The first line that a compiler says of itself.
+
+    Raises:
+        Unavailable: It cannot be run.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        return _run(compiler, ["--version"], Path(folder)).partition("\n")[0].strip()
+
+
+def compile_library(
+    path: Path, flags: Sequence[str], compiler: Compiler | None = None, machine: str | None = None
+) -> Path:
     """Compile the library.
 
     Args:
         path: The file to write.
         flags: For the compiler.
+        compiler: The compiler; None is the one that is found.
+        machine: The kind of processor, which the compiler must be for; None is this one.
 
     Returns:
         ``path``.
@@ -188,18 +268,18 @@ def compile_library(path: Path, flags: Sequence[str]) -> Path:
     Raises:
         Unavailable: There is no compiler, it failed, or it took too long.
     """
-    compiler = find_compiler()
+    compiler = compiler or find_compiler()
     with tempfile.TemporaryDirectory() as folder:
-        objects = compile_units(compiler, units(), flags, Path(folder))
-        _run(compiler, [*flags, "-shared", "-o", str(path), *map(str, objects)])
+        objects = compile_units(compiler, units(architecture(machine)), flags, Path(folder))
+        _run(compiler, [*flags, "-shared", "-o", str(path), *map(str, objects)], Path(folder))
     return path
 
 
-def compile_units(compiler: str, parts: Sequence[Unit], flags: Sequence[str], folder: Path) -> list[Path]:
+def compile_units(compiler: Compiler, parts: Sequence[Unit], flags: Sequence[str], folder: Path) -> list[Path]:
     """Compile units side by side.
 
     Args:
-        compiler: Its path.
+        compiler: The compiler.
         parts: The units.
         flags: For all of them; those of a unit come after them.
         folder: Where the objects are written.
@@ -213,22 +293,34 @@ def compile_units(compiler: str, parts: Sequence[Unit], flags: Sequence[str], fo
 
     def compiled(unit: Unit) -> Path:
         path = folder / f"{unit.name}.o"
-        _run(compiler, [*flags, *unit.flags, "-c", "-o", str(path), str(unit.source)])
+        _run(compiler, [*flags, *unit.flags, "-c", "-o", str(path), str(unit.source)], folder)
         return path
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as jobs:
         return list(jobs.map(compiled, parts))
 
 
-def _run(compiler: str, arguments: Sequence[str]) -> None:
+def _run(compiler: Compiler, arguments: Sequence[str], folder: Path) -> str:
+    """Run the compiler; what it needs for itself is written to ``folder`` and not to the user's home directory."""
+    environment = {
+        **os.environ,
+        "ZIG_GLOBAL_CACHE_DIR": str(folder / "zig"),
+        "ZIG_LOCAL_CACHE_DIR": str(folder / "zig"),
+    }
     try:
         done = subprocess.run(
-            [compiler, *arguments], capture_output=True, text=True, timeout=_BUILD_TIMEOUT_S, check=False
+            [*compiler, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=_BUILD_TIMEOUT_S,
+            check=False,
+            env=environment,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise Unavailable(f"{compiler} failed ({error})") from error
+        raise Unavailable(f"{compiler[0]} failed ({error})") from error
     if done.returncode:
-        raise CompilerFailed(compiler, done.stderr, done.returncode)
+        raise CompilerFailed(compiler[0], done.stderr, done.returncode)
+    return done.stdout
 
 
 def check_warnings() -> None:
@@ -248,21 +340,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: Of the command line.
 
     Raises:
-        SystemExit: ``--check`` found a warning or an error.
+        SystemExit: ``--check`` found a warning or an error, or ``--find`` no compiler.
     """
     parser = argparse.ArgumentParser(description="Compile the native decoder.")
     parser.add_argument("--check", action="store_true", help="only compile with warnings as errors, and fail on one")
-    check = parser.parse_args(arguments).check
-    if not is_x86():
-        print(f"the compiled decoder is for x86-64 and this is {platform.machine()}: torch decodes, more slowly")
+    parser.add_argument(
+        "--find", action="store_true", help="only say which compiler would be used, and fail if one is missing"
+    )
+    options = parser.parse_args(arguments)
+    if architecture() is None:
+        print(f"the compiled decoder is for {SUPPORTED} and this is {platform.machine()}: torch decodes, more slowly")
         return
     try:
-        if check:
+        if options.find:
+            print(shlex.join(find_compiler()))
+        elif options.check:
             check_warnings()
         else:
             print(build_library())
     except Unavailable as error:
-        if check and isinstance(error, CompilerFailed):
+        if options.find:
+            raise SystemExit(str(error)) from error
+        if options.check and isinstance(error, CompilerFailed):
             raise SystemExit(error.output) from error
         print(f"{error}: torch decodes, more slowly")
 

@@ -2,16 +2,23 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 // The tables of compiler.py: UNITS.
 #if defined(__x86_64__)
 extern const Kernels verso_kernels_avx512_vnni, verso_kernels_avx_vnni, verso_kernels_avx512, verso_kernels_avx2;
+#elif defined(__aarch64__)
+extern const Kernels verso_kernels_neon_i8mm, verso_kernels_neon_dotprod;
 #endif
 extern const Kernels verso_kernels_portable;
 
@@ -44,6 +51,24 @@ class Processor {
   }
   bool avx2 = false, avx512 = false, avx512_vnni = false, avx_vnni = false;
 };
+#elif defined(__aarch64__)
+// What the system says of this processor. Every one of the architecture has NEON.
+class Processor {
+ public:
+#if defined(__APPLE__)
+  bool dot_products = has("hw.optional.arm.FEAT_DotProd"), i8mm = has("hw.optional.arm.FEAT_I8MM");
+
+ private:
+  static bool has(const char* feature) {
+    int value = 0;
+    size_t size = sizeof(value);
+    return sysctlbyname(feature, &value, &size, nullptr, 0) == 0 && value;
+  }
+#else
+  // HWCAP_ASIMDDP and HWCAP2_I8MM, which older headers do not have.
+  bool dot_products = getauxval(AT_HWCAP) & 1ul << 20, i8mm = getauxval(AT_HWCAP2) & 1ul << 13;
+#endif
+};
 #endif
 
 // Set number i; one without kernels behind the last.
@@ -57,6 +82,13 @@ inline InstructionSet instruction_set(int32_t i) {
       {&verso_kernels_avx_vnni, avx2 ? avx2 : processor.avx_vnni ? nullptr : "AVX-VNNI"},
       {&verso_kernels_avx512, avx512},
       {&verso_kernels_avx2, avx2},
+      {&verso_kernels_portable, nullptr},
+  };
+#elif defined(__aarch64__)
+  static const Processor processor;
+  const InstructionSet sets[] = {
+      {&verso_kernels_neon_i8mm, processor.i8mm ? nullptr : "NEON I8MM"},
+      {&verso_kernels_neon_dotprod, processor.dot_products ? nullptr : "NEON dot products"},
       {&verso_kernels_portable, nullptr},
   };
 #else

@@ -9,7 +9,14 @@ import os
 import platform
 from dataclasses import dataclass
 
-from model.decoding.native.compiler import SET_NAMES, NoCompiler, Unavailable, build_library, is_x86
+from model.decoding.native.compiler import (
+    SET_NAMES,
+    SUPPORTED,
+    NoCompiler,
+    Unavailable,
+    architecture,
+    build_library,
+)
 from model.errors import DeviceError
 
 logger = logging.getLogger("model.native")
@@ -219,8 +226,8 @@ def load_library() -> ctypes.CDLL | None:
 
 def processor_reason() -> str | None:
     """Why no library can be compiled for this kind of processor; None if one can be."""
-    if not is_x86():
-        return f"the processor is {platform.machine()} and not x86-64"
+    if architecture() is None:
+        return f"the processor is {platform.machine()}, and the compiled decoder is for {SUPPORTED}"
     return None
 
 

@@ -85,7 +85,7 @@ void multiply_and_read(const ProductInput& input, const Columns& block, int firs
                        LogitState* const* states, int position) {
   alignas(kCacheLine) float values[kMaxTileRows * kBlockOutputs];
   for (int r = 0, n; r < num_rows; r += n) {
-    n = tile_rows(num_rows - r);
+    n = tile_rows(input, num_rows - r);
     multiply_rows(input, block, first + r, n, {values, kBlockOutputs, kBlockOutputs, NONE, nullptr});
     for (int i = 0; i < n; i++) read_logits(*states[r + i], values + i * kBlockOutputs, position);
   }

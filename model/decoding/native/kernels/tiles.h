@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kTileOutputs = kTileVectors * kVecLanes;
 constexpr float kLevels = 127.f;  // activations are rounded to -127 ... 127
-static_assert(kBlockOutputs % kTileOutputs == 0 && kTileOutputs % kLanes == 0);
+static_assert(kBlockOutputs % kTileOutputs == 0 && kTileOutputs % kLanes == 0 && kMaxInt8Rows <= kMaxTileRows);
 
 // Rounds one row of n activations to levels, and fills up to `padded`. Returns the value of one level; NaN if the row holds NaN,
 // so that the product is NaN, too.
@@ -160,8 +160,8 @@ inline void multiply_rows(const ProductInput& input, const Columns& block, int f
 }
 
 // Rows of the next tile if `left` rows are left: as few tiles as possible, of about equal size.
-inline int tile_rows(int left) {
-  int tiles = (left + kMaxTileRows - 1) / kMaxTileRows;
+inline int tile_rows(const ProductInput& input, int left) {
+  const int most = input.levels ? kMaxInt8Rows : kMaxTileRows, tiles = (left + most - 1) / most;
   return (left + tiles - 1) / tiles;
 }
 
@@ -169,7 +169,7 @@ void multiply_block(const ProductInput& input, const Columns& block, int first, 
                     const ProductOutput& output) {
   ProductOutput rest = output;
   for (int r = 0, n; r < num_rows; r += n) {
-    n = tile_rows(num_rows - r);
+    n = tile_rows(input, num_rows - r);
     size_t at = (size_t)r * output.stride;
     rest.out = output.out + at;
     rest.residual = output.residual ? output.residual + at : nullptr;

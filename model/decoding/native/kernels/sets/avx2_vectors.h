@@ -97,6 +97,13 @@ inline void store_ints(int32_t* p, IntVec v) { _mm256_storeu_si256((__m256i*)p, 
 inline IntVec zero_ints() { return _mm256_setzero_si256(); }
 inline IntVec subtract(IntVec a, IntVec b) { return _mm256_sub_epi32(a, b); }
 inline Vec to_floats(IntVec v) { return _mm256_cvtepi32_ps(v); }
+// 16 numbers rounded to signed bytes; what is no number becomes -128.
+inline __m128i rounded_bytes(const Vec (&v)[kParts]) {
+  constexpr int kInOrder = 0xd8;  // packing works within each half
+  __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(v[0]), _mm256_cvtps_epi32(v[1]));
+  words = _mm256_permute4x64_epi64(words, kInOrder);
+  return _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+}
 // The four bytes at p, in every lane.
 inline IntVec broadcast_bytes(const void* p) {
   int32_t bytes;

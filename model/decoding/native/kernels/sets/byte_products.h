@@ -5,7 +5,7 @@
 
 namespace {
 
-constexpr int kGroup = 4;
+constexpr int kGroup = 4, kMaxInt8Rows = kMaxTileRows;
 
 // Sums of `NumRows` rows of levels times one tile of weights.
 template <int NumRows>

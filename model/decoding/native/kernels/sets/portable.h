@@ -161,6 +161,7 @@ inline void transpose(uint32_t (&words)[kLanes][kLanes]) {
 // What an activation is rounded to. A set may add `kShift` to make levels unsigned.
 using Level = int8_t;
 constexpr int kGroup = 4, kShift = 0;  // inputs of a group, see Kernels
+constexpr int kMaxInt8Rows = kMaxTileRows;  // rows of an int8 tile
 
 // Rounds 16 numbers. What is no number becomes -128.
 inline void store_levels(Level* levels, const Vec (&v)[kParts]) {

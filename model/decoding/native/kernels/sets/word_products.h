@@ -1,14 +1,14 @@
-// int8 products for x86 processors without VNNI. The instruction that multiplies bytes (vpmaddubsw) adds two products in 16
-// bits, which overflow; so bytes are widened, and vpmaddwd multiplies pairs of 16 bits and adds them in 32. Weights are kept as
-// bytes, in groups of four inputs: those at even places are multiplied first, and then the others. A group of levels is stored
-// in that order.
+// int8 products for AVX-512 without VNNI. The instruction that multiplies bytes (vpmaddubsw) adds two products in 16 bits, which
+// overflow, and there is none that changes signs as in avx2.h. So bytes are widened, and vpmaddwd multiplies pairs of 16 bits and
+// adds them in 32. Weights are kept as bytes, in groups of four inputs: those at even places are multiplied first, and then the
+// others. A group of levels is stored in that order.
 
 #pragma once
 
 namespace {
 
 using Level = int16_t;
-constexpr int kGroup = 4, kShift = 0;
+constexpr int kGroup = 4, kShift = 0, kMaxInt8Rows = kMaxTileRows;
 constexpr int kVectorBytes = kVecLanes * kGroup;  // of the weights of one group
 
 // Adds the products of each row's pair of levels with the weights of these.

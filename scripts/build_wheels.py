@@ -1,0 +1,161 @@
+"""Build wheels of the project with the compiled decoder inside, for x86-64 and for aarch64: ``make wheel``.
+
+usage: python scripts/build_wheels.py [--out FOLDER] [--machine x86_64|aarch64]
+
+The compiler is that of the package ziglang (requirements-compiler.lock), on any machine and for both kinds of
+processors. The same sources and versions give the same bytes (``SOURCE_DATE_EPOCH`` sets the date of the files inside).
+A wheel is kept only if auditwheel finds that its library loads on the systems that the wheel's name says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from model.decoding.native.compiler import INSTALLATION, Unavailable, compile_library, library_name, zig
+
+ROOT = Path(__file__).resolve().parents[1]
+MACHINES = ("x86_64", "aarch64")
+PLATFORM = "manylinux_2_17"
+"""Linux with glibc 2.17 or later; :func:`model.decoding.native.compiler.zig` compiles for it."""
+
+_FILES = ("pyproject.toml", "README.md", "LICENSE")
+_FOLDERS = ("app", "model")
+_NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.so", "*.pyc", "tmp*")
+_EPOCH = "315532800"
+"""1980-01-01, the earliest date that a zip file can have."""
+
+_SETUP = """\
+from setuptools import Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+
+class OfThisPlatform(Distribution):
+    def has_ext_modules(self):
+        return True
+
+class AnyPython(bdist_wheel):
+    def get_tag(self):
+        return "py3", "none", {platform!r}
+
+setup(distclass=OfThisPlatform, cmdclass={{"bdist_wheel": AnyPython}})
+"""
+"""A library that Python loads by ctypes: for one kind of processor, and for any release of Python."""
+
+
+def build_wheel(machine: str, out: Path) -> Path:
+    """Build a wheel.
+
+    Args:
+        machine: The kind of processor.
+        out: The folder it is written to.
+
+    Returns:
+        Its path.
+
+    Raises:
+        Unavailable: The library cannot be compiled.
+        SystemExit: setuptools failed, or the library needs more than the wheel's name says.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        project, built = Path(name, "project"), Path(name, "built")
+        copy_project(project)
+        native = project / "model" / "decoding" / "native"
+        compile_library(native / library_name(machine), INSTALLATION, zig(machine), machine)
+        wheel = pack(project, f"{PLATFORM}_{machine}", built)
+        refuse_a_wrong_name(wheel)
+        out.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copy(wheel, out / wheel.name))
+
+
+def copy_project(project: Path) -> None:
+    """Copy what a wheel is made of: no library that was compiled here, and no permissions of this user's.
+
+    Args:
+        project: The folder to make.
+    """
+    project.mkdir(parents=True)
+    for file in _FILES:
+        shutil.copyfile(ROOT / file, project / file)
+    for folder in _FOLDERS:
+        shutil.copytree(ROOT / folder, project / folder, ignore=_NOT_COPIED, copy_function=shutil.copyfile)
+
+
+def pack(project: Path, platform: str, out: Path) -> Path:
+    """Make a wheel of a copy of the project, with the library that is in it.
+
+    Args:
+        project: The copy.
+        platform: As the wheel's name has it.
+        out: The folder to make for it.
+
+    Returns:
+        Its path.
+
+    Raises:
+        SystemExit: setuptools failed.
+    """
+    for folder, _, names in os.walk(project):
+        os.chmod(folder, 0o755)
+        for file in names:
+            os.chmod(Path(folder, file), 0o755 if file.endswith(".so") else 0o644)
+    (project / "setup.py").write_text(_SETUP.format(platform=platform), encoding="utf-8")
+    out.mkdir(parents=True)
+    code = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(out)],
+        cwd=project,
+        env={"SOURCE_DATE_EPOCH": _EPOCH, **os.environ},
+        umask=0o022,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"the wheel cannot be built:\n{done.stdout}")
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
+def refuse_a_wrong_name(wheel: Path) -> None:
+    """Ask auditwheel which systems a wheel's library loads on.
+
+    Args:
+        wheel: Its path.
+
+    Raises:
+        SystemExit: Not on all of those in its name.
+    """
+    command = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = re.search(r'following platform tag:\s+"([^"]+)"', done.stdout)
+    named = wheel.stem.rpartition("-")[2]
+    if found is None or found[1] != named:
+        raise SystemExit(f"{wheel.name} is not for {named}:\n{done.stdout}{done.stderr}")
+
+
+def main() -> int:
+    """Build, and print the path and the digest of each."""
+    parser = argparse.ArgumentParser(description="build wheels with the compiled decoder inside")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="default: dist")
+    parser.add_argument("--machine", choices=MACHINES, action="append", help="default: all")
+    options = parser.parse_args()
+    for machine in options.machine or MACHINES:
+        try:
+            wheel = build_wheel(machine, options.out)
+        except Unavailable as error:
+            print(error, file=sys.stderr)
+            return 1
+        print(f"{hashlib.sha256(wheel.read_bytes()).hexdigest()}  {wheel}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
