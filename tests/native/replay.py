@@ -78,11 +78,11 @@ def find_arm_tools() -> tuple[str, str]:
     return compiler, emulator
 
 
-def build(target: str | None = None, compiler: str | None = None) -> Path:
+def build(machine: str | None = None, compiler: str | None = None) -> Path:
     """Compile the program, unless these sources were compiled already.
 
     Args:
-        target: The architecture; None is this machine's.
+        machine: The kind of processor; None is this one.
         compiler: Its path; None is the one that compiles the library.
 
     Returns:
@@ -92,10 +92,10 @@ def build(target: str | None = None, compiler: str | None = None) -> Path:
         Unavailable: There is no compiler, or it failed.
     """
     compiler = compiler or find_compiler()
-    # The program includes decoder.cpp, whose interface has structures of its own. It is linked statically: an emulator then
-    # needs no libraries.
+    # The program includes decoder.cpp, whose interface has structures of its own. It is linked statically, so that an
+    # emulator needs no libraries.
     parts = [
-        *(unit for unit in units(target) if unit.source != DECODER),
+        *(unit for unit in units(machine) if unit.source != DECODER),
         Unit("replay", ROOT / "tests/native/replay.cpp"),
     ]
     flags = (*FLAGS, *OPTIMISED, *CHECKED, f"-I{ROOT}")
