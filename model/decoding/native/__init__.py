@@ -1,1 +1,1 @@
-"""Decoding on x86 processors with 512-bit vectors, compiled from C++ where a compiler is at hand."""
+"""Decoding with the vector instructions of the processor, compiled from C++ where a compiler is at hand."""

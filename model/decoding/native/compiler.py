@@ -112,32 +112,33 @@ class CompilerFailed(Unavailable):
 
 
 def architecture(machine: str | None = None) -> str | None:
-    """An architecture: ``x86-64`` or ``aarch64``; None if the library cannot be compiled for it.
+    """The architecture of a processor: ``x86-64`` or ``aarch64``; None if the library cannot be compiled for it.
 
     Args:
-        machine: What ``platform.machine()`` gives there; None is this machine.
+        machine: The kind of processor, as ``platform.machine()`` names it; None is this one.
     """
     return _MACHINES.get((machine or platform.machine()).lower())
 
 
-def sets(target: str | None = None) -> dict[str, tuple[str, ...]]:
+def sets(machine: str | None = None) -> dict[str, tuple[str, ...]]:
     """The instruction sets of a library, with the compiler's flags of each.
 
     ``instruction_sets.h`` has the same, and chooses at run time among those that the processor has.
 
     Args:
-        target: The architecture; None is this machine's.
+        machine: The kind of processor, as ``platform.machine()`` names it; None is this one.
     """
-    return {**_SETS.get(target or architecture() or "", {}), **_ANY_SETS}
+    own = architecture(machine)
+    return {**({} if own is None else _SETS[own]), **_ANY_SETS}
 
 
-def units(target: str | None = None) -> tuple[Unit, ...]:
+def units(machine: str | None = None) -> tuple[Unit, ...]:
     """What a library consists of: the kernels of each instruction set, and everything else once.
 
     Args:
-        target: The architecture; None is this machine's.
+        machine: The kind of processor; None is this one.
     """
-    kernels = (Unit(name, KERNELS, (*flags, *_definitions(name))) for name, flags in sets(target).items())
+    kernels = (Unit(name, KERNELS, (*flags, *_definitions(name))) for name, flags in sets(machine).items())
     return (*kernels, Unit("decoder", DECODER))
 
 

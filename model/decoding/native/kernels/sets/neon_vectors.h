@@ -15,7 +15,7 @@ using IntVec = int32x4_t;
 constexpr int kVecLanes = 4, kParts = 4;
 
 // 6 rows of 4 vectors are 24 accumulators, and the processor has 32 registers.
-constexpr int kTileVectors = 4, kMaxTileRows = 6, kQueriesAtOnce = 4;
+constexpr int kTileVectors = 4, kMaxTileRows = 6, kMaxInt8Rows = 6, kQueriesAtOnce = 4;
 
 inline Vec choose(uint32x4_t m, Vec a, Vec b) { return vbslq_f32(m, a, b); }
 // Bit i is set where lane i of a comparison is true. Seldom any is.
