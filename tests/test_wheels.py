@@ -117,7 +117,7 @@ def test_the_compiler_of_the_package_writes_nothing_to_the_home_directory(
 def test_installation_asks_whether_a_compiler_is_missing(
     installed: bool, programs: set[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(compiler.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     if installed:
         programs.add("g++")
         compiler.main(["--find"])

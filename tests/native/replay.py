@@ -91,7 +91,7 @@ def build(machine: str | None = None, compiler: str | None = None) -> Path:
     Raises:
         Unavailable: There is no compiler, or it failed.
     """
-    compiler = compiler or find_compiler()
+    command = find_compiler() if compiler is None else (compiler,)
     # The program includes decoder.cpp, whose interface has structures of its own. It is linked statically, so that an
     # emulator needs no libraries.
     parts = [
@@ -99,16 +99,16 @@ def build(machine: str | None = None, compiler: str | None = None) -> Path:
         Unit("replay", ROOT / "tests/native/replay.cpp"),
     ]
     flags = (*FLAGS, *OPTIMISED, *CHECKED, f"-I{ROOT}")
-    name = hashlib.sha256(f"{compiler} {digest(flags)} {parts}".encode())
+    name = hashlib.sha256(f"{command} {digest(flags, machine)} {parts}".encode())
     for path in (parts[-1].source, parts[-1].source.with_name("recording.h")):
         name.update(path.read_bytes())
     program = FOLDER / f"replay-{name.hexdigest()[:16]}"
     if not program.is_file():
         FOLDER.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
-            objects = compile_units(compiler, parts, flags, Path(folder))
+            objects = compile_units(command, parts, flags, Path(folder))
             built = Path(folder) / program.name
-            subprocess.run([compiler, "-static", "-pthread", "-o", built, *objects], check=True)
+            subprocess.run([*command, "-static", "-pthread", "-o", built, *objects], check=True)
             built.replace(program)
     return program
 
