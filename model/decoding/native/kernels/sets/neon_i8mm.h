@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr int kGroup = 8;
+constexpr int kGroup = 8, kMaxInt8Rows = kMaxTileRows;
 
 // Adds two rows of eight levels times two of eight weights. In assembler: see neon_dotprod.h.
 inline void add_matrix_product(int32x4_t& sums, int8x16_t levels, int8x16_t weights) {

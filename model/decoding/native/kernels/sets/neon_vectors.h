@@ -15,7 +15,7 @@ using IntVec = int32x4_t;
 constexpr int kVecLanes = 4, kParts = 4;
 
 // 6 rows of 4 vectors are 24 accumulators, and the processor has 32 registers.
-constexpr int kTileVectors = 4, kMaxTileRows = 6, kMaxInt8Rows = 6, kQueriesAtOnce = 4;
+constexpr int kTileVectors = 4, kMaxTileRows = 6, kQueriesAtOnce = 4;
 
 inline Vec choose(uint32x4_t m, Vec a, Vec b) { return vbslq_f32(m, a, b); }
 // Bit i is set where lane i of a comparison is true. Seldom any is.
@@ -102,6 +102,7 @@ inline void keep_greater(Vec v, int32_t start, Vec& top, IntVec& starts) {
 inline IntVec load_ints(const int32_t* p) { return vld1q_s32(p); }
 inline void store_ints(int32_t* p, IntVec v) { vst1q_s32(p, v); }
 inline IntVec zero_ints() { return vdupq_n_s32(0); }
+inline IntVec add(IntVec a, IntVec b) { return vaddq_s32(a, b); }
 inline IntVec subtract(IntVec a, IntVec b) { return vsubq_s32(a, b); }
 inline Vec to_floats(IntVec v) { return vcvtq_f32_s32(v); }
 
