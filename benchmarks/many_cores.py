@@ -4,7 +4,7 @@
 
 The compiled decoder's calls as cohort.h makes them: the threads are woken one after the other, each steps with its own
 sentences until the time is over, and Python waits for the last one, reads what finished, and lets others join. The
-costs were measured on two processors (docs/decisions/0034); only their number is made up.
+costs were measured on two processors (docs/decisions/0037); only their number is made up.
 """
 
 from __future__ import annotations

@@ -95,6 +95,7 @@ inline void keep_greater(Vec v, int32_t start, Vec& top, IntVec& starts) {
 inline IntVec load_ints(const int32_t* p) { return _mm256_loadu_si256((const __m256i*)p); }
 inline void store_ints(int32_t* p, IntVec v) { _mm256_storeu_si256((__m256i*)p, v); }
 inline IntVec zero_ints() { return _mm256_setzero_si256(); }
+inline IntVec add(IntVec a, IntVec b) { return _mm256_add_epi32(a, b); }
 inline IntVec subtract(IntVec a, IntVec b) { return _mm256_sub_epi32(a, b); }
 inline Vec to_floats(IntVec v) { return _mm256_cvtepi32_ps(v); }
 // 16 numbers rounded to signed bytes; what is no number becomes -128.

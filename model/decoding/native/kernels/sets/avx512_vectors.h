@@ -78,6 +78,7 @@ inline void keep_greater(Vec v, int32_t start, Vec& top, IntVec& starts) {
 inline IntVec load_ints(const int32_t* p) { return _mm512_loadu_si512(p); }
 inline void store_ints(int32_t* p, IntVec v) { _mm512_storeu_si512(p, v); }
 inline IntVec zero_ints() { return _mm512_setzero_si512(); }
+inline IntVec add(IntVec a, IntVec b) { return _mm512_add_epi32(a, b); }
 inline IntVec subtract(IntVec a, IntVec b) { return _mm512_sub_epi32(a, b); }
 inline Vec to_floats(IntVec v) { return _mm512_cvtepi32_ps(v); }
 // 16 numbers of four bytes that lie behind each other at p, in every lane.

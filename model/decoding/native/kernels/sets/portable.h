@@ -145,6 +145,7 @@ inline void keep_greater(Vec v, int32_t start, Vec& top, IntVec& starts) {
 inline IntVec load_ints(const int32_t* p) { return (IntVec)load(reinterpret_cast<const float*>(p)); }
 inline void store_ints(int32_t* p, IntVec v) { std::memcpy(p, &v, sizeof(v)); }
 inline IntVec zero_ints() { return IntVec{}; }
+inline IntVec add(IntVec a, IntVec b) { return a + b; }
 inline IntVec subtract(IntVec a, IntVec b) { return a - b; }
 inline Vec to_floats(IntVec v) { return Vec{(float)v[0], (float)v[1], (float)v[2], (float)v[3]}; }
 
