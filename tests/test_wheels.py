@@ -133,11 +133,29 @@ def test_a_library_is_named_after_its_sources_and_processor_and_not_after_where_
     names = {machine: compiler.library_name(machine) for machine in ("x86_64", "aarch64")}
     assert names["x86_64"] != names["aarch64"]
     assert compiler.library_name() == compiler.library_name(platform.machine())
+    assert names["x86_64"] == compiler.library_name("AMD64")
     copy = sources_in(tmp_path / "native", monkeypatch)
     assert compiler.library_name("x86_64") == names["x86_64"]
     header = copy / "kernels.h"
     header.write_text(header.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     assert compiler.library_name("x86_64") != names["x86_64"]
+
+
+@pytest.mark.parametrize("machine", [None, "x86_64", "AMD64", "aarch64", "arm64"])
+def test_a_library_has_every_unit_of_its_kind_of_processor(
+    machine: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compiled: list[str] = []
+
+    def run(command: compiler.Compiler, arguments: list[str], folder: Path) -> str:
+        compiled.append(Path(arguments[arguments.index("-o") + 1]).name)
+        return ""
+
+    monkeypatch.setattr(compiler, "_run", run)
+    compiler.compile_library(tmp_path / "decoder.so", (), ("c++",), machine)
+    sets = compiler.sets(machine or platform.machine())
+    assert sorted(compiled) == sorted([*(f"{name}.o" for name in sets), "decoder.o", "decoder.so"])
+    assert machine is None or len(sets) >= 3
 
 
 def test_the_library_beside_its_sources_is_used_without_a_compiler(

@@ -163,7 +163,7 @@ def digest(flags: Sequence[str], machine: str | None = None) -> str:
         flags: For all units.
         machine: The kind of processor; None is this one.
     """
-    found = hashlib.sha256(f"{flags} {units(architecture(machine))}".replace(str(FOLDER), "").encode())
+    found = hashlib.sha256(f"{flags} {units(machine)}".replace(str(FOLDER), "").encode())
     for path in sources():
         found.update(path.read_bytes())
     return found.hexdigest()[:_DIGEST_DIGITS]
@@ -271,7 +271,7 @@ def compile_library(
     """
     compiler = compiler or find_compiler()
     with tempfile.TemporaryDirectory() as folder:
-        objects = compile_units(compiler, units(architecture(machine)), flags, Path(folder))
+        objects = compile_units(compiler, units(machine), flags, Path(folder))
         _run(compiler, [*flags, "-shared", "-o", str(path), *map(str, objects)], Path(folder))
     return path
 
