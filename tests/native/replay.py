@@ -92,8 +92,8 @@ def build(machine: str | None = None, compiler: str | None = None) -> Path:
         Unavailable: There is no compiler, or it failed.
     """
     command = find_compiler() if compiler is None else (compiler,)
-    # The program includes decoder.cpp, whose interface has structures of its own. For an emulator it brings its libraries;
-    # zig cannot link those of this machine statically.
+    # The program includes decoder.cpp, whose interface has structures of its own. For an emulator it brings its
+    # libraries along, which zig cannot do for this machine.
     parts = [
         *(unit for unit in units(machine) if unit.source != DECODER),
         Unit("replay", ROOT / "tests/native/replay.cpp"),
