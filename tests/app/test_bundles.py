@@ -62,6 +62,7 @@ def test_one_bundle_is_loaded_with_all_threads_and_its_digest(
             "sha256": digest,
             "native": True,
             "shortlist": False,
+            "isa": "auto",
         }
     ]
 
@@ -161,6 +162,7 @@ def test_a_bundle_loaded_later_uses_one_thread_and_may_be_pinned(tmp_path: Path,
             "sha256": "cd" * 32,
             "native": True,
             "shortlist": False,
+            "isa": "auto",
         }
     ]
 
