@@ -51,7 +51,8 @@ class LogitReader {
     std::copy_n(state_.sum, kLanes, lanes);
     for (int n = kLanes / 2; n; n /= 2)
       for (int i = 0; i < n; i++) lanes[i] += lanes[i + n];
-    return state_.reference + std::log(lanes[0]);
+    // Libraries of mathematics differ in the last bit. In double precision that bit is rounded away.
+    return state_.reference + (float)std::log((double)lanes[0]);
   }
 
   // The best logit and its position, the first of equals; position -1 if all are forbidden. For num_best = 1.

@@ -54,8 +54,9 @@ inline void add_exponentials(LogitState& state, const float* values) {
     state.reference = highest;
     state.begun = true;
   } else if (highest > state.reference + 16.f) {
-    // Exponentials stay far from the bounds of float32, and are seldom rescaled.
-    sums = multiply(sums, broadcast16(__builtin_expf(state.reference - highest)));
+    // Exponentials stay far from the bounds of float32, and are seldom rescaled. As in LogitReader::total, the exponential is
+    // one of double precision.
+    sums = multiply(sums, broadcast16((float)__builtin_exp((double)(state.reference - highest))));
     state.reference = highest;
   }
   Floats reference = broadcast16(state.reference);
