@@ -361,6 +361,17 @@ def test_the_back_end_is_predicted_as_the_translator_chooses_it(toy_bundle: Path
         assert (predicted.choice.name, predicted.choice.reason) == (chosen.name, chosen.reason)
 
 
+def test_nothing_is_advised_about_a_processor_that_lacks_what_the_decoder_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lacks = library.Availability(reason="the processor has no AVX2 with FMA", is_the_processor=True)
+    monkeypatch.setattr(library, "find_library", lambda: lacks)
+    monkeypatch.setattr(decoder, "build_library", lambda: Path("/lib/decoder.so"))
+    found = decoder.native_decoder()
+    assert found == NativeDecoder(reason="the processor has no AVX2 with FMA, which the compiled decoder needs")
+    assert decoder.check_native(found, enabled=True).state == "ok"
+
+
 def test_a_decoder_that_is_missing_is_a_warning_only_if_something_can_be_done() -> None:
     assert decoder.check_native(FOUND, True).state == "ok"
     assert decoder.check_native(NO_COMPILER, True).state == "warning"

@@ -24,6 +24,7 @@ from model.decoding.sentence import DecodingRequest
 from model.decoding.shortlist import Shortlist
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
+from tests.model.test_instruction_sets import SHAPES as SHAPES_OF_SETS
 from tests.model.test_native import POLICIES, random_options
 from tests.model.test_shortlist import random_table
 from tests.model.tiny import VOCABULARY, random_sources
@@ -35,17 +36,8 @@ _JOIN_TOGETHER = 4
 _WIDTHS = (1, 3)
 
 SHAPES: dict[str, dict[str, Any]] = {
-    "heads of 32": {"d_model": 64, "num_heads": 2, "activation": "silu"},
-    "no width a multiple of 16": {
-        "d_model": 54,
-        "num_heads": 3,
-        "d_ff": 45,
-        "activation": "gelu",
-        "norm": "post",
-        "decoder_num_heads": 2,
-        "decoder_d_ff": 51,
-    },
-    "several blocks": {"d_model": 98, "num_heads": 1, "d_ff": 150, "source_vocab_size": 300, "target_vocab_size": 300},
+    **SHAPES_OF_SETS,
+    "several blocks": {**SHAPES_OF_SETS["several blocks"], "source_vocab_size": 300, "target_vocab_size": 300},
     "long sources": {
         "d_model": 128,
         "num_heads": 8,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.commands.diagnosis.report import Check
 from app.settings import ENV_PREFIX
-from model.decoding.native.compiler import NoCompiler, Unavailable, compiler_version, find_compiler
+from model.decoding.native.compiler import NoCompiler, Unavailable, build_library, compiler_version, find_compiler
 
 if TYPE_CHECKING:
     from app.commands.diagnosis.service import ConfiguredBundle
@@ -48,10 +48,9 @@ def native_decoder(isa: str | None = None) -> NativeDecoder:
     Args:
         isa: The instruction set that the settings ask for; None if they do not.
     """
-    from model.decoding.native.compiler import build_library
     from model.decoding.native.library import find_library, processor_reason
 
-    reason = processor_reason()
+    reason = processor_reason()  # asked first: nothing is compiled for a processor that has no library
     if reason is not None:
         return NativeDecoder(reason=f"{reason}, which the compiled decoder needs")
     try:
@@ -63,15 +62,15 @@ def native_decoder(isa: str | None = None) -> NativeDecoder:
             reason=f"the compiled decoder cannot be built: {error}",
             advice="Check the compiler, and that the cache folder (XDG_CACHE_HOME, or ~/.cache) can be written.",
         )
-    reason = find_library().reason
-    if reason is not None:
+    found = find_library()
+    if found.is_the_processor:
+        return NativeDecoder(reason=f"{found.reason}, which the compiled decoder needs")
+    if found.library is None:
         return NativeDecoder(
-            reason=f"the compiled decoder {path} cannot be loaded: {reason}",
+            reason=f"the compiled decoder {path} cannot be loaded: {found.reason}",
             advice="Delete that file, so that the next start compiles it on this machine.",
         )
-    library = find_library().library
-    assert library is not None
-    return _with_instruction_set(path, library, isa)
+    return _with_instruction_set(path, found.library, isa)
 
 
 def _with_instruction_set(path: Path, library: ctypes.CDLL, isa: str | None) -> NativeDecoder:

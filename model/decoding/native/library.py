@@ -137,10 +137,17 @@ def check(code: int) -> None:
 
 @dataclass(frozen=True)
 class Availability:
-    """The library, or the reason why it cannot be used on this machine: exactly one of them."""
+    """The library, or the reason why it cannot be used on this machine: exactly one of them.
+
+    Args:
+        library: The library.
+        reason: The reason, as a sentence without its end.
+        is_the_processor: Whether the reason is what the processor lacks, so that nothing can be done about it.
+    """
 
     library: ctypes.CDLL | None = None
     reason: str | None = None
+    is_the_processor: bool = False
 
 
 @dataclass(frozen=True)
@@ -204,7 +211,7 @@ def find_library() -> Availability:
     """The library, built if necessary; the result is kept for the life of the process."""
     reason = processor_reason()
     if reason is not None:
-        return Availability(reason=reason)
+        return Availability(reason=reason, is_the_processor=True)
     try:
         library = _with_types(ctypes.CDLL(str(build_library())))
     except NoCompiler as error:
@@ -215,7 +222,8 @@ def find_library() -> Availability:
         return Availability(reason=str(error))
     if choose_instruction_set(library, AUTO).name == PORTABLE and os.environ.get(ISA_VARIABLE) != PORTABLE:
         lacking = [f"no {one.lacking}" for one in instruction_sets(library) if one.lacking is not None]
-        return Availability(reason=f"the processor has {lacking[-1] if lacking else 'no vectors that are known'}")
+        known = lacking[-1] if lacking else "no vectors that are known"
+        return Availability(reason=f"the processor has {known}", is_the_processor=True)
     return Availability(library)
 
 
