@@ -93,12 +93,12 @@ class Simulation:
         self.requests: dict[object, Asked] = {}
         self.keys = itertools.count()
 
-    def sentences(self, caller: Caller, number: int) -> list[QueuedSentence]:
+    def sentences(self, caller: Caller, number: int, options: DecodingOptions = BEAM) -> list[QueuedSentence]:
         """The sentences of a request."""
         owner = object()
         return [
             QueuedSentence(
-                DecodingRequest(next(self.keys), [1] * self.rng.randint(*TOKENS), BEAM),
+                DecodingRequest(next(self.keys), [1] * self.rng.randint(*TOKENS), options),
                 MODEL,
                 lambda _: None,
                 owner=owner,

@@ -278,8 +278,8 @@ class Estimator:
         patient = {one: rows for one, rows in rows_of.items() if one != caller and self.demand.waits(one)}
         shared = request.cost * (1.0 + sum(patient.values()) / request.rows)
         work = self._work_by_demand(now, caller, shared, rate, patient)
-        if not math.isfinite(work):  # others submit more than is done, and go first
-            work = self._work_by_turns(caller, shared)
+        if caller.priority is Priority.BULK:  # has a share, also while interactive callers submit all that can be done
+            work = min(work, self._work_by_turns(caller, shared))
         return max(at_least_s, work / rate) if patient else work / rate
 
     def _work_by_turns(self, caller: Caller, own: float) -> float:

@@ -410,7 +410,7 @@ class Scheduler:
 
         Args:
             now: Clock time.
-            width: Rows that a sentence needs, as an estimate.
+            width: Rows that a waiting sentence needs at least, as an estimate: a long queue is not looked at.
         """
         is_busy = self._last_finish is not None and now - self._last_finish <= OTHERS_S
         rows = Counter(self._rows) if is_busy else Counter[Caller]()
@@ -418,7 +418,7 @@ class Scheduler:
             return None
         for sentence in self._queue:
             rows[sentence.caller] += sentence.width
-        return rows
+        return rows if rows.total() <= self.budget.max_rows else None
 
     def _refuse_if_late(self, sentences: Sequence[QueuedSentence], within_s: float) -> None:
         estimate_s, rate = self.estimate_s(sentences, within_s), self._estimator.pace.rate

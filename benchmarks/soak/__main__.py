@@ -10,7 +10,8 @@ every 20 seconds on average, somebody sends a document or thousands of sentences
 
 Every answer is compared. At the end the usage that was counted for each key must be equal to what was answered. Latency
 is that of the whole use, from the time at which it was due. Memory is that of the service's process; its drift is the
-growth along a line of least squares from the end of the warm-up to the end of the load.
+growth along a line of least squares from the end of the warm-up to the end of the load. The warm-up is long, because
+memory reaches its highest level only after several of the rare, large uses have met.
 
 The target is no wrong answer, no error and a drift under 1 %; the exit status is 1 if an answer or a count is wrong.
 Nothing else should run on the machine; the share that other programs used is printed. Needs Linux.
@@ -390,7 +391,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30.0, help="length of the load; default %(default)s")
     parser.add_argument(
-        "--warm-up", type=float, help="minutes that do not count for memory; default: a fifth, at most 5"
+        "--warm-up", type=float, help="minutes that do not count for memory; default: half, at most 15"
     )
     parser.add_argument("--calibration", type=float, default=30.0, help="seconds to measure the capacity; default 30")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: all processors")
@@ -401,7 +402,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if min(arguments.minutes, arguments.calibration, arguments.threads) <= 0:
         parser.error("--minutes, --calibration and --threads must be above 0")
-    warm_up = min(5.0, arguments.minutes / 5) if arguments.warm_up is None else arguments.warm_up
+    warm_up = min(15.0, arguments.minutes / 2) if arguments.warm_up is None else arguments.warm_up
     machine = describe_machine(arguments.threads)
     print(machine_line(machine), flush=True)
     figures = run(Plan(arguments.minutes, warm_up, arguments.calibration, arguments.threads, arguments.load))

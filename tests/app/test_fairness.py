@@ -9,7 +9,8 @@ import pytest
 from app.engine.caller import Caller, Priority
 from app.engine.estimate import DEMAND_S, Demand
 from app.errors import DeadlineUnreachable
-from benchmarks.simulated_engine import CPU, SITUATIONS, Simulation, caller, estimate_errors, warm
+from benchmarks.simulated_engine import CPU, SITUATIONS, Simulation, Speed, caller, estimate_errors, warm
+from model.decoding.options import DecodingOptions
 
 BULK = Caller("bulk", Priority.BULK)
 
@@ -87,6 +88,20 @@ def test_an_estimate_for_bulk_is_finite_where_interactive_callers_use_the_whole_
         simulation.run(0.1)
         estimate_s = simulation.scheduler.estimate_s(simulation.sentences(BULK, 50))
         assert estimate_s is not None and estimate_s < 1_000.0
+
+
+def test_an_estimate_for_bulk_is_no_larger_while_a_large_interactive_request_is_worked_off() -> None:
+    """The demand, which falls slowly, then equals the throughput for a moment."""
+    simulation = warm(Speed(0.002, 0.0003, max_rows=256))
+    simulation.ask(caller(1))
+    large = simulation.ask(caller(1), 400)
+    estimates = []
+    while large.took_s is None:
+        simulation.run(0.05)
+        sentences = simulation.sentences(BULK, 4, DecodingOptions(decoding="greedy"))
+        estimates.append(simulation.scheduler.estimate_s(sentences) or 0.0)
+    assert len(estimates) > 50
+    assert max(estimates) < 2 * statistics.median(estimates)
 
 
 def test_an_estimate_that_is_enough_is_no_smaller_than_the_exact_one() -> None:
