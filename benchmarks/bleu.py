@@ -8,6 +8,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from benchmarks.contenders import VERSO_PRECISIONS
 from benchmarks.engine_rounds import Plan
 from benchmarks.processes import started
 
@@ -31,6 +32,7 @@ def serve_bleu(connection: Connection[Any, Any], folder: Path, plan: Plan) -> No
                     texts = translator.translate([line[0] for line in lines], DecodingOptions(), source, target)
                     scored = score([text.text for text in texts], [line[1] for line in lines])
                     found[f"{base.name} {source}-{target}"] = {
+                        "texts": [text.text for text in texts],
                         "bleu": round(scored.bleu, 2),
                         "signature": scored.bleu_signature,
                         "sentences": scored.num_sentences,
@@ -41,7 +43,13 @@ def serve_bleu(connection: Connection[Any, Any], folder: Path, plan: Plan) -> No
 
 
 def measure_bleu(folder: Path, plan: Plan) -> dict[str, Any]:
-    """BLEU (beam 4, over texts) by precision, then test set and pair."""
+    """BLEU (beam 4, over texts) and the share of translations equal to float32's, by precision, test set and pair."""
     with started("BLEU", serve_bleu, folder, plan) as worker:
         worker.wait_until_loaded()
-        return {precision: worker.run(precision) for precision in ("float32", "int8")}
+        found: dict[str, Any] = {precision: worker.run(precision) for precision in VERSO_PRECISIONS}
+    full = {name: scored["texts"] for name, scored in found["float32"].items()}
+    for of_sets in found.values():
+        for name, scored in of_sets.items():
+            pairs = list(zip(scored.pop("texts"), full[name], strict=True))
+            scored["share_as_float32"] = round(sum(one == other for one, other in pairs) / len(pairs), 3)
+    return found

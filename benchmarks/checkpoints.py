@@ -169,7 +169,7 @@ def make_models(folder: Path, shape: Shape, names: Sequence[str] = MODELS) -> in
             if library == "Verso":
                 from model.importing.importer import import_checkpoint
 
-                precisions: dict[str, Precision] = {"float32": "float32", "int8": "int8"}
+                precisions: dict[str, Precision] = {"float32": "float32", "bfloat16": "bfloat16", "int8": "int8"}
                 import_checkpoint(checkpoint, folder / name, precisions[precision], report=lambda line: None)
             elif library == "CTranslate2":
                 import ctranslate2

@@ -23,7 +23,7 @@ from benchmarks.processes import peak_memory_bytes
 
 Library = Literal["Verso", "CTranslate2", "transformers", "ONNX Runtime", "OpenVINO", "Marian"]
 
-Precision = Literal["float32", "int8"]
+Precision = Literal["float32", "bfloat16", "int8"]
 
 Backend = Literal["oneDNN", "MKL"]
 
@@ -37,6 +37,9 @@ MODULES: dict[str, str] = {
 """The modules of the rivals. Each has its class as ``ENGINE``; that of an optional rival also ``make_model``."""
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "int8")
+"""Of all engines."""
+
+VERSO_PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8")
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Row:
 
     Args:
         library: Library of the engine.
-        precision: float32 or int8.
+        precision: Of its weights and products.
         num_workers: Number of concurrent batches.
         num_threads: Threads per worker.
         native: Whether Verso may use its compiled decoder.
@@ -121,7 +124,7 @@ def rows_for(
         return Row(library, precision, *split, instruction_set=instruction_set, **more)
 
     whole = splits[0]
-    rows = [row("Verso", precision, whole) for precision in PRECISIONS]
+    rows = [row("Verso", precision, whole) for precision in VERSO_PRECISIONS]
     if torch_too:
         rows += [row("Verso", precision, whole, native=False) for precision in PRECISIONS]
     backends: tuple[Backend | None, ...] = ("oneDNN", "MKL") if instruction_set else (None,)

@@ -41,18 +41,24 @@ def tables(figures: dict[str, Any]) -> str:
         ),
     ]
     if "bleu" in figures:
-        full, small = figures["bleu"]["float32"], figures["bleu"]["int8"]
-        lost = {name: full[name]["bleu"] - small[name]["bleu"] for name in full}
+        full = figures["bleu"]["float32"]
         parts.append(
             markdown(
-                ["BLEU", "sentences", "Verso float32", "Verso int8", f"int8 loses (at most {BLEU_LOSS})"],
+                [
+                    "BLEU",
+                    "sentences",
+                    "Verso float32",
+                    *(f"{one}, loss (at most {BLEU_LOSS[one]}), same" for one in BLEU_LOSS),
+                ],
                 [
                     [
                         name,
                         f"{full[name]['sentences']:,}",
                         f"{full[name]['bleu']:.2f}",
-                        f"{small[name]['bleu']:.2f}",
-                        f"{lost[name]:.2f} {'reached' if lost[name] <= BLEU_LOSS else 'MISSED'}",
+                        *(
+                            _loss(figures["bleu"][one][name], full[name]["bleu"], most)
+                            for one, most in BLEU_LOSS.items()
+                        ),
                     ]
                     for name in full
                 ],
@@ -61,6 +67,12 @@ def tables(figures: dict[str, Any]) -> str:
             + "\n".join(sorted({f"BLEU|{row['signature']}" for row in full.values()}))
         )
     return "\n\n".join(parts)
+
+
+def _loss(scored: dict[str, Any], full: float, most: float) -> str:
+    lost = full - scored["bleu"]
+    verdict = "reached" if lost <= most else "MISSED"
+    return f"{scored['bleu']:.2f}, {lost:.2f} {verdict}, {scored['share_as_float32']:.1%}"
 
 
 def limits_line(figures: dict[str, Any]) -> str:
@@ -109,7 +121,8 @@ def report(name: str, figures: dict[str, Any]) -> str:
             "",
             tables(figures),
             "",
-            f"Peak: {peaks['float32']:.0f} GFLOPS float32, {peaks['int8']:.0f} GOPS int8.",
+            f"Peak: {peaks['float32']:.0f} GFLOPS float32, {peaks['bfloat16']:.0f} bfloat16, "
+            f"{peaks['int8']:.0f} GOPS int8.",
             f"{figures['source_tokens']:,} source tokens; {tokens}.",
             f"Other programs used {others['median_share']:.0%} of the processors (median of the turns; at most "
             f"{others['largest_share']:.0%}); {others['repeated_turns']} turns were repeated.",

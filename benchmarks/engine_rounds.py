@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.checkpoints import SHAPES, SHIPPED, make_sources
-from benchmarks.contenders import Job, Result, Row, rows_for, serve_engine
+from benchmarks.contenders import VERSO_PRECISIONS, Job, Result, Row, rows_for, serve_engine
 from benchmarks.instruction_sets import INSTRUCTION_SETS, UNLIMITED, fastest_set
 from benchmarks.peaks import serve_peaks
 from benchmarks.processes import OtherPrograms, Worker, describe_machine, processor_flags, started
@@ -145,7 +145,7 @@ class Measurement:
         self._rounds: dict[str, dict[str, list[float]]] = {
             row.name: {measure: [] for measure in MEASURES} for row in self._rows
         }
-        self._peaks: dict[str, list[float]] = {"float32": [], "int8": []}
+        self._peaks: dict[str, list[float]] = {precision: [] for precision in VERSO_PRECISIONS}
         self._memory: dict[str, float] = {}
         self._disturbances: list[float] = []
         self._num_repeated = 0

@@ -71,6 +71,16 @@ INSTRUCTION_SETS = {
     for found in (
         # name, flags, CTranslate2, oneDNN, MKL, torch, fbgemm, intgemm
         InstructionSet(
+            "avx512-bf16",
+            (*_AVX512, "avx512_vnni", "avx512_bf16"),
+            "AVX512",
+            "AVX512_CORE_BF16",
+            "AVX512_E1",
+            "avx512",
+            "AVX512_E1",
+            "AVX512VNNI",
+        ),
+        InstructionSet(
             "avx512-vnni",
             (*_AVX512, "avx512_vnni"),
             "AVX512",

@@ -30,7 +30,7 @@ def measure_peaks(num_threads: int) -> dict[str, float]:
     import torch
 
     torch.set_num_threads(num_threads)
-    found: dict[str, list[float]] = {"float32": [], "int8": []}
+    found: dict[str, list[float]] = {"float32": [], "bfloat16": [], "int8": []}
     for rows, width_in, width_out in MATRIX_SIZES:
         left, right = torch.randn(rows, width_in), torch.randn(width_in, width_out)
         whole = torch.randint(-127, 128, (rows, width_in), dtype=torch.int8)
@@ -45,6 +45,7 @@ def measure_peaks(num_threads: int) -> dict[str, float]:
                 "float32",
                 partial(torch.ops.mkldnn._linear_pointwise, left, right.t().contiguous(), None, "none", [], ""),
             ),
+            ("bfloat16", partial(torch.mm, left.bfloat16(), right.bfloat16())),
             ("int8", partial(fbgemm, whole.float(), 1.0, 128, packed)),
             ("int8", partial(torch._int_mm, whole, weight)),
         ]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.contenders import VERSO_PRECISIONS
 from benchmarks.traffic import sentence
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ SPM = "spm.model"
 
 
 def make_shipped(folder: Path) -> int:
-    """Make ``Verso float32``, ``Verso int8``, ``CTranslate2 float32`` and ``CTranslate2 int8`` in a folder.
+    """Make Verso's bundles and CTranslate2's models of all precisions in a folder.
 
     Args:
         folder: An existing folder.
@@ -42,8 +43,8 @@ def make_shipped(folder: Path) -> int:
     plain = replace(checkpoint, facts={name: value for name, value in checkpoint.facts.items() if name != "dev_sample"})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        export_bundle(plain, "float32", folder / "Verso float32", report=lambda line: None)
-        export_bundle(plain, "int8", folder / "Verso int8", report=lambda line: None)
+        for precision in VERSO_PRECISIONS:
+            export_bundle(plain, precision, folder / f"Verso {precision}", report=lambda line: None)
         convert(checkpoint, folder / "CTranslate2 float32", None)
         convert(checkpoint, folder / "CTranslate2 int8", "int8")
     return sum(weight.numel() for weight in checkpoint.weights.values())

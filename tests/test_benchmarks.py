@@ -20,7 +20,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks import many_cores, request_cost, shortlist
+from benchmarks import gpu_estimate, many_cores, request_cost, shortlist
 from benchmarks.checkpoints import SHAPES, SHIPPED, Shape, make_sources
 from benchmarks.contenders import rows_for
 from benchmarks.engine_report import key_of, limits_line, merge
@@ -38,6 +38,7 @@ from benchmarks.training import TorchTranslator, contenders, ratios
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.pretrained import PRETRAINED
 from model.decoding.options import DecodingOptions
+from model.decoding.slots.buckets import Bucket
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
 from model.text.segmentation import split_text
@@ -73,7 +74,7 @@ def test_every_engine_is_measured_with_the_same_number_of_tokens(tmp_path: Path)
     assert {"torch", "transformers", "ctranslate2"} <= measured["machine"]["versions"].keys()
     names = [row.name for row in rows_for(2)]
     assert list(measured["engines"]) == names
-    assert len(names) == 7
+    assert len(names) == 8
     for name, engine in measured["engines"].items():
         assert engine["target_tokens"] == {"greedy": 16 * 20, "beam_4": 16 * 20}
         assert all(engine[measure] > 0 and len(engine["rounds"][measure]) == 1 for measure in MEASURES)
@@ -81,7 +82,7 @@ def test_every_engine_is_measured_with_the_same_number_of_tokens(tmp_path: Path)
         assert engine["peak_memory_mb"] > 0
         assert name in said
     assert all(peak > 0 for peak in measured["peaks_gops"].values())
-    for ours in ("Verso float32", "Verso int8"):
+    for ours in ("Verso float32", "Verso bfloat16", "Verso int8"):
         ratios = measured["verso_is_faster_by"][ours]
         assert ratios.keys() == {*names} - {ours}
         assert all(value > 0 for others in ratios.values() for value in others.values())
@@ -256,6 +257,7 @@ def test_all_engines_are_limited_to_the_instruction_set() -> None:
 
 def test_the_fastest_instruction_set_is_the_one_that_the_processor_has_completely() -> None:
     avx512 = ["avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"]
+    assert fastest_set([*avx512, "avx512_vnni", "avx512_bf16", "avx_vnni"]) == "avx512-bf16"
     assert fastest_set([*avx512, "avx512_vnni", "avx_vnni"]) == "avx512-vnni"
     assert fastest_set(avx512) == "avx512"
     assert fastest_set(["avx2", "fma", "avx_vnni"]) == "avx-vnni"
@@ -279,6 +281,14 @@ def engines_with(**rounds: Sequence[float]) -> dict[str, Any]:
         name.replace("_", " "): {"rounds": {measure: list(values) for measure in MEASURES}}
         for name, values in rounds.items()
     }
+
+
+def test_the_products_of_an_estimated_step_are_those_of_the_architecture() -> None:
+    shape, bucket = SHAPES["toy"], Bucket(4, 2, 16, 32)
+    operations = gpu_estimate.operations_of_step(shape, bucket)
+    rows = bucket.slots * bucket.width
+    assert sum(one.multiply_adds for one in operations if one.name == "aten.addmm") == rows * shape.target_multiply_adds
+    assert sum(one.seconds(0.6) for one in operations) >= len(operations) * gpu_estimate.SHORTEST_KERNEL_S
 
 
 def test_a_target_is_judged_by_the_best_rival_of_each_round() -> None:

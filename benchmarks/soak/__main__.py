@@ -390,9 +390,7 @@ def main() -> int:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30.0, help="length of the load; default %(default)s")
-    parser.add_argument(
-        "--warm-up", type=float, help="minutes that do not count for memory; default: half, at most 15"
-    )
+    parser.add_argument("--warm-up", type=float, help="minutes that do not count for memory; default: half, at most 15")
     parser.add_argument("--calibration", type=float, default=30.0, help="seconds to measure the capacity; default 30")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: all processors")
     parser.add_argument(

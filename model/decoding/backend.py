@@ -38,7 +38,7 @@ _NATIVE_GREEDY_ROWS_PER_THREAD = 48
 """More sentences would drive each other's keys and values out of the processor's caches; the rows of a beam share
 those of the source."""
 
-NATIVE_PRECISIONS = ("float32", "int8")
+NATIVE_PRECISIONS = ("float32", "bfloat16", "int8")
 """Precisions of bundles that the compiled library can decode."""
 
 
@@ -299,5 +299,6 @@ def _why_no_native(
     if device.type != "cpu":
         return "the model is not on the CPU"
     if precision not in NATIVE_PRECISIONS:
-        return f"it computes in {' or '.join(NATIVE_PRECISIONS)}, and the bundle is in {precision}"
+        known = f"{', '.join(NATIVE_PRECISIONS[:-1])} or {NATIVE_PRECISIONS[-1]}"
+        return f"it computes in {known}, and the bundle is in {precision}"
     return reason_not_native(None if architecture is None else ModelConfig.from_dict(dict(architecture)))

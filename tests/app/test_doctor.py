@@ -324,7 +324,8 @@ def test_another_release_of_torch_than_the_pinned_one_is_a_warning(monkeypatch: 
     [
         ("int8", "cpu", FOUND, True, "native"),
         ("float32", "cpu", FOUND, True, "native"),
-        ("bfloat16", "cpu", FOUND, True, "eager"),
+        ("bfloat16", "cpu", FOUND, True, "native"),
+        ("float16", "cpu", FOUND, True, "eager"),
         ("int8", "cpu", FOUND, False, "eager"),
         ("int8", "cpu", NO_COMPILER, True, "eager"),
         ("int8", "cpu", OTHER_PROCESSOR, True, "eager"),

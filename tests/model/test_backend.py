@@ -46,7 +46,7 @@ def test_slots_and_eager_give_equal_outputs_and_the_reason_of_their_choice(model
 @pytest.mark.parametrize(
     ("changes", "unavailable", "reason"),
     [
-        ({"precision": "bfloat16"}, None, "it computes in float32 or int8, and the bundle is in bfloat16"),
+        ({"precision": "float16"}, None, "it computes in float32, bfloat16 or int8, and the bundle is in float16"),
         (
             {"architecture": {"embedding_norm": True}},
             None,

@@ -112,8 +112,15 @@ def test_int8_answers_are_the_same_bits_with_every_set(shape: str) -> None:
 
 
 @needs_library
-def test_int8_answers_with_a_shortlist_are_the_same_bits_with_every_set() -> None:
-    check_same_bits(models("several blocks", "int8", USABLE, shortlist=True))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bfloat16_answers_are_the_same_bits_with_every_set(shape: str) -> None:
+    check_same_bits(models(shape, "bfloat16", USABLE))
+
+
+@needs_library
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_answers_with_a_shortlist_are_the_same_bits_with_every_set(precision: Any) -> None:
+    check_same_bits(models("several blocks", precision, USABLE, shortlist=True))
 
 
 @needs_library
@@ -133,7 +140,7 @@ def test_float32_answers_of_the_portable_set_have_the_same_tokens() -> None:
 
 
 @needs_library
-@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_numbers_that_are_none_break_a_sentence_with_every_set(precision: Any) -> None:
     config = small_config(**SHAPES["no width a multiple of 16"])
     eager = Transformer(config, 0).eval()
@@ -181,6 +188,20 @@ def test_the_library_has_the_sets_that_the_compiler_made() -> None:
     assert [one.name for one in library.instruction_sets(FOUND)] == list(compiler.sets())
 
 
+@needs_library
+def test_a_set_that_the_compiler_does_not_know_is_left_out(tmp_path: Path) -> None:
+    source = tmp_path / "unit.cpp"
+    source.write_text("int verso_nothing;\n")
+    known = compiler.Unit("known", source)
+    flags = ("-mno-such-instructions",)
+    unknown = compiler.Unit("unknown", source, flags, optional=True)
+    command = compiler.find_compiler()
+    assert compiler.compile_units(command, [unknown, known], (), tmp_path) == [tmp_path / "known.o"]
+    for parts, checked in (([unknown], compiler.CHECKED), ([compiler.Unit("needed", source, flags)], ())):
+        with pytest.raises(compiler.CompilerFailed, match="no-such-instructions"):
+            compiler.compile_units(command, parts, checked, tmp_path)
+
+
 WIDE = re.compile(r"%zmm|%k[1-7]|%[xy]mm(?:1[6-9]|2\d|3[01])\b")
 """What only AVX-512 has. AVX2 also has %ymm."""
 
@@ -220,9 +241,11 @@ def instructions_of_units(path: Path) -> dict[str, str]:
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="sanitizers have inline functions of their own")
 def test_a_set_has_no_instructions_of_a_larger_one() -> None:
     code = instructions_of_units(compiler.build_library())
-    assert {name for name, text in code.items() if WIDE.search(text)} == {"avx512-vnni", "avx512"}
-    assert {name for name, text in code.items() if "%ymm" in text} == {"avx512-vnni", "avx512", "avx-vnni", "avx2"}
-    assert [name for name, text in code.items() if "vpdpbusd" in text] == ["avx512-vnni", "avx-vnni"]
+    wide = {"avx512-bf16", "avx512-vnni", "avx512"}
+    assert {name for name, text in code.items() if WIDE.search(text)} == wide
+    assert {name for name, text in code.items() if "%ymm" in text} == {*wide, "avx-vnni", "avx2"}
+    assert [name for name, text in code.items() if "vpdpbusd" in text] == ["avx512-bf16", "avx512-vnni", "avx-vnni"]
+    assert [name for name, text in code.items() if "vdpbf16ps" in text] == ["avx512-bf16"]
     assert "vpmaddwd" in code["avx2"]
 
 

@@ -150,6 +150,23 @@ def test_int8_products_equal_those_of_torch() -> None:
         assert float(difference) < 0.02 * float(expected.std()), "few values may be rounded differently"
 
 
+@needs_library
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@torch.inference_mode()
+def test_bfloat16_products_round_their_inputs_and_add_in_float32(name: str) -> None:
+    changes = ARCHITECTURES[name]
+    model = native(script(transformer(**changes), "bfloat16"), **changes)
+    eager = transformer(**changes).bfloat16().float()
+    for layer in eager.modules():
+        if isinstance(layer, nn.Linear):
+            layer.register_forward_pre_hook(lambda layer, inputs: (inputs[0].bfloat16().float(),))
+    targets = torch.randint(3, 20, (9, 19), generator=torch.Generator().manual_seed(0))
+    for source, target in zip(random_sources(9, vocab_size=20, seed=1, longest=35), targets, strict=True):
+        expected = eager(torch.tensor([source]), target.unsqueeze(0))[0]
+        difference = (model.logits(source, target.tolist()) - expected).square().mean().sqrt()
+        assert float(difference) < 0.005 * float(expected.std()), "few numbers may be rounded differently"
+
+
 def answers(outcome: Finished) -> list[Hypothesis]:
     assert outcome.hypothesis is not None
     return [outcome.hypothesis, *outcome.hypothesis.alternatives]
@@ -165,7 +182,7 @@ def check_same_in_any_batch(make: Callable[[int], Cohort], sources: list[list[in
 
 
 @needs_library
-@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 @pytest.mark.parametrize("width", [1, 3])
 def test_a_sentence_is_bit_identical_in_any_batch(precision: str, width: int) -> None:
     model = native(script(transformer(), precision))  # type: ignore[arg-type]
@@ -534,7 +551,7 @@ def test_a_supported_architecture_has_no_reason_against_it() -> None:
 def test_a_supported_model_has_no_reason_against_it() -> None:
     eager = transformer()
     config = small_config(d_model=64, num_heads=2)
-    for module in (eager, script(eager, "float32"), script(eager, "int8")):
+    for module in (eager, script(eager, "float32"), script(eager, "bfloat16"), script(eager, "int8")):
         assert reason_not_native(config, module) is None
 
 
@@ -547,8 +564,8 @@ class OtherLinear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(64))
 
 
-def bfloat16(model: Transformer) -> Any:
-    return script(model, "bfloat16")
+def float16(model: Transformer) -> Any:
+    return script(model, "float16")
 
 
 def with_another_linear(model: Transformer) -> Any:
@@ -580,7 +597,7 @@ def with_a_norm_without_gain(model: Transformer) -> Any:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_weights_smaller_than_the_architecture_says_are_not_packed(
     changes: dict[str, Any], path: str, precision: Any
 ) -> None:
@@ -602,12 +619,12 @@ def test_an_int8_product_whose_sum_may_not_fit_is_not_packed() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (bfloat16, "encoder.0.self_attention.query_key_value.bias is bfloat16 on cpu"),
+        (float16, "encoder.0.self_attention.query_key_value.bias is float16 on cpu"),
         (with_another_linear, "encoder.1.feed_forward.wide is a OtherLinear"),
         (without_a_layer, "the model has no module decoder.2.self_attention.query_key_value"),
         (with_a_norm_without_gain, "the model has no tensor decoder_norm.weight"),
     ],
-    ids=["bfloat16", "another linear layer", "missing layer", "norm without gain"],
+    ids=["float16", "another linear layer", "missing layer", "norm without gain"],
 )
 def test_an_unsupported_module_is_decoded_by_torch(
     change: Callable[[Transformer], Any], reason: str, caplog: pytest.LogCaptureFixture

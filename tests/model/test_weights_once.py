@@ -28,7 +28,7 @@ from tests.model.test_native import ARCHITECTURES, transformer
 from tests.model.torch_layers import small_config
 
 needs_library = pytest.mark.skipif(library.load_library() is None, reason="the compiled decoder cannot be used here")
-PRECISIONS = ["float32", *(["int8"] if int8_is_supported() else [])]
+PRECISIONS = ["float32", "bfloat16", *(["int8"] if int8_is_supported() else [])]
 TEXT = "red cat sees old dog."
 
 

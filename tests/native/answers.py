@@ -31,7 +31,7 @@ from tests.model.tiny import VOCABULARY, random_sources
 from tests.model.torch_layers import randomise, small_config
 from tests.native.recorder import Recorder
 
-PRECISIONS: tuple[Precision, ...] = ("int8", "float32")
+PRECISIONS: tuple[Precision, ...] = ("int8", "bfloat16", "float32")
 _JOIN_TOGETHER = 4
 _WIDTHS = (1, 3)
 

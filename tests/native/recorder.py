@@ -8,13 +8,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from model.decoding.native.library import PORTABLE, LinearSource, Request, TracedCandidate, instruction_sets
+from model.decoding.native.library import (
+    PORTABLE,
+    LinearSource,
+    Precision,
+    Request,
+    TracedCandidate,
+    instruction_sets,
+)
 
-_BEGIN = b"verso recording 1\n"
+_BEGIN = b"verso recording 2\n"
 _END, _MODEL, _SENTENCES, _ATTENTION, _LOGITS = range(5)
 """The kinds of records, as recording.h has them."""
 
 _FLOAT_BYTES, _INT_BYTES, _DOUBLE_BYTES = 4, 4, 8
+_WEIGHT_BYTES = {Precision.FLOAT32: 4, Precision.BFLOAT16: 2, Precision.INT8: 1}
 
 
 class Recorder:
@@ -53,16 +61,18 @@ class Recorder:
         shape, addresses = architecture._obj, tables._obj
         width = shape.d_model
         self._source_vocab, self._target_vocab = shape.source_vocab_size, shape.target_vocab_size
-        is_int8 = all(one.rounded for one in linears)
+        precision = max(one.precision for one in linears)
+        exact = all(one.precision != Precision.FLOAT32 for one in linears)
         fused = instruction_sets(self._library)[number].name != PORTABLE
-        parts = [_int32(_MODEL), _array(self.name.encode(), 1), _int32(is_int8), _int32(fused), bytes(shape)]
-        for address, rows in (
-            (addresses.source_tokens, shape.source_vocab_size),
-            (addresses.source_positions, shape.max_positions),
-            (addresses.target_tokens, shape.target_vocab_size),
-            (addresses.target_positions, shape.max_positions),
+        facts = (precision, exact, fused, addresses.precision)
+        parts = [_int32(_MODEL), _array(self.name.encode(), 1), *map(_int32, facts), bytes(shape)]
+        for address, rows, item_bytes in (
+            (addresses.source_tokens, shape.source_vocab_size, _WEIGHT_BYTES[addresses.precision]),
+            (addresses.source_positions, shape.max_positions, _FLOAT_BYTES),
+            (addresses.target_tokens, shape.target_vocab_size, _WEIGHT_BYTES[addresses.precision]),
+            (addresses.target_positions, shape.max_positions, _FLOAT_BYTES),
         ):
-            parts.append(_floats(address, rows * width))
+            parts.append(_array(_memory(address, rows * width * item_bytes), 1))
         parts.append(_int64(len(linears)))
         parts += [_linear(one) for one in linears]
         parts.append(_int64(len(norms)))
@@ -187,11 +197,9 @@ class _Cohort:
 
 
 def _linear(one: LinearSource) -> bytes:
-    size = one.outputs * one.inputs
-    rounded = _array(_memory(one.rounded, size if one.rounded else 0), 1)
-    scales, bias = (_floats(address, one.outputs) for address in (one.scales, one.bias))
-    weight = _floats(one.weight, size)
-    return _int32(one.outputs) + _int32(one.inputs) + weight + rounded + scales + bias
+    weights = _array(_memory(one.weights, one.outputs * one.inputs * _WEIGHT_BYTES[Precision(one.precision)]), 1)
+    scales, biases = (_floats(address, one.outputs) for address in (one.scales, one.biases))
+    return b"".join(map(_int32, (one.outputs, one.inputs, one.precision))) + weights + scales + biases
 
 
 def _floats(address: int | None, number: int) -> bytes:

@@ -19,23 +19,25 @@ enum RecordKind : int32_t { kEnd = 0, kModel = 1, kSentences = 2, kAttention = 3
 
 struct RecordedLinear {
   int32_t outputs, inputs;
-  std::vector<float> weight;     // of a float32 product,
-  std::vector<int8_t> rounded;   // or of an int8 product, which has scales as well
-  std::vector<float> scales, bias;
+  Precision precision;
+  std::vector<char> weights;
+  std::vector<float> scales, biases;
 
   LinearSource source() const {
     auto pointer = [](const auto& array) { return array.empty() ? nullptr : array.data(); };
-    return {pointer(weight), pointer(rounded), pointer(scales), pointer(bias), outputs, inputs};
+    return {weights.data(), pointer(scales), pointer(biases), outputs, inputs, precision};
   }
 };
 
 struct RecordedModel {
   std::string name;
-  // Whether all products are int8, and whether the set that answered fuses multiplications and additions. If neither is true,
-  // other sets compute other bits.
-  bool is_int8, fused;
+  // Of its products. exact: none is in float32. fused: the set that answered fuses multiplications and additions. If neither is
+  // true, other sets compute other bits.
+  Precision precision;
+  bool exact, fused;
+  Precision table_precision;
   Architecture architecture;
-  std::vector<float> tables[4];
+  std::vector<char> tables[4];
   std::vector<RecordedLinear> linears;
   std::vector<std::vector<float>> norms;
   std::vector<int32_t> offsets, ids, always;  // of a shortlist; without one there are no offsets
@@ -74,7 +76,7 @@ class Recording {
     std::ifstream file(path, std::ios::binary);
     if (!file) throw std::runtime_error(path + " cannot be read");
     bytes_.assign(std::istreambuf_iterator<char>(file), {});
-    const std::string begin = "verso recording 1\n";
+    const std::string begin = "verso recording 2\n";
     if (bytes_.compare(0, begin.size(), begin) != 0) throw std::runtime_error(path + " is no recording of this version");
     at_ = begin.size();
   }
@@ -84,18 +86,20 @@ class Recording {
     RecordedModel m;
     auto name = array<char>();
     m.name.assign(name.begin(), name.end());
-    m.is_int8 = number<int32_t>();
+    m.precision = number<Precision>();
+    m.exact = number<int32_t>();
     m.fused = number<int32_t>();
+    m.table_precision = number<Precision>();
     m.architecture = number<Architecture>();
-    for (auto& table : m.tables) table = array<float>();
+    for (auto& table : m.tables) table = array<char>();
     m.linears.resize(number<int64_t>());
     for (RecordedLinear& one : m.linears) {
       one.outputs = number<int32_t>();
       one.inputs = number<int32_t>();
-      one.weight = array<float>();
-      one.rounded = array<int8_t>();
+      one.precision = number<Precision>();
+      one.weights = array<char>();
       one.scales = array<float>();
-      one.bias = array<float>();
+      one.biases = array<float>();
     }
     m.norms.resize(number<int64_t>());
     for (auto& one : m.norms) one = array<float>();

@@ -53,7 +53,9 @@ class ReplayedModel {
     for (const RecordedLinear& one : recorded_.linears) linears_.push_back(one.source());
     for (const auto& one : recorded_.norms) norms_.push_back(one.data());
     const auto& tables = recorded_.tables;
-    EmbeddingTables addresses{tables[0].data(), tables[1].data(), tables[2].data(), tables[3].data()};
+    auto floats = [](const std::vector<char>& table) { return reinterpret_cast<const float*>(table.data()); };
+    EmbeddingTables addresses{tables[0].data(), floats(tables[1]), tables[2].data(), floats(tables[3]),
+                              recorded_.table_precision};
     handle_.reset(verso_model(set, &recorded_.architecture, &addresses, linears_.data(), norms_.data()));
     if (!handle_) throw std::runtime_error("there is no memory for a model");
     if (!recorded_.offsets.empty())
@@ -99,7 +101,7 @@ class ReplayedModel {
     count("logits", 0, same_bits(logits, p.numbers), all_near(logits, p.numbers));
   }
 
-  bool is_int8() const { return recorded_.is_int8; }
+  Precision precision() const { return recorded_.precision; }
   const Count& answers() const { return count_; }
 
  private:
@@ -130,7 +132,7 @@ class ReplayedModel {
 
   void count(const char* what, int64_t key, bool bits, bool similar) {
     bool own_fused = std::string(verso_set_name(set_)) != "portable";
-    bool equal = recorded_.is_int8 || (recorded_.fused && own_fused) ? bits : similar;
+    bool equal = recorded_.exact || (recorded_.fused && own_fused) ? bits : similar;
     count_.total++;
     count_.same_bits += bits;
     count_.different += !equal;
@@ -153,11 +155,11 @@ class ReplayedModel {
 bool replay(const std::string& path, int set) {
   Recording recording(path);
   std::unique_ptr<ReplayedModel> model;
-  Count int8, float32;
+  Count counts[3];  // by precision
   int num_models = 0;
   auto add = [&] {
     if (!model) return;
-    Count& sum = model->is_int8() ? int8 : float32;
+    Count& sum = counts[model->precision()];
     sum.total += model->answers().total;
     sum.same_bits += model->answers().same_bits;
     sum.different += model->answers().different;
@@ -181,10 +183,11 @@ bool replay(const std::string& path, int set) {
     }
   }
   add();
-  int different = int8.different + float32.different;
-  std::printf("%s: %d models; int8: %d of %d answers have the same bits; float32: %d of %d; %s\n", verso_set_name(set),
-              num_models, int8.same_bits, int8.total, float32.same_bits, float32.total,
-              different ? "THERE ARE DIFFERENCES" : "all are equal");
+  const Count &int8 = counts[INT8], &bfloat16 = counts[BFLOAT16], &float32 = counts[FLOAT32];
+  int different = int8.different + bfloat16.different + float32.different;
+  std::printf("%s: %d models; int8: %d of %d answers have the same bits; bfloat16: %d of %d; float32: %d of %d; %s\n",
+              verso_set_name(set), num_models, int8.same_bits, int8.total, bfloat16.same_bits, bfloat16.total,
+              float32.same_bits, float32.total, different ? "THERE ARE DIFFERENCES" : "all are equal");
   return !different;
 }
 

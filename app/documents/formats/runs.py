@@ -32,7 +32,7 @@ class Shell:
         run: A run that has it.
     """
 
-    key: tuple[object, ...]
+    key: bytes
     run: etree._Element
 
 
@@ -123,7 +123,7 @@ class Paragraphs(ABC):
         """The formatting of a run."""
         properties = next(run.iterchildren(f"{{*}}{self.properties}"), None)
         if properties is None:
-            return Shell((), run)
+            return Shell(b"", run)
         kept = copy.deepcopy(properties)
         for element in [kept, *kept]:
             if local_name(element) in self.ignored:
@@ -132,7 +132,7 @@ class Paragraphs(ABC):
                 if etree.QName(name).localname in self.ignored:
                     del element.attrib[name]
         is_plain = not len(kept) and not kept.attrib
-        return Shell(() if is_plain else _appearance(kept), run)
+        return Shell(b"" if is_plain else etree.tostring(kept, method="c14n", with_tail=False), run)
 
     def _add_cell(self, file: OfficeFile, paragraph: etree._Element, cells: Sequence[_Cell], cell: _Cell) -> None:
         fragment = Fragment(cell.nodes)
@@ -208,19 +208,10 @@ def _cells(nodes: Sequence[Node], base: Shell) -> Iterator[tuple[list[Node], She
     yield cell, _most_frequent(cell) or base
 
 
-def _appearance(element: etree._Element) -> tuple[object, ...]:
-    """Equal for elements that are written alike, but for the order of attributes and the prefixes of namespaces.
-
-    The canonical form of XML would say the same, but refuses namespaces that are relative addresses.
-    """
-    children = (_appearance(child) for child in element)
-    return element.tag, tuple(sorted(element.attrib.items())), element.text, *children
-
-
 def _most_frequent(nodes: Sequence[Node]) -> Shell | None:
     """The formatting that most characters outside of links have, or those of a link if there are no others."""
-    num_characters: Counter[tuple[object, ...]] = Counter()
-    shells: dict[tuple[object, ...], Shell] = {}
+    num_characters: Counter[bytes] = Counter()
+    shells: dict[bytes, Shell] = {}
     for node in nodes:
         if isinstance(node, Group) and isinstance(node.source, Shell):
             num_characters[node.source.key] += len(shown_text(node.children).strip())

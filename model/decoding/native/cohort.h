@@ -161,8 +161,8 @@ class Cohort {
   // work: multiply-adds of the next step of all sentences.
   Division divide(double work, int threads) const {
     int num = (int)sentences_.size();
-    double bytes = m_.step_work * (m_.out.is_int8 ? sizeof(int8_t) : sizeof(float));
-    int min_rows = bytes < kMinBytesFromMemory ? 1 : m_.out.is_int8 ? kMinInt8Rows : kMinFloatRows;
+    double bytes = m_.step_work * weight_bytes(m_.out.precision);
+    int min_rows = bytes < kMinBytesFromMemory ? 1 : m_.out.precision == INT8 ? kMinInt8Rows : kMinFloatRows;
     int groups = std::min({threads, num, (int)(work / kMinWorkPerThread), num * search_.width / min_rows});
     groups = std::max(1, groups);
     int helpers = bytes < kMinBytesToShare ? 0 : std::min(threads - groups, groups * kMaxHelpers);

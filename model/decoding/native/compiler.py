@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib.util
+import logging
 import os
 import platform
 import shlex
@@ -17,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.process.folders import cache_folder
+
+logger = logging.getLogger("model.native")
 
 FOLDER = Path(__file__).parent
 DECODER = FOLDER / "decoder.cpp"
@@ -53,6 +56,7 @@ _DIGEST_DIGITS = 16
 _AVX2 = ("-mavx2", "-mfma", "-mf16c")
 _AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl")
 _X86_SETS = {
+    "avx512-bf16": (*_AVX512, "-mavx512vnni", "-mavx512bf16"),
     "avx512-vnni": (*_AVX512, "-mavx512vnni"),
     "avx-vnni": (*_AVX2, "-mavxvnni"),
     "avx512": _AVX512,
@@ -64,6 +68,9 @@ _ARM_SETS: dict[str, tuple[str, ...]] = {"neon-i8mm": (), "neon-dotprod": ()}
 _ANY_SETS: dict[str, tuple[str, ...]] = {"portable": ()}
 _SETS = {"x86-64": _X86_SETS, "aarch64": _ARM_SETS}
 _MACHINES = {"x86_64": "x86-64", "amd64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}
+
+_OPTIONAL = ("avx512-bf16", "avx-vnni")
+"""Sets that compilers before 2021 do not know. A library without them is better than none."""
 
 SUPPORTED = " and ".join(_SETS)
 """The architectures that the library can be compiled for."""
@@ -80,11 +87,13 @@ class Unit:
         name: For its object.
         source: The file.
         flags: Beside those of the build.
+        optional: Whether a library is of use without it.
     """
 
     name: str
     source: Path
     flags: tuple[str, ...] = ()
+    optional: bool = False
 
 
 class Unavailable(Exception):
@@ -138,7 +147,9 @@ def units(machine: str | None = None) -> tuple[Unit, ...]:
     Args:
         machine: The kind of processor; None is this one.
     """
-    kernels = (Unit(name, KERNELS, (*flags, *_definitions(name))) for name, flags in sets(machine).items())
+    kernels = (
+        Unit(name, KERNELS, (*flags, *_definitions(name)), name in _OPTIONAL) for name, flags in sets(machine).items()
+    )
     return (*kernels, Unit("decoder", DECODER))
 
 
@@ -277,7 +288,7 @@ def compile_library(
 
 
 def compile_units(compiler: Compiler, parts: Sequence[Unit], flags: Sequence[str], folder: Path) -> list[Path]:
-    """Compile units side by side.
+    """Compile units side by side. Optional ones that do not compile are left out, unless warnings are errors.
 
     Args:
         compiler: The compiler.
@@ -292,13 +303,19 @@ def compile_units(compiler: Compiler, parts: Sequence[Unit], flags: Sequence[str
         Unavailable: The compiler failed or took too long.
     """
 
-    def compiled(unit: Unit) -> Path:
+    def compiled(unit: Unit) -> Path | None:
         path = folder / f"{unit.name}.o"
-        _run(compiler, [*flags, *unit.flags, "-c", "-o", str(path), str(unit.source)], folder)
+        try:
+            _run(compiler, [*flags, *unit.flags, "-c", "-o", str(path), str(unit.source)], folder)
+        except CompilerFailed as error:
+            if not unit.optional or "-Werror" in flags:
+                raise
+            logger.info("the compiled decoder has no %s: %s", unit.name, error)
+            return None
         return path
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as jobs:
-        return list(jobs.map(compiled, parts))
+        return [path for path in jobs.map(compiled, parts) if path is not None]
 
 
 def _run(compiler: Compiler, arguments: Sequence[str], folder: Path) -> str:

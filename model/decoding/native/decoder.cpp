@@ -21,16 +21,6 @@
 #include "instruction_sets.h"
 #include "unpack.h"
 
-// What a product is packed from: float32 weights, or int8 weights (`rounded`) with a scale for each output. library.py has
-// the same fields.
-struct LinearSource {
-  const float* weight;
-  const int8_t* rounded;
-  const float* scales;
-  const float* bias;
-  int32_t outputs, inputs;
-};
-
 namespace {
 
 // What the functions of the interface return; library.py has the same numbers.
@@ -59,9 +49,7 @@ class Packer {
       : kernels_(kernels), linears_(linears), norms_(norms), width_(model.C), packed_(model.linears) {}
 
   void pack(Linear& linear, float padding_bias = 0) {
-    const LinearSource& s = *linears_++;
-    if (s.rounded) linear.pack(kernels_, s.rounded, s.scales, s.bias, s.outputs, s.inputs, padding_bias);
-    else linear.pack(kernels_, s.weight, s.bias, s.outputs, s.inputs, padding_bias);
+    linear.pack(kernels_, *linears_++, padding_bias);
     packed_.push_back(&linear);
   }
   void pack(Norm& norm) {
@@ -143,10 +131,8 @@ int32_t verso_shorten(void* model, const LinearSource* output, const int32_t* of
                       const int32_t* always, int32_t num_always) {
   return guarded([&] {
     auto* m = static_cast<Model*>(model);
-    const void* weights = output->weight;
-    if (output->rounded) weights = output->rounded;
     m->shortlist = std::make_unique<Shortlist>(
-        m->out, weights, std::vector<int32_t>(offsets, offsets + m->source_vocab + 1),
+        m->out, output->weights, std::vector<int32_t>(offsets, offsets + m->source_vocab + 1),
         std::vector<int32_t>(ids, ids + offsets[m->source_vocab]), std::vector<int32_t>(always, always + num_always));
     m->count();
   });

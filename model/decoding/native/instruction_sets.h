@@ -14,9 +14,10 @@
 #include <sys/auxv.h>
 #endif
 
-// The tables of compiler.py: UNITS.
+// The tables of compiler.py: units(). Compilers that do not know the instructions of a weak one leave it out.
 #if defined(__x86_64__)
-extern const Kernels verso_kernels_avx512_vnni, verso_kernels_avx_vnni, verso_kernels_avx512, verso_kernels_avx2;
+extern const Kernels verso_kernels_avx512_bf16 __attribute__((weak)), verso_kernels_avx_vnni __attribute__((weak));
+extern const Kernels verso_kernels_avx512_vnni, verso_kernels_avx512, verso_kernels_avx2;
 #elif defined(__aarch64__)
 extern const Kernels verso_kernels_neon_i8mm, verso_kernels_neon_dotprod;
 #endif
@@ -42,14 +43,18 @@ class Processor {
     constexpr unsigned kYmm = 0x6, kZmm = 0xe6;
     if ((low & kYmm) != kYmm || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return;
     constexpr unsigned kAvx2 = 1u << 5, kF = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31;
-    constexpr unsigned kAvx512 = kF | kDq | kBw | kVl, kAvx512Vnni = 1u << 11, kAvxVnni = 1u << 4;
+    constexpr unsigned kAvx512 = kF | kDq | kBw | kVl, kAvx512Vnni = 1u << 11, kAvxVnni = 1u << 4,
+                       kAvx512Bf16 = 1u << 5;
     avx2 = b & kAvx2;
     avx512 = avx2 && (b & kAvx512) == kAvx512 && (low & kZmm) == kZmm;
     avx512_vnni = avx512 && (c & kAvx512Vnni);
     bool has_more = a >= 1;  // a second page of features
-    if (has_more && __get_cpuid_count(7, 1, &a, &b, &c, &d)) avx_vnni = avx2 && (a & kAvxVnni);
+    if (has_more && __get_cpuid_count(7, 1, &a, &b, &c, &d)) {
+      avx_vnni = avx2 && (a & kAvxVnni);
+      avx512_bf16 = avx512_vnni && (a & kAvx512Bf16);
+    }
   }
-  bool avx2 = false, avx512 = false, avx512_vnni = false, avx_vnni = false;
+  bool avx2 = false, avx512 = false, avx512_vnni = false, avx512_bf16 = false, avx_vnni = false;
 };
 #elif defined(__aarch64__)
 // What the system says of this processor. Every one of the architecture has NEON.
@@ -77,8 +82,10 @@ inline InstructionSet instruction_set(int32_t i) {
   static const Processor processor;
   const char* avx2 = processor.avx2 ? nullptr : "AVX2 with FMA";
   const char* avx512 = processor.avx512 ? nullptr : "AVX-512";
+  const char* vnni = avx512 ? avx512 : processor.avx512_vnni ? nullptr : "AVX-512 VNNI";
   const InstructionSet sets[] = {
-      {&verso_kernels_avx512_vnni, avx512 ? avx512 : processor.avx512_vnni ? nullptr : "AVX-512 VNNI"},
+      {&verso_kernels_avx512_bf16, vnni ? vnni : processor.avx512_bf16 ? nullptr : "AVX-512 BF16"},
+      {&verso_kernels_avx512_vnni, vnni},
       {&verso_kernels_avx_vnni, avx2 ? avx2 : processor.avx_vnni ? nullptr : "AVX-VNNI"},
       {&verso_kernels_avx512, avx512},
       {&verso_kernels_avx2, avx2},
@@ -94,5 +101,7 @@ inline InstructionSet instruction_set(int32_t i) {
 #else
   const InstructionSet sets[] = {{&verso_kernels_portable, nullptr}};
 #endif
-  return i >= 0 && i < (int32_t)(sizeof(sets) / sizeof(sets[0])) ? sets[i] : InstructionSet{nullptr, nullptr};
+  for (const InstructionSet& one : sets)
+    if (one.kernels && i-- == 0) return one;
+  return {nullptr, nullptr};
 }

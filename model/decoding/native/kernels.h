@@ -5,8 +5,9 @@
 // This file is compiled with the flags of every set, so it holds no functions: the linker keeps one copy of an inline
 // function, which might be one with instructions that the processor lacks.
 //
-// All sets give the same bits for int8 models, and all but the portable one for float32 models: sums over the numbers of a row
-// are taken in 16 lanes, whose sums are added in one order, and multiplications and additions are fused in the same places.
+// All sets give the same bits for int8 and bfloat16 models, and all but the portable one for float32 models: sums over the
+// numbers of a row are taken in 16 lanes, whose sums are added in one order, and multiplications and additions are fused in the
+// same places.
 
 #pragma once
 
@@ -25,7 +26,19 @@ constexpr size_t kCacheLine = 64;
 
 enum Activation { NONE = 0, RELU = 1, SILU = 2, GELU = 3 };
 
-// Keys and values are kept as float by float32 models, and as float16 by int8 models: the error is far smaller than that of
+// What the weights of a product are, and its input is rounded to. Sums are float32, or exact in int8. library.py has the same
+// numbers.
+enum Precision : int32_t { FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2 };
+
+// The upper half of a float32.
+struct Bfloat16 {
+  uint16_t bits;
+};
+struct Bfloat16Pair {
+  Bfloat16 first, second;
+};
+
+// Keys and values are kept as float by float32 models, and as float16 by others: the error is far smaller than that of
 // rounded weights, and they are read in half the time.
 struct Half {
   uint16_t bits;
@@ -38,13 +51,13 @@ struct Columns {
   const int32_t* compensation;
 };
 
-// The input of a product: float32 rows that are `stride` apart, and for an int8 product the same rows rounded.
+// The input of a product: float32 rows that are `stride` apart, and but in float32 the same rows rounded, in groups of inputs.
 struct ProductInput {
+  Precision precision;
   const float* x;
-  int stride, num_inputs;
-  const void* levels;  // null: a float32 product
-  const float* steps;  // of each row the value of one level
-  int num_groups;
+  int stride, num_inputs, num_groups;
+  const void* rounded;
+  const float* steps;  // in int8, of each row the value of one level
 };
 
 // Where a product goes: rows are `stride` apart and `columns` of a block's 64 outputs are stored. residual: null, or laid out
@@ -104,13 +117,16 @@ struct LogitState {
 struct Kernels {
   const char* name;
 
-  // How weights are packed. A block of 64 outputs consists of tiles of `tile_outputs`; in float32 a tile is
-  // [input][tile_outputs], in int8 [group][tile_outputs][group_inputs]. A level of an int8 product's input takes
-  // `level_bytes`, and is `shift` larger than the number it stands for.
-  int tile_outputs, group_inputs, level_bytes, shift;
+  // How weights are packed. A block of 64 outputs consists of tiles of `tile_outputs`, and a tile is
+  // [group][tile_outputs][inputs of a group]. A group has one input in float32, two in bfloat16, and `int8_group` in int8.
+  int tile_outputs, int8_group;
+  // Bytes of a rounded input in bfloat16 and in int8. An int8 level is `shift` larger than the number it stands for.
+  int bfloat16_bytes, level_bytes, shift;
 
   // Rounds rows of n activations to levels, `padded` for each row, and sets the value of one level for each row.
-  void (*round)(const float* x, int stride, int num_rows, int n, int padded, void* levels, float* steps);
+  void (*round_to_levels)(const float* x, int stride, int num_rows, int n, int padded, void* levels, float* steps);
+  // Rounds rows of n activations to bfloat16, `padded` for each row.
+  void (*round_to_bfloat16)(const float* x, int stride, int num_rows, int n, int padded, void* rounded);
   // Rows [first, first + num_rows) times one block. The output's pointers are those of row `first`.
   void (*multiply)(const ProductInput& input, const Columns& block, int first, int num_rows, const ProductOutput& output);
   // The same for 64 logits that begin at a position, which each row's state reads.
@@ -118,8 +134,8 @@ struct Kernels {
                             LogitState* const* states, int position);
   // 64 logits, aligned to cache lines, that begin at a position; forbidden ones are overwritten.
   void (*read)(LogitState& state, float* values, int position);
-  // Packs the weights of n outputs, at most 64, as one block. rows: the weights of each; is_int8: in bytes, not in float32.
-  void (*pack)(const char* const* rows, int n, int num_inputs, bool is_int8, void* block);
+  // Packs the weights of n outputs, at most 64, as one block. rows: the weights of each.
+  void (*pack)(const char* const* rows, int n, int num_inputs, Precision precision, void* block);
 
   // Rows of x to rows of `out`, which may be x; C numbers each.
   void (*layer_norm)(const float* gain, const float* bias, const float* x, float* out, int num_rows, int C, float eps);

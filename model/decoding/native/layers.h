@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -52,7 +53,11 @@ struct Architecture {
 };
 // Embeddings and position vectors, [tokens or positions][C]. The caller keeps them while the model exists.
 struct EmbeddingTables {
-  const float *source_tokens, *source_positions, *target_tokens, *target_positions;
+  const void* source_tokens;
+  const float* source_positions;
+  const void* target_tokens;
+  const float* target_positions;
+  Precision precision;  // of the tokens' vectors: float32 or bfloat16
 };
 
 // The heads of a stack. Their projections are packed so that each is a multiple of 16 wide: packed.py fills up with zeros.
@@ -88,7 +93,7 @@ struct Model {
   // Keys and values of one layer in a MemoryBlock.
   size_t block_layer() const { return (size_t)2 * kBlockPositions * decoder_width(); }
   // Whether keys and values are kept as float16.
-  bool halves() const { return out.is_int8; }
+  bool halves() const { return out.precision != FLOAT32; }
   const Kernels::ForNumbers& for_numbers() const { return halves() ? kernels.as_half : kernels.as_float; }
   size_t number_bytes() const { return halves() ? sizeof(Half) : sizeof(float); }
   // Sets what follows from weights and shortlist: sizes of chunks, and work.
@@ -107,7 +112,7 @@ struct Model {
 // Buffers that one thread needs to compute.
 struct Workspace {
   ProductWorkspace products;
-  AlignedBuffer<float> x, normed, projected, context, hidden, scores, keys;
+  AlignedBuffer<float> x, normed, projected, context, hidden, scores, keys, token;
   std::vector<const float*> queries;  // of one head
   std::vector<float*> mixed;          // where their results go
   std::vector<uint64_t> marks;
@@ -121,6 +126,7 @@ struct Workspace {
     projected.resize(rows * 3 * width);  // query, key and value
     context.resize(rows * width);
     hidden.resize(rows * d_ff);
+    token.resize(C);
     scores.resize((size_t)kMaxQueriesAtOnce * blocks_of(longest) * kBlockPositions);
   }
   // Room for as many queries as attend together.
@@ -134,6 +140,18 @@ struct Workspace {
 // Rows of x to rows of `out`, which may be x.
 inline void layer_norm(const Model& m, const Norm& norm, const float* x, float* out, int num_rows) {
   m.kernels.layer_norm(norm.gain.data(), norm.bias.data(), x, out, num_rows, m.C, m.architecture.layer_norm_eps);
+}
+
+// A token's vector. widened: room for it, if the table is in bfloat16.
+inline const float* token_vector(const void* table, Precision precision, int32_t token, int C, float* widened) {
+  const size_t at = (size_t)token * C;
+  if (precision == FLOAT32) return static_cast<const float*>(table) + at;
+  const Bfloat16* vector = static_cast<const Bfloat16*>(table) + at;
+  for (int i = 0; i < C; i++) {
+    uint32_t bits = (uint32_t)vector[i].bits << 16;
+    std::memcpy(widened + i, &bits, sizeof(bits));
+  }
+  return widened;
 }
 
 // The input of a sub-layer: the rows themselves, or normed where norms come first.
@@ -192,8 +210,9 @@ inline void encode(const Model& m, const Source* sources, int num_sources, Works
   float *x = w.x.data(), *projected = w.projected.data(), *context = w.context.data();
   for (int s = 0, row = 0; s < num_sources; s++)
     for (int p = 0; p < sources[s].length; p++, row++)
-      m.kernels.embed(m.tables.source_tokens + (size_t)sources[s].ids[p] * C, m.tables.source_positions + (size_t)p * C,
-                      a.source_scale, C, x + (size_t)row * C);
+      m.kernels.embed(
+          token_vector(m.tables.source_tokens, m.tables.precision, sources[s].ids[p], C, w.token.data()),
+          m.tables.source_positions + (size_t)p * C, a.source_scale, C, x + (size_t)row * C);
   for (const EncoderLayer& layer : m.encoder) {
     const SelfAttention& attention = layer.self_attention;
     multiply(attention.query_key_value, sublayer_input(m, attention.norm, T, w), projected, 3 * width, NONE, nullptr,
@@ -257,9 +276,9 @@ inline const float* advance(const Model& m, const std::vector<Beam>& beams, Work
   int row = 0;
   for (const Beam& beam : beams)
     for (int r = 0; r < beam.num_rows; r++, row++)
-      m.kernels.embed(m.tables.target_tokens + (size_t)beam.rows[r]->back()->token * C,
-                      m.tables.target_positions + (beam.rows[r]->size() - 1) * C, a.target_scale, C,
-                      x + (size_t)row * C);
+      m.kernels.embed(
+          token_vector(m.tables.target_tokens, m.tables.precision, beam.rows[r]->back()->token, C, w.token.data()),
+          m.tables.target_positions + (beam.rows[r]->size() - 1) * C, a.target_scale, C, x + (size_t)row * C);
   for (size_t index = 0; index < m.decoder.size(); index++) {
     const SelfAttention& self = m.decoder[index].self_attention;
     multiply(self.query_key_value, sublayer_input(m, self.norm, R, w), projected, 3 * width, NONE, nullptr, w.products);

@@ -8,6 +8,7 @@ import logging
 import os
 import platform
 from dataclasses import dataclass
+from enum import IntEnum
 
 from model.decoding.native.compiler import (
     SET_NAMES,
@@ -31,6 +32,14 @@ PORTABLE = "portable"
 """The set that any processor can run. Only ``VERSO_ISA`` chooses it: without vector instructions torch is faster."""
 
 _NO_MEMORY, _OUT_OF_RANGE = 1, 2
+
+
+class Precision(IntEnum):
+    """What the weights of a product are, as kernels.h counts them."""
+
+    FLOAT32 = 0
+    BFLOAT16 = 1
+    INT8 = 2
 
 
 class Architecture(ctypes.Structure):
@@ -63,19 +72,20 @@ class EmbeddingTables(ctypes.Structure):
         ("source_positions", ctypes.c_void_p),
         ("target_tokens", ctypes.c_void_p),
         ("target_positions", ctypes.c_void_p),
+        ("precision", ctypes.c_int32),
     )
 
 
 class LinearSource(ctypes.Structure):
-    """The weights of one product, as decoder.cpp takes them."""
+    """The weights of one product, as products.h takes them."""
 
     _fields_ = (
-        ("weight", ctypes.c_void_p),
-        ("rounded", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
         ("scales", ctypes.c_void_p),
-        ("bias", ctypes.c_void_p),
+        ("biases", ctypes.c_void_p),
         ("outputs", ctypes.c_int32),
         ("inputs", ctypes.c_int32),
+        ("precision", ctypes.c_int32),
     )
 
 

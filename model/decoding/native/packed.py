@@ -18,6 +18,7 @@ from model.decoding.native.library import (
     Architecture,
     EmbeddingTables,
     LinearSource,
+    Precision,
     check,
     choose_instruction_set,
     find_library,
@@ -29,7 +30,22 @@ from model.network.quantised import Int8Linear
 logger = logging.getLogger("model.native")
 
 _ACTIVATIONS = {"relu": 1, "silu": 2, "gelu": 3}
-_PRECISIONS: dict[bool, Literal["int8", "float32"]] = {True: "int8", False: "float32"}
+PrecisionName = Literal["float32", "bfloat16", "int8"]
+_NAMES: dict[Precision, PrecisionName] = {
+    Precision.FLOAT32: "float32",
+    Precision.BFLOAT16: "bfloat16",
+    Precision.INT8: "int8",
+}
+_TYPES = {
+    Precision.FLOAT32: torch.float32,
+    Precision.BFLOAT16: torch.bfloat16,
+    Precision.INT8: torch.int8,
+}
+"""Of the weights of products."""
+
+_PRECISIONS = {torch.float32: Precision.FLOAT32, torch.bfloat16: Precision.BFLOAT16}
+"""By the type of the weights, of products that are not in int8."""
+
 _HEAD_MULTIPLE = 16
 """The library computes with heads that are a multiple of this wide; narrower ones are filled up with zeros."""
 _MOST_INT8_INPUTS = 2**16
@@ -45,7 +61,7 @@ class NativeModel:
 
     Args:
         library: The library.
-        module: The model, scripted or not, on the CPU, in float32 or int8.
+        module: The model, scripted or not, on the CPU, in float32, bfloat16 or int8.
         config: Its architecture, one without :func:`reason_not_supported`.
         shortlist: The candidates of each source token, if sentences do not choose among the whole vocabulary.
         isa: The instruction set to compute with (:func:`model.decoding.native.library.choose_instruction_set`).
@@ -58,7 +74,7 @@ class NativeModel:
 
     Raises:
         DeviceError: This processor does not have that instruction set.
-        UnknownModule: The module is not a Transformer of ``config`` in float32 or int8.
+        UnknownModule: The module is not a Transformer of ``config`` in float32, bfloat16 or int8.
         MemoryError: There is no memory for the packed weights.
     """
 
@@ -77,12 +93,12 @@ class NativeModel:
         self._tables = weights.tables  # the library reads them while it decodes
         self._kept = weights.kept
         self._packed = weights.packed
-        kinds = {one.is_int8 for one in weights.packed.values()}
-        self.precision: Literal["int8", "float32"] | None = _PRECISIONS[kinds.pop()] if len(kinds) == 1 else None
+        kinds = {one.precision for one in weights.packed.values()}
+        self.precision: PrecisionName | None = _NAMES[kinds.pop()] if len(kinds) == 1 else None
         handle = library.verso_model(
             self.instruction_set.number,
             ctypes.byref(_architecture(config)),
-            ctypes.byref(EmbeddingTables(*(table.data_ptr() for table in weights.tables))),
+            ctypes.byref(EmbeddingTables(*(table.data_ptr() for table in weights.tables), weights.table_precision)),
             (LinearSource * len(weights.linears))(*weights.linears),
             (ctypes.c_void_p * len(weights.norms))(*weights.norms),
         )
@@ -126,15 +142,17 @@ class NativeModel:
         if name in self._kept:
             return self._kept[name]
         path, _, part = name.rpartition(".")
-        number, is_int8, outputs, inputs = self._packed[path]
+        number, precision, outputs, inputs = self._packed[path]
         if part == "weight":
-            found = torch.empty(outputs[0], inputs[0], dtype=torch.int8 if is_int8 else torch.float32)
-        elif part == "bias" or (part == "scales" and is_int8):
+            found = torch.empty(outputs[0], inputs[0], dtype=_TYPES[precision])
+        elif part == "bias" or (part == "scales" and precision is Precision.INT8):
             found = torch.empty(outputs[0])
         else:
             raise KeyError(name)
         addresses = [found.data_ptr() if part == one else None for one in ("weight", "scales", "bias")]
         check(self.library.verso_unpack(self.handle, number, *addresses))
+        if part == "bias" and precision is Precision.BFLOAT16:
+            found = found.bfloat16()
         found = _unpadded(found, *outputs[1:])
         return _unpadded(found.t(), *inputs[1:]).t().contiguous() if part == "weight" else found
 
@@ -207,7 +225,7 @@ class _Packed(NamedTuple):
     """
 
     number: int
-    is_int8: bool
+    precision: Precision
     outputs: tuple[int, int, int | None]
     inputs: tuple[int, int, int | None]
 
@@ -225,7 +243,7 @@ class _Weights:
         kept: The tensors that it does not pack, by name.
 
     Raises:
-        UnknownModule: The module is not a Transformer of ``config`` in float32 or int8 on the CPU.
+        UnknownModule: The module is not a Transformer of ``config`` in float32, bfloat16 or int8 on the CPU.
     """
 
     def __init__(self, module: object, config: ModelConfig) -> None:
@@ -248,16 +266,15 @@ class _Weights:
         self._add_linear("output", config.target_vocab_size, config.d_model)
         self.output = self._alive[first_of_output:]
         self.tables: list[Tensor] = []
+        self.table_precision = _PRECISIONS[self._tensor("target_embedding.tokens.weight").dtype]
         for embedding, vocab_size in (
             ("source_embedding", config.source_vocab_size),
             ("target_embedding", config.target_vocab_size),
         ):
-            for path, rows in (
-                (f"{embedding}.tokens.weight", vocab_size),
-                (f"{embedding}.positions", config.max_positions),
-            ):
+            tokens, positions = f"{embedding}.tokens.weight", f"{embedding}.positions"
+            for path, rows in ((tokens, vocab_size), (positions, config.max_positions)):
                 self.kept[path] = self._tensor(path, (rows, config.d_model)).detach().contiguous()
-                self.tables.append(self.kept[path])
+            self.tables += [self.kept[tokens].to(_TYPES[self.table_precision]), self.kept[positions].float()]
 
     def _add_layer(self, layer: str, num_heads: int, d_ff: int, has_cross_attention: bool) -> None:
         width = self._d_model
@@ -291,7 +308,7 @@ class _Weights:
             raise UnknownModule(f"{path} is a {kind}, and the compiled decoder knows Linear and Int8Linear")
         scales, bias = None, None
         if getattr(part, "bias", None) is not None:
-            bias = _padded(self._tensor(f"{path}.bias", (outputs,)), output_heads)
+            bias = _padded(self._tensor(f"{path}.bias", (outputs,)).float(), output_heads)
         if kind == nn.Linear.__name__:
             weight = self._tensor(f"{path}.weight", (outputs, inputs))
         else:
@@ -302,13 +319,13 @@ class _Weights:
             scales = _padded(unpacked.q_per_channel_scales().float(), output_heads)
             weight = unpacked.int_repr()
         weight = _padded(_padded(weight, output_heads).t(), input_heads).t()
-        float_weight, int8_weight = (weight, None) if scales is None else (None, weight)
-        pointers = (self._pointer(one) for one in (float_weight, int8_weight, scales, bias))
-        self.linears.append(LinearSource(*pointers, *weight.shape))
+        precision = Precision.INT8 if scales is not None else _PRECISIONS[weight.dtype]
+        pointers = (self._pointer(one) for one in (weight, scales, bias))
+        self.linears.append(LinearSource(*pointers, *weight.shape, precision))
         padded_outputs, padded_inputs = weight.shape
         self.packed[path] = _Packed(
             len(self.linears) - 1,
-            scales is not None,
+            precision,
             (padded_outputs, outputs, output_heads),
             (padded_inputs, inputs, input_heads),
         )
@@ -318,7 +335,7 @@ class _Weights:
             # One gain for all columns is the same gain for each.
             found = self._tensor(f"{path}.{name}")
             _check_shape(f"{path}.{name}", found, (1,) if found.numel() == 1 else (self._d_model,))
-            self.norms.append(self._pointer(found.expand(self._d_model)))
+            self.norms.append(self._pointer(found.float().expand(self._d_model)))
             self.kept[f"{path}.{name}"] = found.detach()
 
     def _part(self, path: str) -> nn.Module:
@@ -328,13 +345,13 @@ class _Weights:
         return part
 
     def _tensor(self, path: str, shape: tuple[int, ...] | None = None) -> Tensor:
-        """A parameter or buffer in float32 on the CPU."""
+        """A parameter or buffer in float32 or bfloat16 on the CPU."""
         tensor = self._find(path)
         if not isinstance(tensor, Tensor):
             raise UnknownModule(f"the model has no tensor {path}")
-        if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+        if tensor.dtype not in _PRECISIONS or tensor.device.type != "cpu":
             kind = f"{str(tensor.dtype).removeprefix('torch.')} on {tensor.device.type}"
-            raise UnknownModule(f"{path} is {kind}, and the compiled decoder needs float32 or int8 on cpu")
+            raise UnknownModule(f"{path} is {kind}, and the compiled decoder needs float32, bfloat16 or int8 on cpu")
         if shape is not None:
             _check_shape(path, tensor, shape)
         return tensor

@@ -1,4 +1,4 @@
-// Products with weight matrices, in int8 and in float32, and how threads share them.
+// Products with weight matrices, in int8, bfloat16 and float32, and how threads share them.
 
 #pragma once
 
@@ -10,67 +10,73 @@
 #include "memory.h"
 #include "spinning_pool.h"
 
+inline int weight_bytes(Precision precision) {
+  return precision == INT8 ? sizeof(int8_t) : precision == BFLOAT16 ? sizeof(Bfloat16) : sizeof(float);
+}
+
+// What a product is packed from: weights, [outputs][inputs], in int8 with a scale for each output; biases, null if there are
+// none. library.py has the same fields.
+struct LinearSource {
+  const void* weights;
+  const float *scales, *biases;
+  int32_t outputs, inputs;
+  Precision precision;
+};
+
 // A product with a weight matrix, packed in blocks of 64 outputs as the kernels need it. The last block may have outputs beyond
 // num_outputs; their value is the padding_bias that was given to pack().
 struct Linear {
   const Kernels* kernels = nullptr;
+  Precision precision = FLOAT32;
   int num_outputs = 0, num_inputs = 0, num_blocks = 0, num_groups = 0;
-  bool is_int8 = false;
   AlignedBuffer<char> weights;
   AlignedBuffer<float> scale, bias;
   AlignedBuffer<int32_t> compensation;  // of the levels' shift: the shift times the sum of an output's weights
 
-  // Outputs including those that fill up the last block.
+  // Inputs that are multiplied together (Kernels).
+  int group_inputs() const { return precision == INT8 ? kernels->int8_group : precision == BFLOAT16 ? 2 : 1; }
+  // Outputs and inputs including those that fill up the last block and the last group.
   int num_padded_outputs() const { return num_blocks * kBlockOutputs; }
-  int num_padded_inputs() const { return num_groups * kernels->group_inputs; }
+  int num_padded_inputs() const { return num_groups * group_inputs(); }
   // Bytes of one output's weights before they are packed, and of a packed block.
-  size_t row_bytes() const { return is_int8 ? num_inputs : num_inputs * sizeof(float); }
-  size_t block_bytes() const {
-    return kBlockOutputs * (is_int8 ? (size_t)num_padded_inputs() : num_inputs * sizeof(float));
-  }
+  size_t row_bytes() const { return (size_t)num_inputs * weight_bytes(precision); }
+  size_t block_bytes() const { return (size_t)kBlockOutputs * num_padded_inputs() * weight_bytes(precision); }
 
   Columns block(int b) const {
     size_t first = (size_t)b * kBlockOutputs;
     const char* packed = weights.data() + b * block_bytes();
-    if (!is_int8) return {packed, nullptr, bias.data() + first, nullptr};
+    if (precision != INT8) return {packed, nullptr, bias.data() + first, nullptr};
     return {packed, scale.data() + first, bias.data() + first, compensation.data() + first};
   }
 
-  // float_weights: [outputs][inputs]; biases: null if there are none.
-  void pack(const Kernels& k, const float* float_weights, const float* biases, int outputs, int inputs,
-            float padding_bias) {
-    is_int8 = false;
-    set_shape(k, outputs, inputs, biases, padding_bias);
-    pack_rows(reinterpret_cast<const char*>(float_weights));
+  void pack(const Kernels& k, const LinearSource& source, float padding_bias) {
+    kernels = &k;
+    precision = source.precision;
+    num_outputs = source.outputs;
+    num_inputs = source.inputs;
+    num_blocks = (num_outputs + kBlockOutputs - 1) / kBlockOutputs;
+    num_groups = (num_inputs + group_inputs() - 1) / group_inputs();
+    bias.resize(num_padded_outputs());
+    std::fill_n(bias.data(), num_padded_outputs(), padding_bias);
+    if (source.biases) std::copy_n(source.biases, num_outputs, bias.data());
+    else std::fill_n(bias.data(), num_outputs, 0.f);
+    if (precision == INT8) set_scales(source);
+    pack_rows(static_cast<const char*>(source.weights));
   }
-  void pack(const Kernels& k, const int8_t* int8_weights, const float* scales, const float* biases, int outputs, int inputs,
-            float padding_bias) {
-    is_int8 = true;
-    set_shape(k, outputs, inputs, biases, padding_bias);
+
+ private:
+  void set_scales(const LinearSource& source) {
+    const auto* rounded = static_cast<const int8_t*>(source.weights);
     scale.resize(num_padded_outputs());
     compensation.resize(num_padded_outputs());
     std::fill_n(scale.data(), num_padded_outputs(), 0.f);
     std::fill_n(compensation.data(), num_padded_outputs(), 0);
-    for (int j = 0; j < outputs; j++) {
+    for (int j = 0; j < num_outputs; j++) {
       int32_t sum = 0;
-      for (int i = 0; i < inputs; i++) sum += int8_weights[(size_t)j * inputs + i];
-      scale.data()[j] = scales[j];
-      compensation.data()[j] = sum * k.shift;
+      for (int i = 0; i < num_inputs; i++) sum += rounded[(size_t)j * num_inputs + i];
+      scale.data()[j] = source.scales[j];
+      compensation.data()[j] = sum * kernels->shift;
     }
-    pack_rows(reinterpret_cast<const char*>(int8_weights));
-  }
-
- private:
-  void set_shape(const Kernels& k, int outputs, int inputs, const float* biases, float padding_bias) {
-    kernels = &k;
-    num_outputs = outputs;
-    num_inputs = inputs;
-    num_blocks = (outputs + kBlockOutputs - 1) / kBlockOutputs;
-    num_groups = (inputs + k.group_inputs - 1) / k.group_inputs;
-    bias.resize(num_padded_outputs());
-    std::fill_n(bias.data(), num_padded_outputs(), padding_bias);
-    if (biases) std::copy_n(biases, outputs, bias.data());
-    else std::fill_n(bias.data(), outputs, 0.f);
   }
   void pack_rows(const char* rows) {
     weights.resize(num_blocks * block_bytes());
@@ -78,7 +84,7 @@ struct Linear {
     for (int b = 0; b < num_blocks; b++) {
       int n = std::min(kBlockOutputs, num_outputs - b * kBlockOutputs);
       for (int j = 0; j < n; j++) row[j] = rows + ((size_t)b * kBlockOutputs + j) * row_bytes();
-      kernels->pack(row, n, num_inputs, is_int8, weights.data() + b * block_bytes());
+      kernels->pack(row, n, num_inputs, precision, weights.data() + b * block_bytes());
     }
   }
 };
@@ -89,29 +95,28 @@ struct InputRows {
   int stride, count;
 };
 
-// The same rows for an int8 product, rounded.
-struct RoundedRows {
-  AlignedBuffer<char> levels;
-  AlignedBuffer<float> steps;  // value of one level, for each row
-
-  void round(const Linear& linear, const InputRows& rows) {
-    int width = linear.num_padded_inputs();
-    levels.resize((size_t)rows.count * width * linear.kernels->level_bytes);
-    steps.resize(rows.count);
-    linear.kernels->round(rows.x, rows.stride, rows.count, linear.num_inputs, width, levels.data(), steps.data());
-  }
-};
-
 // Buffers that one thread needs for its products, and the pool it shares them with.
 struct ProductWorkspace {
-  RoundedRows rounded;
+  AlignedBuffer<char> rounded;  // the rows of a product's input, unless it is a float32 product
+  AlignedBuffer<float> steps;   // value of one level, for each row
   AlignedBuffer<float> outputs;
   SpinningPool* pool = nullptr;  // null: the thread computes alone
 
-  // What the kernels take; in int8 the rows have been rounded.
+  // Rounds the input of a product.
+  void round(const Linear& linear, const InputRows& rows) {
+    if (linear.precision == FLOAT32) return;
+    const Kernels& k = *linear.kernels;
+    const bool is_int8 = linear.precision == INT8;
+    const int width = linear.num_padded_inputs();
+    rounded.resize((size_t)rows.count * width * (is_int8 ? k.level_bytes : k.bfloat16_bytes));
+    if (!is_int8) return k.round_to_bfloat16(rows.x, rows.stride, rows.count, linear.num_inputs, width, rounded.data());
+    steps.resize(rows.count);
+    k.round_to_levels(rows.x, rows.stride, rows.count, linear.num_inputs, width, rounded.data(), steps.data());
+  }
+  // What the kernels take; round() has been called.
   ProductInput input(const Linear& linear, const InputRows& rows) const {
-    if (!linear.is_int8) return {rows.x, rows.stride, linear.num_inputs, nullptr, nullptr, 0};
-    return {rows.x, rows.stride, linear.num_inputs, rounded.levels.data(), rounded.steps.data(), linear.num_groups};
+    return {linear.precision,  rows.x,         rows.stride, linear.num_inputs,
+            linear.num_groups, rounded.data(), steps.data()};
   }
 };
 
@@ -134,7 +139,7 @@ inline void each_block(const Linear& linear, int num_rows, SpinningPool* pool, c
 // `out`.
 inline void multiply(const Linear& linear, const InputRows& rows, float* out, int stride, int activation,
                      const float* residual, ProductWorkspace& workspace) {
-  if (linear.is_int8) workspace.rounded.round(linear, rows);
+  workspace.round(linear, rows);
   const ProductInput input = workspace.input(linear, rows);
   each_block(linear, rows.count, workspace.pool, [&](int b) {
     int columns = std::min(kBlockOutputs, linear.num_outputs - b * kBlockOutputs), at = b * kBlockOutputs;
@@ -147,7 +152,7 @@ inline void multiply(const Linear& linear, const InputRows& rows, float* out, in
 // beyond num_outputs are the padding_bias.
 inline void multiply_and_read(const Linear& linear, const InputRows& rows, ProductWorkspace& workspace,
                               LogitState* const* states) {
-  if (linear.is_int8) workspace.rounded.round(linear, rows);
+  workspace.round(linear, rows);
   const ProductInput input = workspace.input(linear, rows);
   const Kernels& kernels = *linear.kernels;
   if (!workspace.pool) {

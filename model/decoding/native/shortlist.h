@@ -36,14 +36,11 @@ class Shortlist {
     for (size_t i = 0; i < always_.size(); i++) {
       std::memcpy(picked.data() + i * row_size, row(always_[i]), row_size);
       bias.push_back(output.bias.data()[always_[i]]);
-      if (output.is_int8) scales.push_back(output.scale.data()[always_[i]]);
+      if (output.precision == INT8) scales.push_back(output.scale.data()[always_[i]]);
     }
-    int n = (int)always_.size();
-    const void* rows = picked.data();
-    const Kernels& kernels = *output.kernels;
-    if (output.is_int8)
-      common_.pack(kernels, static_cast<const int8_t*>(rows), scales.data(), bias.data(), n, output.num_inputs, -INFINITY);
-    else common_.pack(kernels, static_cast<const float*>(rows), bias.data(), n, output.num_inputs, -INFINITY);
+    common_.pack(*output.kernels,
+                 {picked.data(), scales.data(), bias.data(), (int)always_.size(), output.num_inputs, output.precision},
+                 -INFINITY);
   }
 
   // The columns of all sentences.
@@ -78,11 +75,11 @@ class Shortlist {
     for (int j = 0; j < n; j++) {
       rows[j] = row(tokens[j]);
       bias[j] = output_.bias.data()[tokens[j]];
-      if (!output_.is_int8) continue;
+      if (output_.precision != INT8) continue;
       scale[j] = output_.scale.data()[tokens[j]];
       compensation[j] = output_.compensation.data()[tokens[j]];
     }
-    output_.kernels->pack(rows, n, output_.num_inputs, output_.is_int8, compensation + kBlockOutputs);
+    output_.kernels->pack(rows, n, output_.num_inputs, output_.precision, compensation + kBlockOutputs);
   }
   static Columns columns(const void* slice) {
     const float* scale = static_cast<const float*>(slice);

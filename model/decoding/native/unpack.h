@@ -9,15 +9,14 @@
 
 #include "products.h"
 
-// weights: [outputs][inputs], int8 or float32 as they were packed; scales, bias: one for each output. Those that are null are
-// left out; a float32 product has no scales. Kernels says how the weights lie.
+// weights: [outputs][inputs], as they were packed; scales, bias: one for each output. Those that are null are left out; only an
+// int8 product has scales. Kernels says how the weights lie.
 inline void unpack(const Linear& linear, void* weights, float* scales, float* bias) {
-  if (scales && linear.is_int8) std::copy_n(linear.scale.data(), linear.num_outputs, scales);
+  if (scales && linear.precision == INT8) std::copy_n(linear.scale.data(), linear.num_outputs, scales);
   if (bias) std::copy_n(linear.bias.data(), linear.num_outputs, bias);
   if (!weights) return;
-  const int tile = linear.kernels->tile_outputs, group = linear.is_int8 ? linear.kernels->group_inputs : 1;
-  const size_t size = linear.is_int8 ? sizeof(int8_t) : sizeof(float);
-  const int num_groups = (linear.num_inputs + group - 1) / group;
+  const int tile = linear.kernels->tile_outputs, group = linear.group_inputs(), num_groups = linear.num_groups;
+  const size_t size = weight_bytes(linear.precision);
   auto* out = static_cast<char*>(weights);
   for (int j = 0; j < linear.num_outputs; j++) {
     const auto* block = static_cast<const char*>(linear.block(j / kBlockOutputs).weights);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <limits>
 #include <memory>
@@ -16,7 +17,7 @@
 // everything, and an even width.
 struct Shape {
   Architecture architecture;
-  enum Precision { kFloat, kInt8, kMixed } precision;
+  enum Weights { kFloat, kInt8, kBfloat16, kMixed } weights;
   bool has_shortlist;
 };
 
@@ -37,7 +38,7 @@ inline Shape small_shape(Bytes& in) {
   a.decoder_d_ff = in.between(1, 70);
   a.source_scale = a.target_scale = in.flag() ? std::sqrt((float)a.d_model) : 1.f;
   a.layer_norm_eps = in.flag() ? 1e-5f : 1e-12f;
-  return {a, (Shape::Precision)in.between(0, 2), in.flag()};
+  return {a, (Shape::Weights)in.between(0, 3), in.flag()};
 }
 
 // A model and all that it points to. Every array is an allocation of its own of the right size, so that AddressSanitizer sees
@@ -49,8 +50,13 @@ class FuzzedModel {
     const Architecture& a = shape.architecture;
     int C = a.d_model;
     style_ = in.between(0, 3);
-    EmbeddingTables tables{floats((size_t)a.source_vocab_size * C, 1), floats((size_t)a.max_positions * C, 1),
-                           floats((size_t)a.target_vocab_size * C, 1), floats((size_t)a.max_positions * C, 1)};
+    bool narrow = shape.weights == Shape::kBfloat16;
+    auto tokens = [&](int n) {
+      return narrow ? (const void*)bfloat16s((size_t)n * C, 1) : (const void*)floats((size_t)n * C, 1);
+    };
+    EmbeddingTables tables{tokens(a.source_vocab_size), floats((size_t)a.max_positions * C, 1),
+                           tokens(a.target_vocab_size), floats((size_t)a.max_positions * C, 1),
+                           narrow ? BFLOAT16 : FLOAT32};
     for (int i = 0; i < a.encoder_layers; i++) {
       attention(in, 3, padded_width(a.encoder_heads));
       feed_forward(in, a.encoder_d_ff);
@@ -110,21 +116,40 @@ class FuzzedModel {
     for (float& one : made) one = number(bound);
     return made.data();
   }
+  const Bfloat16* bfloat16s(size_t n, float bound) {
+    auto& made = bfloat16s_.emplace_back(n);
+    for (Bfloat16& one : made) {
+      float value = number(bound);
+      uint32_t bits;
+      std::memcpy(&bits, &value, sizeof(bits));
+      one.bits = (uint16_t)(bits >> 16);
+    }
+    return made.data();
+  }
+  Precision precision(Bytes& in) const {
+    switch (shape_.weights) {
+      case Shape::kFloat: return FLOAT32;
+      case Shape::kInt8: return INT8;
+      case Shape::kBfloat16: return BFLOAT16;
+      default: return in.one_of({FLOAT32, BFLOAT16, INT8});
+    }
+  }
   void linear(Bytes& in, int outputs, int inputs) {
-    LinearSource source{nullptr, nullptr, nullptr, nullptr, outputs, inputs};
-    bool is_int8 = shape_.precision == Shape::kInt8 || (shape_.precision == Shape::kMixed && in.flag());
+    LinearSource source{nullptr, nullptr, nullptr, outputs, inputs, precision(in)};
     float bound = 1.f / std::sqrt((float)inputs);
-    if (is_int8) {
+    if (source.precision == INT8) {
       auto& rounded = bytes_.emplace_back((size_t)outputs * inputs);
       for (int8_t& one : rounded) one = (int8_t)(style_ == 2 ? 0 : random_.below(256) - 128);
-      source.rounded = rounded.data();
+      source.weights = rounded.data();
       auto& scales = floats_.emplace_back(outputs);
       for (float& one : scales) one = bound / 128;
       source.scales = scales.data();
+    } else if (source.precision == BFLOAT16) {
+      source.weights = bfloat16s((size_t)outputs * inputs, bound);
     } else {
-      source.weight = floats((size_t)outputs * inputs, bound);
+      source.weights = floats((size_t)outputs * inputs, bound);
     }
-    if (in.flag()) source.bias = floats(outputs, 1);
+    if (in.flag()) source.biases = floats(outputs, 1);
     linears_.push_back(source);
   }
   void norm() {
@@ -192,6 +217,7 @@ class FuzzedModel {
   int style_ = 0;
   std::deque<std::vector<float>> floats_;  // a deque, so that what was made stays where it is
   std::deque<std::vector<int8_t>> bytes_;
+  std::deque<std::vector<Bfloat16>> bfloat16s_;
   std::vector<LinearSource> linears_;
   std::vector<const float*> norms_;
   std::vector<int32_t> offsets_, ids_, always_;

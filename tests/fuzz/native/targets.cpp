@@ -132,7 +132,7 @@ const std::pair<Shape, std::unique_ptr<FuzzedModel>>& common_model(int number) {
   for (uint8_t& byte : bytes) byte = (uint8_t)(random.below(255) & ~8);  // no odd values: these are for the other target
   Bytes in(bytes.data(), bytes.size());
   Shape shape = small_shape(in);
-  shape.precision = (Shape::Precision)(number % 3);
+  shape.weights = (Shape::Weights)(number % 4);
   shape.has_shortlist = number / 3 % 2;
   shape.architecture.max_positions = 24 + number;
   shape.architecture.target_vocab_size = number % 2 ? 5 : 130;

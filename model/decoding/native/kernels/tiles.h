@@ -1,4 +1,4 @@
-// Products with packed weights, in int8 and in float32, and the element-wise operations that follow them.
+// Products with packed weights, in int8, bfloat16 and float32, and the element-wise operations that follow them.
 
 #pragma once
 
@@ -42,9 +42,33 @@ inline float round_row(const float* x, int n, int padded, Level* levels) {
   return maximum / kLevels;
 }
 
-void round_rows(const float* x, int stride, int num_rows, int n, int padded, void* levels, float* steps) {
+void round_to_levels(const float* x, int stride, int num_rows, int n, int padded, void* levels, float* steps) {
   for (int r = 0; r < num_rows; r++)
     steps[r] = round_row(x + (size_t)r * stride, n, padded, static_cast<Level*>(levels) + (size_t)r * padded);
+}
+
+// Rounds to the nearest number of 16 bits, the even one of two, whose bits are the upper halves. As the instructions for
+// bfloat16 see them, numbers that are not normal are 0.
+inline Floats to_bfloat16(const Floats& v) {
+  constexpr uint32_t kUpper = 0xffff0000, kExponent = 0x7f800000, kNan = 0x7fc00000;
+  return for_parts([&](int p) {
+    Words bits = (Words)v.part[p], magnitude = bits & 0x7fffffff, nan = (Words)(magnitude > kExponent);
+    Words rounded = (bits + 0x7fff + (bits >> 16 & 1)) & kUpper;
+    rounded &= ~(Words)((rounded & kExponent) == 0);
+    return (Vec)((nan & kNan) | (~nan & rounded));
+  });
+}
+
+void round_to_bfloat16(const float* x, int stride, int num_rows, int n, int padded, void* rounded) {
+  const int whole = n / kLanes * kLanes;
+  for (int r = 0; r < num_rows; r++, x += stride) {
+    RoundedInput* row = static_cast<RoundedInput*>(rounded) + (size_t)r * padded;
+    for (int i = 0; i < whole; i += kLanes) store_rounded(row + i, to_bfloat16(load16(x + i)).part);
+    if (padded == whole) continue;
+    RoundedInput rest[kLanes];
+    store_rounded(rest, to_bfloat16(load_first(x + whole, n - whole)).part);
+    std::memcpy(row + whole, rest, (padded - whole) * sizeof(RoundedInput));
+  }
 }
 
 // Adds the residual, if there is one, and stores the first n numbers of v.
@@ -85,24 +109,19 @@ inline void int8_tile(const Level* x, int stride, const int8_t* w, int num_group
     }
 }
 
-// Fetches the weights one page ahead. The processor prefetches only within a page, and float32 weights of larger models come
-// from memory. (In int8 this costs more than it gains.)
-inline void prefetch_next_page(const float* w) {
+// Fetches the weights one page ahead. The processor prefetches only within a page, and weights of larger models come from
+// memory. (In int8 this costs more than it gains.)
+inline void prefetch_next_page(const void* w) {
   constexpr int kPage = 4096;
 #pragma GCC unroll 4
   for (size_t i = 0; i < kTileOutputs * sizeof(float); i += kCacheLine)
-    __builtin_prefetch(reinterpret_cast<const char*>(w) + kPage + i);
+    __builtin_prefetch(static_cast<const char*>(w) + kPage + i);
 }
 
-// As int8_tile, in float32. Rows of x are `stride` apart.
+// Adds the products of rows, `stride` apart, with one tile of float32 weights.
 template <int NumRows>
-inline void float_tile(const float* x, int stride, const float* w, int num_inputs, const float* bias, float* out,
-                       int out_stride, int columns, int activation, const float* residual) {
-  Vec sums[NumRows][kTileVectors];
-#pragma GCC unroll 8
-  for (int r = 0; r < NumRows; r++)
-#pragma GCC unroll 4
-    for (int c = 0; c < kTileVectors; c++) sums[r][c] = load(bias + c * kVecLanes);
+inline void add_float_products(const float* x, int stride, const float* w, int num_inputs,
+                               Vec (&sums)[NumRows][kTileVectors]) {
   for (int i = 0; i < num_inputs; i++, w += kTileOutputs) {
     prefetch_next_page(w);
     Vec weights[kTileVectors];
@@ -115,6 +134,40 @@ inline void float_tile(const float* x, int stride, const float* w, int num_input
       for (int c = 0; c < kTileVectors; c++) sums[r][c] = accumulate(input, weights[c], sums[r][c]);
     }
   }
+}
+
+// The same with pairs of bfloat16 inputs and weights. The instruction for them takes both at once; other sets take a step for
+// each.
+template <int NumRows>
+inline void add_float_products(const RoundedInput* x, int stride, const Bfloat16Pair* w, int num_pairs,
+                               Vec (&sums)[NumRows][kTileVectors]) {
+  for (int i = 0; i < num_pairs; i++, x += 2, w += kTileOutputs) {
+    prefetch_next_page(w);
+#pragma GCC unroll 2
+    for (int step = 0; step < kPairSteps; step++) {
+      decltype(pair_weights(w, step)) weights[kTileVectors];
+#pragma GCC unroll 4
+      for (int c = 0; c < kTileVectors; c++) weights[c] = pair_weights(w + c * kVecLanes, step);
+#pragma GCC unroll 8
+      for (int r = 0; r < NumRows; r++) {
+        auto inputs = pair_inputs(x + (size_t)r * stride, step);
+#pragma GCC unroll 4
+        for (int c = 0; c < kTileVectors; c++) add_pair(sums[r][c], weights[c], inputs);
+      }
+    }
+  }
+}
+
+// As int8_tile, in float32 or, with rounded inputs and pairs of weights, in bfloat16.
+template <int NumRows, typename Input, typename Weight>
+inline void float_tile(const Input* x, int stride, const Weight* w, int num_groups, const float* bias, float* out,
+                       int out_stride, int columns, int activation, const float* residual) {
+  Vec sums[NumRows][kTileVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < NumRows; r++)
+#pragma GCC unroll 4
+    for (int c = 0; c < kTileVectors; c++) sums[r][c] = load(bias + c * kVecLanes);
+  add_float_products<NumRows>(x, stride, w, num_groups, sums);
 #pragma GCC unroll 8
   for (int r = 0; r < NumRows; r++)
 #pragma GCC unroll 4
@@ -132,12 +185,18 @@ void multiply_rows(const ProductInput& input, const Columns& block, int first, c
   for (int at = 0; at < columns; at += kTileOutputs) {
     float* out = output.out + at;
     const float* residual = output.residual ? output.residual + at : nullptr;
-    if (input.levels) {
+    if (input.precision == INT8) {
       int stride = input.num_groups * kGroup;
-      int8_tile<NumRows>(static_cast<const Level*>(input.levels) + (size_t)first * stride, stride,
+      int8_tile<NumRows>(static_cast<const Level*>(input.rounded) + (size_t)first * stride, stride,
                          static_cast<const int8_t*>(block.weights) + (size_t)at * stride, input.num_groups,
                          input.steps + first, block.scale + at, block.compensation + at, block.bias + at, out,
                          output.stride, columns - at, output.activation, residual);
+    } else if (input.precision == BFLOAT16) {
+      int stride = input.num_groups * 2;
+      float_tile<NumRows>(static_cast<const RoundedInput*>(input.rounded) + (size_t)first * stride, stride,
+                          static_cast<const Bfloat16Pair*>(block.weights) + (size_t)at * input.num_groups,
+                          input.num_groups, block.bias + at, out, output.stride, columns - at, output.activation,
+                          residual);
     } else {
       float_tile<NumRows>(input.x + (size_t)first * input.stride, input.stride,
                           static_cast<const float*>(block.weights) + (size_t)at * input.num_inputs, input.num_inputs,
@@ -161,7 +220,7 @@ inline void multiply_rows(const ProductInput& input, const Columns& block, int f
 
 // Rows of the next tile if `left` rows are left: as few tiles as possible, of about equal size.
 inline int tile_rows(const ProductInput& input, int left) {
-  const int most = input.levels ? kMaxInt8Rows : kMaxTileRows, tiles = (left + most - 1) / most;
+  const int most = input.precision == INT8 ? kMaxInt8Rows : kMaxTileRows, tiles = (left + most - 1) / most;
   return (left + tiles - 1) / tiles;
 }
 
@@ -177,9 +236,11 @@ void multiply_block(const ProductInput& input, const Columns& block, int first, 
   }
 }
 
-// See Kernels::pack. Words are float32 weights or groups of int8 weights; the words of 16 outputs are transposed together.
-void pack_block(const char* const* rows, int n, int num_inputs, bool is_int8, void* block) {
-  const size_t word = is_int8 ? kGroup : sizeof(float), row_bytes = is_int8 ? num_inputs : num_inputs * sizeof(float);
+// See Kernels::pack. Words are groups of weights; the words of 16 outputs are transposed together.
+void pack_block(const char* const* rows, int n, int num_inputs, Precision precision, void* block) {
+  const size_t word = precision == INT8 ? kGroup : sizeof(float);
+  const size_t weight = precision == INT8 ? sizeof(int8_t) : precision == BFLOAT16 ? sizeof(Bfloat16) : sizeof(float);
+  const size_t row_bytes = num_inputs * weight;
   const int num_words = (int)((row_bytes + word - 1) / word);
   auto* out = static_cast<char*>(block);
   auto place = [&](int column, int i) {

@@ -49,3 +49,5 @@ inline void add_int8_products(const Level* x, int stride, const int8_t* w, int n
 }
 
 }  // namespace
+
+#include "widened_pairs.h"

@@ -11,6 +11,7 @@ namespace {
 
 using Vec = __m256;
 using IntVec = __m256i;
+typedef uint32_t Words __attribute__((vector_size(sizeof(Vec))));  // the bits of a vector of numbers
 constexpr int kVecLanes = 8, kParts = 2;
 
 // 6 rows of 2 vectors are 12 accumulators, and the processor has 16 registers.

@@ -11,6 +11,7 @@ namespace {
 
 using Vec = __m512;
 using IntVec = __m512i;
+typedef uint32_t Words __attribute__((vector_size(sizeof(Vec))));  // the bits of a vector of numbers
 constexpr int kVecLanes = 16, kParts = 1;
 
 // 6 rows of 4 vectors are 24 accumulators, and the processor has 32 registers.

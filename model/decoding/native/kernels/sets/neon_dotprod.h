@@ -23,3 +23,4 @@ inline void add_products(IntVec& sums, IntVec weights, IntVec levels) {
 }  // namespace
 
 #include "byte_products.h"
+#include "widened_pairs.h"

@@ -12,6 +12,7 @@ namespace {
 
 using Vec = float32x4_t;
 using IntVec = int32x4_t;
+typedef uint32_t Words __attribute__((vector_size(sizeof(Vec))));  // the bits of a vector of numbers
 constexpr int kVecLanes = 4, kParts = 4;
 
 // 6 rows of 4 vectors are 24 accumulators, and the processor has 32 registers.

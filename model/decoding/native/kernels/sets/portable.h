@@ -12,6 +12,7 @@ namespace {
 
 typedef float Vec __attribute__((vector_size(16)));
 typedef int32_t IntVec __attribute__((vector_size(16)));
+typedef uint32_t Words __attribute__((vector_size(sizeof(Vec))));  // the bits of a vector of numbers
 constexpr int kVecLanes = 4, kParts = 4;
 
 // Vectors of one tile's outputs, rows of one tile, and queries that are multiplied with a block of keys at a time.
@@ -191,3 +192,5 @@ inline void add_int8_products(const Level* x, int stride, const int8_t* w, int n
 }
 
 }  // namespace
+
+#include "widened_pairs.h"
