@@ -145,6 +145,8 @@ def _code(text: str) -> Iterator[Span]:
     fence = ""
     fenced: list[Span] = []
     for line in _LINE.finditer(text):
+        if line[0].isspace():
+            continue
         opening = _FENCE.match(line[0])
         if fence:
             fenced.append(_stripped(text, *line.span()))

@@ -201,6 +201,7 @@ def test_ordinary_text_has_no_spans(text: str) -> None:
         ("v1.2.3.", ["v1.2.3"]),
         ("``` not closed `a`", ["`a`"]),
         ("text\n\n```python\nx = 1\n\n  y = `2`\n```\nend", ["```python", "x = 1", "y = `2`", "```"]),
+        ("```\n  \nx = 1\n```\nend", ["```", "x = 1", "```"]),
         ("a `b\nc` d", []),
         ("wait {name\n}", []),
     ],
