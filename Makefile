@@ -33,7 +33,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 .DELETE_ON_ERROR:
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock licences sbom wheel docs hooks serve test test-fast test-sanitized fuzz fuzz-short test-arm test-slow test-faults test-gpu test-ray test-browser \
+.PHONY: help venv lock licences sbom wheel docs hooks serve test coverage test-fast test-sanitized fuzz fuzz-short test-arm test-slow test-faults test-gpu test-ray test-browser \
 	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import bench-ray soak docker clean
 
 help:  ## list the targets
@@ -88,9 +88,12 @@ serve: $(VENV)/serve-$(TORCH).stamp  ## set up and serve on port 8000 (settings:
 	@exec $(BIN)/python -m app
 
 test: $(VENV)/develop-$(TORCH).stamp  ## set up and run the tests
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+
+coverage: $(VENV)/develop-$(TORCH).stamp  ## the same, and which lines they run (a third longer)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --cov --cov-report=term
 
-test-fast: $(VENV)/develop-$(TORCH).stamp  ## the tests that take no second each, without coverage
+test-fast: $(VENV)/develop-$(TORCH).stamp  ## the tests that take no second each
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not soak and not browser and not ray and not faults and not thorough"
 
 test-sanitized: $(VENV)/develop-$(TORCH).stamp  ## run the tests of the C++ decoder under address and undefined-behaviour sanitizers

@@ -433,6 +433,8 @@ def measure_clients(
 ) -> list[dict[str, Any]]:
     """Measure 1, 8 and 64 callers that send one sentence after another; ``advance`` is called for each row.
 
+    What they got answered is then translated offline, in one call.
+
     Args:
         bundle: The served bundle.
         plan: ``calibration_s`` is the duration of each measurement.
@@ -441,7 +443,13 @@ def measure_clients(
         advance: Called with a description of the progress.
     """
     rows: list[dict[str, Any]] = []
-    with running(verso(bundle, plan.num_threads)) as up:
+    num_cores = len(os.sched_getaffinity(0))
+    with (
+        started("the bare engine", serve_bare, bundle, plan.num_threads) as bare,
+        running(verso(bundle, plan.num_threads)) as up,
+    ):
+        bare.wait_until_loaded()
+        bare.run((sentences[:WARM_UP_SENTENCES], {}))
         for decoding, num_clients in itertools.product(("greedy", "beam"), CLIENTS):
             # More sentences than can be answered in the time.
             endless = itertools.islice(itertools.cycle(sentences), int(2_000 * plan.calibration_s))
@@ -452,6 +460,8 @@ def measure_clients(
                 Load(up.port, calls, num_clients, plan.patience_s, plan.calibration_s, probes)
             )
             waited = [1000 * answer.latency_s for answer in outcome.answers]
+            answered = list(itertools.islice(itertools.cycle(sentences), len(outcome.answers)))
+            bare_s = bare.run((answered, {"decoding": decoding}))
             rows.append(
                 {
                     "decoding": decoding,
@@ -460,6 +470,9 @@ def measure_clients(
                     **{f"p{100 * share:.0f}_ms": rounded(percentile(waited, share)) for share in (0.5, 0.95, 0.99)},
                     "livez_p99_ms": rounded(percentile([1000 * probe.latency_s for probe in outcome.probes], 0.99)),
                     "failed": sum(answer.status != 200 for answer in outcome.answers),
+                    "offline_per_s": rounded(len(answered) / bare_s),
+                    "callers_cpu_share": rounded(outcome.cpu_seconds / outcome.seconds / num_cores),
+                    "share_of_offline": rounded(1 - overhead(bare_s, outcome.seconds, outcome.cpu_seconds, num_cores)),
                 }
             )
             advance(f"{num_clients} callers, {decoding}")
@@ -469,10 +482,19 @@ def measure_clients(
 def clients_report(rows: Sequence[dict[str, Any]]) -> str:
     """The table of callers that send one sentence after another."""
     header = ["callers, one sentence per request", "sentences/s", "p50 ms", "p95", "p99", "/livez p99 ms", "failed"]
-    figures = ("sentences_per_s", "p50_ms", "p95_ms", "p99_ms", "livez_p99_ms", "failed")
+    header += ["offline", "callers' CPU", "of offline, without the callers"]
+    figures = ("sentences_per_s", "p50_ms", "p95_ms", "p99_ms", "livez_p99_ms", "failed", "offline_per_s")
+    shares = ("callers_cpu_share", "share_of_offline")
     return markdown(
         header,
-        [[f"{row['clients']}, {row['decoding']}", *(f"{row[name]:,.0f}" for name in figures)] for row in rows],
+        [
+            [
+                f"{row['clients']}, {row['decoding']}",
+                *(f"{row[name]:,.0f}" for name in figures),
+                *(f"{row[name]:.0%}" for name in shares),
+            ]
+            for row in rows
+        ],
     )
 
 
