@@ -20,7 +20,7 @@ from pathlib import Path
 from model.decoding.native.compiler import FLAGS, Unavailable, compile_library, find_compiler
 
 ROOT = Path(__file__).parents[1]
-# One scoring rule, which is data, rows alone and five together, and nothing that trains: the rest repeats the same code.
+# One scoring rule, as rules are data, one row and five, and nothing that trains: the rest runs the same code again.
 SELECTION = ("-k", "not (-ct2- or -wu- or -marian- or 2-hf- or of_a_bundle or a_bundle_contains)")
 TESTS = (
     *SELECTION,
