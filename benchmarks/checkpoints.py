@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from benchmarks.contenders import MODULES
 
@@ -169,8 +169,7 @@ def make_models(folder: Path, shape: Shape, names: Sequence[str] = MODELS) -> in
             if library == "Verso":
                 from model.importing.importer import import_checkpoint
 
-                precisions: dict[str, Precision] = {"float32": "float32", "bfloat16": "bfloat16", "int8": "int8"}
-                import_checkpoint(checkpoint, folder / name, precisions[precision], report=lambda line: None)
+                import_checkpoint(checkpoint, folder / name, cast("Precision", precision), report=lambda line: None)
             elif library == "CTranslate2":
                 import ctranslate2
 

@@ -31,20 +31,17 @@ logger = logging.getLogger("model.native")
 
 _ACTIVATIONS = {"relu": 1, "silu": 2, "gelu": 3}
 PrecisionName = Literal["float32", "bfloat16", "int8"]
+"""What the weights of products are, as a manifest names it."""
+
 _NAMES: dict[Precision, PrecisionName] = {
     Precision.FLOAT32: "float32",
     Precision.BFLOAT16: "bfloat16",
     Precision.INT8: "int8",
 }
-_TYPES = {
-    Precision.FLOAT32: torch.float32,
-    Precision.BFLOAT16: torch.bfloat16,
-    Precision.INT8: torch.int8,
-}
+_TYPES = {Precision.FLOAT32: torch.float32, Precision.BFLOAT16: torch.bfloat16, Precision.INT8: torch.int8}
 """Of the weights of products."""
-
-_PRECISIONS = {torch.float32: Precision.FLOAT32, torch.bfloat16: Precision.BFLOAT16}
-"""By the type of the weights, of products that are not in int8."""
+_FLOATS = {_TYPES[precision]: precision for precision in (Precision.FLOAT32, Precision.BFLOAT16)}
+"""The precision of a product by the type of its weights, if it is not in int8."""
 
 _HEAD_MULTIPLE = 16
 """The library computes with heads that are a multiple of this wide; narrower ones are filled up with zeros."""
@@ -68,8 +65,6 @@ class NativeModel:
 
     Attributes:
         instruction_set: The one it computes with.
-
-    Attributes:
         precision: Of its products; None if they have different ones.
 
     Raises:
@@ -266,7 +261,7 @@ class _Weights:
         self._add_linear("output", config.target_vocab_size, config.d_model)
         self.output = self._alive[first_of_output:]
         self.tables: list[Tensor] = []
-        self.table_precision = _PRECISIONS[self._tensor("target_embedding.tokens.weight").dtype]
+        self.table_precision = _FLOATS[self._tensor("target_embedding.tokens.weight").dtype]
         for embedding, vocab_size in (
             ("source_embedding", config.source_vocab_size),
             ("target_embedding", config.target_vocab_size),
@@ -319,7 +314,7 @@ class _Weights:
             scales = _padded(unpacked.q_per_channel_scales().float(), output_heads)
             weight = unpacked.int_repr()
         weight = _padded(_padded(weight, output_heads).t(), input_heads).t()
-        precision = Precision.INT8 if scales is not None else _PRECISIONS[weight.dtype]
+        precision = Precision.INT8 if scales is not None else _FLOATS[weight.dtype]
         pointers = (self._pointer(one) for one in (weight, scales, bias))
         self.linears.append(LinearSource(*pointers, *weight.shape, precision))
         padded_outputs, padded_inputs = weight.shape
@@ -349,7 +344,7 @@ class _Weights:
         tensor = self._find(path)
         if not isinstance(tensor, Tensor):
             raise UnknownModule(f"the model has no tensor {path}")
-        if tensor.dtype not in _PRECISIONS or tensor.device.type != "cpu":
+        if tensor.dtype not in _FLOATS or tensor.device.type != "cpu":
             kind = f"{str(tensor.dtype).removeprefix('torch.')} on {tensor.device.type}"
             raise UnknownModule(f"{path} is {kind}, and the compiled decoder needs float32, bfloat16 or int8 on cpu")
         if shape is not None:
