@@ -77,9 +77,20 @@ mkdir -p "$runs/continued"
 [ -e "$runs/continued/last.pt" ] || cp "$runs/general/last.pt" "$runs/continued/last.pt"
 train continued
 
-"$python" -m model publish --checkpoint "$runs/continued/averaged.pt" --out "$runs/verso-en-de.pt"
-"$python" -m model export --checkpoint "$runs/verso-en-de.pt" --precision int8 --out "$runs/verso-en-de-int8.pt"
 # Test sets are looked at once.
+[ -e "$runs/continued/int8.pt" ] ||
+    "$python" -m model export --checkpoint "$runs/continued/averaged.pt" --precision int8 --out "$runs/continued/int8.pt"
 [ -e "$runs/scores.json" ] ||
-    "$python" -m model evaluate --model "$runs/verso-en-de-int8.pt" --json "$runs/scores.json" \
+    "$python" -m model evaluate --model "$runs/continued/int8.pt" --json "$runs/scores.json" \
         --test "$data/eval/tatoeba-test-v2020-07-28" --test "$data/eval/flores-dev" --test "$data/eval/bcontrast-dev"
+
+"$python" -m model publish --checkpoint "$runs/continued/averaged.pt" --scores "$runs/scores.json" \
+    --out "$runs/uncalibrated.pt"
+set -- --dev "$work/eval/tatoeba-dev" --dev "$work/eval/bcontrast-dev"
+for kind in manuals encyclopaedia-news game apps stories; do
+    set -- "$@" --dev "$work/dev/$kind"
+done
+"$python" -m model calibrate --model "$runs/uncalibrated.pt" --limit 1000 "$@" --test "$data/eval/tatoeba-test-v2020-07-28" \
+    --test "$data/eval/flores-dev" --plot "$runs/reliability.png" --out "$runs/verso-en-de.pt"
+"$python" -m model shortlist --model "$runs/verso-en-de.pt" --config "$work/continued.yaml" --data "$work" \
+    --out "$runs/verso-en-de.shortlist.npz"
