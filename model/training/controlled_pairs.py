@@ -31,6 +31,8 @@ _SURE = 0.25
 
 _MOST_PLACEHOLDERS = 12
 _MOST_TERMS = 3
+_OTHER_WORDS = 0.4
+"""Share of the terms of a single word that are another word than the translation's."""
 
 _IHR_WITH_VERB = r"Ihr (?:seid|[a-zäöüß]+t)\b"
 """The informal plural at the start of a sentence ("Ihr habt"); after the formal "Ihr" comes a noun or an adjective."""
@@ -107,20 +109,22 @@ def with_placeholders(
 
 def with_terms(
     source: str, target: str, links: Sequence[WordLink], lexicon: WordLexicon, swapped: bool, rng: np.random.Generator
-) -> list[Part] | None:
-    """A source in which one word or two carry their translation; None if no word can.
+) -> tuple[list[Part], list[Part]] | None:
+    """A pair in whose source one to three words carry their translation; None if no word can.
 
-    Half of the terms have another form than in the translation, so that the model learns to inflect them.
+    Some terms are other words than the translation's, and replace them: the model learns to write what it is told, and
+    not what it would write anyway. Half of the rest have another form than in the translation, so that it learns to
+    inflect them.
 
     Args:
         source: A sentence.
         target: Its translation.
         links: Words of the two that translate each other, the source's first.
-        lexicon: Knows the other forms.
+        lexicon: Knows other forms and other words.
         swapped: Whether the source is in the lexicon's second language.
         rng: Decides.
     """
-    edits: list[Replacement] = []
+    edits: tuple[list[Replacement], list[Replacement]] = ([], [])
     taken: list[Span] = []
     for index in rng.permutation(len(links)).tolist()[: 1 + int(rng.integers(_MOST_TERMS))]:
         link = links[index]
@@ -128,11 +132,17 @@ def with_terms(
         if _overlaps(spans[0], taken):
             continue
         taken.append(spans[0])
-        word, translation = source[slice(*spans[0])], target[slice(*spans[1])]
-        if rng.random() < 0.5 and " " not in translation:
-            translation = dictionary_form(word, translation, lexicon, swapped)
-        edits.append(Replacement(spans[0][0], spans[0][1], term_parts(word, translation)))
-    return _parts(source, edits) if edits else None
+        word, term = source[slice(*spans[0])], target[slice(*spans[1])]
+        is_single = " " not in term
+        others = lexicon.words_ending_like(term, swapped) if is_single and rng.random() < _OTHER_WORDS else ()
+        if others:
+            other = others[int(rng.integers(len(others)))]
+            term = other.capitalize() if term[0].isupper() else other
+            edits[1].append(Replacement(spans[1][0], spans[1][1], (term,)))
+        elif is_single and rng.random() < 0.5:
+            term = dictionary_form(word, term, lexicon, swapped)
+        edits[0].append(Replacement(spans[0][0], spans[0][1], term_parts(word, term)))
+    return (_parts(source, edits[0]), _parts(target, edits[1])) if edits[0] else None
 
 
 def content_links(links: Sequence[WordLink], lexicon: WordLexicon, first: str, second: str) -> list[WordLink]:
@@ -241,8 +251,7 @@ class ControlledPairs:
         links = source_links(source, target, self._lexicon, swapped)
         if rng.random() * self.share < self._controls.placeholders:
             return with_placeholders(source, target, links, rng)
-        parts = with_terms(source, target, links, self._lexicon, swapped, rng)
-        return None if parts is None else (parts, [target])
+        return with_terms(source, target, links, self._lexicon, swapped, rng)
 
     def address(self, source: str, target: str, target_language: str) -> str | None:
         """The symbol of the form of address that a target has; None if the language has none or it is not clear."""

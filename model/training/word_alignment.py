@@ -15,6 +15,7 @@ import zlib
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from model.errors import ArtifactError
@@ -30,6 +31,8 @@ _NUM_FREQUENT = 120
 _KEPT_SHARE = 0.02
 _MIN_SCORE = 0.15
 _MAX_LINKS = 40_000_000
+_ENDING = 3
+"""Letters of an ending."""
 _DISTANCE_PENALTY = 0.5
 """How much a partner at the other end of the sentence is worth less: decides between equal words."""
 
@@ -172,6 +175,28 @@ class WordLexicon:
             for (side, _), (i, j) in sorted(best.items())
             if side == 0 and best[1, j] == (i, j) and scores[i, j] >= _MIN_SCORE
         ]
+
+    def words_ending_like(self, word: str, is_first: bool) -> Sequence[str]:
+        """Words of the same language with the same last letters, in small letters, in a fixed order.
+
+        In German such words mostly have the same gender, or are the same part of speech. Frequent words, short ones
+        and what is not made of letters alone are not among them.
+
+        Args:
+            word: A word.
+            is_first: Whether it is of the first language.
+        """
+        return self._by_ending[not is_first].get(word.lower()[-_ENDING:], ())
+
+    @cached_property
+    def _by_ending(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+        """The words of both languages by their last letters."""
+        found: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
+        for known, table in zip(found, (self.forward, self.backward), strict=True):
+            for word in sorted(table):
+                if len(word) > _ENDING and word.isalpha() and word not in self.frequent:
+                    known.setdefault(word[-_ENDING:], []).append(word)
+        return found
 
     def _score(self, one: str, other: str) -> float:
         """How well two words fit, wherever they stand: the geometric mean of both directions' probabilities."""

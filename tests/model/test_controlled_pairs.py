@@ -65,8 +65,9 @@ def test_a_sentence_whose_words_have_no_partner_gets_no_placeholder_inside() -> 
 def test_a_term_stands_behind_its_word_and_the_rest_stays(seed: int) -> None:
     source, target = PAIRS[seed]
     links = LEXICON.links(source, target)
-    parts = with_terms(source, target, links, LEXICON, False, np.random.default_rng(seed))
-    assert parts is not None
+    made = with_terms(source, target, links, LEXICON, False, np.random.default_rng(seed))
+    assert made is not None
+    parts, told = made
     rest, terms = "", []
     position = 0
     while position < len(parts):
@@ -82,7 +83,7 @@ def test_a_term_stands_behind_its_word_and_the_rest_stays(seed: int) -> None:
             position += 1
     assert rest == source
     assert terms
-    assert all(str(term).split()[0] in target for _, term in terms)
+    assert all(str(term).split()[0] in text(told) for _, term in terms)
 
 
 def test_a_dictionary_form_is_the_shortest_of_a_words_translations_with_its_stem() -> None:
@@ -90,10 +91,30 @@ def test_a_dictionary_form_is_the_shortest_of_a_words_translations_with_its_stem
     links = WordLexicon({"houses": {"häusern": 0.9}}, {"häusern": {"houses": 0.9}}).links("houses", "Häusern")
     found = set()
     for seed in range(30):
-        parts = with_terms("houses", "Häusern", links, lexicon, False, np.random.default_rng(seed))
-        assert parts is not None
-        found.add(parts[3])
+        made = with_terms("houses", "Häusern", links, lexicon, False, np.random.default_rng(seed))
+        assert made is not None
+        assert made[1] == ["Häusern"]
+        found.add(made[0][3])
     assert found == {"Häusern", "Häuser"}
+
+
+def test_some_terms_are_other_words_than_the_translations_and_replace_them() -> None:
+    tables = (
+        {"houses": {"häusern": 0.9}, "books": {"büchern": 0.9}},
+        {word: {"houses": 0.9} for word in ("häusern", "büchern", "tüchern", "hügel", "dächern", "ern", "x1ern")},
+    )
+    lexicon = WordLexicon(*tables, frequent=["dächern"])
+    assert lexicon.words_ending_like("Häusern", is_first=False) == ["büchern", "häusern", "tüchern"]
+    links = lexicon.links("in houses.", "in Häusern.")
+    targets: Counter[str] = Counter()
+    for seed in range(200):
+        made = with_terms("in houses.", "in Häusern.", links, lexicon, False, np.random.default_rng(seed))
+        assert made is not None
+        term = str(made[0][4])
+        assert text(made[1]) == f"in {term}."
+        targets[term] += 1
+    assert set(targets) == {"Häusern", "Büchern", "Tüchern"}
+    assert 30 < targets["Büchern"] + targets["Tüchern"] < 80
 
 
 @pytest.mark.parametrize(
