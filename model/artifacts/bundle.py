@@ -42,7 +42,7 @@ from model.digests import file_digest
 from model.errors import ArtifactError, DeviceError
 from model.languages import LanguagePairs
 from model.network.config import ModelConfig
-from model.network.quantised import activation_levels, int8_is_supported
+from model.network.quantised import activation_levels, choose_packing, int8_is_supported, torch_multiplies_bytes
 from model.text.hf_tokenizers import restore_tokenizer
 from model.text.symbols import NUM_PLACEHOLDERS
 from model.text.tokenizer import TextTokenizer
@@ -316,6 +316,12 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
         raise ArtifactError(f"{path} was changed while it was loaded; load it again when it is whole.")
     for layer in int8_layers(model):
         layer.levels = activation_levels()
+        if hasattr(layer, "multiplies_bytes"):
+            layer.multiplies_bytes = torch_multiplies_bytes()
+        elif not torch_multiplies_bytes():
+            raise DeviceError(
+                f"{path} is an int8 bundle of an earlier release, for x86 processors only; export it again."
+            )
     return Bundle(LoadedNetwork(model), tokenizer, manifest, where, digest, shortlist)
 
 
@@ -334,6 +340,7 @@ def _load_scripted(path: Path) -> ScriptedModel:
     Raises:
         ArtifactError: torch cannot load it, or it holds something else.
     """
+    choose_packing()
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
@@ -389,7 +396,7 @@ def check_device(device: str, precision: Precision) -> torch.device:
     if where.type == "cuda" and precision == "int8":
         raise DeviceError("An int8 bundle runs on the CPU only; for a GPU export one with --precision float16.")
     if precision == "int8" and not int8_is_supported():
-        raise DeviceError("An int8 bundle needs an x86 processor; export one with --precision float32.")
+        raise DeviceError("This build of torch cannot keep int8 weights; export a bundle with --precision float32.")
     return where
 
 

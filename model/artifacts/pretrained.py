@@ -14,9 +14,10 @@ from model.artifacts.compare import Progress
 from model.artifacts.export import export_bundle
 from model.artifacts.format import FORMAT_VERSION
 from model.artifacts.script import EXPORTED
+from model.decoding.native.library import load_library
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError
-from model.network.quantised import activation_levels, int8_is_supported
+from model.network.quantised import activation_levels, int8_is_supported, torch_multiplies_bytes
 from model.process.folders import cache_folder
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "verso-en-de.pt"
@@ -28,10 +29,14 @@ _DIGITS = 12
 
 
 def preferred_precision(device: str) -> Precision:
-    """What serves fastest on a device: float16 on a GPU, int8 on an x86 processor, float32 on others."""
+    """What serves fastest on a device: float16 on a GPU, int8 on a processor.
+
+    float32 on a processor for which neither torch nor the compiled decoder has products of bytes.
+    """
     if torch.device(device).type == "cuda":
         return "float16"
-    return "int8" if int8_is_supported() else "float32"
+    has_products = torch_multiplies_bytes() or load_library() is not None
+    return "int8" if has_products and int8_is_supported() else "float32"
 
 
 def build_pretrained(

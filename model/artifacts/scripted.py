@@ -82,6 +82,7 @@ class Int8Layer(Protocol):
     packed: Any  # a torch.ScriptObject, which torch.ops.quantized.linear_unpack takes
     bias: Tensor
     levels: int
+    multiplies_bytes: bool
 
 
 def is_int8_layer(part: nn.Module) -> TypeGuard[Int8Layer]:

@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=("auto", "float32", "float16", "bfloat16", "int8"),
         default="auto",
-        help="auto is int8 for an x86 processor, float32 for others, float16 for a GPU; bfloat16 takes half the memory "
-        "of float32",
+        help="auto is int8 on a processor that multiplies bytes, float32 on others, float16 on a GPU; bfloat16 takes "
+        "half the memory of float32",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the bundle to write")
     parser.add_argument("--device", default="auto", help="where to compare it: auto, cpu or cuda")

@@ -1,4 +1,4 @@
-"""Linear layers with 8-bit weights, for serving on x86 processors.
+"""Linear layers with 8-bit weights, for serving on processors.
 
 Weights are quantised per output channel, activations per row at run time (Jacob et al. 2018, arXiv:1712.05877; row
 scales as in LLM.int8(), arXiv:2208.07339, section 2). Because each scale depends on its own row only, the translation
@@ -18,7 +18,7 @@ FULL_RANGE = 127
 """Activation levels on either side of zero on processors that add products of bytes in 32 bits (VNNI)."""
 
 REDUCED_RANGE = 63
-"""Levels on other processors: two products of full-range bytes would overflow the 16 bits they are added in."""
+"""Levels on other x86 processors: two products of full-range bytes would overflow the 16 bits they are added in."""
 
 
 _SMALLEST = 1e-12
@@ -34,13 +34,14 @@ class Int8Linear(nn.Module):
         bias: (C out,), float32.
 
     Raises:
-        DeviceError: torch has no int8 kernels for this processor.
+        DeviceError: This build of torch cannot keep int8 weights.
     """
 
     def __init__(self, rounded: Tensor, scales: Tensor, bias: Tensor) -> None:
         super().__init__()
         if not int8_is_supported():
-            raise DeviceError("int8 needs an x86 processor; use --precision float32 on this one.")
+            raise DeviceError("This build of torch cannot keep int8 weights; use --precision float32.")
+        choose_packing()
         with warnings.catch_warnings():
             # Quantised tensors are deprecated in favour of a package that TorchScript cannot carry.
             warnings.filterwarnings("ignore", message=".*quantiz.*")
@@ -48,17 +49,26 @@ class Int8Linear(nn.Module):
             weight = torch._make_per_channel_quantized_tensor(rounded, scales.double(), zeros, 0)
             self.packed = torch.ops.quantized.linear_prepack(weight, None)
         self.bias = nn.Parameter(bias, requires_grad=False)
-        # Stored in the archive; load_bundle replaces it by the range of the processor that loads it.
+        # Stored in the archive; load_bundle replaces both by those of the processor that loads it.
         self.levels: int = activation_levels()
+        self.multiplies_bytes: bool = torch_multiplies_bytes()
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., C in) to (..., C out), float32."""
         # 1e-12 is _SMALLEST, a global that scripted code cannot refer to.
         step = x.abs().amax(dim=-1, keepdim=True).clamp_min(1e-12) / self.levels
-        # The kernel takes one scale for all rows. It is 1 here, because each row is already scaled to whole levels.
-        product = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-            x / step, 1.0, self.levels + 1, self.packed
-        )
+        if self.multiplies_bytes:
+            # The kernel takes one scale for all rows. It is 1 here, because each row is already scaled to whole levels.
+            product = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
+                x / step, 1.0, self.levels + 1, self.packed
+            )
+        else:
+            # The same: the kernel rounds after it has added its zero point, and sums of whole levels below 2 ** 24 are
+            # exact in float32.
+            zero = self.levels + 1
+            weight: Tensor = torch.ops.quantized.linear_unpack(self.packed)[0]
+            sums = nn.functional.linear(torch.round(x / step + zero) - zero, weight.int_repr().float())
+            product = sums * weight.q_per_channel_scales().float()
         return product * step + self.bias
 
 
@@ -79,11 +89,28 @@ def quantise(linear: nn.Linear) -> Int8Linear:
 
 
 def int8_is_supported() -> bool:
-    """Whether this processor has the int8 kernels that a bundle needs (fbgemm, x86 only)."""
+    """Whether torch can keep int8 weights here: all its builds for x86 and ARM can."""
+    return any(engine != "none" for engine in torch.backends.quantized.supported_engines)
+
+
+def torch_multiplies_bytes() -> bool:
+    """Whether torch has the product of an int8 layer for this processor (fbgemm, x86 only).
+
+    Elsewhere the compiled decoder has products of bytes, and torch computes with the same numbers in float32, which is
+    slow.
+    """
     return "fbgemm" in torch.backends.quantized.supported_engines
 
 
+def choose_packing() -> None:
+    """Let torch pack int8 weights, of bundles that are loaded too, if it has no default for this processor."""
+    quantized = torch.backends.quantized
+    if quantized.engine == "none" and int8_is_supported():
+        quantized.engine = next(engine for engine in quantized.supported_engines if engine != "none")
+
+
 def activation_levels() -> int:
-    """The widest activation range this processor multiplies without overflow."""
+    """The widest activation range that torch multiplies without overflow on this processor."""
     supported = getattr(torch.cpu, "_is_vnni_supported", None)
-    return FULL_RANGE if supported is not None and supported() else REDUCED_RANGE
+    overflows = torch_multiplies_bytes() and not (supported is not None and supported())
+    return REDUCED_RANGE if overflows else FULL_RANGE

@@ -16,8 +16,12 @@ from model.artifacts.bundle import Manifest, Precision, is_checkpoint, load_bund
 from model.artifacts.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from model.artifacts.export import export_bundle
 from model.artifacts.pretrained import build_pretrained, preferred_precision
+from model.artifacts.scripted import int8_layers
+from model.decoding.native.library import load_library
 from model.errors import ArtifactError, DeviceError
-from model.network.quantised import int8_is_supported
+from model.network import quantised as quantised_module
+from model.network.quantised import FULL_RANGE, int8_is_supported
+from model.translator import Translator
 
 LOWER: list[Precision] = ["float16", "bfloat16", *(["int8"] if int8_is_supported() else [])]  # type: ignore[list-item]
 
@@ -239,10 +243,34 @@ def test_int8_on_cuda_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         bundle_module.check_device("cuda:3", "float16")
 
 
-def test_other_processors_than_x86_serve_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pretrained_module, "int8_is_supported", lambda: False)
+def test_a_processor_without_products_of_bytes_serves_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pretrained_module, "torch_multiplies_bytes", lambda: False)
+    assert preferred_precision("cpu") == ("int8" if load_library() is not None else "float32")
+    monkeypatch.setattr(pretrained_module, "load_library", lambda: None)
     assert preferred_precision("cpu") == "float32"
     assert preferred_precision("cuda") == "float16"
+
+
+@pytest.mark.skipif("fbgemm" not in torch.backends.quantized.supported_engines, reason="there is nothing to compare")
+def test_an_int8_bundle_gives_the_same_answers_with_the_int8_engine_of_arm(
+    toy_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "toy.pt"
+    checkpoint = load_checkpoint(toy_checkpoint)
+    export_bundle(checkpoint, "int8", path, report=lambda line: None)
+    sources = [left for left, _ in checkpoint.facts["dev_sample"]]
+    source, target = torch.tensor([[4, 5, 6, 7, 3], [4, 9, 3, 0, 0]]), torch.tensor([[2, 8, 9, 10], [2, 11, 12, 0]])
+    module = load_bundle(path).module
+    for layer in int8_layers(module):
+        layer.levels = FULL_RANGE  # also on a processor without VNNI
+    expected = module.forward(source, target)
+    answers = Translator.load(path).translate(sources, target="de")
+
+    monkeypatch.setattr(quantised_module, "torch_multiplies_bytes", lambda: False)
+    monkeypatch.setattr(bundle_module, "torch_multiplies_bytes", lambda: False)
+    monkeypatch.setattr(torch.backends.quantized, "engine", "qnnpack")
+    assert torch.equal(load_bundle(path).module.forward(source, target), expected)
+    assert Translator.load(path).translate(sources, target="de") == answers
 
 
 def test_the_shipped_translator_is_built_once_and_rebuilt_after_a_change(

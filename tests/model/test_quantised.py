@@ -45,6 +45,16 @@ def test_the_reduced_range_is_also_close() -> None:
     assert (quantised(x) - linear(x)).abs().max() < 0.05
 
 
+def test_a_layer_gives_the_same_where_torch_has_no_product_of_bytes() -> None:
+    torch.manual_seed(0)
+    quantised = quantise(nn.Linear(300, 48))
+    x = torch.randn(5, 7, 300)
+    expected = quantised(x)
+    quantised.multiplies_bytes = False
+    assert torch.equal(quantised(x), expected)
+    assert torch.equal(torch.jit.script(quantised)(x), expected)
+
+
 def test_a_scripted_layer_can_be_saved_loaded_and_given_a_new_range() -> None:
     torch.manual_seed(0)
     quantised = quantise(nn.Linear(16, 8))
