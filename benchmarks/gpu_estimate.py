@@ -50,10 +50,10 @@ KERNELS = {
     "aten.scatter_reduce": 2,
     "aten.cat": 1,
 }
-"""Kernels of operations that have several: out of place a copy comes first, and reductions and sorts have stages."""
+"""Kernels of operations that have several: reductions and sorts have stages, and out of place a copy comes first."""
 
-_PARTIAL = ("aten.scatter", "aten.index_put", "aten.index_copy", "aten.scatter_reduce")
-"""Operations that write a part of a tensor in place."""
+_PARTIAL = ("aten.scatter_", "aten.index_put_", "aten.index_copy_", "aten.index_fill_", "aten.scatter_reduce_")
+"""Operations that write a part of a tensor."""
 
 _PRODUCTS = ("aten.addmm", "aten.mm", "aten.bmm", "aten.baddbmm")
 
@@ -75,7 +75,7 @@ class Operation:
     @property
     def num_kernels(self) -> int:
         """Kernels that it launches."""
-        return KERNELS.get(self.name.removesuffix("_"), 1) if not self.name.endswith("fill_") else 1
+        return KERNELS.get(self.name, 1)
 
     def seconds(self, efficiency: float) -> float:
         """Its estimated time.
@@ -103,7 +103,7 @@ class _Notes(TorchDispatchMode):
         multiply_adds = 0
         if name in _PRODUCTS:
             multiply_adds = sum(one.numel() for one in written) * read[-2].size(-1)
-        if name.removesuffix("_") in _PARTIAL and name.endswith("_"):
+        if name in _PARTIAL:
             read, written = read[1:], read[-1:]  # the rest of the tensor stays as it is
         num_bytes = sum(_stored(one) for one in (*read, *written))
         self.operations.append(Operation(name, num_bytes, multiply_adds))
@@ -162,36 +162,39 @@ def report(name: str, efficiency: float) -> str:
         name: Of the shape.
         efficiency: Share of bandwidth and peak that is reached.
     """
-    rows, parts = [], []
+    rows = []
     for num_slots, width in ((1, 1), (1, 4), (64, 1), (64, 4), (256, 4), (1024, 4)):
         operations = operations_of_step(SHAPES[name], Bucket(num_slots, width, 64, 32))
-        seconds = sum(one.seconds(efficiency) for one in operations)
-        kernels = sum(one.num_kernels for one in operations)
-        bound = sum(
-            one.seconds(efficiency) for one in operations if one.seconds(1) > one.num_kernels * SHORTEST_KERNEL_S
+        times = [one.seconds(efficiency) for one in operations]
+        working = sum(
+            time for one, time in zip(operations, times, strict=True) if time > one.num_kernels * SHORTEST_KERNEL_S
         )
         rows.append(
             [
                 f"{num_slots:,} x {width}",
                 f"{len(operations)}",
-                f"{kernels}",
-                f"{1e6 * seconds:,.0f}",
-                f"{bound / seconds:.0%}",
-                f"{num_slots / seconds:,.0f}",
+                f"{sum(one.num_kernels for one in operations)}",
+                f"{1e6 * sum(times):,.0f}",
+                f"{working / sum(times):.0%}",
+                f"{num_slots / sum(times):,.0f}",
             ]
         )
     header = ["sentences x rows", "operations", "kernels", "microseconds a step", "in work", "tokens/s"]
-    parts.append(f"{name}: {SHAPES[name]}\n\n{markdown(header, rows)}")
-    operations = operations_of_step(SHAPES[name], Bucket(256, 4, 64, 32))
-    total = sum(one.seconds(efficiency) for one in operations)
-    taken: Counter[str] = Counter()
-    launched: Counter[str] = Counter()
+    most = _by_operation(operations_of_step(SHAPES[name], Bucket(256, 4, 64, 32)), efficiency)
+    return f"{name}: {SHAPES[name]}\n\n{markdown(header, rows)}\n\n256 x 4, by operation:\n\n{most}"
+
+
+def _by_operation(operations: Sequence[Operation], efficiency: float) -> str:
+    """A table of the operations that take most of a step."""
+    times: dict[str, float] = {}
+    kernels: Counter[str] = Counter()
     for one in operations:
-        taken[one.name] += one.seconds(efficiency)  # type: ignore[assignment]
-        launched[one.name] += one.num_kernels
-    most = [[what, str(launched[what]), f"{share / total:.0%}"] for what, share in taken.most_common(10)]
-    parts.append(f"256 x 4, by operation:\n\n{markdown(['operation', 'kernels', 'share'], most)}")
-    return "\n\n".join(parts)
+        times[one.name] = times.get(one.name, 0.0) + one.seconds(efficiency)
+        kernels[one.name] += one.num_kernels
+    most = sorted(times, key=times.__getitem__, reverse=True)[:10]
+    total = sum(times.values())
+    rows = [[name, str(kernels[name]), f"{times[name] / total:.0%}"] for name in most]
+    return markdown(["operation", "kernels", "share"], rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
