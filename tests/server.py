@@ -9,16 +9,16 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from tests.waiting import PATIENCE_S, until
+
 ROOT = Path(__file__).resolve().parents[1]
-PATIENCE_S = 120.0
 
 
 def free_port() -> int:
@@ -28,8 +28,68 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Server:
-    """``python -m app`` on a free port.
+class ServiceProcess:
+    """A running service, and its stderr.
+
+    Args:
+        command: What runs it.
+        environment: Its settings, and further variables.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
+        self.popen = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=clean | {"VERSO_PORT": "0", **environment},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.popen.stderr is not None
+        with self.popen.stderr as lines:
+            self.lines.extend(line.rstrip("\n") for line in lines)
+
+    def logged(self, message: str) -> dict[str, Any] | None:
+        for line in list(self.lines):
+            if line.startswith("{") and (record := json.loads(line))["message"].startswith(message):
+                found: dict[str, Any] = record
+                return found
+        return None
+
+    def wait_for_line(self, message: str) -> dict[str, Any]:
+        return until(lambda: self.logged(message), lambda: f"{message!r} in {self.lines}")
+
+    @property
+    def address(self) -> str:
+        address: str = self.wait_for_line("listening")["address"]
+        return address
+
+    def new_client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.address, timeout=PATIENCE_S, trust_env=False)
+
+    def wait_until_ready(self) -> None:
+        with self.new_client() as client:
+            until(lambda: client.get("/readyz").status_code == 200, lambda: f"ready: {self.lines}")
+
+    def wait(self) -> int:
+        code = self.popen.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        return code
+
+    def close(self) -> None:
+        self.popen.kill()  # does nothing to a process that has ended
+        self.wait()
+
+
+class Server(ServiceProcess):
+    """``python -m app`` on a free port, with a client.
 
     Args:
         bundles: A bundle, or a folder of bundles.
@@ -37,46 +97,19 @@ class Server:
     """
 
     def __init__(self, bundles: Path, **settings: str) -> None:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("VERSO_")}
         which = "VERSO_MODELS" if bundles.is_dir() else "VERSO_MODEL"
-        environment = {which: str(bundles), "VERSO_PORT": "0", "VERSO_DEVICE": "cpu", "VERSO_THREADS": "1", **settings}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "app"], cwd=ROOT, env=clean | environment, stderr=subprocess.PIPE, text=True
-        )
-        self.lines: list[str] = []
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-        self.client = httpx.Client(timeout=PATIENCE_S, trust_env=False, base_url=self._address())
+        environment = {which: str(bundles), "VERSO_DEVICE": "cpu", "VERSO_THREADS": "1", **settings}
+        super().__init__([sys.executable, "-m", "app"], environment)
+        self.client = self.new_client()
 
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        with self.process.stderr as lines:
-            self.lines.extend(lines)
-
-    def _address(self) -> str:
-        end = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end:
-            for line in list(self.lines):
-                if "address" in line:
-                    return str(json.loads(line)["address"])
-            time.sleep(0.02)
-        raise AssertionError(f"no address: {self.lines}")
-
-    def wait_until_ready(self) -> None:
-        end = time.monotonic() + PATIENCE_S
-        while self.client.get("/readyz").status_code != 200:
-            assert time.monotonic() < end, self.lines
-            time.sleep(0.05)
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.finish()
-
-    def finish(self) -> int:
-        code = self.process.wait(PATIENCE_S)
-        self._reader.join(PATIENCE_S)
+    def wait(self) -> int:
+        code = super().wait()
         self.client.close()
         return code
+
+    def stop(self) -> int:
+        self.popen.send_signal(signal.SIGTERM)
+        return self.wait()
 
     def admitted(self) -> float:
         """Number of sentences that wait, decode or are finished."""
@@ -99,5 +132,4 @@ def served(bundles: Path, **settings: str) -> Iterator[Server]:
         running.wait_until_ready()
         yield running
     finally:
-        running.process.kill()
-        running.finish()
+        running.close()

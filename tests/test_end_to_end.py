@@ -24,7 +24,8 @@ from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
 from tests.hub import FakeHub, running_hub
 from tests.model.importing.checkpoints import make_marian
-from tests.server import PATIENCE_S, ROOT, Server, served
+from tests.server import ROOT, Server, served
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.thorough
 
@@ -134,15 +135,15 @@ def test_sigterm_under_load_finishes_running_requests_and_exits_with_0(toy_bundl
                 texts = {found["text"] for found in one.result()["translations"]}
                 assert texts == {"rot Katze sieht alt Hund."}
     finally:
-        server.process.kill()
-        server.finish()
+        server.popen.kill()
+        server.wait()
 
 
 def test_a_bundle_that_does_not_load_ends_the_process_with_one_line(toy_bundle: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut.pt"
     cut.write_bytes(toy_bundle.read_bytes()[:-500])
     server = Server(cut)
-    assert server.finish() == 1
+    assert server.wait() == 1
     assert [line for line in server.lines if not line.startswith("{")] == [server.lines[-1]]
     assert "cut short" in server.lines[-1]
 
@@ -186,8 +187,8 @@ def test_two_bundles_of_a_folder_serve_their_pairs(toy_bundle: Path, french_bund
         assert (attention.json()["model"], attention.json()["detected"]["language"]) == ("toy", "en")
         assert server.stop() == 0
     finally:
-        server.process.kill()
-        server.finish()
+        server.popen.kill()
+        server.wait()
 
 
 def test_a_bundle_is_loaded_and_unloaded_while_translations_run(
@@ -234,15 +235,15 @@ def test_a_bundle_is_loaded_and_unloaded_while_translations_run(
         assert not any(token in line for line in server.lines)
     finally:
         done.set()
-        server.process.kill()
-        server.finish()
+        server.popen.kill()
+        server.wait()
 
 
 def test_two_bundles_of_one_name_end_the_process_with_one_line(toy_bundle: Path, tmp_path: Path) -> None:
     for name in ("one.pt", "two.pt"):
         shutil.copy(toy_bundle, tmp_path / name)
     server = Server(tmp_path)
-    assert server.finish() == 1
+    assert server.wait() == 1
     assert [line for line in server.lines if not line.startswith("{")] == [server.lines[-1]]
     assert "two bundles called 'toy'" in server.lines[-1]
 
@@ -319,7 +320,7 @@ def test_a_model_that_the_hub_does_not_have_ends_the_start_with_the_reason(tmp_p
     with running_hub() as hub:
         settings = {"VERSO_MODEL": "hf:nobody/nothing", "VERSO_CACHE_DIR": str(tmp_path), "HF_ENDPOINT": hub.address}
         running = Server(Path(), **{"VERSO_MODELS": "", **settings})
-        assert running.finish() == 1
+        assert running.wait() == 1
     assert running.lines[-1].startswith("verso: cannot start: hf:nobody/nothing: ")
     assert "has no model nobody/nothing, or it is private" in running.lines[-1]
 
@@ -334,10 +335,10 @@ def test_a_pull_ends_with_the_service_that_started_it(tmp_path: Path) -> None:
         running = Server(Path(), **{"VERSO_MODELS": "", **settings})
         try:
             wait_until_asked(hub, running)
-            (pull,) = psutil.Process(running.process.pid).children()
+            (pull,) = psutil.Process(running.popen.pid).children()
         finally:
-            running.process.kill()
-            running.finish()
+            running.popen.kill()
+            running.wait()
             hub.open.set()
         pull.wait(PATIENCE_S)
     assert not list(tmp_path.rglob("*.pt"))

@@ -325,18 +325,18 @@ def test_no_translation_is_lost_when_a_replica_is_killed_and_another_drains(toy_
             caller.start()
         try:
             wait_for_more(num_answered, 40)
-            replicas[0].process.kill()
+            replicas[0].popen.kill()
             wait_for_more(num_answered, 40)
-            replicas[1].process.send_signal(signal.SIGTERM)
-            assert replicas[1].process.wait(PATIENCE_S) == 0
+            replicas[1].popen.send_signal(signal.SIGTERM)
+            assert replicas[1].popen.wait(PATIENCE_S) == 0
             wait_for_more(num_answered, 40)
         finally:
             ended.set()
             for caller in callers:
                 caller.join()
         assert wrong == []
-        replicas[2].process.kill()
-        replicas[2].process.wait(PATIENCE_S)
+        replicas[2].popen.kill()
+        replicas[2].popen.wait(PATIENCE_S)
         assert client.post("/translate", json={"text": "cat."}).json()["code"] == "not_ready"
 
 

@@ -172,18 +172,18 @@ def test_a_client_that_gives_up_and_repeats_gets_its_answer(tmp_path: Path, monk
 
 
 def sentences_decoded(process: Process) -> int:
-    with process.client() as client:
+    with process.new_client() as client:
         lines = client.get("/metrics").text.splitlines()
     return int(sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("verso_sentences_total{")))
 
 
 def test_a_request_that_comes_before_the_models_are_loaded_is_answered_when_they_are(tmp_path: Path) -> None:
     gate = tmp_path / "loaded"
-    with running(FAKE_LOAD_GATE=str(gate)) as process, ThreadPoolExecutor(1) as pool, process.client() as client:
+    with running(FAKE_LOAD_GATE=str(gate)) as process, ThreadPoolExecutor(1) as pool, process.new_client() as client:
         body = {"text": ["a"], "target_lang": "DE", "source_lang": "EN"}
         headers = {"Authorization": "DeepL-Auth-Key any"}
         asked = pool.submit(client.post, "/v2/translate", json=body, headers=headers)
-        with process.client() as other:
+        with process.new_client() as other:
             assert other.get("/readyz").status_code == 503
         gate.touch()
         assert asked.result().json()["translations"][0]["text"] == "A"

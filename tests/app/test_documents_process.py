@@ -30,7 +30,7 @@ def num_stored(folder: Path) -> int:
 
 def test_a_killed_process_goes_on_where_it_was_and_computes_no_stored_result_again(tmp_path: Path) -> None:
     data = {"VERSO_DATA_DIR": str(tmp_path), "VERSO_CACHE_BYTES": "0"}
-    with running(**data, FAKE_STEP_S="0.02") as process, process.client() as client:
+    with running(**data, FAKE_STEP_S="0.02") as process, process.new_client() as client:
         process.wait_until_ready()
         sent = client.post(
             "/documents",
@@ -43,7 +43,7 @@ def test_a_killed_process_goes_on_where_it_was_and_computes_no_stored_result_aga
         process.wait()
     stored = num_stored(tmp_path)
     assert 0 < stored < len(PARAGRAPHS)
-    with running(**data) as process, process.client() as client:
+    with running(**data) as process, process.new_client() as client:
         process.wait_until_ready()
         until(lambda: status_of(client, id)["status"] == "done", lambda: "a document that is done")
         assert client.get(f"/documents/{id}/result").text == "\n\n".join(PARAGRAPHS).upper()
@@ -53,7 +53,7 @@ def test_a_killed_process_goes_on_where_it_was_and_computes_no_stored_result_aga
 
 def test_a_folder_that_another_process_uses_ends_the_start(tmp_path: Path) -> None:
     data = {"VERSO_DATA_DIR": str(tmp_path)}
-    with running(**data) as process, process.client() as client:
+    with running(**data) as process, process.new_client() as client:
         process.wait_until_ready()
         fields = {"source": "en", "target": "de"}
         assert client.post("/documents", files={"file": ("a.txt", "a")}, data=fields).status_code == 202

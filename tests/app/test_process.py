@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.process import PATIENCE_S, REQUEST_HEAD, Process, running
+from tests.app.process import REQUEST_HEAD, Process, running
 from tests.server import ROOT
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.thorough
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.thorough
 def test_a_started_service_translates_and_ends_with_0_on_sigterm() -> None:
     with running() as process:
         process.wait_until_ready()
-        with process.client() as client:
+        with process.new_client() as client:
             answer = client.post("/translate", json={"text": "Good morning.", "source": "en", "target": "de"})
             assert answer.status_code == 200
             assert answer.json()["translations"][0]["text"]
@@ -40,13 +40,13 @@ def test_a_started_service_translates_and_ends_with_0_on_sigterm() -> None:
 def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str, tmp_path: Path) -> None:
     with (
         running(FAKE_STEP_GATE=str(tmp_path)) as process,
-        process.client() as client,
+        process.new_client() as client,
         ThreadPoolExecutor(1) as pool,
     ):
         process.wait_until_ready()
         request = {"text": "one two three four five", "source": "en", "target": "de"}
         slow = pool.submit(client.post, "/translate", json=request)
-        with process.client() as other:
+        with process.new_client() as other:
             until((tmp_path / "reached").exists, lambda: "a running sentence")
             process.popen.send_signal(signal.Signals[name])
             process.wait_for_line("draining")
@@ -64,10 +64,10 @@ def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str, t
 def test_a_drain_that_exceeds_its_timeout_ends_with_exit_code_0() -> None:
     with running(FAKE_STEP_S="0.5", VERSO_DRAIN_TIMEOUT_S="1") as process, ThreadPoolExecutor(1) as pool:
         process.wait_until_ready()
-        with process.client() as client:
+        with process.new_client() as client:
             request = {"text": "word " * 40, "source": "en", "target": "de"}
             slow = pool.submit(client.post, "/translate", json=request)
-            with process.client() as other:
+            with process.new_client() as other:
                 until(lambda: "verso_running_sentences 1.0" in other.get("/metrics").text, lambda: "a running sentence")
             process.popen.send_signal(signal.SIGTERM)
             assert process.wait() == 0
@@ -79,7 +79,7 @@ def test_a_drain_that_exceeds_its_timeout_ends_with_exit_code_0() -> None:
 def test_a_request_whose_client_hangs_up_is_cancelled_and_the_next_one_is_served(tmp_path: Path) -> None:
     with running(FAKE_STEP_GATE=str(tmp_path)) as process:
         process.wait_until_ready()
-        with process.client() as client:
+        with process.new_client() as client:
             body = b'{"text": "word word", "source": "en", "target": "de"}'
             host, port = process.address.removeprefix("http://").split(":")
             with socket.create_connection((host, int(port))) as leaving:
@@ -97,7 +97,7 @@ def test_a_request_whose_client_hangs_up_is_cancelled_and_the_next_one_is_served
 
 def test_the_service_is_not_ready_while_the_model_loads(tmp_path: Path) -> None:
     gate = tmp_path / "load"
-    with running(FAKE_LOAD_GATE=str(gate)) as process, process.client() as client:
+    with running(FAKE_LOAD_GATE=str(gate)) as process, process.new_client() as client:
         early = client.get("/readyz")
         assert (early.status_code, early.json()["code"]) == (503, "not_ready")
         assert client.get("/livez").status_code == 200
@@ -110,7 +110,7 @@ def test_the_service_is_not_ready_while_the_model_loads(tmp_path: Path) -> None:
 def test_a_signal_while_the_model_loads_ends_the_process_with_0(tmp_path: Path) -> None:
     gate = tmp_path / "load"
     with running(FAKE_LOAD_GATE=str(gate)) as process:
-        with process.client() as client:  # the server runs, and gets the signal
+        with process.new_client() as client:  # the server runs, and gets the signal
             assert client.get("/readyz").status_code == 503
         process.popen.send_signal(signal.SIGTERM)
         process.wait_for_line("draining")

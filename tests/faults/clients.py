@@ -71,7 +71,7 @@ def is_open(connection: socket.socket) -> bool:
 def answer_s(process: Process) -> float:
     """How long a translation takes, on a new connection."""
     began = time.perf_counter()
-    with process.client() as client:
+    with process.new_client() as client:
         answer = client.post("/translate", content=TRANSLATION, headers={"Content-Type": "application/json"})
     assert answer.status_code == 200
     return time.perf_counter() - began

@@ -51,7 +51,7 @@ def test_a_bundle_damaged_on_disk_is_served_on_and_refused_when_it_is_loaded_aga
         texts = ["cat sees dog.", "red house.", "old tree likes cat."]
         before = server.translate(text=texts)["translations"]
         question = {"text": texts[0], "source": "en", "target": "de"}
-        mapped = Path(f"/proc/{server.process.pid}/maps")
+        mapped = Path(f"/proc/{server.popen.pid}/maps")
         if mapped.exists():
             assert bundle.name not in mapped.read_text()
 

@@ -81,7 +81,7 @@ def test_requests_in_work_keep_their_connections_when_there_are_too_many(tmp_pat
         until((tmp_path / "reached").exists, lambda: "a running sentence")
         for _ in range(2 * FEW_FILES):
             stack.enter_context(connect(process))
-        with process.client() as client:
+        with process.new_client() as client:
             assert client.get("/livez").status_code == 200
         (tmp_path / "open").touch()
         for connection in working:

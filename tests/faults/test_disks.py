@@ -71,7 +71,7 @@ def no_trace(process: Process) -> bool:
 def test_with_a_full_disk_texts_are_translated_and_documents_and_glossaries_refused(
     tmp_path: Path, used_before: bool
 ) -> None:
-    with running(on_disk_of(tmp_path), VERSO_DATA_DIR=str(tmp_path)) as process, process.client() as client:
+    with running(on_disk_of(tmp_path), VERSO_DATA_DIR=str(tmp_path)) as process, process.new_client() as client:
         process.wait_until_ready()
         if used_before:
             finish_document(client)
@@ -98,7 +98,7 @@ def test_a_document_in_work_waits_for_room_on_the_disk_and_goes_on(tmp_path: Pat
     data.mkdir()
     with (
         running(on_disk_of(data), VERSO_DATA_DIR=str(data), FAKE_STEP_GATE=str(gate)) as process,
-        process.client() as client,
+        process.new_client() as client,
     ):
         process.wait_until_ready()
         paragraphs = [f"paragraph number {number}" for number in range(100)]
@@ -116,7 +116,7 @@ def test_a_document_in_work_waits_for_room_on_the_disk_and_goes_on(tmp_path: Pat
 
 
 def test_with_a_read_only_disk_texts_are_translated_and_documents_and_glossaries_refused(tmp_path: Path) -> None:
-    with running(on_disk_of(tmp_path), VERSO_DATA_DIR=str(tmp_path)) as process, process.client() as client:
+    with running(on_disk_of(tmp_path), VERSO_DATA_DIR=str(tmp_path)) as process, process.new_client() as client:
         process.wait_until_ready()
         disk = Disk(process, tmp_path)
         disk.remount("ro")
@@ -135,7 +135,7 @@ def test_a_disk_that_fails_under_open_files_is_answered_with_503_and_texts_are_t
     folder = tmp_path / "data"
     folder.mkdir()
     image = tmp_path / "image"
-    with running(on_ext4(image, folder), VERSO_DATA_DIR=str(folder)) as process, process.client() as client:
+    with running(on_ext4(image, folder), VERSO_DATA_DIR=str(folder)) as process, process.new_client() as client:
         process.wait_until_ready()
         finish_document(client)
         assert add_glossary(client).status_code == 201
@@ -151,7 +151,7 @@ def test_a_disk_that_fails_under_open_files_is_answered_with_503_and_texts_are_t
 def test_a_start_with_documents_on_such_a_disk_is_orderly(tmp_path: Path, fault: str) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
-    with running(VERSO_DATA_DIR=str(folder)) as process, process.client() as client:
+    with running(VERSO_DATA_DIR=str(folder)) as process, process.new_client() as client:
         process.wait_until_ready()
         sent = finish_document(client)
     moved = tmp_path / "moved"
@@ -164,7 +164,7 @@ def test_a_start_with_documents_on_such_a_disk_is_orderly(tmp_path: Path, fault:
             assert process.wait() != 0
             assert any("VERSO_DATA_DIR" in line for line in process.lines), process.lines
             return
-        with process.client() as client:
+        with process.new_client() as client:
             process.wait_until_ready()
             assert client.post("/translate", json=TEXT).status_code == 200
             assert client.get(f"/documents/{sent.json()['id']}/result").text == "HELLO"
@@ -178,7 +178,10 @@ def test_an_answer_that_cannot_be_counted_is_not_given_and_counting_goes_on_with
         token = store.create("k", ("translate",), time.time())[1].text
     keys = folder / "keys.sqlite"
     copy = ["sh", "-c", f'cp {made} {keys} && exec "$0" "$@"']
-    with running([*on_disk_of(folder, "300k"), *copy], VERSO_KEYS_DB=str(keys)) as process, process.client() as client:
+    with (
+        running([*on_disk_of(folder, "300k"), *copy], VERSO_KEYS_DB=str(keys)) as process,
+        process.new_client() as client,
+    ):
         process.wait_until_ready()
         client.headers["Authorization"] = f"Bearer {token}"
         disk = Disk(process, folder)

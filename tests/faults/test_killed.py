@@ -16,9 +16,9 @@ import pytest
 
 from app.accounts.store import KeyStore
 from app.accounts.usage import UsageStore
-from tests.app.process import PATIENCE_S, running
+from tests.app.process import running
 from tests.server import free_port
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.faults
 
@@ -115,14 +115,14 @@ def test_a_document_of_a_killed_service_is_counted_once_and_translated_behind_wh
     settings = {"VERSO_KEYS_DB": str(path), "VERSO_DATA_DIR": str(tmp_path / "data"), "VERSO_CACHE_BYTES": "0"}
     headers = {"Authorization": f"Bearer {token}"}
     before: list[int] = [0]
-    with running(**settings, FAKE_STEP_S="0.01") as process, process.client() as client:
+    with running(**settings, FAKE_STEP_S="0.01") as process, process.new_client() as client:
         process.wait_until_ready()
         client.headers.update(headers)
         form = {**FIELDS, "decoding": "greedy"}
         sent = client.post("/documents", files={"file": ("a.txt", "\n\n".join(paragraphs))}, data=form)
         url = f"/documents/{sent.json()['id']}"
     for steps in ("0.01", "0"):  # killed once more on its way
-        with running(**settings, FAKE_STEP_S=steps) as process, process.client() as client:
+        with running(**settings, FAKE_STEP_S=steps) as process, process.new_client() as client:
             process.wait_until_ready()
             client.headers.update(headers)
             if steps == "0":

@@ -85,7 +85,7 @@ def test_after_a_power_cut_every_answer_is_counted_once_and_every_document_is_th
     prepare = ["sh", "-c", f'cp {made} {keys} && sync -f {folder} && exec "$0" "$@"']
     settings = {"VERSO_KEYS_DB": str(keys), "VERSO_DATA_DIR": str(folder)}
     cuts: list[tuple[Path, int, list[str], list[str], int]] = []
-    with running([*on_ext4(image, folder), *prepare], **settings) as process, process.client() as client:
+    with running([*on_ext4(image, folder), *prepare], **settings) as process, process.new_client() as client:
         process.wait_until_ready()
         client.headers["Authorization"] = f"Bearer {token}"
         added: list[str] = []

@@ -99,7 +99,7 @@ def test_a_kept_connection_serves_request_after_request_however_old_it_is(servic
 @pytest.mark.faults
 def test_a_client_that_reads_nothing_of_a_long_answer_loses_its_connection(service: Process) -> None:
     paragraphs = "\n\n".join(f"{number} " + "word " * 200 for number in range(9_000))
-    with service.client() as client:
+    with service.new_client() as client:
         sent = client.post("/documents", files={"file": ("a.txt", paragraphs)}, data={"source": "en", "target": "de"})
         path = f"/documents/{sent.json()['id']}"
         try:
@@ -119,7 +119,7 @@ def test_a_stream_is_finished_although_its_client_reads_no_more_than_a_byte_of_i
     long = [f"Sentence {number} {'x' * 150}." for number in range(100)]  # 170 steps of 10 ms
     body = json.dumps({"text": " ".join(["One.", *long]), "source": "en", "target": "de"}).encode()
     head = HEAD.replace(b"100000", b"%d\r\nAccept: text/event-stream\r\nConnection: close" % len(body))
-    with running(FAKE_STEP_S="0.01", VERSO_CLIENT_TIMEOUT_S="60") as service, service.client() as client:
+    with running(FAKE_STEP_S="0.01", VERSO_CLIENT_TIMEOUT_S="60") as service, service.new_client() as client:
         service.wait_until_ready()
         with connect(service, receive_bytes=4096) as reader:
             reader.sendall(head + body)

@@ -101,7 +101,7 @@ def _run(setting: Setting, num_requests: float, asked: argparse.Namespace, folde
     began = time.monotonic()
     code = 0
     with served(bundles, VERSO_ADMIN_TOKEN=ADMIN_TOKEN, **setting.settings) as server:
-        process = psutil.Process(server.process.pid)
+        process = psutil.Process(server.popen.pid)
         memory.append((0, process.memory_info().rss / 2**20))
         seed = asked.seed
         while code == 0 and statuses.total() < num_requests:

@@ -30,8 +30,8 @@ def test_usage_outlives_a_killed_process_and_repeated_requests_are_counted_once(
     with served(toy_bundle, VERSO_KEYS_DB=str(path)) as first:
         assert first.client.post("/translate", json=asked).status_code == 401
         assert [send(first, "1"), send(first, "2")] == [200, 200]
-        first.process.send_signal(signal.SIGKILL)
-        first.process.wait()
+        first.popen.send_signal(signal.SIGKILL)
+        first.popen.wait()
         assert used(path) == (10, 2)
 
     with served(toy_bundle, VERSO_KEYS_DB=str(path)) as second:
