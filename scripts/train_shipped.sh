@@ -12,17 +12,20 @@ stages=$configs/verso-en-de
 # The folder of the corpora may be read-only: what is made from them is here, beside links to them.
 work=$runs/data
 
-# The first back-translation is by the translator at hand, the one that shipped before. The chrF2 that a round trip of the
-# second one must reach, and the share of the books and the history that is dropped, were not compared with others.
+# The run starts from this model, which also makes the first back-translation and finds the worst pairs. The chrF2 that a
+# round trip of the second back-translation must reach, and the share that is dropped, were not compared with others.
 first_model=${FIRST_MODEL:-auto}
 round_trip=30
 dropped=0.1
 
-# A run that has its averaged.pt is finished. The configuration is copied beside the vocabulary that it names.
+# train NAME [OPTION ...]. A run that has its averaged.pt is finished. The configuration is copied beside the vocabulary
+# that it names.
 train() {
-    cp "$stages/$1.yaml" "$work/$1.yaml"
-    [ -e "$runs/$1/averaged.pt" ] ||
-        "$python" -m model train --run "$runs/$1" --config "$work/$1.yaml" --data "$work"
+    name=$1
+    shift
+    cp "$stages/$name.yaml" "$work/$name.yaml"
+    [ -e "$runs/$name/averaged.pt" ] ||
+        "$python" -m model train --run "$runs/$name" --config "$work/$name.yaml" --data "$work" "$@"
 }
 
 # Makes $1/tatoeba-en from mono/tatoeba.en, where $2 is tatoeba, $3 is en and $4 is de; $1/tatoeba-en.en comes last.
@@ -42,19 +45,26 @@ done
 # Takes seconds, so it is not skipped when it is done.
 "$python" -m scripts.shipped.held_out --data "$data" --out "$work" --checksums "$stages/held-out.sha256"
 
-back_translate bt1 tatoeba en de --model "$first_model"
+back_translate bt1 tatoeba en de --model "$first_model" --sentences 60000
 back_translate bt1 common-voice en de --model "$first_model"
-back_translate bt1 dialogues en de --model "$first_model" --sentences 80000
+back_translate bt1 wikipedia en de --model "$first_model" --sentences 39000
+back_translate bt1 dialogues en de --model "$first_model" --sentences 40000
 back_translate bt1 common-voice de en --model "$first_model"
-back_translate bt1 klexikon de en --model "$first_model"
+back_translate bt1 klexikon de en --model "$first_model" --sentences 60000
+back_translate bt1 wikipedia de en --model "$first_model" --sentences 60000
+for name in books history; do
+    [ -e "$work/best/$name.en" ] ||
+        "$python" -m scripts.shipped.drop_worst --corpus "$work/mix/$name" --share "$dropped" \
+            --model "$first_model" --out "$work/best/$name"
+done
 
 # After the back-translation: the vocabulary is learned from all natural text of the configuration.
 [ -e "$work/general-vocabulary.model" ] ||
     "$python" -m scripts.shipped.vocabulary --config "$stages/general.yaml" --data "$work" \
         --out "$work/general-vocabulary.model"
-train general
+train general --init-from "$first_model"
 
-# The better model translates all text again, and finds the worst pairs of the aligned books.
+# The better model translates all text again.
 better=$runs/general/int8.pt
 [ -e "$better" ] ||
     "$python" -m model export --checkpoint "$runs/general/averaged.pt" --precision int8 --out "$better"
@@ -66,11 +76,6 @@ back_translate bt2 common-voice de en --model "$better" --round-trip "$round_tri
 back_translate bt2 wikipedia de en --model "$better" --round-trip "$round_trip" --sentences 80000
 back_translate bt2 klexikon de en --model "$better" --round-trip "$round_trip" --sentences 60000
 back_translate bt2 novels de en --model "$better" --round-trip "$round_trip" --sentences 30000
-for name in books history; do
-    [ -e "$work/best/$name.en" ] ||
-        "$python" -m scripts.shipped.drop_worst --corpus "$work/mix/$name" --share "$dropped" \
-            --model "$better" --out "$work/best/$name"
-done
 
 # The same run goes on with the new text; the learning rate is cooled down over its last updates.
 mkdir -p "$runs/continued"

@@ -387,6 +387,27 @@ class Tokenizer:
         """Target tokens as text."""
         return [self._target.IdToPiece(token_id) for token_id in ids]
 
+    def counterparts(self, other: Tokenizer) -> list[list[int]]:
+        """The source tokens of another vocabulary that stand for the text of each source token of this one.
+
+        Args:
+            other: The other vocabulary.
+
+        Returns:
+            One token where the other vocabulary has the same. None for a symbol or byte that it does not have.
+        """
+        found: list[list[int]] = []
+        for token_id, piece in enumerate(self.pieces(range(self.vocab_size))):
+            same = int(other._processor.PieceToId(piece))
+            if token_id == UNKNOWN_ID or same != UNKNOWN_ID:
+                found.append([same])
+            elif self._processor.IsControl(token_id) or self._processor.IsByte(token_id):
+                found.append([])
+            else:
+                processor = other._processor if piece.startswith(WORD_START) else other._unprefixed
+                found.append(processor.EncodeAsIds(piece.replace(WORD_START, " ").strip()))
+        return found
+
     def _marker(self, target: str) -> int:
         try:
             return self._marker_ids[target]

@@ -24,6 +24,9 @@ from model.training.settings import TrainingSettings
 IMPORTED = ("tokenizer", "decoding")
 """Additional metadata in checkpoints fine-tuned from imported models, as in manifests."""
 
+_BY_TOKEN = {"source_embedding.tokens.weight", "target_embedding.tokens.weight", "output.weight", "output.bias"}
+"""Parameters with a row for each token."""
+
 _CHANGEABLE = ("dropout",)
 """Fields of the architecture that fine-tuning may change, because the weights do not depend on them."""
 
@@ -146,6 +149,36 @@ def check_origin(run_dir: Path, origin: dict[str, str] | None, init_from: Path |
         )
 
 
+def with_vocabulary(initial: Initial, tokenizer: Tokenizer) -> Initial:
+    """The same model with another shared vocabulary.
+
+    A token that both vocabularies have keeps its vector. The vector of another piece is the mean of those of the old
+    pieces that its text is cut into (Sachidananda et al. 2021); it is random for a symbol, which has no text.
+
+    Args:
+        initial: A model of this project, whose source and target share a vocabulary.
+        tokenizer: The vocabulary that it gets.
+
+    Raises:
+        ConfigError: The model is imported, or either of the two has separate vocabularies.
+    """
+    old = initial.tokenizer
+    if not isinstance(old, Tokenizer) or old.target_proto is not None or tokenizer.target_proto is not None:
+        raise ConfigError(
+            f"'tokenizer' gives {initial.name} another vocabulary, which is possible only for a model of this project "
+            "with one vocabulary for source and target; leave it out."
+        )
+    ids = tokenizer.counterparts(old)
+    weights = dict(initial.weights)
+    for name in _BY_TOKEN & weights.keys():
+        rows = weights[name]
+        noise = torch.randn(len(ids), *rows.shape[1:], generator=torch.Generator().manual_seed(1)) * rows.std()
+        weights[name] = torch.stack([rows[known].mean(0) if known else noise[i] for i, known in enumerate(ids)])
+    size = tokenizer.vocab_size
+    config = replace(initial.config, source_vocab_size=size, target_vocab_size=size)
+    return replace(initial, config=config, weights=weights, tokenizer=tokenizer)
+
+
 def fine_tuning_config(
     settings: TrainingSettings,
     config: ModelConfig,
@@ -172,12 +205,12 @@ def fine_tuning_config(
                 f"model asks for {name} {value!r}, but the model to start from has {fields.get(name)!r}; leave it out: "
                 "the architecture comes from there."
             )
-    for name in ("vocab_size", "tokenizer", "tokenizer_kind", "separate_vocabularies"):
+    for name in ("vocab_size", "tokenizer_kind", "separate_vocabularies"):
         given, default = getattr(settings, name), getattr(TrainingSettings, name)
         if given != default and not (name == "vocab_size" and given == config.source_vocab_size):
             raise ConfigError(
-                f"{name} is {given!r}, but the vocabulary comes from the model to start from, with its "
-                f"{config.source_vocab_size} tokens; leave it out."
+                f"{name} is {given!r}, but the vocabulary has the {config.source_vocab_size} tokens of the model to "
+                "start from, or of the file that 'tokenizer' names; leave it out."
             )
     if settings.max_tokens_per_sentence > config.max_positions:
         raise ConfigError(

@@ -34,7 +34,7 @@ from model.training.controlled_pairs import ControlledPairs
 from model.training.corpus import LoadedCorpus, load_dev_pairs, load_training_pairs, spread
 from model.training.distributed import ALONE, Processes
 from model.training.evaluation import dev_scores
-from model.training.initial import IMPORTED, Initial, check_origin, fine_tuning_config, load_initial
+from model.training.initial import IMPORTED, Initial, check_origin, fine_tuning_config, load_initial, with_vocabulary
 from model.training.progress import Progress
 from model.training.schedule import learning_rate
 from model.training.settings import TrainingSettings
@@ -151,6 +151,8 @@ class _Run:
         }
         resumed = load_checkpoint(run_dir / LAST) if (run_dir / LAST).exists() else None
         initial = load_initial(init_from) if init_from and not resumed else None
+        if initial and settings.tokenizer:
+            initial = with_vocabulary(initial, Tokenizer.load((tokenizer_dir or Path()) / settings.tokenizer))
         self.origin: dict[str, str] | None = initial.origin if initial else None
         if resumed:
             self.origin = resumed.facts["settings"].get(ORIGIN)
@@ -244,7 +246,7 @@ class _Run:
                 f"{self.run_dir} holds a run of another architecture; give this configuration a folder of its own."
             )
         for name, (before, now) in self._changes(checkpoint).items():
-            if name in _VOCABULARY_SETTINGS and not self.origin:
+            if name in _VOCABULARY_SETTINGS and (name == "tokenizer" or not self.origin):
                 raise ConfigError(
                     f"{name} is {now!r}, but {self.run_dir} holds a run that began with {before!r} and has its "
                     "vocabulary; set it back, or give this configuration a folder of its own."

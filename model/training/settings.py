@@ -159,7 +159,8 @@ class TrainingSettings:
             (:data:`model.text.tokenizer.Normalisation`).
         reserve_symbols: Whether a learned vocabulary contains 64 reserved symbols
             (:func:`model.text.symbols.reserved_symbols`).
-        tokenizer: An existing SentencePiece model to use instead of learning one, relative to the config file.
+        tokenizer: An existing SentencePiece model to use instead of learning one, relative to the config file. With
+            ``--init-from``, the model gets this vocabulary (:func:`model.training.initial.with_vocabulary`).
         max_tokens_per_sentence: Longer training pairs are left out (and counted).
         batch_tokens: Largest padded size of one batch: sentence pairs times tokens of the longest side.
         accumulate: Number of batches whose gradients are accumulated for one update.

@@ -286,3 +286,17 @@ def test_characters_without_a_piece_are_not_known() -> None:
     assert [character for character in "xyß猫😀\u0302\ufffd" if character in known] == []
     assert known.includes("the café")
     assert not known.includes("the cat 猫")
+
+
+def test_a_vocabulary_finds_its_text_in_another_one() -> None:
+    text = ["the windmill turns", "a windmill", "two windmills turned in the wind"]
+    larger = learn_tokenizer(text, 346, ["de", "en"], reserve_symbols=True)
+    found = dict(zip(larger.pieces(range(larger.vocab_size)), larger.counterparts(TOKENIZER), strict=True))
+    old = {piece: token_id for token_id, piece in enumerate(TOKENIZER.pieces(range(TOKENIZER.vocab_size)))}
+    assert all(found[piece] == [token_id] for piece, token_id in old.items() if piece in found)
+    assert [piece for piece, ids in found.items() if not ids] == list(reserved_symbols())
+    cut = {piece: ids for piece, ids in found.items() if piece not in old and ids}
+    assert cut, "no piece is new"
+    for piece, ids in cut.items():
+        assert TOKENIZER.decode(ids) == piece.removeprefix("▁")
+        assert TOKENIZER.pieces(ids)[0].startswith("▁") == piece.startswith("▁")

@@ -17,14 +17,16 @@ from model.artifacts.export import export_bundle
 from model.errors import ArtifactError, ConfigError, DataError
 from model.network.quantised import int8_is_supported
 from model.scores import score
+from model.text.tokenizer import Tokenizer
+from model.text.tokenizer_training import learn_tokenizer
 from model.training import loop, update
 from model.training.controls import Controls
 from model.training.corpus import read_parallel, spread
 from model.training.evaluation import dev_scores
-from model.training.initial import fine_tuning_config, load_initial
+from model.training.initial import fine_tuning_config, load_initial, with_vocabulary
 from model.training.loop import LEXICON, train
 from model.training.settings import CorpusSettings, TrainingSettings
-from tests.toy import CONFIG, write_corpus, write_toy
+from tests.toy import CONFIG, WORDS, write_corpus, write_toy
 
 pytestmark = pytest.mark.thorough
 
@@ -44,11 +46,13 @@ def run(
     stop_after_steps: int | None = None,
     init_from: Path | None = None,
     report: Callable[[str], None] = lambda line: None,
+    tokenizer_dir: Path | None = None,
 ) -> Path:
     return train(
         config,
         folder,
         folder / name,
+        tokenizer_dir=tokenizer_dir,
         init_from=init_from,
         show_progress=False,
         stop_after_steps=stop_after_steps,
@@ -308,6 +312,41 @@ def test_fine_tuning_resumes_from_its_own_checkpoint(toy_checkpoint: Path, tmp_p
         torch.testing.assert_close(weights_of(parts)[name], value, atol=1e-6, rtol=0)
 
 
+def test_fine_tuning_can_give_the_model_another_vocabulary(toy_checkpoint: Path, tmp_path: Path) -> None:
+    config = without_model(
+        settings(tmp_path), max_steps=2, evaluate_every=2, cooldown_steps=0, average=1, tokenizer="other.model"
+    )
+    known = load_checkpoint(toy_checkpoint)
+    other = learn_tokenizer([*WORDS, *WORDS.values()], 285, ["en", "de"], normalisation="nfc")
+    (tmp_path / "other.model").write_bytes(other.model_proto)
+    tuned = load_checkpoint(run(config, tmp_path, "paused", 1, toy_checkpoint, tokenizer_dir=tmp_path))
+    assert tuned.own_tokenizer.model_proto == other.model_proto
+    assert tuned.config == replace(known.config, source_vocab_size=285, target_vocab_size=285)
+    with pytest.raises(ConfigError, match=r"tokenizer is 'new.model', but .* began with 'other.model'"):
+        run(replace(config, tokenizer="new.model"), tmp_path, "paused", tokenizer_dir=tmp_path)
+    assert load_checkpoint(run(config, tmp_path, "paused")).config == tuned.config
+
+
+def test_another_vocabulary_keeps_the_vectors_of_equal_tokens_and_takes_means_for_others(toy_checkpoint: Path) -> None:
+    initial = load_initial(toy_checkpoint)
+    old = initial.tokenizer
+    assert isinstance(old, Tokenizer)
+    other = learn_tokenizer([*WORDS, *WORDS.values()], 400, ["en", "de"], kind="char", reserve_symbols=True)
+    changed = with_vocabulary(initial, other)
+    ids = other.counterparts(old)
+    for name in ("source_embedding.tokens.weight", "output.bias"):
+        before, after = initial.weights[name], changed.weights[name]
+        assert len(after) == other.vocab_size == changed.config.source_vocab_size
+        assert after.isfinite().all()
+        for token_id, known in enumerate(ids):
+            if known:
+                torch.testing.assert_close(after[token_id], before[known].mean(0))
+    for name in initial.weights.keys() - {"source_embedding.tokens.weight", "output.bias"}:
+        assert changed.weights[name] is initial.weights[name]
+    with pytest.raises(ConfigError, match="one vocabulary for source and target; leave it out"):
+        with_vocabulary(initial, Tokenizer(other.model_proto, other.model_proto))
+
+
 def test_a_run_cannot_resume_with_another_initial_checkpoint(
     toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path
 ) -> None:
@@ -324,8 +363,7 @@ def test_a_run_cannot_resume_with_another_initial_checkpoint(
     ("changes", "said"),
     [
         ({"model": {"d_ff": 96}}, "model asks for d_ff 96, but the model to start from has 64"),
-        ({"vocab_size": 400}, "vocab_size is 400, but the vocabulary comes from the model to start from, with its 300"),
-        ({"tokenizer": "other.model"}, "tokenizer is 'other.model', but the vocabulary comes from"),
+        ({"vocab_size": 400}, "vocab_size is 400, but the vocabulary has the 300 tokens of the model to start from"),
         ({"max_tokens_per_sentence": 100}, "positions for 64 tokens"),
         ({"languages": ("en", "fr"), "pairs": ("en-fr",)}, "translations to 'fr'.*can be asked for de, en only"),
     ],
