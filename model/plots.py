@@ -73,11 +73,17 @@ def attention_heat_map(weights: Tensor, row_tokens: Sequence[str], column_tokens
 def learning_curve(rows: Sequence[Mapping[str, float | None]], path: Path) -> None:
     """Plot loss and BLEU of a training run over its updates.
 
+    A run with several held-out corpora is drawn as :func:`learning_curves` draws runs, with a line for each corpus.
+
     Args:
-        rows: The evaluations: ``step``, losses, and for each direction ``bleu_xx-yy`` and ``exact_xx-yy``. Any key but
-            ``step`` may be missing.
+        rows: The evaluations: ``step``, losses, and for each direction ``bleu_xx-yy`` and ``exact_xx-yy``; with
+            ``/NAME`` behind the key, they are those of one held-out corpus. Any key but ``step`` may be missing.
         path: The PNG file to write.
     """
+    corpora = {key.partition("/")[2]: None for row in rows for key in row if key.startswith("dev_loss/")}
+    if corpora:
+        learning_curves({name: [_of_corpus(row, name) for row in rows] for name in corpora}, path)
+        return
     figure = _figure(8.0, 4.5)
     loss_axes = figure.subplots()
     loss_axes.set_xlabel("updates")
@@ -98,6 +104,13 @@ def learning_curve(rows: Sequence[Mapping[str, float | None]], path: Path) -> No
     if any(axes.lines for axes in figure.axes):
         figure.legend(loc="outside upper center", ncols=4, fontsize=9)
     figure.savefig(path, format="png")
+
+
+def _of_corpus(row: Mapping[str, float | None], name: str) -> dict[str, float | None]:
+    """The scores of one of several held-out corpora in an evaluation."""
+    suffix = f"/{name}"
+    own = {key.removesuffix(suffix): value for key, value in row.items() if key.endswith(suffix)}
+    return {"step": row["step"], **own}
 
 
 def learning_curves(runs: Mapping[str, Sequence[Mapping[str, float | None]]], path: Path) -> None:
