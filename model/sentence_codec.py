@@ -20,7 +20,7 @@ from model.decoding.options import DecodingOptions, Formality
 from model.languages import plain_code
 from model.target_prefix import read_prefix
 from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
-from model.text.glossary import find_terms
+from model.text.glossary import find_terms, places_of
 from model.text.layout import repeated_ending, single_bars, start_of_ending, unusual_spaces
 from model.text.placeholders import (
     HeldSpan,
@@ -285,11 +285,15 @@ class SentenceCodec:
             sentence: A sentence.
             token_ids: The output of the model.
         """
-        if sentence.spaces or (sentence.terms and not self.capabilities.glossary):
+        if sentence.spaces or (sentence.terms and self._lacks_a_term(sentence, token_ids)):
             return True
         if not sentence.protected:
             return False
         return len(sentence.once_ids) < len(sentence.protected) or not set(sentence.once_ids).issubset(token_ids)
+
+    def _lacks_a_term(self, sentence: SourceSentence, token_ids: Sequence[int]) -> bool:
+        terms = (term.target for term in sentence.terms)
+        return None in places_of(self.tokenizer.decode(token_ids), terms)
 
     def write(self, part: str, sentence: SourceSentence, token_ids: Sequence[int]) -> str:
         """The translation of a sentence; the places of spans that the model did not write are in proportion.

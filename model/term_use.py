@@ -11,7 +11,7 @@ from torch import Tensor
 
 from model.alignment import counterpart
 from model.sentence_codec import SourceTerm
-from model.text.glossary import term_in
+from model.text.glossary import places_of
 from model.text.placeholders import TargetSentence
 from model.text.symbols import Span, overlaps, shifted
 
@@ -51,14 +51,11 @@ def find_uses(terms: Sequence[SourceTerm], translation: TargetSentence) -> list[
         terms: The terms.
         translation: The sentence's translation.
     """
-    taken = sorted(translation.spans)
-    uses: list[TermUse] = []
-    for term in terms:
-        place = term_in(translation.text, term.target, taken)
-        if place is not None:
-            insort(taken, place)
-        uses.append(TermUse(term.span, place, "missing" if place is None else "used"))
-    return uses
+    places = places_of(translation.text, (term.target for term in terms), sorted(translation.spans))
+    return [
+        TermUse(term.span, place, "missing" if place is None else "used")
+        for term, place in zip(terms, places, strict=True)
+    ]
 
 
 def put_terms(

@@ -398,7 +398,7 @@ class TextPlan:
         target = codec.write_with_offsets(self._part(sentence), sentence, hypothesis.token_ids, rows, source_spans)
         if not sentence.terms:
             return target, []
-        if codec.capabilities.glossary or rows is None:
+        if rows is None:
             return target, find_uses(sentence.terms, target)
         num_given = len(sentence.prefix.text) if sentence.prefix else 0
         return put_terms(codec.terms_as_written(sentence), target, rows, source_spans, num_given)

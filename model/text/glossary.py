@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from bisect import insort
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -78,6 +79,24 @@ def term_in(text: str, term: str, taken: Sequence[Span] = ()) -> Span | None:
             if not overlaps(whole, taken):
                 return whole
     return None
+
+
+def places_of(text: str, terms: Iterable[str], taken: Sequence[Span] = ()) -> list[Span | None]:
+    """Where a translation holds each of several terms, as :func:`term_in`; each occurrence counts for one of them.
+
+    Args:
+        text: The translation.
+        terms: The terms in the target language.
+        taken: Spans that hold something else, in order.
+    """
+    occupied = list(taken)
+    places: list[Span | None] = []
+    for term in terms:
+        place = term_in(text, term, occupied)
+        if place is not None:
+            insort(occupied, place)
+        places.append(place)
+    return places
 
 
 @lru_cache(maxsize=64)

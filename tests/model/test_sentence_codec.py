@@ -89,6 +89,13 @@ def test_a_model_without_glossary_reads_the_sentence_alone_and_the_term_is_remem
     assert [(term.span, term.target) for term in sentence.terms] == [((8, 11), "Katze")]
 
 
+@pytest.mark.parametrize("capabilities", [ALL, Capabilities()], ids=["told", "not told"])
+def test_alignment_is_asked_where_a_translation_lacks_a_term(capabilities: Capabilities) -> None:
+    one = read("the cat sees the cat.", ("cat", "Katze"), capabilities=capabilities)
+    for answer, lacks in (("die Katze sieht Katzen.", False), ("die Katze sieht sie.", True), ("der Hund.", True)):
+        assert codec(capabilities).needs_attention(one, TOKENIZER.encode_target(answer)) is lacks
+
+
 def test_the_form_of_address_stands_behind_the_language() -> None:
     assert pieces(read("the red cat.", formality="informal")).startswith("<2de> <informal> ")
 
