@@ -66,7 +66,7 @@ SHAPES = {
     "tiny": Shape(256, 3, 3, 1024, 4, 8_000),
     "small": Shape(384, 6, 3, 1536, 6, 16_000),
     "base": Shape(512, 6, 6, 2048, 8, 32_000),
-    SHIPPED: Shape(256, 6, 2, 1024, 4, 8_000),
+    SHIPPED: Shape(256, 6, 2, 1024, 4, 12_000),
     # Not for measurements: only to try whether everything works.
     "toy": Shape(32, 1, 1, 64, 4, 400),
 }

@@ -64,18 +64,18 @@ done
         --out "$work/general-vocabulary.model"
 train general --init-from "$first_model"
 
-# The better model translates all text again.
+# The better model translates again.
 better=$runs/general/int8.pt
 [ -e "$better" ] ||
     "$python" -m model export --checkpoint "$runs/general/averaged.pt" --precision int8 --out "$better"
-back_translate bt2 common-voice en de --model "$better" --round-trip "$round_trip"
-back_translate bt2 wikipedia en de --model "$better" --round-trip "$round_trip"
-back_translate bt2 tatoeba en de --model "$better" --round-trip "$round_trip" --sentences 100000
-back_translate bt2 dialogues en de --model "$better" --round-trip "$round_trip" --sentences 40000
-back_translate bt2 common-voice de en --model "$better" --round-trip "$round_trip"
-back_translate bt2 wikipedia de en --model "$better" --round-trip "$round_trip" --sentences 80000
-back_translate bt2 klexikon de en --model "$better" --round-trip "$round_trip" --sentences 60000
-back_translate bt2 novels de en --model "$better" --round-trip "$round_trip" --sentences 30000
+back_translate bt2 wikipedia en de --model "$better" --round-trip "$round_trip" --sentences 25000
+back_translate bt2 wikipedia de en --model "$better" --round-trip "$round_trip" --sentences 30000
+back_translate bt2 klexikon de en --model "$better" --round-trip "$round_trip" --sentences 25000
+back_translate bt2 common-voice en de --model "$better" --round-trip "$round_trip" --sentences 35000
+back_translate bt2 common-voice de en --model "$better" --round-trip "$round_trip" --sentences 30000
+back_translate bt2 novels de en --model "$better" --round-trip "$round_trip" --sentences 12000
+back_translate bt2 tatoeba en de --model "$better" --round-trip "$round_trip" --sentences 60000
+back_translate bt2 dialogues en de --model "$better" --round-trip "$round_trip" --sentences 15000
 
 # The same run goes on with the new text; the learning rate is cooled down over its last updates.
 mkdir -p "$runs/continued"
