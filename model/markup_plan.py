@@ -60,12 +60,16 @@ class MarkupPlan:
         self.source = source
         self.target = target
         self.options = options
-        self.sentences: Sequence[SourceSentence] = [sentence for plan in plans for sentence in plan.sentences]
         self.forced_ids: tuple[int, ...] = plans[0].forced_ids if plans else ()
         self._document = document
         self._plans = plans
         self._firsts = list(accumulate((len(plan.sentences) for plan in plans), initial=0))[: len(plans)]
         self._calibration = calibration
+
+    @property
+    def sentences(self) -> Sequence[SourceSentence]:
+        """The sentences of all texts, in order."""
+        return [sentence for plan in self._plans for sentence in plan.sentences]
 
     @property
     def pending(self) -> Sequence[DecodingRequest]:

@@ -22,6 +22,7 @@ from model.target_prefix import read_prefix
 from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
 from model.text.glossary import find_terms, places_of
 from model.text.layout import repeated_ending, single_bars, start_of_ending, unusual_spaces
+from model.text.numbers import find_numbers, lost_numbers
 from model.text.placeholders import (
     HeldSpan,
     Place,
@@ -248,6 +249,36 @@ class SentenceCodec:
             folds=sentence.in_capitals,
         )
         return replace(sentence, prefix=prefix)
+
+    def with_numbers(
+        self,
+        part: str,
+        sentence: SourceSentence,
+        token_ids: Sequence[int],
+        options: DecodingOptions,
+        pair: tuple[str, str],
+    ) -> SourceSentence | None:
+        """A sentence whose lost numbers are protected, if the model's translation lacks any; otherwise None.
+
+        Args:
+            part: The sentence.
+            sentence: What :meth:`read` made of it.
+            token_ids: The output of the model.
+            options: How the sentence was decoded.
+            pair: Source and target language.
+        """
+        room = self.capabilities.placeholders - len(sentence.protected)
+        if room <= 0 or options.protect == "none" or sentence.prefix:
+            return None
+        taken = joined_spans(sentence.protected, [term.span for term in sentence.terms])
+        numbers = [number for number in find_numbers(part) if not overlaps(number, taken)]
+        lost = lost_numbers(part, numbers, self.tokenizer.decode(token_ids)) if numbers else []
+        if not lost:
+            return None
+        protected = tuple(joined_spans(sentence.protected, lost[:room]))
+        spaces = tuple(space for space in sentence.spaces if not overlaps(space, protected))
+        held = replace(sentence, protected=protected, once_ids=self._once_ids(len(protected)), spaces=spaces)
+        return replace(held, token_ids=self._encode(part, held, options.formality, pair))
 
     def folded(self, text: str) -> str:
         """A sentence in lower case if it is in capitals and these are folded."""

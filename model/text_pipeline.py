@@ -9,7 +9,8 @@ any means::
     translation = plan.complete()
 
 There may be several rounds: if the model's manifest says so, a sentence whose output loops or is empty is decoded again
-with a guard. Nothing here runs a model, so everything may be called from any thread.
+with a guard, and one whose output lacks a number with this number protected. Nothing here runs a model, so everything
+may be called from any thread.
 """
 
 from __future__ import annotations

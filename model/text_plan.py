@@ -151,7 +151,8 @@ class TextPlan:
         text: The text.
         source: Its language.
         target: The target language.
-        sentences: Its sentences in order; empty for a blank text.
+        sentences: Its sentences in order; empty for a blank text. One whose translation lacks a number is replaced by
+            the same with this number protected.
         options: How to translate them.
         spans: The protected spans of the text.
         has_marks: Whether markup is placed in its translation, by alignment.
@@ -173,7 +174,7 @@ class TextPlan:
         self.text = text
         self.source = source
         self.target = target
-        self.sentences = sentences
+        self.sentences = list(sentences)
         self.forced_ids = codec.tokenizer.forced_ids(target)
         self._codec = codec
         self._must_retry = must_retry
@@ -181,16 +182,9 @@ class TextPlan:
         self._has_marks = has_marks
         self.options = options
         self._outcomes: dict[int, Outcome] = {}  # by sentence
+        self._without_numbers: dict[int, tuple[SourceSentence, Hypothesis]] = {}  # what is kept if numbers can't be had
         self._pending = {
-            index: DecodingRequest(
-                index,
-                sentence.token_ids,
-                options.for_decoding,
-                self.forced_ids,
-                sentence.once_ids,
-                sentence.prefix_ids,
-            )
-            for index, sentence in enumerate(sentences)
+            index: self._request(index, sentence, options.for_decoding) for index, sentence in enumerate(sentences)
         }
 
     @property
@@ -355,13 +349,31 @@ class TextPlan:
 
     def _retry(self, request: DecodingRequest, hypothesis: Hypothesis) -> DecodingRequest | None:
         """The request to decode a sentence again, or None."""
-        sentence = self.sentences[request.key]
-        if request.once_ids and hypothesis.finish_reason == "length" and request.options.max_new_tokens is None:
+        index, is_cut = request.key, hypothesis.finish_reason == "length"
+        sentence = self.sentences[index]
+        if is_cut and index in self._without_numbers:
+            self.sentences[index], self._outcomes[index] = self._without_numbers[index]
+            return None
+        if request.once_ids and is_cut and request.options.max_new_tokens is None:
             # The end had to wait for a placeholder that the model does not write: it is placed by alignment instead.
             return replace(request, once_ids=())
         if self._must_retry(self._part(sentence), sentence, hypothesis, request.options):
             return replace(request, options=guarded(request.options))
-        return None
+        # An answer that is cut may lack what would have followed.
+        if is_cut or index in self._without_numbers or request.once_ids != sentence.once_ids:
+            return None
+        pair = self.source, self.target
+        held = self._codec.with_numbers(self._part(sentence), sentence, hypothesis.token_ids, self.options, pair)
+        if held is None:
+            return None
+        self._without_numbers[index] = sentence, hypothesis
+        self.sentences[index] = held
+        return self._request(index, held, request.options)
+
+    def _request(self, index: int, sentence: SourceSentence, options: DecodingOptions) -> DecodingRequest:
+        return DecodingRequest(
+            index, sentence.token_ids, options, self.forced_ids, sentence.once_ids, sentence.prefix_ids
+        )
 
     def _part(self, sentence: SourceSentence) -> str:
         return self.text[sentence.start : sentence.end]
@@ -455,7 +467,7 @@ class TextPlan:
                 index += 1
             by = ends[index][1] - ends[index][0]
             found.setdefault((start, end), SpanUse((start, end), shifted((start, end), by), restored=False))
-        return tuple(found[span] for span in sorted(found))
+        return tuple(found[span] for span in self._spans)
 
 
 @dataclass(frozen=True)

@@ -427,7 +427,6 @@ class Translator:
                 "writes; send one of them."
             )
         plan = self.pipeline.prepare_sentence(text, *pair, replace(options, num_hypotheses=1))
-        (sentence,) = plan.sentences
         if target_text is None:
             self.decode([plan])
             (hypothesis,) = plan.hypotheses
@@ -439,6 +438,7 @@ class Translator:
             target_ids = [*plan.forced_ids, *self._tokenizer.encode_target(folded)]
         if len(target_ids) > self.manifest.max_target_tokens:
             raise TargetTooLong(len(target_ids), self.manifest.max_target_tokens)
+        (sentence,) = plan.sentences
         inputs = [self._tokenizer.start_id, *target_ids[:-1]]
         encoder, decoder, cross = self._attend([sentence.token_ids], [inputs])
         search = None

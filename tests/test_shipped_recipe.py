@@ -214,13 +214,16 @@ def test_a_pair_has_the_same_score_in_a_batch_and_alone(toy_bundle: Path) -> Non
 # Vocabulary
 
 
-def test_the_vocabulary_has_the_required_characters_and_words_of_the_further_text(
+def test_the_vocabulary_has_the_required_characters_that_are_learned_and_words_of_the_further_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toy.write_corpus(tmp_path, "train", 200, seed=1)
+    pairs = read_parallel(tmp_path / "train", EN_DE)
+    write_parallel(tmp_path / "train", EN_DE, [*pairs, *[("€ é", "€ é")] * 3])
+    monkeypatch.setattr(vocabulary, "LEAST_FREQUENT", 5)
     write_lines(tmp_path / "mono" / "wikipedia.de", ["Zugspitze Alpen Wetterstein"] * 200)
     monkeypatch.setattr(vocabulary, "MORE_SENTENCES", {"mono/wikipedia.de": 150})
-    values = {**yaml.safe_load(toy.CONFIG), "vocab_size": 550, "normalisation": "nfc", "reserve_symbols": True}
+    values = {**yaml.safe_load(toy.CONFIG), "vocab_size": 370, "normalisation": "nfc", "reserve_symbols": True}
     (tmp_path / "toy.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
     found = []
     for name in ("one.model", "two.model"):
@@ -229,9 +232,10 @@ def test_the_vocabulary_has_the_required_characters_and_words_of_the_further_tex
         found.append((tmp_path / name).read_bytes())
     assert found[0] == found[1]
     tokenizer = Tokenizer.load(tmp_path / "one.model")
-    for character in vocabulary.REQUIRED_CHARACTERS:
+    for character, is_learned in {"€": True, "é": True, ".": True, "ź": False, "=": False, "{": False}.items():
         assert tokenizer.decode(tokenizer.encode_target(character)) == character
-        assert not set(tokenizer.encode_target(character)) & set(tokenizer.byte_ids), character
+        assert set(tokenizer.encode_target(character)).isdisjoint(tokenizer.byte_ids) == is_learned, character
+        assert (character in tokenizer.known_characters) == is_learned, character
     assert len(tokenizer.encode_target("Wetterstein")) == 2  # one piece and the end token
 
 

@@ -34,9 +34,12 @@ class KnownCharacters:
 
     def __contains__(self, character: str) -> bool:
         """Whether the vocabulary has a character, or what normalisation makes of it, in either case."""
-        if _SURROGATE.match(character):
+        if _SURROGATE.match(character) or character == WORD_START:  # a text's own U+2581 would come back as a space
             return False
-        forms = (character, character.lower(), character.upper())
+        # The capital of the dotless i is I, whose small letter is another i; that of ß is SS, but ẞ is a form of it.
+        other = character.swapcase()
+        back = other.swapcase()
+        forms = (character, other) if len(other) == 1 and (back == character or len(back) > 1) else (character,)
         return any(self._characters.issuperset(self._normalised(form).replace(WORD_START, " ")) for form in forms)
 
     def includes(self, text: str) -> bool:

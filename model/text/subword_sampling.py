@@ -28,7 +28,12 @@ class SubwordSampler:
         self._ids = {
             processor.IdToPiece(number): number
             for number in range(processor.GetPieceSize())
-            if not (processor.IsControl(number) or processor.IsUnknown(number) or processor.IsByte(number))
+            if not (
+                processor.IsControl(number)
+                or processor.IsUnknown(number)
+                or processor.IsByte(number)
+                or processor.IsUnused(number)
+            )
         }
         self._scores = {piece: processor.GetScore(number) for piece, number in self._ids.items()}
         self._prefixes = {piece[:length] for piece in self._ids for length in range(1, len(piece) + 1)}

@@ -190,10 +190,12 @@ class Tokenizer:
         """The largest tokens that a source and a target may have."""
         return self.vocab_size - 1, self.target_vocab_size - 1
 
-    @property
+    @cached_property
     def never_generated(self) -> tuple[int, ...]:
-        """Tokens that never occur in a translation: padding, unknown, start, language markers, reserved symbols."""
-        return (PAD_ID, UNKNOWN_ID, START_ID, *_markers(self._target).values(), *_symbols(self._target).values())
+        """Tokens of no translation: padding, unknown, start, language markers, reserved symbols, unused pieces."""
+        unused = (token_id for token_id in range(self.target_vocab_size) if self._target.IsUnused(token_id))
+        symbols = _symbols(self._target).values()
+        return (PAD_ID, UNKNOWN_ID, START_ID, *_markers(self._target).values(), *symbols, *unused)
 
     @property
     def byte_ids(self) -> tuple[int, ...]:
@@ -207,7 +209,12 @@ class Tokenizer:
         pieces = (
             known.IdToPiece(token_id)
             for token_id in range(self.vocab_size)
-            if not (known.IsControl(token_id) or known.IsByte(token_id) or known.IsUnknown(token_id))
+            if not (
+                known.IsControl(token_id)
+                or known.IsByte(token_id)
+                or known.IsUnknown(token_id)
+                or known.IsUnused(token_id)
+            )
         )
         return KnownCharacters(pieces, known.Normalize)
 
@@ -399,7 +406,7 @@ class Tokenizer:
         found: list[list[int]] = []
         for token_id, piece in enumerate(self.pieces(range(self.vocab_size))):
             same = int(other._processor.PieceToId(piece))
-            if token_id == UNKNOWN_ID or same != UNKNOWN_ID:
+            if token_id == UNKNOWN_ID or (same != UNKNOWN_ID and not other._processor.IsUnused(same)):
                 found.append([same])
             elif self._processor.IsControl(token_id) or self._processor.IsByte(token_id):
                 found.append([])

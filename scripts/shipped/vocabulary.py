@@ -10,11 +10,12 @@ import argparse
 import random
 import string
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from model.commands.models import with_progress
-from model.training.corpus import load_training_pairs, read_lines
+from model.training.corpus import LoadedCorpus, load_training_pairs, read_lines
 from model.training.settings import TrainingSettings
 from model.training.vocabulary import learn_vocabulary
 from scripts.shipped.command import start
@@ -34,13 +35,31 @@ REQUIRED_CHARACTERS = (
     + "ăāąćčďđěēęğīıłńňőōřśşšťţůűūźżž"  # names of other languages in Latin script
     + "ĆČŁŚŠŞŹŻŽ"
 )
-"""Characters that get a piece of their own; others that are rarer than one in 10,000 are written as bytes."""
+"""Characters with a piece of their own if the text has enough of them; others rarer than one in 10,000 have none."""
+
+LEAST_FREQUENT = 200
+"""How often the training text has a character with a piece. One that it has hardly ever is not learned: a model writes
+any word in its place. Without a piece it is unknown, and its word becomes a placeholder
+(:func:`model.text.protection.unknown_spans`)."""
 
 
 def further_sentences(data: Path) -> Iterator[str]:
     """The sentences of :data:`MORE_SENTENCES`, sampled at random, always the same."""
     for name, number in MORE_SENTENCES.items():
         yield from random.Random(1).sample(read_lines(data / name), number)
+
+
+def required_characters(corpora: Sequence[LoadedCorpus]) -> str:
+    """Those of :data:`REQUIRED_CHARACTERS` that the training text has often enough.
+
+    Args:
+        corpora: The training text; what models wrote counts, too.
+    """
+    counts: Counter[str] = Counter()
+    for corpus in corpora:
+        for pair in corpus.pairs:
+            counts.update(pair[0] + pair[1])
+    return "".join(character for character in REQUIRED_CHARACTERS if counts[character] >= LEAST_FREQUENT)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     more = with_progress(
         further_sentences(arguments.data), "reading; the vocabulary follows", sum(MORE_SENTENCES.values())
     )
-    tokenizer = learn_vocabulary(settings, corpora, more, REQUIRED_CHARACTERS)
+    tokenizer = learn_vocabulary(settings, corpora, more, required_characters(corpora))
     part = arguments.out.with_name(f"{arguments.out.name}.part")
     part.write_bytes(tokenizer.model_proto)
     part.replace(arguments.out)

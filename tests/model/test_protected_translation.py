@@ -20,6 +20,7 @@ from model.importing.importer import import_checkpoint
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
 from model.text.glossary import GlossaryTerm
+from model.text.symbols import placeholder
 from model.text.tokenizer_training import learn_tokenizer
 from model.text_plan import Translation
 from model.translator import Translator
@@ -34,10 +35,22 @@ SPANS = [
 GREEDY = DecodingOptions(decoding="greedy")
 
 
-def told_model() -> Translator:
-    """Random weights behind a vocabulary with symbols: a model that can be told everything, and heeds nothing."""
+def told_model(characters: str = "", *, ends: bool = False) -> Translator:
+    """Random weights behind a vocabulary with symbols: a model that can be told everything, and heeds nothing.
+
+    Args:
+        characters: Characters that its vocabulary has beside those of its text.
+        ends: Whether it writes the placeholders it is given, and nothing else.
+    """
     text = ["the red cat sees the old dog, house likes tree (and) more: one!", "die rote Katze mag den alten Hund."]
-    tokenizer = learn_tokenizer([*text, *WORDS] * 3, 370, ["de", "en"], reserve_symbols=True, normalisation="nfc")
+    tokenizer = learn_tokenizer(
+        [*text, *WORDS] * 3,
+        370 + len(characters),
+        ["de", "en"],
+        reserve_symbols=True,
+        normalisation="nfc",
+        required_characters=characters,
+    )
     config = ModelConfig(
         source_vocab_size=tokenizer.vocab_size,
         target_vocab_size=tokenizer.vocab_size,
@@ -62,6 +75,10 @@ def told_model() -> Translator:
         capabilities=Capabilities(16, ("de",), True).to_dict(),
     )
     module = Transformer(config, tokenizer.pad_id).eval()
+    if ends:
+        with torch.no_grad():
+            module.output.bias[tokenizer.end_id] = 100
+            module.output.bias[[tokenizer.symbol_id(placeholder(number)) for number in range(16)]] = 50
     return Translator(Bundle(LoadedNetwork(module), tokenizer, manifest, torch.device("cpu"), ""))
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+from itertools import chain
 from pathlib import Path
 
 import pytest
 import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
+from sentencepiece import sentencepiece_model_pb2
 
 from model.errors import ArtifactError, ConfigError, DataError
+from model.text.known_characters import KnownCharacters
 from model.text.symbols import Symbol, placeholder, reserved_symbols
 from model.text.tokenizer import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer
 from model.text.tokenizer_training import learn_tokenizer
@@ -286,6 +289,35 @@ def test_characters_without_a_piece_are_not_known() -> None:
     assert [character for character in "xyß猫😀\u0302\ufffd" if character in known] == []
     assert known.includes("the café")
     assert not known.includes("the cat 猫")
+
+
+@pytest.mark.parametrize("character", ["\u2581", "\u0131", "\u212a"])
+def test_characters_that_would_come_back_as_others_are_not_known(character: str) -> None:
+    """The sign that stands for a space in pieces, and letters whose capital or small letter belongs to another one."""
+    assert character not in KnownCharacters(["\u2581a", "I", "i", "k"], str)
+
+
+@pytest.mark.parametrize(("character", "pieces"), [("ẞ", ["ß"]), ("É", ["é"]), ("é", ["É"])])
+def test_the_other_case_of_a_known_letter_is_known(character: str, pieces: list[str]) -> None:
+    assert character in KnownCharacters(pieces, str)
+
+
+def test_an_unused_piece_is_neither_read_nor_written() -> None:
+    pieces = sentencepiece_model_pb2.ModelProto.FromString(TOKENIZER.model_proto)  # type: ignore[attr-defined]
+    unused = [piece for piece in pieces.pieces if piece.type == piece.NORMAL and "t" in piece.piece]
+    assert len(unused) > 1
+    for piece in unused:
+        piece.type = piece.UNUSED
+    tokenizer = Tokenizer(pieces.SerializeToString())
+    ids = {token_id for token_id, piece in enumerate(pieces.pieces) if piece.type == piece.UNUSED}
+    assert ids <= set(tokenizer.never_generated)
+    assert ids & set(TOKENIZER.encode("the cat", "de"))
+    assert ids.isdisjoint(tokenizer.encode("the cat", "de"))
+    assert ids.isdisjoint(tokenizer.encode_sampled("the cat", "de", 0.1, seed=1))
+    assert tokenizer.decode(tokenizer.encode_target("the cat")) == "the cat"
+    assert "t" in TOKENIZER.known_characters
+    assert "t" not in tokenizer.known_characters
+    assert ids.isdisjoint(chain.from_iterable(TOKENIZER.counterparts(tokenizer)))
 
 
 def test_a_vocabulary_finds_its_text_in_another_one() -> None:
