@@ -1,5 +1,5 @@
 #!/bin/sh
-# Trains the translator of everyday sentences that ships today, stage after stage (docs/training.md explains the stages):
+# Trains the translator of everyday sentences, which the one that ships starts from, stage after stage (docs/training.md explains the stages):
 #   scripts/train_everyday.sh DATA [CONFIGS [RUNS]]
 # Started again, it resumes where it stopped. PYTHON names the interpreter; the corpora must be packed with xz.
 set -eu

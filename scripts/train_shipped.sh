@@ -12,9 +12,11 @@ stages=$configs/verso-en-de
 # The folder of the corpora may be read-only: what is made from them is here, beside links to them.
 work=$runs/data
 
-# The run starts from this model, which also makes the first back-translation and finds the worst pairs. The chrF2 that a
-# round trip of the second back-translation must reach, and the share that is dropped, were not compared with others.
-first_model=${FIRST_MODEL:-auto}
+# The run starts from this model, which also makes the first back-translation and finds the worst pairs: by default the
+# translator of everyday sentences, which is trained first if it does not exist. The chrF2 that a round trip of the second
+# back-translation must reach, and the share that is dropped, were not compared with others.
+first_model=${FIRST_MODEL:-$runs/everyday/verso-en-de.pt}
+[ -n "${FIRST_MODEL:-}" ] || [ -e "$first_model" ] || "$(dirname "$0")/train_everyday.sh" "$data" "$configs" "$runs/everyday"
 round_trip=30
 dropped=0.1
 

@@ -174,8 +174,8 @@ def fitting_vocab_size(num_characters: int) -> int:
     """The size of the vocabulary for a text, from 1,000 to 16,000.
 
     A token should occur often enough to be learned. Small texts therefore do better with small vocabularies (Sennrich &
-    Zhang 2019, arXiv:1905.11901; Ding et al. 2019, arXiv:1905.10453). The translator that ships has 8,000 tokens for 14
-    million characters.
+    Zhang 2019, arXiv:1905.11901; Ding et al. 2019, arXiv:1905.10453). The translator of everyday sentences has 8,000
+    tokens for 14 million characters.
 
     Args:
         num_characters: Of both languages.
@@ -196,7 +196,7 @@ def fitting_settings(text: TextStatistics, hardware: Hardware, hours: float = AF
 
     Small texts are repeated more often, from 60 passes at 10,000 pairs to six at a million, with more dropout and
     sampled segmentation against overfitting. Multi30k's 29,000 pairs took 76 passes in one direction; the text of the
-    translator that ships eight in both, for want of time. If the time ends earlier, there are fewer passes.
+    translator of everyday sentences eight in both, for want of time. If the time ends earlier, there are fewer passes.
 
     Args:
         text: The training text.
