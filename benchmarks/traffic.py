@@ -13,7 +13,7 @@ SHORT_TOKENS = (5, 15)
 """Minimal and maximal source tokens of a short sentence, including marker and end token."""
 
 LONG_TOKENS = (60, 96)
-"""Those of a long sentence. The limit of the shipped model is 100; only Verso would split a longer sentence."""
+"""Those of a long sentence. The limit of the shipped model is 120; only Verso would split a longer sentence."""
 
 SHARE_OF_SHORT = 0.8
 

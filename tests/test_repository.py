@@ -123,7 +123,14 @@ def test_the_shipped_model_is_small_and_has_a_card() -> None:
     shipped = ROOT / "model" / "pretrained"
     assert sum(path.stat().st_size for path in shipped.rglob("*") if path.is_file()) <= 60_000_000
     card = (shipped / "CARD.md").read_text(encoding="utf-8")
-    for word in ("CC BY-SA 4.0", "Tatoeba", "BConTrasT", "MLQE-PE", "nrefs:1|case:mixed", "configs/verso-en-de.yaml"):
+    for word in (
+        "CC BY-SA 4.0",
+        "Tatoeba",
+        "BConTrasT",
+        "MLQE-PE",
+        "nrefs:1|case:mixed",
+        "configs/verso-en-de/continued.yaml",
+    ):
         assert word in card, word
 
 

@@ -282,7 +282,7 @@ def test_the_next_tokens_have_the_probabilities_of_the_search(page: Page, servic
     assert [row[0].removesuffix(" in the answer") for row in shown[:-1]] == [candidate["token"] for candidate in first]
     assert [number(row[1]) for row in shown[:-1]] == pytest.approx([one["log_prob"] for one in first], abs=ROUNDED)
     assert number(shown[0][2]) / 100 == pytest.approx(math.exp(first[0]["log_prob"]), abs=ROUNDED)
-    assert shown[-1][0] == f"the other {8000 - len(first)} tokens"
+    assert shown[-1][0] == f"the other {12_000 - len(first)} tokens"
     choose(article, "Token of the answer", 2)
     second = [one for one in search[2]["hypotheses"] if one["parent"] == search[1]["hypotheses"][0]["id"]]
     parent = search[1]["hypotheses"][0]["log_prob"]
