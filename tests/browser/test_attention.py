@@ -389,7 +389,7 @@ def test_a_sentence_that_is_too_long_and_one_in_the_target_language_are_refused_
     sentence = view.get_by_label("One sentence")
     sentence.fill("word " * 200)
     view.get_by_role("button", name="Look inside").click()
-    expect(view.get_by_role("alert")).to_contain_text("this model accepts 100")
+    expect(view.get_by_role("alert")).to_contain_text("this model accepts 120")
     view.get_by_label("From").select_option("auto")
     sentence.fill("Ich habe ein neues Buch gekauft.")
     view.get_by_role("button", name="Look inside").click()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +11,10 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.accessibility import assert_accessible, in_each_scheme
 from tests.browser.chromium import Watch
-from tests.browser.translating import MARKUP, asked, assert_no_markup, output, problem, source
+from tests.browser.translating import MARKUP, answer, asked, assert_no_markup, output, problem, source
 from tests.browser.views import open_view
 
-BOOK, CINEMA = "I bought a new book.", "We are going to the cinema tonight."
+BOOK, JOB = "I bought a new book.", "I am currently looking for a job."
 BUCH, BUECHER = "Ich habe ein neues Buch gekauft.", "Ich habe mir ein neues Buch gekauft."
 
 # For each mark behind the text area the word of the text area that is in front of it, and how much colour the mark has.
@@ -84,6 +85,25 @@ def marked(page: Page, kind: str) -> list[dict[str, Any]]:
     return marks
 
 
+def percent(share: float) -> str:
+    """A share as the page writes it."""
+    return f"{100 * share:.0f} %"
+
+
+def sure(answered: dict[str, Any]) -> dict[str, float]:
+    """The probability of each word of a translation."""
+    words = answered["confidence"]["words"]
+    return {answered["text"][slice(*one["target"])].strip(".,!?"): one["probability"] for one in words}
+
+
+def linked(answered: dict[str, Any], text: str = BOOK) -> dict[tuple[str, str], float]:
+    """The weight of each link of a translation, by the words."""
+    return {
+        (text[slice(*link["source"])], answered["text"][slice(*link["target"])]): link["weight"]
+        for link in answered["alignment"]
+    }
+
+
 def hover_source(page: Page, text: str) -> None:
     """Move the pointer over a word of the text."""
     x, y = page.evaluate(POINT_OF, text)
@@ -104,8 +124,11 @@ def test_a_word_of_the_translation_lights_up_its_counterparts_by_weight(
     page: Page, screenshot: Callable[[str], None]
 ) -> None:
     look_into(page)
+    found = answer(page, BOOK)
     word(page, "Buch").hover()
-    expect(tip(page)).to_have_text("98 % sure. From “book” (98 %).")
+    expect(tip(page)).to_have_text(
+        f"{percent(sure(found)['Buch'])} sure. From “book” ({percent(linked(found)['book', 'Buch'])})."
+    )
     assert lit(page) == ["Buch"]
     [book] = marked(page, "lit")
     screenshot("inside-hover")
@@ -123,7 +146,11 @@ def test_a_word_of_the_translation_lights_up_its_counterparts_by_weight(
 def test_a_word_of_the_text_lights_up_all_its_counterparts(page: Page) -> None:
     look_into(page)
     hover_source(page, "bought")
-    expect(tip(page)).to_have_text("Becomes “habe” (86 %), “gekauft” (77 %).")
+    weights = linked(answer(page, BOOK))
+    both = sorted(((weights["bought", target], target) for target in ("habe", "gekauft")), reverse=True)
+    expect(tip(page)).to_have_text(
+        f"Becomes {', '.join(f'“{target}” ({percent(weight)})' for weight, target in both)}."
+    )
     assert lit(page) == ["habe", "gekauft"]
     assert [mark["word"] for mark in marked(page, "lit")] == ["bought"]
     page.mouse.move(0, 0)
@@ -146,39 +173,42 @@ def test_the_word_at_the_caret_lights_up_its_counterparts(page: Page) -> None:
 
 
 def test_marks_stay_at_their_words_behind_emoji_in_wrapped_lines_and_when_the_window_changes(page: Page) -> None:
-    look_into(page, f"Hello 😀 my friend!\n\n{BOOK} {CINEMA} {BOOK}")
+    look_into(page, f"Hello 😀 my friend!\n\n{BOOK} {JOB} {BOOK}")
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 740})
         word(page, "Freund").hover()
         assert [mark["word"] for mark in marked(page, "lit")] == ["friend!"]
-        word(page, "Cinema").hover()
-        assert "cinema" in [mark["word"] for mark in marked(page, "lit")]
-        assert [mark["word"] for mark in marked(page, "uncovered")] == ["are"]
+        word(page, "Job").hover()
+        assert [mark["word"] for mark in marked(page, "lit")] == ["job."]
+        assert [mark["word"] for mark in marked(page, "uncovered")] == ["am"]
 
 
 def test_unsure_words_are_underlined_and_say_how_sure_the_model_is(page: Page) -> None:
-    look_into(page, CINEMA)
-    for name, style, sure in (("Cinema", "wavy", "12 % sure, very unsure."), ("zum", "dotted", "38 % sure, unsure.")):
+    look_into(page, JOB)
+    found = answer(page, JOB)
+    share = {name: percent(probability) for name, probability in sure(found).items()}
+    for name, style, rest in (("derzeit", "wavy", "very unsure."), ("Job", "dotted", "unsure.")):
         word(page, name).hover()
-        expect(tip(page)).to_contain_text(sure)
+        expect(tip(page)).to_contain_text(f"{share[name]} sure, {rest}")
         assert word(page, name).evaluate("(element) => getComputedStyle(element).textDecorationStyle") == style
-    assert word(page, "Abend").evaluate("(element) => getComputedStyle(element).textDecorationLine") == "none"
+    assert word(page, "Ich").evaluate("(element) => getComputedStyle(element).textDecorationLine") == "none"
     # What the tip says describes the word that has the focus.
-    word(page, "Cinema").click()
+    word(page, "derzeit").click()
     page.keyboard.press("Escape")
-    expect(word(page, "Cinema")).to_be_focused()
-    expect(word(page, "Cinema")).to_have_accessible_description(re.compile("^12 % sure"))
-    expect(page.get_by_text("Confidence in the translation: 70 %")).to_be_visible()
+    expect(word(page, "derzeit")).to_be_focused()
+    expect(word(page, "derzeit")).to_have_accessible_description(re.compile(f"^{share['derzeit']} sure"))
+    confidence = percent(found["confidence"]["score"])
+    expect(page.get_by_text(f"Confidence in the translation: {confidence}")).to_be_visible()
     expect(page.get_by_role("list", name="Legend")).to_contain_text("unsure under 50 %")
 
 
 def test_words_that_were_left_out_are_hatched_and_named(page: Page) -> None:
-    look_into(page, CINEMA)
-    assert [mark["word"] for mark in marked(page, "uncovered")] == ["are"]
+    look_into(page, JOB)
+    assert [mark["word"] for mark in marked(page, "uncovered")] == ["am"]
     image = "(element) => getComputedStyle(element).backgroundImage"
     assert "repeating-linear-gradient" in page.locator(".mark.uncovered").evaluate(image)
-    expect(page.get_by_text("Perhaps left out: “are”.")).to_be_visible()
-    hover_source(page, "are")
+    expect(page.get_by_text("Perhaps left out: “am”.")).to_be_visible()
+    hover_source(page, "am")
     expect(tip(page)).to_contain_text("Perhaps left out of the translation.")
 
 
@@ -198,9 +228,10 @@ def test_an_alternative_is_compared_with_the_best_and_can_be_taken_and_given_bac
     page.get_by_text("Other translations").click()
     best, second = (page.locator(".alternatives .choice").nth(index) for index in range(2))
     expect(best).to_have_attribute("aria-pressed", "true")
-    expect(best).to_contain_text("−0.107")
+    found = answer(page, BOOK)
+    expect(best).to_contain_text(f"−{-found['score']:.3f}")
     expect(second.locator("ins")).to_have_text("mir")
-    expect(second.locator(".share")).to_have_text(re.compile(r"^−0\.[3]\d\d$"))
+    expect(second.locator(".share")).to_have_text(f"−{-found['alternatives'][0]['score']:.3f}")
     screenshot("inside-alternatives")
     second.focus()
     page.keyboard.press("Enter")
@@ -228,7 +259,8 @@ def test_a_word_shows_what_the_search_considered_and_another_choice_translates_f
     ein, mir = choices(page).nth(0), choices(page).nth(1)
     expect(ein).to_have_attribute("aria-current", "true")
     expect(ein).to_contain_text("ein neues Buch gekauft.")
-    expect(ein.locator(".share")).to_have_text("80 %")
+    first = answer(page, **bodies[-1])["search"][0]["hypotheses"][0]
+    expect(ein.locator(".share")).to_have_text(percent(math.exp(first["log_prob"])))
     expect(mir).to_contain_text("mir ein neues Buch gekauft.")
     shares = choices(page).evaluate_all(
         "(all) => all.map((one) => one.querySelector('.bar').style.getPropertyValue('--share'))"
@@ -248,7 +280,7 @@ def test_a_word_shows_what_the_search_considered_and_another_choice_translates_f
 
 
 def test_of_several_sentences_only_the_one_of_the_word_is_translated_again(page: Page) -> None:
-    text = f"Where is the station? {BOOK}\n\n{CINEMA}"
+    text = f"Where is the station? {BOOK}\n\n{JOB}"
     look_into(page, text)
     before = output(page).inner_text()
     assert BUCH in before
@@ -264,9 +296,9 @@ def test_of_several_sentences_only_the_one_of_the_word_is_translated_again(page:
     assert (bodies[-1]["text"], bodies[-1]["target_prefix"]) == (BOOK, "Ich habe mir")
     assert output(page).inner_text() == before.replace(BUCH, BUECHER)
     # Words behind the sentence have kept their counterparts.
-    word(page, "Abend").hover()
-    expect(tip(page)).to_contain_text("From “tonight”")
-    assert [mark["word"] for mark in marked(page, "lit")] == ["tonight."]
+    word(page, "Job").hover()
+    expect(tip(page)).to_contain_text("From “job”")
+    assert [mark["word"] for mark in marked(page, "lit")] == ["job."]
     page.get_by_role("button", name="Back to the model's own").click()
     assert output(page).inner_text() == before
 
@@ -334,11 +366,11 @@ def test_markup_in_texts_stays_text_everywhere(page: Page) -> None:
 
 
 def test_the_box_of_choices_and_the_alternatives_meet_wcag(page: Page, screenshot: Callable[[str], None]) -> None:
-    look_into(page, CINEMA)
+    look_into(page, JOB)
     page.get_by_text("Other translations").click()
-    hover_source(page, "cinema")
+    hover_source(page, "currently")
     assert_accessible(page, "hovered")
-    word(page, "Cinema").click()
+    word(page, "derzeit").click()
     expect(choices(page).first).to_be_focused()
     for scheme in in_each_scheme(page):
         screenshot(f"inside-{scheme}")

@@ -183,7 +183,7 @@ def test_languages_are_swapped_together_with_the_texts(page: Page) -> None:
     expect(page.get_by_role("combobox", name="Translate from")).to_have_value("de")
     expect(page.get_by_role("combobox", name="Translate to")).to_have_value("en")
     expect(source(page)).to_have_value(BAHNHOF)
-    expect(translation(page)).to_have_text(STATION)
+    expect(translation(page)).to_have_text(re.compile("^Where.* the station"))
 
 
 def test_a_text_in_the_chosen_target_language_is_noticed(page: Page) -> None:
@@ -278,7 +278,7 @@ def test_what_became_of_typed_terms_is_shown(page: Page, screenshot: Callable[[s
         page.keyboard.press(key) if key in ("Tab", "Enter") else page.keyboard.type(key)
     translated(page, BOOK, "Ich habe ein neues Werk gekauft.")
     terms = page.get_by_role("list", name="Glossary terms").get_by_role("listitem")
-    expect(terms).to_have_text(["book → Werk ✓ put in place of another word", "tram not in the text"])
+    expect(terms).to_have_text(["book → Werk ✓ used by the model", "tram not in the text"])
     screenshot("translate-terms")
     page.get_by_role("button", name="Remove the term").first.click()
     expect(translation(page)).to_have_text(BUCH)
@@ -448,7 +448,7 @@ def test_all_of_the_view_fits_a_phone(page: Page, screenshot: Callable[[str], No
     choose(page, "Glossary", "Terms typed here")
     page.get_by_label("Term", exact=True).fill("Donaudampfschifffahrtsgesellschaftskapitän")
     page.get_by_label("Its translation").fill("captain")
-    translated(page, f"{'x' * 100} {BOOK}", "ein neues Buch")
+    translated(page, f"{'x' * 100} {BOOK}", "x" * 50)
     expect(page.locator(".linked-details")).to_be_visible()
     screenshot("translate-phone")
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 320

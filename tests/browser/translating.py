@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urljoin
 
 from playwright.sync_api import Locator, Page, Route, expect
 
@@ -53,6 +54,21 @@ def asked(page: Page) -> list[dict[str, Any]]:
 
     page.on("request", note)
     return bodies
+
+
+def answer(page: Page, text: str, **fields: Any) -> dict[str, Any]:
+    """The service's translation of an English text into German, as the page asks for it.
+
+    Args:
+        page: A page of the service.
+        text: The text.
+        fields: Other fields of the request.
+    """
+    body = {"text": text, "source": "en", "target": "de", "decoding": "beam", "beam_size": 4, "num_hypotheses": 4}
+    details = {"return_scores": True, "return_alignment": True, "return_confidence": True}
+    response = page.request.post(urljoin(page.url, "/translate"), data={**body, **details, **fields})
+    found: dict[str, Any] = response.json()["translations"][0]
+    return found
 
 
 def change_models(page: Page, change: Callable[[dict[str, Any]], None]) -> None:
