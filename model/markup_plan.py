@@ -63,7 +63,7 @@ class MarkupPlan:
         self.forced_ids: tuple[int, ...] = plans[0].forced_ids if plans else ()
         self._document = document
         self._plans = plans
-        self._firsts = list(accumulate((len(plan.sentences) for plan in plans), initial=0))[: len(plans)]
+        *self._firsts, self.num_sentences = accumulate((plan.num_sentences for plan in plans), initial=0)
         self._calibration = calibration
 
     @property
@@ -160,7 +160,7 @@ class MarkupPlan:
         """
         texts: list[Translation] = []
         for first, plan in self._numbered():
-            end = first + len(plan.sentences)
+            end = first + plan.num_sentences
             keys = product(range(first, end), range(self.options.num_hypotheses))
             rows = {(index - first, rank): attention[index, rank] for index, rank in keys if (index, rank) in attention}
             texts.append(plan.complete(rows, None if evidence is None else evidence[first:end]))

@@ -224,10 +224,8 @@ class SentenceCodec:
             found = find_terms(part, options.glossary, plain_code(pair[0]), protected)
             terms = tuple(SourceTerm(span, target) for span, target in found)
         folds = self._fold_capitals and is_in_capitals(outside(part, protected))
-        spaces = tuple(space for space in spaces if not overlaps(space, protected))
-        once_ids = self._once_ids(len(protected))
-        sentence = SourceSentence(start, end, [], folds, protected, once_ids, terms, spaces, ending)
-        return replace(sentence, token_ids=self._encode(part, sentence, options.formality, pair))
+        sentence = SourceSentence(start, end, [], folds, terms=terms, spaces=spaces, ending=ending)
+        return self._protecting(part, sentence, protected, options, pair)
 
     def with_prefix(self, part: str, sentence: SourceSentence, text: str) -> SourceSentence:
         """A sentence whose translation begins with a text.
@@ -276,9 +274,7 @@ class SentenceCodec:
         if not lost:
             return None
         protected = tuple(joined_spans(sentence.protected, lost[:room]))
-        spaces = tuple(space for space in sentence.spaces if not overlaps(space, protected))
-        held = replace(sentence, protected=protected, once_ids=self._once_ids(len(protected)), spaces=spaces)
-        return replace(held, token_ids=self._encode(part, held, options.formality, pair))
+        return self._protecting(part, sentence, protected, options, pair)
 
     def folded(self, text: str) -> str:
         """A sentence in lower case if it is in capitals and these are folded."""
@@ -424,6 +420,19 @@ class SentenceCodec:
             return ()
         number = min(num_spans, self.capabilities.placeholders)
         return tuple(self._with_symbols.symbol_id(placeholder(index)) for index in range(number))
+
+    def _protecting(
+        self,
+        part: str,
+        sentence: SourceSentence,
+        protected: tuple[Span, ...],
+        options: DecodingOptions,
+        pair: tuple[str, str],
+    ) -> SourceSentence:
+        """A sentence with these protected spans, and its tokens."""
+        spaces = tuple(space for space in sentence.spaces if not overlaps(space, protected))
+        held = replace(sentence, protected=protected, once_ids=self._once_ids(len(protected)), spaces=spaces)
+        return replace(held, token_ids=self._encode(part, held, options.formality, pair))
 
     def _encode(
         self, part: str, sentence: SourceSentence, formality: Formality | None, pair: tuple[str, str]

@@ -175,6 +175,7 @@ class TextPlan:
         self.source = source
         self.target = target
         self.sentences = list(sentences)
+        self.num_sentences = len(self.sentences)
         self.forced_ids = codec.tokenizer.forced_ids(target)
         self._codec = codec
         self._must_retry = must_retry

@@ -107,7 +107,7 @@ class TextStream:
         """
         prepared = await self._translation.prepare(texts, choices, options)
         under_way = [
-            _Progress(number, one, len(one.plan.sentences))
+            _Progress(number, one, one.plan.num_sentences)
             for number, one in enumerate(prepared)
             if isinstance(one, TextJob)
         ]
@@ -134,14 +134,14 @@ class TextStream:
         for number, (text, prepared_text) in enumerate(zip(texts, prepared, strict=True)):
             if not isinstance(prepared_text, TextJob):
                 yield StreamedText(number, answer_without_model(text, prepared_text, options))
-            elif not prepared_text.plan.sentences:
+            elif not prepared_text.plan.num_sentences:
                 yield StreamedText(number, await self._translation.complete_one(prepared_text, timeout))
 
     async def _finished(self, one: _Progress, timeout: asyncio.Timeout) -> list[StreamedSentence | StreamedText]:
         """What can be streamed of a text now: sentences behind no unfinished one, and the text after its last."""
         found: list[StreamedSentence | StreamedText] = []
         job, plan = one.job, one.job.plan
-        while job.failure is None and one.next_sentence < len(plan.sentences):
+        while job.failure is None and one.next_sentence < plan.num_sentences:
             outcome = plan.outcome(one.next_sentence)
             if outcome is None or isinstance(outcome, Exception):
                 break

@@ -137,7 +137,7 @@ class TextTranslation:
         Raises:
             LimitExceeded: They are more than the queue can hold: retrying cannot help, so this is not a QueueFull.
         """
-        num_sentences = sum(len(job.plan.sentences) for job in jobs)
+        num_sentences = sum(job.plan.num_sentences for job in jobs)
         if num_sentences > self._max_sentences:
             raise LimitExceeded("text", num_sentences, self._max_sentences, "sentences in one request")
         return num_sentences
@@ -217,7 +217,7 @@ class TextTranslation:
         found: list[Evidence] = []
         confidence = job.translator.confidence
         try:
-            while (begin := len(found)) < len(job.plan.sentences):
+            while (begin := len(found)) < job.plan.num_sentences:
                 examine = partial(confidence, job.plan, begin, begin + _SENTENCES_A_CALL)
                 found += await self._bridge.call(examine, timeout)
         except (InferenceFailed, ModelError) as failure:

@@ -15,6 +15,24 @@ _UNKNOWN_PENALTY = 10.0
 """How much less likely than the rarest piece a character without a piece is, as in SentencePiece."""
 
 
+def text_pieces(processor: sentencepiece.SentencePieceProcessor) -> dict[str, int]:
+    """The pieces that a text may be split into, without tokens of single bytes, and their ids.
+
+    Args:
+        processor: A vocabulary.
+    """
+    return {
+        processor.IdToPiece(number): number
+        for number in range(processor.GetPieceSize())
+        if not (
+            processor.IsControl(number)
+            or processor.IsUnknown(number)
+            or processor.IsByte(number)
+            or processor.IsUnused(number)
+        )
+    }
+
+
 class SubwordSampler:
     """Samples segmentations; the same seed gives the same one in every process.
 
@@ -25,16 +43,7 @@ class SubwordSampler:
     def __init__(self, processor: sentencepiece.SentencePieceProcessor) -> None:
         self._processor = processor
         self._bytes = [processor.PieceToId(f"<0x{byte:02X}>") for byte in range(256)]
-        self._ids = {
-            processor.IdToPiece(number): number
-            for number in range(processor.GetPieceSize())
-            if not (
-                processor.IsControl(number)
-                or processor.IsUnknown(number)
-                or processor.IsByte(number)
-                or processor.IsUnused(number)
-            )
-        }
+        self._ids = text_pieces(processor)
         self._scores = {piece: processor.GetScore(number) for piece, number in self._ids.items()}
         self._prefixes = {piece[:length] for piece in self._ids for length in range(1, len(piece) + 1)}
         self._unknown_score = min(self._scores.values(), default=0.0) - _UNKNOWN_PENALTY

@@ -19,7 +19,7 @@ import sentencepiece
 
 from model.errors import ArtifactError, ConfigError
 from model.text.known_characters import WORD_START, KnownCharacters, encodable
-from model.text.subword_sampling import SubwordSampler
+from model.text.subword_sampling import SubwordSampler, text_pieces
 from model.text.symbols import Part, Span, Symbol, reserved_symbols
 
 PAD_ID = 0
@@ -205,18 +205,7 @@ class Tokenizer:
     @cached_property
     def known_characters(self) -> KnownCharacters:
         """The characters that a source has without tokens of single bytes."""
-        known = self._processor
-        pieces = (
-            known.IdToPiece(token_id)
-            for token_id in range(self.vocab_size)
-            if not (
-                known.IsControl(token_id)
-                or known.IsByte(token_id)
-                or known.IsUnknown(token_id)
-                or known.IsUnused(token_id)
-            )
-        )
-        return KnownCharacters(pieces, known.Normalize)
+        return KnownCharacters(text_pieces(self._processor), self._processor.Normalize)
 
     @property
     def is_char(self) -> bool:

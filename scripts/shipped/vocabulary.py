@@ -39,7 +39,7 @@ REQUIRED_CHARACTERS = (
 
 LEAST_FREQUENT = 200
 """How often the training text has a character with a piece. One that it has hardly ever is not learned: a model writes
-any word in its place. Without a piece it is unknown, and its word becomes a placeholder
+some other word instead. Without a piece it is unknown, and its word becomes a placeholder
 (:func:`model.text.protection.unknown_spans`)."""
 
 
