@@ -230,6 +230,15 @@ class Estimator:
         self.pace = Pace()
         self.demand = Demand()
 
+    def token_s(self, now: float) -> float:
+        """Seconds for one token of one row, as measured under load; 0 if that is not known.
+
+        Args:
+            now: Clock time.
+        """
+        rate = None if self.pace.is_stale(now) else self.pace.rate
+        return 1.0 / rate if rate else 0.0
+
     def estimate_s(self, now: float, caller: Caller, request: Request, enough_s: float) -> float | None:
         """Estimated seconds until a request that comes now is finished; None if the throughput is not known.
 

@@ -3,11 +3,11 @@
 It uses neither asyncio nor torch, and the clock is passed in.
 
 Callers take turns (:mod:`app.engine.fair_queue`). Within the queue of one caller, a sentence's position is its arrival
-time plus a penalty. The penalty is a multiple of the estimated time to decode the sentence, so that short sentences go
-first, and at most ``MAX_HANDICAP_S``, so that no sentence starves. To avoid that a long document delays other requests
-of the same caller, the penalties of the sentences of one request add up, and one request never gets all rows. The first
-sentence in order goes next. If it does not fit beside the decoding sentences, smaller sentences may overtake it until
-it has waited ``OVERTAKE_S``.
+time plus a penalty. The penalty is a multiple of the time the model takes for the sentence at present, so that short
+sentences go first, and at most ``MAX_HANDICAP_S``, so that no sentence starves. To avoid that a long document delays
+other requests of the same caller, the penalties of the sentences of one request add up, and one request never gets all
+rows. The first sentence in order goes next. If it does not fit beside the decoding sentences, smaller sentences may
+overtake it until it has waited ``OVERTAKE_S``.
 
 A request that has a deadline is refused if an estimate says that it would miss it.
 """
@@ -442,8 +442,9 @@ class Scheduler:
     def _positions(self, sentences: Sequence[QueuedSentence]) -> Iterator[float]:
         """Positions of a request's sentences that arrive now."""
         turn = self.clock()
+        token_s = max(self.budget.token_s, self._estimator.token_s(turn))
         for sentence in sentences:
-            busy_s = sentence.cost * self.budget.token_s
+            busy_s = sentence.cost * token_s
             yield turn + min(MAX_HANDICAP_S, HANDICAP * busy_s)
             turn += max(TURN_S, HANDICAP * busy_s)
 

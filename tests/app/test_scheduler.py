@@ -191,6 +191,25 @@ def test_the_penalty_for_size_is_bounded() -> None:
     assert queue.take({}) == [endless]
 
 
+def test_a_single_sentence_goes_before_its_callers_large_request_also_where_the_model_is_slower_than_measured() -> None:
+    clock = Clock()
+    queue = scheduler(clock, max_rows=1, token_s=0.0001)
+    large = [sentence(10, longest_target=10) for _ in range(400)]  # 2 ms each by the probe, and 50 ms by what happens
+    queue.admit([sentence(10, longest_target=10) for _ in range(60)])
+    for _ in range(40):
+        queue.take({})
+        clock.now += 0.05
+    queue.admit(large)
+    for _ in range(100):
+        queue.take({})
+        clock.now += 0.05
+    single = sentence(10, longest_target=10)
+    queue.admit([single])
+    joined = [queue.take({})[0] for _ in range(20)]
+    assert single in joined
+    assert queue.num_waiting > 300
+
+
 @pytest.mark.parametrize("long", [(60, 1), (5, 8), (60, 8), (500, 1)])
 def test_a_stream_of_short_sentences_cannot_starve_a_long_one(long: tuple[int, int]) -> None:
     """Short sentences fill all free rows continuously; each decodes for 0.05 s."""
