@@ -9,27 +9,28 @@ shows it: a source word that the translation covers is much more probable given 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from model.artifacts.bundle import Bundle
 from model.confidence import Evidence
-from model.network.padding import pad
 from model.text_pipeline import Plan
 
-_SENTENCES_AT_ONCE = 16
-
-_LOGITS_AT_ONCE = 2**25
-"""Logits in memory at once, 128 MiB."""
+Logits: TypeAlias = Callable[[Sequence[Sequence[int]], Sequence[Sequence[int]]], Iterator[Tensor]]
+"""Computes logits of given targets, as :meth:`model.decoding.backend.Backend.logits` does."""
 
 
-def collect_evidence(bundle: Bundle, plan: Plan, begin: int = 0, end: int | None = None) -> list[Evidence]:
+def collect_evidence(
+    bundle: Bundle, logits: Logits, plan: Plan, begin: int = 0, end: int | None = None
+) -> list[Evidence]:
     """The evidence of sentences of a text.
 
     Args:
         bundle: The model that translated it.
+        logits: Computes its logits.
         plan: The text; all its sentences have answers.
         begin: Index of the first sentence.
         end: Index after the last sentence; None for all that follow.
@@ -42,8 +43,8 @@ def collect_evidence(bundle: Bundle, plan: Plan, begin: int = 0, end: int | None
         sources.append(sentence.token_ids)
         targets.append([*hypothesis.token_ids, *closing])
         answers.append(tokenizer.decode(hypothesis.token_ids))
-    log_probs = target_log_probs(bundle, sources, targets, plan.forced_ids)
-    gains = _gains(bundle, sources, answers, plan.source, plan.target) if translates_back(bundle) else None
+    log_probs = target_log_probs(logits, tokenizer.start_id, sources, targets, plan.forced_ids)
+    gains = _gains(bundle, logits, sources, answers, plan.source, plan.target) if translates_back(bundle) else None
     return [
         Evidence(
             log_probs[index],
@@ -64,49 +65,42 @@ def translates_back(bundle: Bundle) -> bool:
 
 
 def target_log_probs(
-    bundle: Bundle,
+    logits: Logits,
+    start_id: int,
     sources: Sequence[list[int]],
     targets: Sequence[list[int]],
     forced_ids: Sequence[int],
-    sentences_at_once: int = _SENTENCES_AT_ONCE,
 ) -> list[Tensor]:
     """The log-probability of each token of given translations.
 
     Args:
-        bundle: The model.
+        logits: Computes the model's logits.
+        start_id: The token that begins every target.
         sources: Token ids of the sentences, markers included.
         targets: Token ids of a translation of each.
         forced_ids: Tokens between the start token and each translation.
-        sentences_at_once: Sentences of a batch; fewer where their logits would take too much memory.
 
     Returns:
         For each translation (T,), float32 on the CPU.
     """
-    beginning = [bundle.tokenizer.start_id, *forced_ids]
-    longest = len(beginning) + max(map(len, targets), default=0)
-    num_logits = longest * int(bundle.manifest.architecture["target_vocab_size"])
-    size = min(sentences_at_once, max(1, _LOGITS_AT_ONCE // num_logits))
+    # Row t chooses token t from the tokens before it: the last one need not be read.
+    inputs = [[start_id, *forced_ids, *ids[:-1]] for ids in targets]
     found: list[Tensor] = []
-    for begin in range(0, len(sources), size):
-        chosen = targets[begin : begin + size]
-        # Row t chooses token t from the tokens before it: the last one need not be read.
-        inputs = [[*beginning, *ids[:-1]] for ids in chosen]
+    for rows, ids in zip(logits(sources, inputs), targets, strict=True):
         with torch.inference_mode():
-            logits = bundle.module.forward(_padded(bundle, sources[begin : begin + size]), _padded(bundle, inputs))
-            for rows, ids in zip(logits, chosen, strict=True):
-                row = rows[len(forced_ids) : len(forced_ids) + len(ids)].float()  # (T, V)
-                log_probs = row[range(len(ids)), ids] - row.logsumexp(dim=1)
-                found.append(log_probs.cpu())
+            row = rows[len(forced_ids) : len(forced_ids) + len(ids)]  # (T, V)
+            found.append((row[range(len(ids)), ids] - row.logsumexp(dim=1)).cpu())
     return found
 
 
 def _gains(
-    bundle: Bundle, sources: Sequence[list[int]], answers: Sequence[str], source: str, target: str
+    bundle: Bundle, logits: Logits, sources: Sequence[list[int]], answers: Sequence[str], source: str, target: str
 ) -> list[Tensor]:
     """How much more probable each source token is given the translation than given nothing, in nats.
 
     Args:
         bundle: A model that translates back.
+        logits: Computes its logits.
         sources: Token ids of the sentences, markers included.
         answers: Their translations.
         source: The language of the sentences.
@@ -123,13 +117,9 @@ def _gains(
     given = [tokenizer.encode(answer, source, target)[: bundle.manifest.max_target_tokens] for answer in answers]
     nothing = [tokenizer.encode("", source, target)] * len(answers)
     forced_ids = tokenizer.forced_ids(source)
-    with_answer = target_log_probs(bundle, given, targets, forced_ids)
-    without = target_log_probs(bundle, nothing, targets, forced_ids)
+    with_answer = target_log_probs(logits, tokenizer.start_id, given, targets, forced_ids)
+    without = target_log_probs(logits, tokenizer.start_id, nothing, targets, forced_ids)
     gains = [torch.full((len(ids),), math.inf) for ids in sources]
     for index, chosen in enumerate(columns):
         gains[index][chosen] = with_answer[index] - without[index]
     return gains
-
-
-def _padded(bundle: Bundle, ids: Sequence[list[int]]) -> Tensor:
-    return pad(ids, bundle.tokenizer.pad_id).to(bundle.device)

@@ -386,7 +386,7 @@ class Translator:
         Returns:
             The evidence of each of these sentences; that of all sentences is for :meth:`TextPlan.complete`.
         """
-        return collect_evidence(self._bundle, plan, begin, end)
+        return collect_evidence(self._bundle, self.backend.logits, plan, begin, end)
 
     def attention(
         self,

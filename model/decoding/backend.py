@@ -9,7 +9,7 @@ There are three, and all give the same answers but for rounding:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from model.decoding.cohort import Cohort, Vocabulary
-from model.decoding.eager.attention import attention_by_torch
+from model.decoding.eager.forced import attention_by_torch, logits_by_torch
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.native.cohort import NativeCohort
@@ -93,6 +93,18 @@ class Backend(Protocol):
         """
         ...
 
+    def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterator[Tensor]:
+        """The logits after each token of given targets. They are made while they are read: one by one they need little.
+
+        Args:
+            sources: Token ids of each sentence, markers included.
+            targets: Token ids of each target, the start token first.
+
+        Returns:
+            For each sentence (T, V), float32 on the model's device: row t scores the token after ``targets[t]``.
+        """
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class ModelToDecode:
@@ -122,6 +134,11 @@ class ModelToDecode:
         """See :meth:`Backend.attention`; computed by torch."""
         return attention_by_torch(self.module, sources, targets, self.vocabulary.pad_id, self.device)
 
+    def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterator[Tensor]:
+        """See :meth:`Backend.logits`; computed by torch."""
+        vocab_size = int(self.architecture["target_vocab_size"])
+        return logits_by_torch(self.module, sources, targets, self.vocabulary.pad_id, self.device, vocab_size)
+
 
 @dataclass(frozen=True, eq=False)
 class NativeBackend:
@@ -149,6 +166,10 @@ class NativeBackend:
         """The cross-attention weights of the last layer."""
         return self.packed.attention(sources, targets)
 
+    def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterator[Tensor]:
+        """The logits after each token of given targets."""
+        return map(self.packed.logits, sources, targets)
+
 
 @dataclass(frozen=True, eq=False)
 class SlotBackend:
@@ -173,6 +194,10 @@ class SlotBackend:
     def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
         """The cross-attention weights of the last layer."""
         return self.model.attention(sources, targets)
+
+    def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterator[Tensor]:
+        """The logits after each token of given targets."""
+        return self.model.logits(sources, targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +225,10 @@ class EagerBackend:
     def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
         """The cross-attention weights of the last layer."""
         return self.model.attention(sources, targets)
+
+    def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterator[Tensor]:
+        """The logits after each token of given targets."""
+        return self.model.logits(sources, targets)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,10 @@ class StepModel(Protocol):
         """Logits of the next token."""
         ...
 
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Logits after each token of given targets."""
+        ...
+
     def attend(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Attention weights of encoder, decoder and cross-attention."""
         ...

@@ -10,12 +10,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from tqdm import tqdm
 
 from model.artifacts.bundle import Bundle
 from model.commands.models import add_model_arguments, load_translator
+from model.decoding.eager.forced import logits_by_torch
 from model.errors import ConfigError
 from model.evidence import target_log_probs
 from model.training.corpus import Pair, read_parallel, write_lines, write_parallel
@@ -55,12 +57,20 @@ def mean_log_probs(bundle: Bundle, pairs: Sequence[Pair], direction: tuple[str, 
     # None: no bar if standard error is not a terminal.
     with tqdm(desc=f"{source}-{target}", total=len(pairs), unit=" pairs", disable=None, dynamic_ncols=True) as bar:
         for chosen in _batches([(len(one), len(other)) for one, other in zip(sources, targets, strict=True)]):
+            logits = partial(
+                logits_by_torch,
+                bundle.module,
+                pad_id=tokenizer.pad_id,
+                device=bundle.device,
+                vocab_size=int(manifest.architecture["target_vocab_size"]),
+                sentences_at_once=len(chosen),
+            )
             found = target_log_probs(
-                bundle,
+                logits,
+                tokenizer.start_id,
                 [sources[index] for index in chosen],
                 [targets[index] for index in chosen],
                 forced_ids,
-                sentences_at_once=len(chosen),
             )
             for index, log_probs in zip(chosen, found, strict=True):
                 means[index] = float(log_probs.mean())

@@ -18,7 +18,7 @@ from torch import nn
 from model.artifacts.script import script
 from model.decoding.batch import decode_all
 from model.decoding.cohort import Cohort
-from model.decoding.eager.attention import attention_by_torch
+from model.decoding.eager.forced import attention_by_torch
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.native import cohort as native_cohort

@@ -116,9 +116,9 @@ inline void attention_of(const Model& m, const std::vector<Pair>& pairs, int thr
   });
 }
 
-// Logits after each target token of one pair, [target][V]: the tests compare them with those of torch.
+// Logits after each target token of one pair, [target][V].
 inline void logits_of(const Model& m, const Pair& pair, float* logits) {
-  Workspace scratch;
+  static thread_local Workspace scratch;
   ForcedPass pass(m, &pair, 1);
   multiply(m.out, {pass.run(scratch, nullptr), m.C, pass.num_rows()}, logits, m.V, NONE, nullptr, scratch.products);
 }

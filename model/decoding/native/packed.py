@@ -152,7 +152,7 @@ class NativeModel:
         return _unpadded(found.t(), *inputs[1:]).t().contiguous() if part == "weight" else found
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
-        """Logits after each token of a target, start token included: (T, V). The library itself never stores any.
+        """Logits after each token of a given target, start token included: (T, V). Decoding never stores any.
 
         Raises:
             IndexError: A token or a length is one the model does not have.

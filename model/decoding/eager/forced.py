@@ -1,8 +1,8 @@
-"""Cross-attention weights of sentences and their answers, computed by torch."""
+"""What torch computes for targets that are given: cross-attention weights, and logits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -11,6 +11,9 @@ from model.decoding.search import StepModel
 from model.network.padding import pad
 
 _SENTENCES_AT_ONCE = 16
+
+_LOGITS_AT_ONCE = 2**25
+"""Logits in memory at once, 128 MiB."""
 
 
 def attention_by_torch(
@@ -43,3 +46,35 @@ def attention_by_torch(
         for index, rows in zip(some, last_layer, strict=True):
             found[index] = rows[: len(targets[index]), : len(sources[index])]
     return [found[index] for index in range(len(sources))]
+
+
+def logits_by_torch(
+    module: StepModel,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    pad_id: int,
+    device: torch.device,
+    vocab_size: int,
+    sentences_at_once: int = _SENTENCES_AT_ONCE,
+) -> Iterator[Tensor]:
+    """See :meth:`model.decoding.backend.Backend.logits`.
+
+    Args:
+        module: The network, scripted or not.
+        sources: Token ids of each sentence, markers included.
+        targets: Token ids of each target, the start token first.
+        pad_id: The padding token.
+        device: Where the network is.
+        vocab_size: Number of target tokens it knows.
+        sentences_at_once: Sentences of a batch; fewer where their logits would take too much memory.
+    """
+    num_logits = vocab_size * max(map(len, targets), default=0)
+    size = min(sentences_at_once, max(1, _LOGITS_AT_ONCE // max(1, num_logits)))
+    for begin in range(0, len(sources), size):
+        chosen = targets[begin : begin + size]
+        with torch.inference_mode():
+            found = module.forward(
+                pad(sources[begin : begin + size], pad_id).to(device), pad(chosen, pad_id).to(device)
+            ).float()
+        for rows, target in zip(found, chosen, strict=True):
+            yield rows[: len(target)]
