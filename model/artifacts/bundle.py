@@ -188,13 +188,16 @@ class Manifest:
                 values[name] = tuple(values.get(name, ()))
             cls(**{key: value for key, value in values.items() if key in known})
             # As JSON, lists are tuples also where types are compared strictly.
-            return _checked().validate_json(json.dumps(values), strict=True)
+            manifest = _checked().validate_json(json.dumps(values), strict=True)
         except pydantic.ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise ArtifactError(f"The bundle's manifest is wrong: {place}: {first['msg']}; export it again.") from error
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"The bundle's manifest is incomplete ({error}); export it again.") from error
+        if not manifest.pairs and len(manifest.languages) < 2:
+            raise ArtifactError("The bundle's manifest names no pair of languages; export it again.")
+        return manifest
 
 
 @functools.cache

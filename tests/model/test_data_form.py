@@ -263,6 +263,7 @@ def test_a_manifest_that_contradicts_itself_is_refused(data: Path, tmp_path: Pat
         ({"capabilities": {"placeholders": 10**9}}, "1000000000 placeholders"),
         ({"confidence": {"weights": 1}}, "confidence is damaged"),
         ({"pairs": [["en", "xx"]]}, "no token for the language 'xx'"),
+        ({"pairs": []}, "names no pair of languages"),
     ):
         with pytest.raises(ModelError, match=said):
             load_bundle(with_manifest(data, tmp_path / "x.verso", **changes))
