@@ -68,6 +68,12 @@ class LanguagePairs:
         )
 
     @property
+    def example(self) -> tuple[str, str]:
+        """One of the pairs; there must be any."""
+        source, target = self.pairs[0] if self.pairs else self.any_to_any[:2]
+        return source, target
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """Languages that can be translated from, each once."""
         return tuple(dict.fromkeys([*(source for source, _ in self.pairs), *self.any_to_any]))

@@ -464,8 +464,7 @@ class Translator:
         Args:
             widths: Beam widths to expect.
         """
-        directions = self.manifest.directions
-        source, target = directions.pairs[0] if directions.pairs else directions.any_to_any[:2]
+        source, target = self.manifest.directions.example
         # Not a text: the model may not know the letter.
         source_ids, forced_ids = self._tokenizer.encode("a", target, source), self._tokenizer.forced_ids(target)
         request = DecodingRequest(0, source_ids, DecodingOptions(), forced_ids)

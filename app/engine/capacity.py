@@ -226,8 +226,7 @@ def _measure_once(
 
 def _synthetic(translator: Translator) -> tuple[list[int], tuple[int, ...]]:
     """The tokens of a sentence of typical length, and the forced tokens of its translation."""
-    directions = translator.manifest.directions
-    source, target = directions.pairs[0] if directions.pairs else directions.any_to_any[:2]
+    source, target = translator.manifest.directions.example
     plan = translator.prepare("a", source, target)
     first, *rest = plan.sentences[0].token_ids
     length = min(_SOURCE_TOKENS, translator.manifest.max_source_tokens)

@@ -73,14 +73,6 @@ class Pace:
         """The queue was emptied otherwise."""
         self._is_saturated = False
 
-    def is_stale(self, now: float) -> bool:
-        """Whether the throughput was measured too long ago.
-
-        Args:
-            now: Clock time.
-        """
-        return now - self._last > STALE_S
-
     def decoded(self, num_tokens: int, decode_s: float) -> None:
         """A sentence was decoded.
 
@@ -91,9 +83,14 @@ class Pace:
         self._decode_s = 0.99 * self._decode_s + decode_s
         self._decode_tokens = 0.99 * self._decode_tokens + num_tokens
 
-    @property
-    def rate(self) -> float | None:
-        """Cost worked off per second; None if that is not known."""
+    def rate(self, now: float) -> float | None:
+        """Cost worked off per second; None if that is not known, or was measured too long ago.
+
+        Args:
+            now: Clock time.
+        """
+        if now - self._last > STALE_S:
+            return None
         return self._cost / self._seconds if self._seconds >= EVIDENCE_S and self._cost else None
 
     @property
@@ -230,15 +227,6 @@ class Estimator:
         self.pace = Pace()
         self.demand = Demand()
 
-    def token_s(self, now: float) -> float:
-        """Seconds for one token of one row, as measured under load; 0 if that is not known.
-
-        Args:
-            now: Clock time.
-        """
-        rate = None if self.pace.is_stale(now) else self.pace.rate
-        return 1.0 / rate if rate else 0.0
-
     def estimate_s(self, now: float, caller: Caller, request: Request, enough_s: float) -> float | None:
         """Estimated seconds until a request that comes now is finished; None if the throughput is not known.
 
@@ -253,8 +241,8 @@ class Estimator:
             request: The request.
             enough_s: Up to this, an upper bound is returned if that is quicker.
         """
-        rate = self.pace.rate
-        if rate is None or self.pace.is_stale(now):
+        rate = self.pace.rate(now)
+        if rate is None:
             return None
         decode_s = self.pace.token_s * request.longest_target
         if request.beside is not None:

@@ -421,7 +421,7 @@ class Scheduler:
         return rows if rows.total() <= self.budget.max_rows else None
 
     def _refuse_if_late(self, sentences: Sequence[QueuedSentence], within_s: float) -> None:
-        estimate_s, rate = self.estimate_s(sentences, within_s), self._estimator.pace.rate
+        estimate_s, rate = self.estimate_s(sentences, within_s), self._estimator.pace.rate(self.clock())
         if estimate_s is None or rate is None or estimate_s <= within_s:
             return
         may_succeed_later = sum(sentence.cost for sentence in sentences) / rate <= within_s
@@ -442,7 +442,8 @@ class Scheduler:
     def _positions(self, sentences: Sequence[QueuedSentence]) -> Iterator[float]:
         """Positions of a request's sentences that arrive now."""
         turn = self.clock()
-        token_s = max(self.budget.token_s, self._estimator.token_s(turn))
+        rate = self._estimator.pace.rate(turn)
+        token_s = self.budget.token_s if rate is None else max(self.budget.token_s, 1.0 / rate)
         for sentence in sentences:
             busy_s = sentence.cost * token_s
             yield turn + min(MAX_HANDICAP_S, HANDICAP * busy_s)

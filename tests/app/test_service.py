@@ -851,8 +851,7 @@ def test_interactive_callers_are_answered_before_bulk_callers() -> None:
 def test_a_request_is_refused_for_its_deadline_unless_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with service_of(FakeTranslator()) as service:
-            monkeypatch.setattr(Pace, "rate", property(lambda self: 0.001))
-            monkeypatch.setattr(Pace, "is_stale", lambda self, now: False)
+            monkeypatch.setattr(Pace, "rate", lambda self, now: 0.001)
             with pytest.raises(DeadlineUnreachable):
                 await ask(service, "a")
             with pytest.raises(DeadlineUnreachable):
@@ -866,8 +865,7 @@ def test_a_sentence_that_is_decoded_again_is_not_refused_for_its_deadline(monkey
     async def test() -> None:
         translator = FakeTranslator(manifest=replace(MANIFEST, retry_loops=True))
         async with service_of(translator) as service:
-            slow_later = property(lambda self: 0.001 if translator.log.joins else None)
-            monkeypatch.setattr(Pace, "rate", slow_later)
+            monkeypatch.setattr(Pace, "rate", lambda self, now: 0.001 if translator.log.joins else None)
             outcome = await ask(service, "A loop.")
             assert not isinstance(outcome.results[0], Exception)
             assert len(translator.log.joins) == 2

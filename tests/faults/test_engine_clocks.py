@@ -109,10 +109,11 @@ def test_a_throughput_that_is_wrong_for_another_reason_is_forgotten() -> None:
     pace = Pace()
     for second in range(3):
         pace.joined(second * (PACE_S - 1), 0.01, num_waiting=9, num_callers=1)
-    assert pace.rate is not None and pace.rate < 0.01
+    rate = pace.rate(18.0)
+    assert rate is not None and rate < 0.01
     pace.joined(30.0, 1.0, num_waiting=0, num_callers=0)
-    assert not pace.is_stale(30.0 + STALE_S)
-    assert pace.is_stale(31.0 + STALE_S)
+    assert pace.rate(30.0 + STALE_S) is not None
+    assert pace.rate(31.0 + STALE_S) is None
 
 
 def test_a_suspension_while_sentences_wait_leaves_the_engine_working() -> None:

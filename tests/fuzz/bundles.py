@@ -36,8 +36,7 @@ def _use_data_form(path: Path) -> None:
     with opened(path):
         pass
     translator = Translator(load_bundle(path))
-    directions = translator.manifest.directions
-    source, target = directions.pairs[0] if directions.pairs else directions.any_to_any[:2]
+    source, target = translator.manifest.directions.example
     translator.translate(["red cat sees old dog."], _OPTIONS, source, target)
 
 

@@ -79,6 +79,10 @@ def test_a_pair_both_listed_and_in_a_group_is_found_once() -> None:
     assert both.find(None, None) == [("en", "de"), ("de", "en")]
 
 
+def test_the_example_is_a_pair_of_either_kind() -> None:
+    assert all(pairs.example in pairs for pairs in (PAIRS, GROUP))
+
+
 def test_languages_are_listed_once_in_order() -> None:
     pairs = LanguagePairs((("en", "de"), ("fr", "en")), ("de", "it"))
     assert pairs.sources == ("en", "fr", "de", "it")
