@@ -448,6 +448,15 @@ def _reading(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    # In this order: wrong checksum; wrong offset; cut short; unknown method; encrypted; not of this method.
-    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
+    # In this order: wrong checksum; wrong offset; cut short; unknown method; encrypted; not of this method; a name that
+    # differs from the one in the list of members, and is not UTF-8.
+    except (
+        zipfile.BadZipFile,
+        OSError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        zlib.error,
+        UnicodeDecodeError,
+    ) as error:
         raise ArtifactError(f"{path} is damaged ({error}); restore it from a copy or export it again.") from error

@@ -16,7 +16,7 @@ from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError
 from model.network.config import ModelConfig
 from model.text.symbols import NUM_PLACEHOLDERS
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import TextTokenizer, Tokenizer
 
 if TYPE_CHECKING:
     from model.artifacts.bundle import Manifest
@@ -45,6 +45,12 @@ def check_data(manifest: Manifest, tokenizer: TextTokenizer) -> None:
         raise ArtifactError(
             f"The bundle's vocabularies have tokens up to {largest[0]} and {largest[1]}; its model has {sizes[0]} and "
             f"{sizes[1]} tokens."
+        )
+    # Vocabularies of other projects may be smaller than their models; their tokenizers write such tokens as unknown.
+    if isinstance(tokenizer, Tokenizer) and (tokenizer.vocab_size, tokenizer.target_vocab_size) != sizes:
+        raise ArtifactError(
+            f"The bundle's vocabularies have {tokenizer.vocab_size} and {tokenizer.target_vocab_size} tokens; its "
+            f"model has {sizes[0]} and {sizes[1]}."
         )
     special_ids = (tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id)
     others = policy.never_generated(tokenizer.never_generated)

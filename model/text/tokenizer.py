@@ -417,13 +417,17 @@ def load_processor(model_proto: bytes) -> sentencepiece.SentencePieceProcessor:
     """Load a serialised SentencePiece model, whatever its special tokens are.
 
     Raises:
-        ArtifactError: The bytes are not a SentencePiece model.
+        ArtifactError: The bytes are not a SentencePiece model, or one with pieces that are no text.
     """
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model_proto)
     except RuntimeError as error:
         raise ArtifactError("The tokenizer is damaged: it cannot be read as a SentencePiece model.") from error
+    try:
+        processor.IdToPiece(list(range(processor.GetPieceSize())))
+    except UnicodeDecodeError as error:
+        raise ArtifactError("The tokenizer is damaged: it has pieces that are not UTF-8.") from error
     return processor
 
 

@@ -278,21 +278,29 @@ def test_a_manifest_that_python_cannot_read_is_refused(text: str, data: Path, tm
         read_manifest(path)
 
 
-def test_a_vocabulary_of_another_size_is_refused(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (-1, "tokens up to {size_less_1} and {size_less_1}; its model has {model} and {model} tokens"),
+        # The model may choose a token that the vocabulary has no text for.
+        (1, "vocabularies have {size} and {size} tokens; its model has {model} and {model}"),
+    ],
+)
+def test_a_vocabulary_of_another_size_is_refused(more: int, said: str, data: Path, tmp_path: Path) -> None:
     architecture = read_manifest(data).architecture
     size = architecture["source_vocab_size"]
 
-    def shrink(weights: dict[str, Tensor]) -> None:
-        weights["source_embedding.tokens.weight"] = weights["source_embedding.tokens.weight"][:-1].contiguous()
-        weights["output.bias"] = weights["output.bias"][:-1].contiguous()
+    def resize(weights: dict[str, Tensor]) -> None:
+        for name in ("source_embedding.tokens.weight", "output.bias"):
+            weights[name] = torch.cat([weights[name], weights[name]])[: size + more].contiguous()
 
-    smaller = {**architecture, "source_vocab_size": size - 1, "target_vocab_size": size - 1}
-    path = with_weights(data, tmp_path / "x.verso", shrink)
-    path = with_manifest(path, tmp_path / "y.verso", architecture=smaller)
+    resized = {**architecture, "source_vocab_size": size + more, "target_vocab_size": size + more}
+    path = with_weights(data, tmp_path / "x.verso", resize)
+    path = with_manifest(path, tmp_path / "y.verso", architecture=resized)
     with zipfile.ZipFile(path) as archive:
         kept = {name: None for name in archive.namelist() if name.endswith("shortlist.npz")}
     path = rewritten(path, tmp_path / "z.verso", kept)
-    with pytest.raises(ArtifactError, match=f"tokens up to {size - 1} and {size - 1}; its model has {size - 1} and"):
+    with pytest.raises(ArtifactError, match=said.format(size=size, size_less_1=size - 1, model=size + more)):
         load_bundle(path)
 
 

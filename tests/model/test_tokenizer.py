@@ -187,6 +187,13 @@ def test_bytes_of_something_else_are_refused() -> None:
         Tokenizer(b"nonsense")
 
 
+def test_a_piece_that_is_no_text_is_refused() -> None:
+    content, piece = TOKENIZER.model_proto, "\u2581H".encode()
+    assert content.count(piece) == 1
+    with pytest.raises(ArtifactError, match="tokenizer is damaged: it has pieces that are not UTF-8"):
+        Tokenizer(content.replace(piece, b"\xff" * len(piece)))
+
+
 def test_a_sentencepiece_model_of_another_project_is_refused_with_its_ids() -> None:
     sink = io.BytesIO()
     sentencepiece.SentencePieceTrainer.Train(
