@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 import torch
 from torch import Tensor
+from torch.jit._fuser import optimized_execution
 
 from model.artifacts.bundle import Bundle, Manifest, load_bundle
 from model.artifacts.data_form import assemble
+from model.artifacts.script import compile_model
 from model.artifacts.scripted import ScriptedModel
 from model.candidates import WrittenSearch
 from model.capabilities import Capabilities
@@ -61,16 +64,28 @@ def _policy(bundle: Bundle, capabilities: Capabilities) -> DecodingPolicy:
 
 
 def _let_network_go(bundle: Bundle, packed: NativeModel) -> None:
-    """Keep the weights in memory once, packed: torch's network is made of them again when something needs it."""
+    """Keep the weights in memory once, packed: torch's network is made of them again when something needs it.
+
+    It is made as TorchScript, which computes without Python: else each of its thousand operations gives Python's lock
+    away, and may wait for it beside a thread that is busy with Python.
+    """
     precision = packed.precision
     if precision is None:
         return
     config, pad_id = ModelConfig.from_dict(bundle.manifest.architecture), bundle.tokenizer.pad_id
 
     def make() -> ScriptedModel:
-        return assemble(config, precision, pad_id, lambda name, dtype, shape: packed.weight(name))
+        network = assemble(config, precision, pad_id, lambda name, dtype, shape: packed.weight(name))
+        return compile_model(cast(Transformer, network))
 
     bundle.network.leave_memory(make)
+
+
+@contextlib.contextmanager
+def _computing() -> Iterator[None]:
+    """Without what torch keeps for gradients, and without TorchScript's optimiser, which takes longer than it saves."""
+    with torch.inference_mode(), optimized_execution(False):
+        yield
 
 
 def _unseen(finished: Iterable[Finished], total: int) -> Iterable[Finished]:
@@ -477,14 +492,17 @@ class Translator:
             )
             for number in self.backend.warm_up_batches:
                 self._decode([replace(request, options=options)] * number)
-        # A network that is made when it is needed has nothing to prepare: it is not scripted.
-        for _ in range(2 if self._bundle.network.in_memory else 0):
+        if self._bundle.network.in_memory:
             self._attend([request.source_ids], [[self._tokenizer.start_id, *forced_ids]])
+
+    def prepare_attention(self) -> None:
+        """Make what :meth:`attention` needs and is not in memory, so that it need not. Any thread may call it."""
+        self._bundle.network.get()
 
     def tidy(self) -> None:
         """Free memory that has not been needed for some time. Any thread may call it; the service does now and then.
 
-        Where the compiled decoder has the weights, this is torch's copy of them, which attention and confidence use.
+        Where the compiled decoder has the weights, this is torch's copy of them, which attention uses.
         """
         self._bundle.network.tidy()
 
@@ -508,7 +526,7 @@ class Translator:
 
     def _attend(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> tuple[Tensor, Tensor, Tensor]:
         """Weights of padded pairs: encoder, decoder and cross, batch first, float32 on the CPU."""
-        with torch.inference_mode():
+        with _computing():
             weights = self._bundle.module.attend(
                 pad(sources, self._tokenizer.pad_id).to(self._bundle.device),
                 pad(targets, self._tokenizer.pad_id).to(self._bundle.device),
@@ -517,7 +535,7 @@ class Translator:
         return encoder, decoder, cross
 
     def _steps(self, source: list[int], target: list[int], head: AttentionHead) -> dict[str, Tensor]:
-        with torch.inference_mode():
+        with _computing():
             return attention_steps(
                 # Scripted, it has the same parts.
                 cast(Transformer, self._bundle.module),

@@ -350,6 +350,8 @@ class TranslationService:
                     raise choice if isinstance(choice, Exception) else self._chooser.refused(text, target, choice)
                 pair = (choice.source, choice.target)
                 translator = choice.model.translator
+                # Not by the call: nothing decodes beside a call.
+                await self._on_pool(translator.prepare_attention)
                 attention = await self._bridge.call(
                     lambda: translator.attention(text, options, *pair, target_text, steps), timeout
                 )

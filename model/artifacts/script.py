@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import threading
 import warnings
 from collections.abc import Iterator
 
@@ -19,6 +20,9 @@ from model.artifacts.scripted import ScriptedModel, as_scripted_model
 from model.network.quantised import quantise
 from model.network.serving import DTYPES, replace_layers
 from model.network.transformer import Transformer
+
+_COMPILING = threading.Lock()
+"""What torch collects while it compiles, and the filters of warnings, belong to all threads."""
 
 EXPORTED = (
     Transformer.encode,
@@ -57,8 +61,8 @@ def script_in_place(transformer: Transformer, precision: Precision) -> ScriptedM
 
 
 def compile_model(served: Transformer) -> ScriptedModel:
-    """A model as it is served, as TorchScript."""
-    with warnings.catch_warnings(), _constants_in_order():
+    """A model as it is served, as TorchScript. Any thread may call it."""
+    with _COMPILING, warnings.catch_warnings(), _constants_in_order():
         warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
         return as_scripted_model(torch.jit.script(served), "The scripted model")
 

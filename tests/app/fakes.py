@@ -194,6 +194,9 @@ class FakeTranslator(Translator):
             for sentence, hypothesis in zip(plan.sentences[begin:end], plan.hypotheses[begin:end], strict=True)
         ]
 
+    def prepare_attention(self) -> None:
+        """It needs nothing."""
+
     def attention(
         self,
         text: str,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +106,28 @@ def test_nothing_keeps_the_loaded_weights(forms: list[Path]) -> None:
 def test_a_network_is_made_without_the_compiler_of_torch(forms: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("torch._dynamo", "torch.fx.experimental.symbolic_shapes"):
         monkeypatch.setitem(sys.modules, module, None)  # to import it is an error
-    assert load_bundle(forms[1]).module
+    assert Translator.load(forms[1]).bundle.module
+
+
+@needs_library
+def test_what_attention_needs_is_made_by_any_thread_and_computes_without_python(forms: list[Path]) -> None:
+    for path in forms:
+        translator = Translator.load(path)
+        other = threading.Thread(target=translator.prepare_attention)
+        other.start()
+        other.join()
+        assert translator.bundle.network.in_memory
+        # Each eager operation would wait for Python's lock.
+        assert isinstance(translator.bundle.module, torch.jit.ScriptModule)
+
+
+@needs_library
+def test_networks_of_several_models_can_be_made_at_once(forms: list[Path]) -> None:
+    translators = [Translator.load(forms[number % 2]) for number in range(4)]
+    with ThreadPoolExecutor(len(translators)) as pool:
+        list(pool.map(Translator.prepare_attention, translators))
+        found = list(pool.map(lambda one: one.attention(TEXT, target="de").cross.tolist(), translators))
+    assert found == found[:1] * len(translators)
 
 
 def test_a_network_leaves_memory_when_it_was_not_used_for_some_time() -> None:
