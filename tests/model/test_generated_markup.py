@@ -126,7 +126,7 @@ def parents(document: str) -> Counter[tuple[str, str]]:
 def installed_pages() -> list[Path]:
     """Pages of documentation that installed packages ship."""
     files = (file for package in sys.path for file in Path(package).glob("**/*.html") if Path(package).is_dir())
-    return sorted({file for file in files if file.stat().st_size < 300_000})[:40]
+    return sorted({file for file in files if file.stat().st_size < 300_000})[:36:3]  # more take long
 
 
 @pytest.mark.thorough

@@ -305,7 +305,7 @@ def test_a_compiled_cohort_gives_the_outputs_of_torch(width: int, scoring: Scori
         eager.output.bias[VOCABULARY.end_id] += 1.0  # some sentences end before the limit
     model = native(eager)
     rng = random.Random(f"{width} {scoring} {policy}")
-    sources = random_sources(80, vocab_size=20, seed=3)
+    sources = random_sources(48, vocab_size=20, seed=3)
     options = [random_options(rng, width, scoring) for _ in sources]
     forced_ids = (5, 6) if width == 2 else ()
     own = NativeCohort(model, VOCABULARY, width, 30, POLICIES[policy])
@@ -342,7 +342,7 @@ def test_required_tokens_are_placed_as_by_torch(width: int, scoring: Scoring, po
         eager.output.bias[VOCABULARY.end_id] += 4.0  # some sentences end before the limit
     model = native(eager, **SEVERAL_BLOCKS)
     rng = random.Random(f"{width} {scoring} {policy}")
-    sources = random_sources(80, vocab_size=80, seed=3)
+    sources = random_sources(48, vocab_size=80, seed=3)
     options = [random_options(rng, width, scoring) for _ in sources]
     forced_ids = (5, 17) if width == 2 else ()
     reserved = with_reserved(POLICIES[policy], RESERVED)

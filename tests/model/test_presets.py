@@ -35,10 +35,8 @@ PRECISIONS: list[Precision] = ["float32", *(["int8"] if int8_is_supported() else
 GREEDY = DecodingOptions(decoding="greedy")
 
 every_preset = pytest.mark.parametrize("preset", PRESETS)
-# Each training takes ten seconds and more.
-every_trained_preset = pytest.mark.parametrize(
-    "preset", [preset if preset == "pre-norm" else pytest.param(preset, marks=pytest.mark.slow) for preset in PRESETS]
-)
+# Each training takes ten seconds and more. tests/test_reversal.py trains one in each run.
+every_trained_preset = pytest.mark.parametrize("preset", [pytest.param(one, marks=pytest.mark.slow) for one in PRESETS])
 
 
 def quiet(line: str) -> None:

@@ -355,7 +355,7 @@ def test_with_a_shortlist_a_compiled_cohort_gives_the_outputs_of_torch(
     eager = transformer()
     rng = random.Random(f"{width} {scoring} {policy}")
     shortlist = random_table(5, always=rng.choice([1, 63, 64, 90]), per_token=rng.choice([3, 20]))
-    sources = random_sources(60, vocab_size=VOCAB, seed=3)
+    sources = random_sources(40, vocab_size=VOCAB, seed=3)
     options = [
         beam(
             width,
@@ -391,7 +391,7 @@ def test_required_tokens_are_candidates(always: int, width: int, policy: str) ->
     eager = transformer()
     rng = random.Random(f"{always} {width} {policy}")
     shortlist = random_table(5, always=always, per_token=3)
-    sources = random_sources(60, vocab_size=VOCAB, seed=3)
+    sources = random_sources(40, vocab_size=VOCAB, seed=3)
     options = [random_options(rng, width, rng.choice(get_args(Scoring))) for _ in sources]
     # Some are candidates of sentences that do not require them.
     reserved = [*range(100, 160, 7), *(token for token in shortlist.always.tolist() if token > 190)]
