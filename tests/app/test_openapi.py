@@ -151,7 +151,12 @@ def test_admin_routes_need_the_token_of_the_operator() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "method"), [("/documents/{id}/result", "get"), ("/v2/document/{document_id}/result", "post")]
+    ("path", "method"),
+    [
+        ("/documents/{id}/result", "get"),
+        ("/libretranslate/download_file/{filename}", "get"),
+        ("/v2/document/{document_id}/result", "post"),
+    ],
 )
 def test_a_translated_document_may_have_the_media_type_of_every_format(path: str, method: str) -> None:
     documented = rote_app(RoteService()).openapi()["paths"][path][method]["responses"]["200"]["content"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -48,17 +48,19 @@ def accepting(schema: type[BaseModel], examples: Mapping[str, Any]) -> dict[str,
 def answers(
     example: BaseModel | list[Any] | dict[str, Any] | str,
     also: Mapping[int, str] | None = None,
-    media_type: str = "application/json",
+    media_types: Sequence[str] = ("application/json",),
 ) -> Responses:
     """The ``responses`` of a route: its answer with an example, and its errors.
 
     Args:
         example: An answer.
         also: Further errors: an example of the message, by status.
-        media_type: Form of the answer.
+        media_types: Forms of the answer: that of the example, and binary ones.
     """
     value = to_jsonable_python(example, exclude_none=True)
-    success: Responses = {200: {"description": "The answer.", "content": {media_type: {"example": value}}}}
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    content = {media_types[0]: {"example": value}, **dict.fromkeys(media_types[1:], binary)}
+    success: Responses = {200: {"description": "The answer.", "content": content}}
     return success | refusals({**_ERRORS, **(also or {})})
 
 

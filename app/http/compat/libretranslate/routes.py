@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 from fastapi.routing import APIRoute
 
+from app.documents.formats.table import MEDIA_TYPES
 from app.errors import DetectedPairNotServed, InvalidParameter, LanguageNotDetected
 from app.http.access import accounts_of, caller_of, counted
 from app.http.compat.libretranslate import schemas
@@ -301,7 +302,7 @@ async def libretranslate_translate_file(request: Request) -> Response:
     summary="Download a translated document",
     response_class=Response,
     openapi_extra={"parameters": [{"in": "path", "name": "filename", "required": True, "schema": {"type": "string"}}]},
-    responses=answers("Guten Morgen.\n", media_type="text/plain", also={404: NO_DOCUMENT}),
+    responses=answers("Guten Morgen.\n", media_types=MEDIA_TYPES, also={404: NO_DOCUMENT}),
 )
 async def libretranslate_download_file(request: Request) -> Response:
     """The translation of a document, in the format of its source."""
