@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from app.documents.formats.table import MEDIA_TYPES
 from app.errors import (
     DeadlineExceeded,
     NotReady,
@@ -67,9 +68,11 @@ def test_every_route_is_described_with_examples_of_answer_and_errors(
     for status, response in operation["responses"].items():
         if status == "408":
             continue  # of the connection, which knows no protocol
-        ((media_type, content),) = response["content"].items()
         schema = answer if int(status) < 400 else schemas.ErrorBody
-        assert media_type == ("text/plain" if schema is str else JSON)
+        # The example of a document is one of text; the other forms are binary.
+        ((media_type, content), *binary) = response["content"].items()
+        assert [media_type, *dict(binary)] == (list(MEDIA_TYPES) if schema is str else [JSON])
+        assert all(other == {"schema": {"type": "string", "format": "binary"}} for _, other in binary)
         TypeAdapter(schema).validate_python(content["example"])
         if int(status) >= 400:
             assert content["schema"] == {"$ref": "#/components/schemas/ErrorBody"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import platform
 import random
@@ -25,7 +26,7 @@ from model.decoding.native import cohort as native_cohort
 from model.decoding.native import compiler, library
 from model.decoding.native.cohort import NativeCohort
 from model.decoding.native.packed import NativeModel, make_native_model, reason_not_native, reason_not_supported
-from model.decoding.options import DecodingOptions, Hypothesis, Scoring
+from model.decoding.options import DecodingOptions, Hypothesis, Scoring, Search
 from model.decoding.policy import DecodingPolicy
 from model.decoding.search import NO_TOKEN
 from model.decoding.sentence import DecodingRequest, Finished
@@ -258,18 +259,47 @@ def decode_together(
     return outcomes
 
 
-def same(found: dict[int, Finished], expected: dict[int, Finished], gone: int) -> None:
-    """Compare all outputs that both have; a removed sentence may have finished before its removal in one of them."""
+CLOSE = 1e-5
+"""Candidates whose scores differ by less may be ranked either way: sums of float32 in another order."""
+
+
+def is_close_call(search: Search) -> bool:
+    """Whether another order of the same sums could have led to another answer."""
+    return any(
+        better.log_prob - worse.log_prob < CLOSE for step in search for better, worse in itertools.pairwise(step)
+    )
+
+
+def like_torch(
+    own: Cohort,
+    torchs: Cohort,
+    sources: list[list[int]],
+    options: list[DecodingOptions],
+    forced_ids: tuple[int, ...] = (),
+    once_ids: Sequence[tuple[int, ...]] = ((),),
+    prefix_ids: Sequence[tuple[int, ...]] = ((),),
+) -> dict[int, Finished]:
+    """Outputs of compiled code, compared with torch's; close calls are not.
+
+    A removed sentence may have finished before its removal in one of them.
+    """
+    found = decode_together(own, sources, options, forced_ids, once_ids, prefix_ids)
+    # Every search of torch is returned, which changes no answer, and tells the close calls.
+    searching = [replace(each, return_search=True) for each in options]
+    expected = decode_together(torchs, sources, searching, forced_ids, once_ids, prefix_ids)
     common = found.keys() & expected.keys()
-    assert len(common) >= len(expected) - gone
-    for key in common:
+    assert len(common) >= len(expected) - 10
+    compared = [key for key in common if not is_close_call(answers(expected[key])[0].search)]
+    assert len(compared) >= len(common) - 4
+    for key in compared:
         for ours, theirs in zip(answers(found[key]), answers(expected[key]), strict=True):
             assert ours.token_ids == theirs.token_ids
             assert ours.finish_reason == theirs.finish_reason
             assert (ours.score is None) == (theirs.score is None)
             if ours.score is not None:
                 assert ours.score == pytest.approx(theirs.score, abs=1e-4)
-            same_searches(ours.search, theirs.search)
+            same_searches(ours.search, theirs.search if options[key].return_search else ())
+    return found
 
 
 POLICIES = {
@@ -310,10 +340,8 @@ def test_a_compiled_cohort_gives_the_outputs_of_torch(width: int, scoring: Scori
     forced_ids = (5, 6) if width == 2 else ()
     own = NativeCohort(model, VOCABULARY, width, 30, POLICIES[policy])
     prefixes = [*PREFIXES, (), (5, 9) * 13]  # the last one leaves room for few tokens
-    found = decode_together(own, sources, options, forced_ids, prefix_ids=prefixes)
     torchs = torch_cohort(eager, width, POLICIES[policy])
-    expected = decode_together(torchs, sources, options, forced_ids, prefix_ids=prefixes)
-    same(found, expected, gone=10)
+    found = like_torch(own, torchs, sources, options, forced_ids, prefix_ids=prefixes)
     for key, outcome in found.items():
         request = DecodingRequest(key, sources[key], options[key], forced_ids, prefix_ids=prefixes[key % len(prefixes)])
         check_search(answers(outcome)[0], request, POLICIES[policy], 30)
@@ -348,9 +376,7 @@ def test_required_tokens_are_placed_as_by_torch(width: int, scoring: Scoring, po
     reserved = with_reserved(POLICIES[policy], RESERVED)
     own = NativeCohort(model, VOCABULARY, width, 30, reserved)
     prefixes = [(), (17, 9), (71,), (), (4,), (9, 16, 9)]  # they hold tokens that are required, and one that is not
-    found = decode_together(own, sources, options, forced_ids, ONCE_IDS, prefixes)
-    expected = decode_together(torch_cohort(eager, width, reserved), sources, options, forced_ids, ONCE_IDS, prefixes)
-    same(found, expected, gone=10)
+    found = like_torch(own, torch_cohort(eager, width, reserved), sources, options, forced_ids, ONCE_IDS, prefixes)
     for key, outcome in found.items():
         once_ids, prefix = ONCE_IDS[key % len(ONCE_IDS)], prefixes[key % len(prefixes)]
         for answer in answers(outcome):
