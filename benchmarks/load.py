@@ -510,7 +510,7 @@ def serve_bare(connection: Connection[Any, Any], bundle: Path, num_threads: int)
         while (job := connection.recv()) is not None:
             texts, fields = job
             began = time.perf_counter()
-            translator.translate(texts, DecodingOptions(**fields))
+            translator.translate(texts, DecodingOptions(**fields), target="de")
             connection.send(time.perf_counter() - began)
     except Exception:  # noqa: BLE001  (the parent reports any error)
         connection.send(traceback.format_exc())
