@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+import model.plots  # noqa: F401 - matplotlib makes its folders when it is imported first: not because of an input
 from tests.app.serving import RoteService, rote_app
 from tests.fuzz.target import Target
 
