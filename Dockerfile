@@ -45,6 +45,7 @@ RUN python -m venv /opt/tools && /opt/tools/bin/pip install --constraint constra
 COPY --from=build /opt/verso /opt/verso
 COPY scripts scripts
 COPY app/http/static/swagger-ui app/http/static/swagger-ui
+COPY model/pretrained/verso-en-de.pt model/pretrained/
 RUN /opt/tools/bin/python scripts/sbom.py /sbom.cdx.json --python /opt/verso/bin/python --system
 
 FROM python:${PYTHON}-slim

@@ -4,13 +4,16 @@ usage: python scripts/build_wheels.py [--out FOLDER] [--machine x86_64|aarch64]
 
 The compiler is that of the package ziglang (requirements-compiler.lock), on any machine and for both kinds of
 processors. The same sources and versions give the same bytes (``SOURCE_DATE_EPOCH`` sets the date of the files inside).
-A wheel is kept only if auditwheel finds that its library loads on the systems that the wheel's name says.
+A wheel has a bill of materials of what is in it (``*.dist-info/sboms/``, PEP 770). It is kept only if auditwheel finds
+that its library loads on the systems that its name says.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.metadata
+import json
 import os
 import re
 import shutil
@@ -19,12 +22,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-from model.decoding.native.compiler import INSTALLATION, Unavailable, compile_library, library_name, zig
+from app.version import installed_version
+from model.decoding.native.compiler import INSTALLATION, ZIG, Unavailable, compile_library, library_name, zig
+from scripts.sbom import wheel_bill
 
 ROOT = Path(__file__).resolve().parents[1]
 MACHINES = ("x86_64", "aarch64")
 PLATFORM = "manylinux_2_17"
 """Linux with glibc 2.17 or later; :func:`model.decoding.native.compiler.zig` compiles for it."""
+
+BILL = "verso.cdx.json"
+"""The bill of materials, in the folder that is packed and in the wheel."""
 
 _FILES = ("pyproject.toml", "README.md", "LICENSE")
 _FOLDERS = ("app", "model")
@@ -33,6 +41,9 @@ _EPOCH = "315532800"
 """1980-01-01, the earliest date that a zip file can have."""
 
 _SETUP = """\
+import os
+import shutil
+
 from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 
@@ -43,6 +54,11 @@ class OfThisPlatform(Distribution):
 class AnyPython(bdist_wheel):
     def get_tag(self):
         return "py3", "none", {platform!r}
+
+    def write_wheelfile(self, about):  # called before the files are listed
+        super().write_wheelfile(about)
+        os.mkdir(os.path.join(about, "sboms"))
+        shutil.copyfile({bill!r}, os.path.join(about, "sboms", {bill!r}))
 
 setup(distclass=OfThisPlatform, cmdclass={{"bdist_wheel": AnyPython}})
 """
@@ -68,6 +84,8 @@ def build_wheel(machine: str, out: Path) -> Path:
         copy_project(project)
         native = project / "model" / "decoding" / "native"
         compile_library(native / library_name(machine), INSTALLATION, zig(machine), machine)
+        bill = wheel_bill(installed_version(), importlib.metadata.version(ZIG))
+        (project / BILL).write_text(json.dumps(bill, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         wheel = pack(project, f"{PLATFORM}_{machine}", built)
         refuse_a_wrong_name(wheel)
         out.mkdir(parents=True, exist_ok=True)
@@ -88,7 +106,7 @@ def copy_project(project: Path) -> None:
 
 
 def pack(project: Path, platform: str, out: Path) -> Path:
-    """Make a wheel of a copy of the project, with the library that is in it.
+    """Make a wheel of a copy of the project, with the library and the bill of materials that are in it.
 
     Args:
         project: The copy.
@@ -105,7 +123,7 @@ def pack(project: Path, platform: str, out: Path) -> Path:
         os.chmod(folder, 0o755)
         for file in names:
             os.chmod(Path(folder, file), 0o755 if file.endswith(".so") else 0o644)
-    (project / "setup.py").write_text(_SETUP.format(platform=platform), encoding="utf-8")
+    (project / "setup.py").write_text(_SETUP.format(platform=platform, bill=BILL), encoding="utf-8")
     out.mkdir(parents=True)
     code = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
     done = subprocess.run(

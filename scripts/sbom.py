@@ -1,4 +1,4 @@
-"""Write a CycloneDX bill of materials of what is served: Python packages, Swagger UI and, if asked, system packages.
+"""Write a CycloneDX bill of materials of what is served: packages, Swagger UI, weights and, if asked, the system.
 
 usage: python scripts/sbom.py OUT [--python INTERPRETER] [--system]
 
@@ -10,6 +10,7 @@ locked for the service. The page's checks are npm packages, which are not served
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
 import subprocess
@@ -19,8 +20,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ("requirements.lock", "requirements-torch.lock", "requirements-compiler.lock")
+SPECIFICATION = "1.6"
+LLVM_LICENCE = "Apache-2.0 WITH LLVM-exception"
 OWN = frozenset({"verso-translate", "verso-client"})
 VENDORED = ROOT / "app" / "http" / "static" / "swagger-ui" / "README.md"
+WEIGHTS = ROOT / "model" / "pretrained" / "verso-en-de.pt"
 
 
 def canonical(name: str) -> str:
@@ -36,8 +40,8 @@ def served() -> frozenset[str]:
 
 def python_packages(interpreter: str) -> dict[str, Any]:
     """The bill of an interpreter's packages, without those that are not served."""
-    command = [sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible", "--spec-version", "1.6"]
-    command += ["--pyproject", str(ROOT / "pyproject.toml"), interpreter]
+    command = [sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible"]
+    command += ["--spec-version", SPECIFICATION, "--pyproject", str(ROOT / "pyproject.toml"), interpreter]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     bill: dict[str, Any] = json.loads(done.stdout)
     names = served()
@@ -54,12 +58,40 @@ def python_packages(interpreter: str) -> dict[str, Any]:
     return bill
 
 
-def vendored() -> dict[str, Any]:
-    """Swagger UI, whose files are in the repository."""
+def vendored() -> list[dict[str, Any]]:
+    """What is in the repository and has a licence of its own: Swagger UI, and the weights that ship."""
     found = re.search(r"`swagger-ui-dist` ([\d.]+\d)", VENDORED.read_text(encoding="utf-8"))
     if found is None:
         sys.exit(f"{VENDORED} does not say its version")
-    return _component("swagger-ui-dist", found[1], f"pkg:npm/swagger-ui-dist@{found[1]}", "Apache-2.0")
+    weights = {
+        "type": "machine-learning-model",
+        "bom-ref": WEIGHTS.stem,
+        "name": WEIGHTS.stem,
+        "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()}],
+        "licenses": [{"license": {"id": "CC-BY-SA-4.0"}}],
+    }
+    return [_component("swagger-ui-dist", found[1], f"pkg:npm/swagger-ui-dist@{found[1]}", "Apache-2.0"), weights]
+
+
+def wheel_bill(version: str, compiler: str) -> dict[str, Any]:
+    """The bill of a wheel: what is in the file itself. What it depends on is in its metadata, and in ``make sbom``.
+
+    Args:
+        version: Of the project.
+        compiler: Version of the package ziglang, whose C++ library is linked into the compiled decoder.
+    """
+    own = _component("verso-translate", version, f"pkg:pypi/verso-translate@{version}", "Apache-2.0")
+    # libc++, libc++abi, libunwind and compiler-rt have no version but that of the compiler that has them.
+    runtime = _component("llvm-cxx-runtime", compiler, f"pkg:pypi/ziglang@{compiler}", LLVM_LICENCE)
+    components = [runtime, *vendored()]
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": SPECIFICATION,
+        "version": 1,
+        "metadata": {"component": {**own, "type": "application"}},
+        "components": components,
+        "dependencies": [{"ref": own["bom-ref"], "dependsOn": sorted(one["bom-ref"] for one in components)}],
+    }
 
 
 def system_packages() -> list[dict[str, Any]]:
@@ -71,7 +103,8 @@ def system_packages() -> list[dict[str, Any]]:
 
 
 def _component(name: str, version: str, purl: str, licence: str | None = None) -> dict[str, Any]:
-    known = {} if licence is None else {"licenses": [{"license": {"id": licence}}]}
+    stated = {"expression": licence} if licence and " " in licence else {"license": {"id": licence}}
+    known = {} if licence is None else {"licenses": [stated]}
     return {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl, **known}
 
 
@@ -83,7 +116,7 @@ def main() -> int:
     parser.add_argument("--system", action="store_true", help="describe the packages of this Debian system, too")
     arguments = parser.parse_args()
     bill = python_packages(arguments.python)
-    bill["components"] += [vendored(), *(system_packages() if arguments.system else [])]
+    bill["components"] += [*vendored(), *(system_packages() if arguments.system else [])]
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(bill, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     print(f"{arguments.out}: {len(bill['components'])} components")

@@ -166,10 +166,22 @@ def test_the_bill_of_materials_has_what_is_served_and_nothing_else(
     monkeypatch.setattr(sys, "argv", ["sbom.py", str(out), "--python", "/some/python"])
     assert sbom.main() == 0
     found = json.loads(out.read_text(encoding="utf-8"))
-    assert [one["name"] for one in found["components"]] == ["PyYAML", "verso-client", "swagger-ui-dist"]
+    assert [one["name"] for one in found["components"]] == ["PyYAML", "verso-client", "swagger-ui-dist", "verso-en-de"]
     assert found["dependencies"] == [
         {"ref": "root", "dependsOn": ["PyYAML==1"]},
         {"ref": "PyYAML==1", "dependsOn": []},
     ]
     assert found["components"][0]["externalReferences"] == made["components"][0]["externalReferences"]
     assert "file:" not in out.read_text(encoding="utf-8")
+
+
+def test_the_bill_of_a_wheel_has_what_is_in_the_file_with_its_licences(sbom: ModuleType) -> None:
+    bill = sbom.wheel_bill("1.2", "0.9")
+    assert bill["metadata"]["component"]["purl"] == "pkg:pypi/verso-translate@1.2"
+    assert {one["name"]: one["licenses"] for one in bill["components"]} == {
+        "llvm-cxx-runtime": [{"expression": "Apache-2.0 WITH LLVM-exception"}],
+        "swagger-ui-dist": [{"license": {"id": "Apache-2.0"}}],
+        "verso-en-de": [{"license": {"id": "CC-BY-SA-4.0"}}],
+    }
+    (dependencies,) = bill["dependencies"]
+    assert set(dependencies["dependsOn"]) == {one["bom-ref"] for one in bill["components"]}

@@ -184,6 +184,7 @@ def test_a_wheel_has_its_library_and_its_sources_for_one_platform_and_the_same_b
             build_wheels.copy_project(project)
             (project / "model" / "pretrained" / "verso-en-de.pt").write_bytes(b"stub")  # it takes a second to compress
             (project / NATIVE / name).write_bytes(b"a library")
+            (project / build_wheels.BILL).write_text("a bill", encoding="utf-8")
             wheels.append(build_wheels.pack(project, "manylinux_2_17_aarch64", tmp_path / folder / "dist"))
         finally:
             os.umask(before)
@@ -194,6 +195,9 @@ def test_a_wheel_has_its_library_and_its_sources_for_one_platform_and_the_same_b
         assert [file for file in files if file.endswith(".so")] == [f"{NATIVE}/{name}"]
         (about,) = (file for file in files if file.endswith(".dist-info/WHEEL"))
         assert b"Root-Is-Purelib: false\nTag: py3-none-manylinux_2_17_aarch64\n" in wheel.read(about)
+        folder = about.rpartition("/")[0]
+        assert wheel.read(f"{folder}/sboms/{build_wheels.BILL}") == b"a bill"
+        assert f"{folder}/sboms/{build_wheels.BILL},sha256=" in wheel.read(f"{folder}/RECORD").decode()
     tracked = subprocess.run(["git", "ls-files", "app", "model"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert not set(tracked.stdout.split()) - files
     assert not [file for file in files if file.split("/")[0] in ("tests", "scripts", "client", "benchmarks")]
