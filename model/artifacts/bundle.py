@@ -28,6 +28,7 @@ from model.artifacts.data_form import (
     MAX_MANIFEST_BYTES,
     WEIGHTS,
     build_model,
+    is_archive,
     is_data_form,
     opened,
 )
@@ -259,7 +260,7 @@ def is_checkpoint(path: Path) -> bool:
     """
     if not path.is_file():
         raise ArtifactError(f"There is no file {path}.")
-    if not zipfile.is_zipfile(path):
+    if not is_archive(path):
         raise ArtifactError(f"{path} is neither bundle nor checkpoint, or was cut short; restore it from a copy.")
     with opened(path) as archive:
         return not any("/code/" in name or "/extra/" in name for name in archive.namelist())

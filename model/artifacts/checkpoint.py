@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.artifacts.data_form import is_archive
 from model.errors import ArtifactError, ConfigError
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
@@ -141,7 +142,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """
     if not path.is_file():
         raise ArtifactError(f"There is no checkpoint at {path}.")
-    if not zipfile.is_zipfile(path):
+    if not is_archive(path):
         raise ArtifactError(f"{path} is no checkpoint, or was cut short; restore it from a copy.")
     try:
         with zipfile.ZipFile(path) as archive:

@@ -64,6 +64,14 @@ _ENCRYPTED = 0x1
 """Bit of a member's flags."""
 
 
+def is_archive(path: Path) -> bool:
+    """Whether a file ends as an archive does. ``zipfile.is_zipfile`` raises for one of several disks."""
+    try:
+        return zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:
+        return False
+
+
 def is_data_form(archive: zipfile.ZipFile) -> bool:
     """Whether an archive has weights as data where a TorchScript archive has code."""
     return WEIGHTS in archive.namelist()

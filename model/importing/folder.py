@@ -10,7 +10,6 @@ import json
 import pickle
 import re
 import warnings
-import zipfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ import yaml
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from model.artifacts.data_form import is_archive
 from model.errors import ArtifactError
 
 _SAFETENSORS = "model.safetensors"
@@ -186,7 +186,7 @@ class Tensors:
             return
         tensors = self._loaded.get(path)
         if tensors is None:
-            mapped = zipfile.is_zipfile(path)
+            mapped = is_archive(path)
             tensors = _read_pickle(path, mapped=mapped)
             if not mapped:
                 self._loaded[path] = tensors

@@ -25,6 +25,7 @@ from model.errors import ArtifactError
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import learn_tokenizer
+from tests.archives import of_two_disks
 from tests.model.torch_layers import randomise, small_config
 from tests.model.vocabulary import TOKENIZER
 
@@ -102,6 +103,14 @@ def test_a_truncated_file_is_refused(share: float, tmp_path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
     with pytest.raises(ArtifactError, match=r"is no checkpoint, or was cut short; restore it"):
+        load_checkpoint(path)
+
+
+def test_an_archive_of_several_disks_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c.pt"
+    save_checkpoint(checkpoint(), path)
+    path.write_bytes(of_two_disks(path.read_bytes()))
+    with pytest.raises(ArtifactError, match="is no checkpoint"):
         load_checkpoint(path)
 
 

@@ -22,6 +22,7 @@ from model.errors import ArtifactError, DeviceError
 from model.network import quantised as quantised_module
 from model.network.quantised import FULL_RANGE, int8_is_supported
 from model.translator import Translator
+from tests.archives import of_two_disks
 
 LOWER: list[Precision] = ["float16", "bfloat16", *(["int8"] if int8_is_supported() else [])]  # type: ignore[list-item]
 
@@ -127,6 +128,14 @@ def test_a_bundle_with_a_changed_byte_is_refused(toy_bundle: Path, tmp_path: Pat
     changed.write_bytes(data)
     with pytest.raises(ArtifactError, match=r"checksum of .* is wrong"):
         load_bundle(changed)
+
+
+def test_a_bundle_of_several_disks_is_refused_by_all_that_reads_it(toy_bundle: Path, tmp_path: Path) -> None:
+    path = tmp_path / "disks.pt"
+    path.write_bytes(of_two_disks(toy_bundle.read_bytes()))
+    for read in (bundle_module.read_tokenizer, bundle_module.extra_files, bundle_module.is_checkpoint, load_bundle):
+        with pytest.raises(ArtifactError, match="cut short"):
+            read(path)
 
 
 def test_a_bundle_without_its_first_bytes_is_refused_by_all_that_reads_it(toy_bundle: Path, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from model.importing import importer
 from model.importing.family import Overrides
 from model.importing.importer import import_checkpoint
 from model.text.hf_tokenizers import restore_tokenizer
+from tests.archives import of_two_disks
 from tests.model.importing.checkpoints import make_m2m100, make_marian
 
 pytestmark = pytest.mark.thorough
@@ -274,6 +275,13 @@ def test_random_bytes_are_refused_as_a_pickle(copy: Callable[[str], Path]) -> No
     path = as_pickle(folder)
     path.write_bytes(b"<!DOCTYPE html>" * 1000)
     refused(folder, f"{path} is damaged", "ownload it again")
+
+
+def test_weights_that_only_torch_takes_for_an_archive_are_imported(copy: Callable[[str], Path]) -> None:
+    folder = copy("marian")
+    path = as_pickle(folder)
+    path.write_bytes(of_two_disks(path.read_bytes()))
+    import_checkpoint(folder, folder / "bundle.pt", "float32", report=lambda line: None)
 
 
 class LeavesAMark:
