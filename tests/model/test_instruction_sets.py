@@ -57,11 +57,17 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-def models(shape: str, precision: Any, sets: list[str], shortlist: bool = False) -> list[NativeModel]:
-    """The same model for each of some sets."""
+def models(
+    shape: str, precision: Any, sets: list[str], shortlist: bool = False, signs_only: bool = False
+) -> list[NativeModel]:
+    """The same model for each of some sets. ``signs_only``: all weights have one magnitude, the largest of a row."""
     config = small_config(**SHAPES[shape])
     eager = Transformer(config, 0).eval()
     randomise(eager)
+    if signs_only:
+        with torch.no_grad():
+            for weights in eager.parameters():
+                weights.copy_(weights.sign() * 0.1)
     module = script(eager, precision)
     table = random_table(6) if shortlist else None
     made = [make_native_model(module, config, table, isa) for isa in sets]
@@ -109,6 +115,11 @@ def check_same_bits(found: list[NativeModel]) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_int8_answers_are_the_same_bits_with_every_set(shape: str) -> None:
     check_same_bits(models(shape, "int8", USABLE))
+
+
+@needs_library
+def test_int8_products_of_the_largest_weights_are_exact_with_every_set() -> None:
+    check_same_bits(models("several blocks", "int8", USABLE, signs_only=True))
 
 
 @needs_library

@@ -51,13 +51,19 @@ struct Columns {
   const int32_t* compensation;
 };
 
+// What the levels of a row stand for: the value of one level, and what is added to each of the row's sums of products.
+struct RowLevels {
+  float step;
+  int32_t offset;
+};
+
 // The input of a product: float32 rows that are `stride` apart, and but in float32 the same rows rounded, in groups of inputs.
 struct ProductInput {
   Precision precision;
   const float* x;
   int stride, num_inputs, num_groups;
   const void* rounded;
-  const float* steps;  // in int8, of each row the value of one level
+  const RowLevels* row_levels;  // in int8, of each row
 };
 
 // Where a product goes: rows are `stride` apart and `columns` of a block's 64 outputs are stored. residual: null, or laid out
@@ -123,8 +129,9 @@ struct Kernels {
   // Bytes of a rounded input in bfloat16 and in int8. An int8 level is `shift` larger than the number it stands for.
   int bfloat16_bytes, level_bytes, shift;
 
-  // Rounds rows of n activations to levels, `padded` for each row, and sets the value of one level for each row.
-  void (*round_to_levels)(const float* x, int stride, int num_rows, int n, int padded, void* levels, float* steps);
+  // Rounds rows of n activations to levels, `padded` for each row.
+  void (*round_to_levels)(const float* x, int stride, int num_rows, int n, int padded, void* levels,
+                          RowLevels* row_levels);
   // Rounds rows of n activations to bfloat16, `padded` for each row.
   void (*round_to_bfloat16)(const float* x, int stride, int num_rows, int n, int padded, void* rounded);
   // Rows [first, first + num_rows) times one block. The output's pointers are those of row `first`.

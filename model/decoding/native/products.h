@@ -98,7 +98,7 @@ struct InputRows {
 // Buffers that one thread needs for its products, and the pool it shares them with.
 struct ProductWorkspace {
   AlignedBuffer<char> rounded;  // the rows of a product's input, unless it is a float32 product
-  AlignedBuffer<float> steps;   // value of one level, for each row
+  AlignedBuffer<RowLevels> row_levels;
   AlignedBuffer<float> outputs;
   SpinningPool* pool = nullptr;  // null: the thread computes alone
 
@@ -110,13 +110,13 @@ struct ProductWorkspace {
     const int width = linear.num_padded_inputs();
     rounded.resize((size_t)rows.count * width * (is_int8 ? k.level_bytes : k.bfloat16_bytes));
     if (!is_int8) return k.round_to_bfloat16(rows.x, rows.stride, rows.count, linear.num_inputs, width, rounded.data());
-    steps.resize(rows.count);
-    k.round_to_levels(rows.x, rows.stride, rows.count, linear.num_inputs, width, rounded.data(), steps.data());
+    row_levels.resize(rows.count);
+    k.round_to_levels(rows.x, rows.stride, rows.count, linear.num_inputs, width, rounded.data(), row_levels.data());
   }
   // What the kernels take; round() has been called.
   ProductInput input(const Linear& linear, const InputRows& rows) const {
     return {linear.precision,  rows.x,         rows.stride, linear.num_inputs,
-            linear.num_groups, rounded.data(), steps.data()};
+            linear.num_groups, rounded.data(), row_levels.data()};
   }
 };
 

@@ -42,9 +42,13 @@ inline float round_row(const float* x, int n, int padded, Level* levels) {
   return maximum / kLevels;
 }
 
-void round_to_levels(const float* x, int stride, int num_rows, int n, int padded, void* levels, float* steps) {
-  for (int r = 0; r < num_rows; r++)
-    steps[r] = round_row(x + (size_t)r * stride, n, padded, static_cast<Level*>(levels) + (size_t)r * padded);
+void round_to_levels(const float* x, int stride, int num_rows, int n, int padded, void* levels,
+                     RowLevels* row_levels) {
+  for (int r = 0; r < num_rows; r++) {
+    Level* row = static_cast<Level*>(levels) + (size_t)r * padded;
+    row_levels[r].step = round_row(x + (size_t)r * stride, n, padded, row);
+    row_levels[r].offset = kOffsetOf ? kOffsetOf(row, padded) : 0;
+  }
 }
 
 // Rounds to the nearest number of 16 bits, the even one of two, whose bits are the upper halves. As the instructions for
@@ -88,11 +92,12 @@ inline void store_output(float* out, const float* residual, Vec v, int n) {
 }
 
 // `NumRows` rows of levels times one tile of int8 outputs. The sums are in accumulators; then the shift is undone
-// (compensation), and scale, bias, activation and residual are applied. columns: outputs to store.
+// (compensation), the rows' offsets are added, and scale, bias, activation and residual are applied. columns: outputs to
+// store.
 //
 // The tiles take numbers and pointers one by one: GCC 12 keeps those in registers, and members of a structure in memory.
 template <int NumRows>
-inline void int8_tile(const Level* x, int stride, const int8_t* w, int num_groups, const float* steps,
+inline void int8_tile(const Level* x, int stride, const int8_t* w, int num_groups, const RowLevels* row_levels,
                       const float* scale, const int32_t* compensation, const float* bias, float* out, int out_stride,
                       int columns, int activation, const float* residual) {
   IntVec sums[NumRows][kTileVectors];
@@ -103,7 +108,8 @@ inline void int8_tile(const Level* x, int stride, const int8_t* w, int num_group
     for (int c = 0; c < kTileVectors; c++) {
       int at = c * kVecLanes;
       IntVec whole = kShift ? subtract(sums[r][c], load_ints(compensation + at)) : sums[r][c];
-      Vec v = fmadd(to_floats(whole), broadcast(steps[r]) * load(scale + at), load(bias + at));
+      if (kOffsetOf) whole = add(whole, (IntVec)(Words{} + (uint32_t)row_levels[r].offset));
+      Vec v = fmadd(to_floats(whole), broadcast(row_levels[r].step) * load(scale + at), load(bias + at));
       size_t place = (size_t)r * out_stride + at;
       store_output(out + place, residual ? residual + place : nullptr, activate(v, activation), columns - at);
     }
@@ -189,7 +195,7 @@ void multiply_rows(const ProductInput& input, const Columns& block, int first, c
       int stride = input.num_groups * kGroup;
       int8_tile<NumRows>(static_cast<const Level*>(input.rounded) + (size_t)first * stride, stride,
                          static_cast<const int8_t*>(block.weights) + (size_t)at * stride, input.num_groups,
-                         input.steps + first, block.scale + at, block.compensation + at, block.bias + at, out,
+                         input.row_levels + first, block.scale + at, block.compensation + at, block.bias + at, out,
                          output.stride, columns - at, output.activation, residual);
     } else if (input.precision == BFLOAT16) {
       int stride = input.num_groups * 2;

@@ -1,7 +1,9 @@
 // AVX2 with FMA, without VNNI.
 //
 // vpmaddubsw multiplies unsigned with signed bytes and adds pairs of products in 16 bits. A pair of full bytes overflows, so
-// it gets magnitudes of weights, and levels with the weights' signs: a pair is at most 2 * 128 * 127, which fits.
+// levels are kept as magnitudes and signs, and weights get the levels' signs: a pair is at most 2 * 127 * 128, which fits.
+// A weight is not negated but complemented, which takes any of the processor's ports: ~w = -w - 1. What that lacks is
+// the sum of the magnitudes of a row's negative levels, whatever the weights are: its offset.
 
 #pragma once
 
@@ -9,41 +11,59 @@
 
 namespace {
 
-using Level = int8_t;
+// A group of four levels is four magnitudes, then four bytes with all bits set for negative ones.
+using Level = uint16_t;
 constexpr int kGroup = 4, kShift = 0;
-constexpr int kMaxInt8Rows = 5;  // 10 accumulators, weights and their magnitudes, levels and products: 16 registers
+constexpr int kMaxInt8Rows = 5;  // 10 accumulators, two vectors of weights, levels, two of products, ones: 16 registers
 
-// Rounds 16 numbers. What is no number becomes -128, whose sign cannot be changed: the sums of such rows mean nothing, and
-// what they are multiplied with is no number either.
+// Rounds 16 numbers. What is no number becomes -128: the sums of such rows mean nothing, and what they are multiplied with is
+// no number either.
 inline void store_levels(Level* levels, const Vec (&v)[kParts]) {
-  _mm_storeu_si128((__m128i*)levels, rounded_bytes(v));
+  __m128i bytes = rounded_bytes(v), magnitudes = _mm_abs_epi8(bytes);
+  __m128i negative = _mm_cmpgt_epi8(_mm_setzero_si128(), bytes);
+  _mm_storeu_si128((__m128i*)levels, _mm_unpacklo_epi32(magnitudes, negative));
+  _mm_storeu_si128((__m128i*)(levels + 2 * kGroup), _mm_unpackhi_epi32(magnitudes, negative));
 }
+
+// The sum of the magnitudes of negative levels. n is a multiple of kGroup.
+inline int32_t sum_of_negatives(const Level* levels, int n) {
+  int64_t sum = 0;
+  for (int i = 0; i < n; i += kGroup) {
+    uint64_t group;
+    std::memcpy(&group, levels + i, sizeof(group));
+    const uint64_t negative = group & (group >> 32);
+    const __m128i sums = _mm_sad_epu8(_mm_cvtsi64_si128((int64_t)(uint32_t)negative), _mm_setzero_si128());
+    sum += _mm_cvtsi128_si64(sums);
+  }
+  return (int32_t)sum;
+}
+using OffsetOf = int32_t(const Level*, int);
+constexpr OffsetOf* kOffsetOf = sum_of_negatives;
 
 template <int NumRows>
 inline void add_int8_products(const Level* x, int stride, const int8_t* w, int num_groups,
                               IntVec (&sums)[NumRows][kTileVectors]) {
   constexpr int kVectorBytes = kVecLanes * kGroup;
+  static_assert(kTileVectors == 2);
 #pragma GCC unroll 8
-  for (int r = 0; r < NumRows; r++)
-#pragma GCC unroll 4
-    for (int c = 0; c < kTileVectors; c++) sums[r][c] = zero_ints();
+  for (int r = 0; r < NumRows; r++) sums[r][0] = sums[r][1] = zero_ints();
   const IntVec ones = _mm256_set1_epi16(1);
   for (int i = 0; i < num_groups; i++, x += kGroup, w += kTileVectors * kVectorBytes) {
-    IntVec weights[kTileVectors], magnitudes[kTileVectors];
-#pragma GCC unroll 4
-    for (int c = 0; c < kTileVectors; c++) {
-      weights[c] = load_weights(w + c * kVectorBytes);
-      magnitudes[c] = _mm256_abs_epi8(weights[c]);
-    }
+    const IntVec first = load_weights(w), second = load_weights(w + kVectorBytes);
 #pragma GCC unroll 8
     for (int r = 0; r < NumRows; r++) {
-      IntVec levels = broadcast_bytes(x + (size_t)r * stride), products;
+      const char* group = (const char*)(x + (size_t)r * stride);
+      IntVec levels, products, more;
       // With intrinsics GCC 12 keeps more of the products than there are registers.
-#pragma GCC unroll 4
-      for (int c = 0; c < kTileVectors; c++)
-        asm("vpsignb %2,%4,%1\n\tvpmaddubsw %1,%3,%1\n\tvpmaddwd %5,%1,%1\n\tvpaddd %1,%0,%0"
-            : "+x"(sums[r][c]), "=&x"(products)
-            : "x"(weights[c]), "x"(magnitudes[c]), "x"(levels), "xm"(ones));
+      asm("vpbroadcastd 4(%[group]),%[levels]\n\tvpxor %[first],%[levels],%[products]\n\t"
+          "vpxor %[second],%[levels],%[more]\n\tvpbroadcastd (%[group]),%[levels]\n\t"
+          "vpmaddubsw %[products],%[levels],%[products]\n\tvpmaddubsw %[more],%[levels],%[more]\n\t"
+          "vpmaddwd %[ones],%[products],%[products]\n\tvpmaddwd %[ones],%[more],%[more]\n\t"
+          "vpaddd %[products],%[left],%[left]\n\tvpaddd %[more],%[right],%[right]"
+          : [left] "+x"(sums[r][0]), [right] "+x"(sums[r][1]), [levels] "=&x"(levels), [products] "=&x"(products),
+            [more] "=&x"(more)
+          : [group] "r"(group), [first] "x"(first), [second] "x"(second), [ones] "x"(ones),
+            "m"(*(const char(*)[8])group));
     }
   }
 }
