@@ -6,25 +6,24 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from app.cluster.calls import Engine, Refusal, RemoteModel, ReplicaLost
 from app.engine.caller import UNKNOWN_CALLER, Caller
-from app.errors import DeadlineExceeded, NotReady
+from app.errors import NotReady
 from app.models.registry import Registry
-from app.serving.detection import Detection, LanguageDetector
+from app.serving.detection import LanguageDetector
+from app.serving.lifecycle import ServiceLifecycle
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
-from app.serving.protocol import State
 from app.serving.text_job import AttentionResult, TextResult, TranslateResult, answer_without_model
 from app.serving.text_stream import StreamedSentence, StreamedText
 from app.settings import Settings
 from app.steady_pool import SteadyPool
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
-from model.languages import LanguagePairs
 from model.network.heads import AttentionHead
 
 logger = logging.getLogger("app.cluster")
@@ -62,7 +61,7 @@ class _Part:
     numbers: list[int]
 
 
-class RemoteTranslations:
+class RemoteTranslations(ServiceLifecycle[RemoteModel]):
     """The service behind the routes of an ingress. Its methods belong to the event loop.
 
     Args:
@@ -81,29 +80,15 @@ class RemoteTranslations:
         clock: Callable[[], float] = time.monotonic,
         detector: LanguageDetector | None = None,
     ) -> None:
-        self._settings = settings
-        self._metrics = metrics
+        super().__init__(settings, metrics, SteadyPool(max_workers=1, thread_name_prefix="verso-detect"))
         self._engines = engines
         self._clock = clock
-        self._pool = SteadyPool(max_workers=1, thread_name_prefix="verso-detect")
         self._described: dict[str, list[RemoteModel]] = {}
         self._detector = detector or LanguageDetector()
         self._adopt([])
-        self._state: State = "loading"
-        self._loaded = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         self._num_running = 0
         metrics.elsewhere = self._metrics_elsewhere
-
-    @property
-    def state(self) -> State:
-        """``loading`` until every engine has described its models, then ``ready``."""
-        return self._state
-
-    @property
-    def models(self) -> list[RemoteModel]:
-        """The models of all engines."""
-        return list(self._registry)
 
     @property
     def is_busy(self) -> bool:
@@ -114,10 +99,6 @@ class RemoteTranslations:
         """Start asking the engines for their models; returns immediately."""
         self._watching = asyncio.create_task(self._watch())
 
-    async def wait_loaded(self) -> None:
-        """Wait until the engines have described their models."""
-        await self._loaded.wait()
-
     async def stop(self) -> None:
         """Stop asking. Ray has let the requests finish before."""
         self._change_state("stopped")
@@ -125,10 +106,6 @@ class RemoteTranslations:
         if self._watching is not None:
             self._watching.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def not_ready(self) -> NotReady:
-        """The error of requests that are refused in the current state."""
-        return NotReady(5.0 if self._state == "loading" else 1.0, self._state)
 
     async def translate(
         self,
@@ -217,24 +194,6 @@ class RemoteTranslations:
             decode_ms=decode_ms,
             total_ms=(self._clock() - began) * 1000,
         )
-
-    async def language_pairs(self) -> LanguagePairs:
-        """See :meth:`app.serving.service.TranslationService.language_pairs`."""
-        await self._wait_for_models()
-        self._require_ready()
-        return self._registry.pairs
-
-    async def detect(self, texts: Sequence[str]) -> list[Detection | None]:
-        """See :meth:`app.serving.service.TranslationService.detect`."""
-        await self._wait_for_models()
-        with self._counted():
-            async with self._deadline():
-                return await self._chooser.detect(texts)
-
-    async def pair_of(self, text: str, source: str | None, target: str | None) -> tuple[str, str]:
-        """See :meth:`app.serving.service.TranslationService.pair_of`."""
-        with self._counted():
-            return await self._chooser.pair_of(text, source, target)
 
     async def attention(
         self,
@@ -337,37 +296,14 @@ class RemoteTranslations:
         self._chooser = ModelChooser(registry, self._detector, self._on_pool)
         self._metrics.models_changed(len(registry))
 
-    def _change_state(self, state: State) -> None:
-        self._state = state
-        self._metrics.ready_changed(state == "ready")
-
-    def _require_ready(self) -> None:
-        if self._state != "ready":
-            raise self.not_ready()
-
-    async def _wait_for_models(self) -> None:
-        async with self._deadline():
-            await self._loaded.wait()
-
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:
-        self._require_ready()
+        self._require("ready")
         self._num_running += 1
         try:
             yield
         finally:
             self._num_running -= 1
-
-    @contextlib.asynccontextmanager
-    async def _deadline(self) -> AsyncIterator[asyncio.Timeout]:
-        try:
-            async with asyncio.timeout(self._settings.deadline_s) as timeout:
-                yield timeout
-        except TimeoutError:
-            raise DeadlineExceeded(self._settings.deadline_s) from None
-
-    async def _on_pool(self, run: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, run)
 
     async def _metrics_elsewhere(self) -> dict[str, bytes]:
         """The metrics of all engine replicas."""

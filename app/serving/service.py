@@ -7,7 +7,7 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,14 +18,13 @@ from app.engine.coalescing import SharedDecoding
 from app.engine.engine import STEP_TIMEOUT_S, Dropped, Engine
 from app.engine.scheduler import Budget, Scheduler
 from app.engine.translation_cache import TranslationCache
-from app.errors import DeadlineExceeded, NotReady
 from app.models.bundles import BundleSource
 from app.models.in_flight import RunningRequests
 from app.models.registry import LoadedModel, Registry
 from app.models.store import ModelStore
-from app.serving.detection import Detection, LanguageDetector
+from app.serving.detection import LanguageDetector
+from app.serving.lifecycle import ServiceLifecycle
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
-from app.serving.protocol import State
 from app.serving.text_job import AttentionResult, TextResult, TranslateResult
 from app.serving.text_stream import StreamedSentence, StreamedText, TextStream
 from app.serving.text_translation import TextTranslation
@@ -33,7 +32,6 @@ from app.settings import Settings
 from app.steady_pool import SteadyPool
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
-from model.languages import LanguagePairs
 from model.network.heads import AttentionHead
 from model.process.memory import give_back_freed_memory
 from model.process.threads import usable_threads
@@ -56,7 +54,7 @@ _WATCH_S = 1.0
 """Interval at which the engine's thread is looked after, in seconds."""
 
 
-class TranslationService:
+class TranslationService(ServiceLifecycle[LoadedModel]):
     """The service behind the routes. Its methods belong to the event loop.
 
     Args:
@@ -75,8 +73,7 @@ class TranslationService:
         clock: Callable[[], float] = time.monotonic,
         detector: LanguageDetector | None = None,
     ) -> None:
-        self._settings = settings
-        self._metrics = metrics
+        super().__init__(settings, metrics, SteadyPool(max_workers=2, thread_name_prefix="verso-prepare"))
         self._clock = clock
         initial_budget = Budget(max_tokens=0, max_rows=0)
         self._engine = Engine(
@@ -89,44 +86,23 @@ class TranslationService:
         cache = TranslationCache(settings.cache_bytes)
         shared = SharedDecoding(self._engine, cache, settings.coalesce == "on", metrics, clock)
         self._bridge = EngineBridge(self._engine, shared)
-        self._pool = SteadyPool(max_workers=2, thread_name_prefix="verso-prepare")
         self._texts = TextTranslation(self._bridge, self._pool, settings.queue_sentences, clock)
-        self._registry: Registry[LoadedModel] = Registry()
+        self._registry = Registry()
         widths = [width for width in _WARM_UP_WIDTHS if width <= settings.max_beam_size]
         budgets = BudgetFinder(settings.max_batch_rows, settings.max_batch_tokens, settings.max_beam_size)
         self._store = ModelStore(bundles, self._registry, self._bridge, budgets, widths, self._models_changed)
         self._chooser = ModelChooser(self._registry, detector or LanguageDetector(), self._on_pool)
         self._tasks: set[asyncio.Task[object]] = set()  # tasks that continue even if no caller waits for them
         self._housekeeping: list[asyncio.Task[None]] = []  # they end with the service
-        self._loaded = asyncio.Event()
         self._requests = RunningRequests()
-        self._state: State = "loading"
         self.failure: Exception | None = None
         """Why the models could not be loaded, in state ``failed``."""
-
-    @property
-    def state(self) -> State:
-        """The service's state; requests are accepted only in ``ready``."""
-        return self._state
-
-    @property
-    def models(self) -> list[LoadedModel]:
-        """The loaded models, in the order they serve."""
-        return list(self._registry)
 
     async def start(self) -> None:
         """Start loading the models; returns immediately."""
         self._engine.start()
         self._keep(self._load_configured())
         self._housekeeping = [asyncio.create_task(self._tidy()), asyncio.create_task(self._watch())]
-
-    async def wait_loaded(self) -> None:
-        """Wait until the models are loaded, or have failed to load (``failure``)."""
-        await self._loaded.wait()
-
-    def not_ready(self) -> NotReady:
-        """The error of requests that are refused in the current state."""
-        return NotReady(5.0 if self._state in ("loading", "empty") else 1.0, self._state)
 
     async def load_model(self, file: str, sha256: str | None) -> LoadedModel:
         """Load another bundle; loading continues even if the caller is cancelled.
@@ -258,59 +234,10 @@ class TranslationService:
             total_ms=(self._clock() - began) * 1000,
         )
 
-    async def language_pairs(self) -> LanguagePairs:
-        """The pairs of the loaded models; waits until the deadline for models that are still loading.
-
-        Raises:
-            NotReady: No models are loaded, or the service is draining.
-            DeadlineExceeded: The models take too long to load.
-        """
-        await self._wait_for_models()
-        self._require("ready")
-        return self._registry.pairs
-
-    async def detect(self, texts: Sequence[str]) -> list[Detection | None]:
-        """Detect the languages of texts among the loaded ones; waits until the deadline for models that are loading.
-
-        Args:
-            texts: The texts.
-
-        Returns:
-            For each text its language, or None if it has no letters or letters of no loaded language.
-
-        Raises:
-            NotReady: No models are loaded, or the service is draining.
-            DeadlineExceeded: The request took too long.
-        """
-        await self._wait_for_models()
-        with self._counted():
-            async with self._deadline():
-                return await self._chooser.detect(texts)
-
     @property
     def is_busy(self) -> bool:
         """Whether a request is being processed."""
         return len(self._requests) > 0
-
-    async def pair_of(self, text: str, source: str | None, target: str | None) -> tuple[str, str]:
-        """The language pair that a text would be translated with.
-
-        Args:
-            text: The text.
-            source: Its language, ``auto``, or None.
-            target: The target language, or None.
-
-        Returns:
-            Both in the model's spelling; they are equal if the text would come back unchanged.
-
-        Raises:
-            UnsupportedPair: No loaded pair fits.
-            LanguageNotDetected: The source is ``auto``, and no loaded language is detected.
-            DetectedPairNotServed: The source is ``auto``, and its pair is not loaded.
-            NotReady: The service is loading or draining.
-        """
-        with self._counted():
-            return await self._chooser.pair_of(text, source, target)
 
     async def attention(
         self,
@@ -444,18 +371,6 @@ class TranslationService:
         if self._state in ("ready", "empty"):
             self._change_state("ready" if len(self._registry) else "empty")
 
-    def _change_state(self, state: State) -> None:
-        self._state = state
-        self._metrics.ready_changed(state == "ready")
-
-    def _require(self, *states: State) -> None:
-        if self._state not in states:
-            raise self.not_ready()
-
-    async def _wait_for_models(self) -> None:
-        async with self._deadline():
-            await self._loaded.wait()
-
     @contextlib.contextmanager
     def _counted(self) -> Iterator[contextlib.ExitStack]:
         """Count the current task as a running request; yields the stack in which its models are entered."""
@@ -474,17 +389,6 @@ class TranslationService:
         self._require("ready")  # the state may have changed during detection
         for model in {choice.model for choice in choices if isinstance(choice, ModelChoice)}:
             used.enter_context(model.requests.entered())
-
-    @contextlib.asynccontextmanager
-    async def _deadline(self, within_s: float | None = None) -> AsyncIterator[asyncio.Timeout]:
-        try:
-            async with asyncio.timeout(self._settings.deadline_s if within_s is None else within_s) as timeout:
-                yield timeout
-        except TimeoutError:
-            raise DeadlineExceeded(self._settings.deadline_s) from None
-
-    async def _on_pool(self, run: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, run)
 
 
 def _free(translators: Iterable[Translator]) -> None:
