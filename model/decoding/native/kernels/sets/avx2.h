@@ -25,17 +25,22 @@ inline void store_levels(Level* levels, const Vec (&v)[kParts]) {
   _mm_storeu_si128((__m128i*)(levels + 2 * kGroup), _mm_unpackhi_epi32(magnitudes, negative));
 }
 
-// The sum of the magnitudes of negative levels. n is a multiple of kGroup.
+// The sums of the magnitudes of negative levels in each of four groups.
+inline __m256i negatives(const Level* levels) {
+  const __m256i groups = _mm256_loadu_si256((const __m256i*)levels);
+  return _mm256_sad_epu8(_mm256_and_si256(groups, _mm256_srli_epi64(groups, 32)), _mm256_setzero_si256());
+}
 inline int32_t sum_of_negatives(const Level* levels, int n) {
-  int64_t sum = 0;
-  for (int i = 0; i < n; i += kGroup) {
-    uint64_t group;
-    std::memcpy(&group, levels + i, sizeof(group));
-    const uint64_t negative = group & (group >> 32);
-    const __m128i sums = _mm_sad_epu8(_mm_cvtsi64_si128((int64_t)(uint32_t)negative), _mm_setzero_si128());
-    sum += _mm_cvtsi128_si64(sums);
+  __m256i sums = _mm256_setzero_si256();
+  for (; n >= kLanes; n -= kLanes, levels += kLanes) sums = _mm256_add_epi64(sums, negatives(levels));
+  if (n > 0) {
+    Level rest[kLanes] = {};
+    std::memcpy(rest, levels, n * sizeof(Level));
+    sums = _mm256_add_epi64(sums, negatives(rest));
   }
-  return (int32_t)sum;
+  int64_t parts[4];
+  _mm256_storeu_si256((__m256i*)parts, sums);
+  return (int32_t)(parts[0] + parts[1] + parts[2] + parts[3]);
 }
 using OffsetOf = int32_t(const Level*, int);
 constexpr OffsetOf* kOffsetOf = sum_of_negatives;
