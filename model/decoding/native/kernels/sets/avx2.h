@@ -30,6 +30,7 @@ inline __m256i negatives(const Level* levels) {
   const __m256i groups = _mm256_loadu_si256((const __m256i*)levels);
   return _mm256_sad_epu8(_mm256_and_si256(groups, _mm256_srli_epi64(groups, 32)), _mm256_setzero_si256());
 }
+// The same of a row; n is a multiple of kGroup.
 inline int32_t sum_of_negatives(const Level* levels, int n) {
   __m256i sums = _mm256_setzero_si256();
   for (; n >= kLanes; n -= kLanes, levels += kLanes) sums = _mm256_add_epi64(sums, negatives(levels));
