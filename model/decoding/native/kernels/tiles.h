@@ -47,7 +47,7 @@ void round_to_levels(const float* x, int stride, int num_rows, int n, int padded
   for (int r = 0; r < num_rows; r++) {
     Level* row = static_cast<Level*>(levels) + (size_t)r * padded;
     row_levels[r].step = round_row(x + (size_t)r * stride, n, padded, row);
-    row_levels[r].offset = kOffsetOf ? kOffsetOf(row, padded) : 0;
+    row_levels[r].offset = offset_of(row, padded);
   }
 }
 
@@ -108,7 +108,7 @@ inline void int8_tile(const Level* x, int stride, const int8_t* w, int num_group
     for (int c = 0; c < kTileVectors; c++) {
       int at = c * kVecLanes;
       IntVec whole = kShift ? subtract(sums[r][c], load_ints(compensation + at)) : sums[r][c];
-      if (kOffsetOf) whole = add(whole, (IntVec)(Words{} + (uint32_t)row_levels[r].offset));
+      if (kHasOffsets) whole = add(whole, (IntVec)(Words{} + (uint32_t)row_levels[r].offset));
       Vec v = fmadd(to_floats(whole), broadcast(row_levels[r].step) * load(scale + at), load(bias + at));
       size_t place = (size_t)r * out_stride + at;
       store_output(out + place, residual ? residual + place : nullptr, activate(v, activation), columns - at);

@@ -31,7 +31,7 @@ inline __m256i negatives(const Level* levels) {
   return _mm256_sad_epu8(_mm256_and_si256(groups, _mm256_srli_epi64(groups, 32)), _mm256_setzero_si256());
 }
 // The same of a row; n is a multiple of kGroup.
-inline int32_t sum_of_negatives(const Level* levels, int n) {
+inline int32_t offset_of(const Level* levels, int n) {
   __m256i sums = _mm256_setzero_si256();
   for (; n >= kLanes; n -= kLanes, levels += kLanes) sums = _mm256_add_epi64(sums, negatives(levels));
   if (n > 0) {
@@ -43,8 +43,7 @@ inline int32_t sum_of_negatives(const Level* levels, int n) {
   _mm256_storeu_si256((__m256i*)parts, sums);
   return (int32_t)(parts[0] + parts[1] + parts[2] + parts[3]);
 }
-using OffsetOf = int32_t(const Level*, int);
-constexpr OffsetOf* kOffsetOf = sum_of_negatives;
+constexpr bool kHasOffsets = true;
 
 template <int NumRows>
 inline void add_int8_products(const Level* x, int stride, const int8_t* w, int num_groups,

@@ -13,8 +13,8 @@ namespace {
 
 using Level = int16_t;
 constexpr int kGroup = 4, kShift = 0, kMaxInt8Rows = kMaxTileRows;
-using OffsetOf = int32_t(const Level*, int);
-constexpr OffsetOf* kOffsetOf = nullptr;
+constexpr bool kHasOffsets = false;
+inline int32_t offset_of(const Level*, int) { return 0; }
 constexpr int kVectorBytes = kVecLanes * kGroup;  // of the weights of one group
 
 inline IntVec even_bytes(IntVec v) { return _mm512_srai_epi16(_mm512_slli_epi16(v, 8), 8); }

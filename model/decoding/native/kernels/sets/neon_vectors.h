@@ -127,8 +127,8 @@ inline void transpose(uint32_t (&words)[kLanes][kLanes]) {
 // Both sets multiply signed levels with signed weights.
 using Level = int8_t;
 constexpr int kShift = 0;
-using OffsetOf = int32_t(const Level*, int);
-constexpr OffsetOf* kOffsetOf = nullptr;
+constexpr bool kHasOffsets = false;
+inline int32_t offset_of(const Level*, int) { return 0; }
 
 // Rounds 16 numbers. What is no number becomes -128, as with VNNI.
 inline void store_levels(Level* levels, const Vec (&v)[kParts]) {

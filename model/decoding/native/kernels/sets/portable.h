@@ -163,9 +163,9 @@ inline void transpose(uint32_t (&words)[kLanes][kLanes]) {
 // What an activation is rounded to. A set may add `kShift` to make levels unsigned.
 using Level = int8_t;
 constexpr int kGroup = 4, kShift = 0;  // inputs of a group, see Kernels
-// What is added to all sums of a row of n levels; null if sums are exact.
-using OffsetOf = int32_t(const Level* levels, int n);
-constexpr OffsetOf* kOffsetOf = nullptr;
+// Whether all sums of a row lack the same number, and this number of a row of n levels.
+constexpr bool kHasOffsets = false;
+inline int32_t offset_of(const Level*, int) { return 0; }
 constexpr int kMaxInt8Rows = kMaxTileRows;  // rows of an int8 tile
 
 // Rounds 16 numbers. What is no number becomes -128.
