@@ -31,6 +31,7 @@ from model.decoding.policy import DecodingPolicy
 from model.decoding.search import NO_TOKEN
 from model.decoding.sentence import DecodingRequest, Finished
 from model.importing.importer import import_checkpoint
+from model.network.quantised import FULL_RANGE, activation_levels
 from model.network.transformer import Transformer
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_m2m100, make_marian
@@ -148,7 +149,9 @@ def test_int8_products_equal_those_of_torch() -> None:
         steps = [state.join([source], target[None, :1]), *(state.step(token.view(1, 1)) for token in target[1:])]
         expected = torch.cat(steps)[:, 0]
         difference = (model.logits(source, target.tolist()) - expected).square().mean().sqrt()
-        assert float(difference) < 0.02 * float(expected.std()), "few values may be rounded differently"
+        # Without VNNI torch rounds to half as many levels.
+        share = 0.02 * FULL_RANGE / activation_levels()
+        assert float(difference) < share * float(expected.std()), "few values may be rounded differently"
 
 
 @needs_library
