@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from app.cluster.calls import Engine, Refusal, RemoteModel, ReplicaLost
 from app.engine.caller import UNKNOWN_CALLER, Caller
@@ -27,8 +27,6 @@ from model.decoding.options import DecodingOptions
 from model.network.heads import AttentionHead
 
 logger = logging.getLogger("app.cluster")
-
-_T = TypeVar("_T")
 
 MAX_LOSSES = 3
 """Replicas that a request may lose. One that ends each replica that it is given to must not end them all."""
