@@ -24,7 +24,8 @@ constexpr double kMinWorkPerThread = 4e6;
 // Rows of one step and tokens of one encoder pass: enough that weights are read seldom, few enough for the caches.
 constexpr int kStepRows = 128;
 constexpr int kEncoderTokens = 192;
-// Weights that a step must read for its products to be shared: with fewer, sharing takes longer than it saves.
+// Weights that a step must multiply with for its products to be shared, in bytes of int8 weights that cost 1 (Kernels): with
+// fewer, sharing takes longer than it saves.
 constexpr double kMinBytesToShare = 8e6;
 // Weights that do not fit into the caches beside all else, and the rows a group then needs: with fewer, reading the weights
 // takes longer than multiplying with them.
@@ -165,7 +166,8 @@ class Cohort {
     int min_rows = bytes < kMinBytesFromMemory ? 1 : m_.out.precision == INT8 ? kMinInt8Rows : kMinFloatRows;
     int groups = std::min({threads, num, (int)(work / kMinWorkPerThread), num * search_.width / min_rows});
     groups = std::max(1, groups);
-    int helpers = bytes < kMinBytesToShare ? 0 : std::min(threads - groups, groups * kMaxHelpers);
+    double cost = m_.out.precision == INT8 ? m_.out.kernels->int8_cost : 1;
+    int helpers = bytes * cost < kMinBytesToShare ? 0 : std::min(threads - groups, groups * kMaxHelpers);
     return {groups, helpers};
   }
 

@@ -128,6 +128,8 @@ struct Kernels {
   int tile_outputs, int8_group;
   // Bytes of a rounded input in bfloat16 and in int8. An int8 level is `shift` larger than the number it stands for.
   int bfloat16_bytes, level_bytes, shift;
+  // How long int8 products take, about: 1 with an instruction that multiplies and adds bytes.
+  int int8_cost;
 
   // Rounds rows of n activations to levels, `padded` for each row.
   void (*round_to_levels)(const float* x, int stride, int num_rows, int n, int padded, void* levels,

@@ -13,6 +13,13 @@ static_assert(kQueriesAtOnce <= kMaxQueriesAtOnce);
 inline int blocks_of(int length) { return (length + kBlockPositions - 1) / kBlockPositions; }
 inline int smaller(int a, int b) { return a < b ? a : b; }
 
+// Brings numbers near that are read soon. Rows that decode together have more keys and values than the nearest caches hold, and
+// the processor does not foresee where those of the next head or position are.
+template <typename Number>
+inline void fetch(const Number* numbers, int n) {
+  for (int i = 0; i < n; i += kCacheLine / sizeof(Number)) __builtin_prefetch(numbers + i);
+}
+
 // Replaces n scores, none above `maximum`, by exp(score - maximum), fills the last block up with 0, and returns the sum.
 inline float exponentiate(float* scores, int n, float maximum) {
   Floats sums = broadcast16(0.f), maxima = broadcast16(maximum), zero = sums;
@@ -191,19 +198,27 @@ void attend_memory(const Heads& heads, const float* projected, int num_rows, voi
                    float* context, const AttentionScratch& scratch, const WeightSums& added) {
   const int D = heads.width, width = heads.num_heads * D;
   const size_t values = keys + (size_t)kBlockPositions * width;
+  auto keys_of = [&](int h, int b) {
+    return static_cast<const Number*>(blocks[b]) + keys + (size_t)h * D * kBlockPositions;
+  };
+  auto value_of = [&](int h, int t) {
+    const Number* block = static_cast<const Number*>(blocks[t / kBlockPositions]) + values;
+    return block + (size_t)(t % kBlockPositions) * width + h * D;
+  };
+  auto fetch_keys = [&](int h) {
+    for (int b = 0; b < blocks_of(length); b++) fetch(keys_of(h, b), D * kBlockPositions);
+  };
+  fetch_keys(0);
   for (int h = 0; h < heads.num_heads; h++) {
     for (int r = 0; r < num_rows; r++) {
       scratch.queries[r] = projected + (size_t)r * width + h * D;
       scratch.mixed[r] = context + (size_t)r * width + h * D;
     }
+    for (int t = 0; t < length; t++) fetch(value_of(h, t), D);
+    if (h + 1 < heads.num_heads) fetch_keys(h + 1);
     attend_shared(
-        num_rows, length, heads,
-        [&](int b) { return static_cast<const Number*>(blocks[b]) + keys + (size_t)h * D * kBlockPositions; },
-        [&](int t) {
-          const Number* block = static_cast<const Number*>(blocks[t / kBlockPositions]) + values;
-          return block + (size_t)(t % kBlockPositions) * width + h * D;
-        },
-        scratch, added);
+        num_rows, length, heads, [&](int b) { return keys_of(h, b); }, [&](int t) { return value_of(h, t); }, scratch,
+        added);
   }
 }
 
@@ -243,10 +258,16 @@ void attend_pages(const Heads& heads, const float* projected, Page* const* pages
   const size_t values = keys + width;
   auto content = [&](int t) { return reinterpret_cast<Number*>(reinterpret_cast<char*>(pages[t]) + kCacheLine); };
   copy_numbers(projected + width, 2 * width, content(n - 1) + keys);
-  for (int h = 0; h < heads.num_heads; h++)
+  for (int t = 0; t < n; t++) fetch(content(t) + keys, D);
+  for (int h = 0; h < heads.num_heads; h++) {
+    for (int t = 0; t < n; t++) {
+      fetch(content(t) + values + h * D, D);
+      if (h + 1 < heads.num_heads) fetch(content(t) + keys + (h + 1) * D, D);
+    }
     attend_own(
         projected + h * D, n, heads, [&](int t) { return content(t) + keys + h * D; },
         [&](int t) { return content(t) + values + h * D; }, context + h * D, scores);
+  }
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ const Kernels VERSO_SET = {
     sizeof(RoundedInput),
     sizeof(Level),
     kShift,
+    kInt8Cost,
     round_to_levels,
     round_to_bfloat16,
     multiply_block,

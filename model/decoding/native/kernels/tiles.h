@@ -7,8 +7,10 @@
 namespace {
 
 constexpr int kTileOutputs = kTileVectors * kVecLanes;
+constexpr int kInt8Vectors = kInt8Tiles * kTileVectors;
 constexpr float kLevels = 127.f;  // activations are rounded to -127 ... 127
-static_assert(kBlockOutputs % kTileOutputs == 0 && kTileOutputs % kLanes == 0 && kMaxInt8Rows <= kMaxTileRows);
+static_assert(kBlockOutputs % (kInt8Tiles * kTileOutputs) == 0 && kTileOutputs % kLanes == 0 &&
+              kMaxInt8Rows <= kMaxTileRows);
 
 // Rounds one row of n activations to levels, and fills up to `padded`. Returns the value of one level; NaN if the row holds NaN,
 // so that the product is NaN, too.
@@ -91,7 +93,43 @@ inline void store_output(float* out, const float* residual, Vec v, int n) {
   }
 }
 
-// `NumRows` rows of levels times one tile of int8 outputs. The sums are in accumulators; then the shift is undone
+// Applies the activation to a tile, adds the residual, if there is one, and stores the first `columns` numbers of each row.
+template <int NumRows, int NumVectors>
+inline void store_tile(Vec (&v)[NumRows][NumVectors], float* out, int stride, int columns, int activation,
+                       const float* residual) {
+  if (columns < NumVectors * kVecLanes || activation > RELU) {
+    // Seldom, or expensive in any case: not unrolled, so that the code of the other tiles stays short.
+    alignas(kCacheLine) float values[NumRows * NumVectors * kVecLanes];
+#pragma GCC unroll 8
+    for (int r = 0; r < NumRows; r++)
+#pragma GCC unroll 4
+      for (int c = 0; c < NumVectors; c++) store(values + (r * NumVectors + c) * kVecLanes, v[r][c]);
+#pragma GCC unroll 1
+    for (int i = 0; i < NumRows * NumVectors; i++) {
+      int at = i % NumVectors * kVecLanes;
+      size_t place = (size_t)(i / NumVectors) * stride + at;
+      store_output(out + place, residual ? residual + place : nullptr, activate(load(values + i * kVecLanes), activation),
+                   columns - at);
+    }
+    return;
+  }
+  if (activation == RELU)
+#pragma GCC unroll 8
+    for (int r = 0; r < NumRows; r++)
+#pragma GCC unroll 4
+      for (int c = 0; c < NumVectors; c++) v[r][c] = activate(v[r][c], RELU);
+  if (residual)
+#pragma GCC unroll 8
+    for (int r = 0; r < NumRows; r++)
+#pragma GCC unroll 4
+      for (int c = 0; c < NumVectors; c++) v[r][c] = v[r][c] + load(residual + (size_t)r * stride + c * kVecLanes);
+#pragma GCC unroll 8
+  for (int r = 0; r < NumRows; r++)
+#pragma GCC unroll 4
+    for (int c = 0; c < NumVectors; c++) store(out + (size_t)r * stride + c * kVecLanes, v[r][c]);
+}
+
+// `NumRows` rows of levels times kInt8Tiles tiles of int8 outputs. The sums are in accumulators; then the shift is undone
 // (compensation), the rows' offsets are added, and scale, bias, activation and residual are applied. columns: outputs to
 // store.
 //
@@ -100,19 +138,19 @@ template <int NumRows>
 inline void int8_tile(const Level* x, int stride, const int8_t* w, int num_groups, const RowLevels* row_levels,
                       const float* scale, const int32_t* compensation, const float* bias, float* out, int out_stride,
                       int columns, int activation, const float* residual) {
-  IntVec sums[NumRows][kTileVectors];
+  IntVec sums[NumRows][kInt8Vectors];
   add_int8_products<NumRows>(x, stride, w, num_groups, sums);
+  Vec v[NumRows][kInt8Vectors];
 #pragma GCC unroll 8
   for (int r = 0; r < NumRows; r++)
 #pragma GCC unroll 4
-    for (int c = 0; c < kTileVectors; c++) {
+    for (int c = 0; c < kInt8Vectors; c++) {
       int at = c * kVecLanes;
       IntVec whole = kShift ? subtract(sums[r][c], load_ints(compensation + at)) : sums[r][c];
       if (kHasOffsets) whole = add(whole, (IntVec)(Words{} + (uint32_t)row_levels[r].offset));
-      Vec v = fmadd(to_floats(whole), broadcast(row_levels[r].step) * load(scale + at), load(bias + at));
-      size_t place = (size_t)r * out_stride + at;
-      store_output(out + place, residual ? residual + place : nullptr, activate(v, activation), columns - at);
+      v[r][c] = fmadd(to_floats(whole), broadcast(row_levels[r].step) * load(scale + at), load(bias + at));
     }
+  store_tile(v, out, out_stride, columns, activation, residual);
 }
 
 // Fetches the weights one page ahead. The processor prefetches only within a page, and weights of larger models come from
@@ -174,29 +212,23 @@ inline void float_tile(const Input* x, int stride, const Weight* w, int num_grou
 #pragma GCC unroll 4
     for (int c = 0; c < kTileVectors; c++) sums[r][c] = load(bias + c * kVecLanes);
   add_float_products<NumRows>(x, stride, w, num_groups, sums);
-#pragma GCC unroll 8
-  for (int r = 0; r < NumRows; r++)
-#pragma GCC unroll 4
-    for (int c = 0; c < kTileVectors; c++) {
-      size_t place = (size_t)r * out_stride + c * kVecLanes;
-      store_output(out + place, residual ? residual + place : nullptr, activate(sums[r][c], activation),
-                   columns - c * kVecLanes);
-    }
+  store_tile(sums, out, out_stride, columns, activation, residual);
 }
 
 // Rows [first, first + num_rows) times one block, tile by tile; num_rows is 1 to kMaxTileRows.
 template <int NumRows>
 void multiply_rows(const ProductInput& input, const Columns& block, int first, const ProductOutput& output) {
-  const int columns = output.columns;
-  for (int at = 0; at < columns; at += kTileOutputs) {
+  const int columns = output.columns, step = input.precision == INT8 ? kInt8Tiles * kTileOutputs : kTileOutputs;
+  for (int at = 0; at < columns; at += step) {
     float* out = output.out + at;
     const float* residual = output.residual ? output.residual + at : nullptr;
     if (input.precision == INT8) {
       int stride = input.num_groups * kGroup;
-      int8_tile<NumRows>(static_cast<const Level*>(input.rounded) + (size_t)first * stride, stride,
-                         static_cast<const int8_t*>(block.weights) + (size_t)at * stride, input.num_groups,
-                         input.row_levels + first, block.scale + at, block.compensation + at, block.bias + at, out,
-                         output.stride, columns - at, output.activation, residual);
+      if constexpr (NumRows <= kMaxInt8Rows)
+        int8_tile<NumRows>(static_cast<const Level*>(input.rounded) + (size_t)first * stride, stride,
+                           static_cast<const int8_t*>(block.weights) + (size_t)at * stride, input.num_groups,
+                           input.row_levels + first, block.scale + at, block.compensation + at, block.bias + at, out,
+                           output.stride, columns - at, output.activation, residual);
     } else if (input.precision == BFLOAT16) {
       int stride = input.num_groups * 2;
       float_tile<NumRows>(static_cast<const RoundedInput*>(input.rounded) + (size_t)first * stride, stride,

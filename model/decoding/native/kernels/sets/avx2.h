@@ -14,7 +14,8 @@ namespace {
 // A group of four levels is four magnitudes, then four bytes with all bits set for negative ones.
 using Level = uint16_t;
 constexpr int kGroup = 4, kShift = 0;
-constexpr int kMaxInt8Rows = 5;  // 10 accumulators, two vectors of weights, levels, two of products, ones: 16 registers
+// 12 accumulators, magnitudes, signs, products and ones are 16 registers; weights come from the cache.
+constexpr int kMaxInt8Rows = 3, kInt8Tiles = 2, kInt8Cost = 4;
 
 // Rounds 16 numbers. What is no number becomes -128: the sums of such rows mean nothing, and what they are multiplied with is
 // no number either.
@@ -47,28 +48,29 @@ constexpr bool kHasOffsets = true;
 
 template <int NumRows>
 inline void add_int8_products(const Level* x, int stride, const int8_t* w, int num_groups,
-                              IntVec (&sums)[NumRows][kTileVectors]) {
-  constexpr int kVectorBytes = kVecLanes * kGroup;
-  static_assert(kTileVectors == 2);
+                              IntVec (&sums)[NumRows][kInt8Tiles * kTileVectors]) {
+  constexpr int kTileBytes = kTileVectors * kVecLanes * kGroup;  // of one group
+  static_assert(kTileVectors == 2 && kInt8Tiles == 2);
 #pragma GCC unroll 8
-  for (int r = 0; r < NumRows; r++) sums[r][0] = sums[r][1] = zero_ints();
+  for (int r = 0; r < NumRows; r++) sums[r][0] = sums[r][1] = sums[r][2] = sums[r][3] = zero_ints();
   const IntVec ones = _mm256_set1_epi16(1);
-  for (int i = 0; i < num_groups; i++, x += kGroup, w += kTileVectors * kVectorBytes) {
-    const IntVec first = load_weights(w), second = load_weights(w + kVectorBytes);
+  const int8_t* second = w + (size_t)num_groups * kTileBytes;
+  for (int i = 0; i < num_groups; i++, x += kGroup, w += kTileBytes, second += kTileBytes) {
 #pragma GCC unroll 8
     for (int r = 0; r < NumRows; r++) {
       const char* group = (const char*)(x + (size_t)r * stride);
-      IntVec levels, products, more;
+      IntVec magnitudes, signs, products;
       // With intrinsics GCC 12 keeps more of the products than there are registers.
-      asm("vpbroadcastd 4(%[group]),%[levels]\n\tvpxor %[first],%[levels],%[products]\n\t"
-          "vpxor %[second],%[levels],%[more]\n\tvpbroadcastd (%[group]),%[levels]\n\t"
-          "vpmaddubsw %[products],%[levels],%[products]\n\tvpmaddubsw %[more],%[levels],%[more]\n\t"
-          "vpmaddwd %[ones],%[products],%[products]\n\tvpmaddwd %[ones],%[more],%[more]\n\t"
-          "vpaddd %[products],%[left],%[left]\n\tvpaddd %[more],%[right],%[right]"
-          : [left] "+x"(sums[r][0]), [right] "+x"(sums[r][1]), [levels] "=&x"(levels), [products] "=&x"(products),
-            [more] "=&x"(more)
-          : [group] "r"(group), [first] "x"(first), [second] "x"(second), [ones] "x"(ones),
-            "m"(*(const char(*)[8])group));
+#define VERSO_ADD(weights, sum)                                                                     \
+  "vpxor " weights ",%[signs],%[products]\n\tvpmaddubsw %[products],%[magnitudes],%[products]\n\t"  \
+  "vpmaddwd %[ones],%[products],%[products]\n\tvpaddd %[products],%[" sum "],%[" sum "]\n\t"
+      asm("vpbroadcastd 4(%[group]),%[signs]\n\tvpbroadcastd (%[group]),%[magnitudes]\n\t"
+          VERSO_ADD("(%[w])", "a") VERSO_ADD("32(%[w])", "b") VERSO_ADD("(%[second])", "c") VERSO_ADD("32(%[second])", "d")
+          : [a] "+x"(sums[r][0]), [b] "+x"(sums[r][1]), [c] "+x"(sums[r][2]), [d] "+x"(sums[r][3]),
+            [magnitudes] "=&x"(magnitudes), [signs] "=&x"(signs), [products] "=&x"(products)
+          : [group] "r"(group), [w] "r"(w), [second] "r"(second), [ones] "x"(ones), "m"(*(const char(*)[8])group),
+            "m"(*(const char(*)[kTileBytes])w), "m"(*(const char(*)[kTileBytes])second));
+#undef VERSO_ADD
     }
   }
 }

@@ -12,7 +12,7 @@
 namespace {
 
 using Level = int16_t;
-constexpr int kGroup = 4, kShift = 0, kMaxInt8Rows = kMaxTileRows;
+constexpr int kGroup = 4, kShift = 0, kMaxInt8Rows = kMaxTileRows, kInt8Tiles = 1, kInt8Cost = 2;
 constexpr bool kHasOffsets = false;
 inline int32_t offset_of(const Level*, int) { return 0; }
 constexpr int kVectorBytes = kVecLanes * kGroup;  // of the weights of one group

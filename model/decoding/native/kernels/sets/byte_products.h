@@ -5,7 +5,7 @@
 
 namespace {
 
-constexpr int kGroup = 4, kMaxInt8Rows = kMaxTileRows;
+constexpr int kGroup = 4, kMaxInt8Rows = kMaxTileRows, kInt8Tiles = 1, kInt8Cost = 1;
 
 // Adds the products of one group of levels of each row with the group's weights.
 template <int NumRows>

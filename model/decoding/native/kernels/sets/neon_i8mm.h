@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr int kGroup = 8, kMaxInt8Rows = kMaxTileRows;
+constexpr int kGroup = 8, kMaxInt8Rows = kMaxTileRows, kInt8Tiles = 1, kInt8Cost = 1;
 
 // Adds two rows of eight levels times two of eight weights. In assembler: see neon_dotprod.h.
 inline void add_matrix_product(int32x4_t& sums, int8x16_t levels, int8x16_t weights) {

@@ -166,7 +166,8 @@ constexpr int kGroup = 4, kShift = 0;  // inputs of a group, see Kernels
 // Whether all sums of a row lack the same number, and this number of a row of n levels.
 constexpr bool kHasOffsets = false;
 inline int32_t offset_of(const Level*, int) { return 0; }
-constexpr int kMaxInt8Rows = kMaxTileRows;  // rows of an int8 tile
+constexpr int kMaxInt8Rows = kMaxTileRows, kInt8Tiles = 1;  // rows, and tiles of weights, that are multiplied together
+constexpr int kInt8Cost = 64;  // see Kernels
 
 // Rounds 16 numbers. What is no number becomes -128.
 inline void store_levels(Level* levels, const Vec (&v)[kParts]) {
