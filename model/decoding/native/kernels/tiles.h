@@ -113,20 +113,15 @@ inline void store_tile(Vec (&v)[NumRows][NumVectors], float* out, int stride, in
     }
     return;
   }
-  if (activation == RELU)
-#pragma GCC unroll 8
-    for (int r = 0; r < NumRows; r++)
-#pragma GCC unroll 4
-      for (int c = 0; c < NumVectors; c++) v[r][c] = activate(v[r][c], RELU);
-  if (residual)
-#pragma GCC unroll 8
-    for (int r = 0; r < NumRows; r++)
-#pragma GCC unroll 4
-      for (int c = 0; c < NumVectors; c++) v[r][c] = v[r][c] + load(residual + (size_t)r * stride + c * kVecLanes);
+  const Vec least = broadcast(activation == RELU ? 0.f : -__builtin_inff());
 #pragma GCC unroll 8
   for (int r = 0; r < NumRows; r++)
 #pragma GCC unroll 4
-    for (int c = 0; c < NumVectors; c++) store(out + (size_t)r * stride + c * kVecLanes, v[r][c]);
+    for (int c = 0; c < NumVectors; c++) {
+      size_t place = (size_t)r * stride + c * kVecLanes;
+      Vec value = maximum(least, v[r][c]);  // this order keeps NaN
+      store(out + place, residual ? value + load(residual + place) : value);
+    }
 }
 
 // `NumRows` rows of levels times kInt8Tiles tiles of int8 outputs. The sums are in accumulators; then the shift is undone
@@ -249,8 +244,8 @@ inline void multiply_rows(const ProductInput& input, const Columns& block, int f
   switch (num_rows) {
     case 1: return multiply_rows<1>(input, block, first, output);
     case 2: return multiply_rows<2>(input, block, first, output);
-    case 3: return multiply_rows<3>(input, block, first, output);
-    case 4: return multiply_rows<4>(input, block, first, output);
+    case 3: return multiply_rows<kMaxTileRows < 3 ? 1 : 3>(input, block, first, output);
+    case 4: return multiply_rows<kMaxTileRows < 4 ? 1 : 4>(input, block, first, output);
     case 5: return multiply_rows<kMaxTileRows < 5 ? 1 : 5>(input, block, first, output);
     case 6: return multiply_rows<kMaxTileRows < 6 ? 1 : 6>(input, block, first, output);
   }
@@ -258,7 +253,8 @@ inline void multiply_rows(const ProductInput& input, const Columns& block, int f
 
 // Rows of the next tile if `left` rows are left: as few tiles as possible, of about equal size.
 inline int tile_rows(const ProductInput& input, int left) {
-  const int most = input.precision == INT8 ? kMaxInt8Rows : kMaxTileRows, tiles = (left + most - 1) / most;
+  const int most = input.precision == INT8 ? kMaxInt8Rows : input.precision == BFLOAT16 ? kMaxPairRows : kMaxTileRows;
+  const int tiles = (left + most - 1) / most;
   return (left + tiles - 1) / tiles;
 }
 

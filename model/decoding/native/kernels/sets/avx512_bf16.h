@@ -8,7 +8,7 @@
 namespace {
 
 using RoundedInput = uint16_t;
-constexpr int kPairSteps = 1;
+constexpr int kPairSteps = 1, kMaxPairRows = kMaxTileRows;
 
 inline void store_rounded(RoundedInput* to, const Vec (&v)[kParts]) {
   __m512i upper = _mm512_srli_epi32(_mm512_castps_si512(v[0]), 16);

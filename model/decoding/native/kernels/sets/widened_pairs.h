@@ -8,6 +8,8 @@ namespace {
 
 using RoundedInput = float;
 constexpr int kPairSteps = 2;
+// One less than in float32, where there are several: a mask needs a register, too.
+constexpr int kMaxPairRows = kMaxTileRows > 2 ? kMaxTileRows - 1 : kMaxTileRows;
 
 // Stores 16 numbers, given by their bits.
 inline void store_rounded(RoundedInput* to, const Vec (&v)[kParts]) {
