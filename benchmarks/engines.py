@@ -27,9 +27,9 @@ the multiply-adds with weights, in a model of width d, feed-forward width f, E +
     share  =  2 (source tokens x first  +  target tokens x beam size x second) / seconds / peak
 
 Padding, attention between positions, norms, softmax and search are not counted, so the share is below 1. The peak of
-float32 is the higher one of MKL's (torch.mm) and oneDNN's. The peak of int8 is the higher one of the packed fbgemm
-kernel, which Verso uses without its compiled decoder, and of oneDNN's, which CTranslate2 uses on processors not made
-by Intel. Each is the best of several sizes, with equal threads.
+float32 is the higher one of MKL's (torch.mm) and oneDNN's; the peak of bfloat16 is at least that. The peak of int8 is
+the higher one of the packed fbgemm kernel, which Verso uses without its compiled decoder, and of oneDNN's, which
+CTranslate2 uses on processors not made by Intel. Each is the best of several sizes, with equal threads.
 
 ``--isa`` limits all engines, and the peak, to an instruction set (:mod:`benchmarks.instruction_sets`). ``--rivals``
 adds libraries (:mod:`benchmarks.rivals`). The targets depend on the instruction set (:mod:`benchmarks.targets`).
