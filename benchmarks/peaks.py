@@ -57,6 +57,6 @@ def measure_peaks(num_threads: int) -> dict[str, float]:
                 multiply()
                 seconds.append(time.perf_counter() - began)
             found[precision].append(2 * rows * width_in * width_out / min(seconds) / 1e9)
-    # Without an instruction for bfloat16, torch computes element by element; other engines widen and take float32 products.
+    # Without an instruction for it, torch multiplies one by one, and other engines in float32.
     found["bfloat16"] += found["float32"]
     return {precision: max(values) for precision, values in found.items()}
