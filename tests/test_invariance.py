@@ -2,7 +2,8 @@
 
 The compiled decoder sums every row in one order, independent of the batch: outputs are bit-identical. Torch's kernels
 sum in an order that depends on the shapes, so that its float32 outputs may differ if two tokens, or two hypotheses,
-are closer than ``TIE_MARGIN``. In int8 the last bit moves an activation to the next of its 127 levels.
+are closer than ``TIE_MARGIN``, also where one of them just leaves the beam. In int8 the last bit moves an activation to
+the next of its 127 levels.
 Run with ``-s`` to see the figures.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ from model.artifacts.pretrained import PRETRAINED
 from model.artifacts.script import script
 from model.decoding.eager.state import TorchState
 from model.decoding.native.library import load_library
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import Candidate, DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest, Finished
 from model.network.quantised import int8_is_supported
 from model.translator import Translator
@@ -178,13 +179,14 @@ def compare(
     ids: Sequence[list[int]],
     expected: Sequence[Hypothesis],
     found: Sequence[Hypothesis],
+    options: DecodingOptions,
 ) -> Difference:
     difference = Difference(0, [], 0.0)
     for key, (one, other) in enumerate(zip(expected, found, strict=True)):
         both = [(one, other), *zip(one.alternatives, other.alternatives, strict=True)]
         if all(a.token_ids == b.token_ids and a.finish_reason == b.finish_reason for a, b in both):
             difference.score = max(difference.score, *(abs((a.score or 0.0) - (b.score or 0.0)) for a, b in both))
-        elif all(is_tie(model, ids[key], a, b) for a, b in both):
+        elif all(is_tie(model, ids[key], a, b) for a, b in both) or has_tie_at_the_edge(model, ids[key], options):
             difference.ties += 1
         else:
             difference.others.append(key)
@@ -209,6 +211,23 @@ def is_tie(model: Translator, source: list[int], one: Hypothesis, other: Hypothe
     return abs(float(logits[left[position]] - logits[right[position]])) < TIE_MARGIN
 
 
+def has_tie_at_the_edge(model: Translator, source: list[int], options: DecodingOptions) -> bool:
+    """Whether the search for a sentence once kept a candidate up to rounding as good as one that it dropped."""
+    if options.width == 1:
+        return False
+    (alone_again,) = alone(model, [source], replace(options, return_search=True))
+    return any(
+        min(one.log_prob for one in unfinished if one.kept) - max(one.log_prob for one in unfinished if not one.kept)
+        < TIE_MARGIN
+        for unfinished in map(_unfinished, alone_again.search)
+        if len({one.kept for one in unfinished}) == 2
+    )
+
+
+def _unfinished(step: Sequence[Candidate]) -> list[Candidate]:
+    return [one for one in step if not one.finished]
+
+
 Batching = Callable[[Translator, Sequence[list[int]], DecodingOptions], list[Hypothesis]]
 BATCHINGS: dict[str, Batching] = {"in batches": in_batches, "on the way": on_the_way}
 
@@ -219,7 +238,7 @@ def check(precision: Precision, native: bool, options: DecodingOptions, number: 
     ids = sources(model, number)
     expected = alone(model, ids, options)
     for name, batching in BATCHINGS.items():
-        difference = compare(model, ids, expected, batching(model, ids, options))
+        difference = compare(model, ids, expected, batching(model, ids, options), options)
         engine, search = "compiled" if native else "torch", "greedy" if options.width == 1 else f"beam {options.width}"
         print(
             f"{precision}, {engine}, {search}, {name}: {number} sentences, {difference.ties} differ at a tie, "
@@ -227,7 +246,8 @@ def check(precision: Precision, native: bool, options: DecodingOptions, number: 
         )
         assert difference.others == [], name
         assert difference.score <= (0.0 if native else SCORE_BOUND), name
-        assert difference.ties <= (0 if native else number // 500), name
+        one_in = 500 if options.width == 1 else 200  # a beam has more places for ties
+        assert difference.ties <= (0 if native else number // one_in), name
 
 
 needs_library = pytest.mark.skipif(load_library() is None, reason="no x86 processor, or no C++ compiler, here")
