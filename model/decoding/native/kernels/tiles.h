@@ -7,9 +7,9 @@
 namespace {
 
 constexpr int kTileOutputs = kTileVectors * kVecLanes;
-constexpr int kInt8Vectors = kInt8Tiles * kTileVectors;
+constexpr int kInt8Vectors = kInt8Tiles * kTileVectors, kInt8Outputs = kInt8Tiles * kTileOutputs;  // multiplied together
 constexpr float kLevels = 127.f;  // activations are rounded to -127 ... 127
-static_assert(kBlockOutputs % (kInt8Tiles * kTileOutputs) == 0 && kTileOutputs % kLanes == 0 &&
+static_assert(kBlockOutputs % kInt8Outputs == 0 && kTileOutputs % kLanes == 0 &&
               kMaxInt8Rows <= kMaxTileRows);
 
 // Rounds one row of n activations to levels, and fills up to `padded`. Returns the value of one level; NaN if the row holds NaN,
@@ -113,7 +113,7 @@ inline void store_tile(Vec (&v)[NumRows][NumVectors], float* out, int stride, in
     }
     return;
   }
-  const Vec least = broadcast(activation == RELU ? 0.f : -__builtin_inff());
+  const Vec least = broadcast(activation == RELU ? 0.f : -__builtin_inff());  // without an activation: anything
 #pragma GCC unroll 8
   for (int r = 0; r < NumRows; r++)
 #pragma GCC unroll 4
@@ -213,13 +213,13 @@ inline void float_tile(const Input* x, int stride, const Weight* w, int num_grou
 // Rows [first, first + num_rows) times one block, tile by tile; num_rows is 1 to kMaxTileRows.
 template <int NumRows>
 void multiply_rows(const ProductInput& input, const Columns& block, int first, const ProductOutput& output) {
-  const int columns = output.columns, step = input.precision == INT8 ? kInt8Tiles * kTileOutputs : kTileOutputs;
+  const int columns = output.columns, step = input.precision == INT8 ? kInt8Outputs : kTileOutputs;
   for (int at = 0; at < columns; at += step) {
     float* out = output.out + at;
     const float* residual = output.residual ? output.residual + at : nullptr;
     if (input.precision == INT8) {
       int stride = input.num_groups * kGroup;
-      if constexpr (NumRows <= kMaxInt8Rows)
+      if constexpr (NumRows <= kMaxInt8Rows)  // tile_rows() gives no more
         int8_tile<NumRows>(static_cast<const Level*>(input.rounded) + (size_t)first * stride, stride,
                            static_cast<const int8_t*>(block.weights) + (size_t)at * stride, input.num_groups,
                            input.row_levels + first, block.scale + at, block.compensation + at, block.bias + at, out,
