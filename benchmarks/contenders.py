@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from benchmarks.instruction_sets import INSTRUCTION_SETS
 from benchmarks.processes import peak_memory_bytes
@@ -26,6 +26,8 @@ Library = Literal["Verso", "CTranslate2", "transformers", "ONNX Runtime", "OpenV
 Precision = Literal["float32", "bfloat16", "int8"]
 
 Backend = Literal["oneDNN", "MKL"]
+
+BACKENDS: tuple[Backend, ...] = get_args(Backend)
 
 MODULES: dict[str, str] = {
     "CTranslate2": "benchmarks.rivals.ctranslate2",
@@ -107,6 +109,7 @@ def rows_for(
     with_transformers: bool = True,
     rivals: Sequence[Library] = (),
     instruction_set: str | None = None,
+    backends: Sequence[Backend] = BACKENDS,
 ) -> list[Row]:
     """All rows of the table.
 
@@ -115,8 +118,9 @@ def rows_for(
         torch_too: Whether Verso is also measured without its compiled decoder.
         with_transformers: Whether transformers can load the model, and so the optional rivals.
         rivals: The optional rivals to measure.
-        instruction_set: The set that all engines are limited to; None for no limit. With a limit, CTranslate2 is
-            measured with oneDNN's products and with MKL's: which are quicker differs with the set.
+        instruction_set: The set that all engines are limited to; None for no limit.
+        backends: With a limit, the libraries of products that CTranslate2 is measured with: which is quicker differs
+            with the set.
     """
     splits = list(dict.fromkeys([(1, num_threads), (num_threads, 1)]))
 
@@ -127,11 +131,11 @@ def rows_for(
     rows = [row("Verso", precision, whole) for precision in VERSO_PRECISIONS]
     if torch_too:
         rows += [row("Verso", precision, whole, native=False) for precision in PRECISIONS]
-    backends: tuple[Backend | None, ...] = ("oneDNN", "MKL") if instruction_set else (None,)
+    measured: Sequence[Backend | None] = backends if instruction_set else (None,)
     rows += [
         row("CTranslate2", precision, split, backend=backend)
         for precision in PRECISIONS
-        for backend in backends
+        for backend in measured
         for split in splits
     ]
     if not with_transformers:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.checkpoints import SHAPES, SHIPPED, make_sources
-from benchmarks.contenders import VERSO_PRECISIONS, Job, Result, Row, rows_for, serve_engine
+from benchmarks.contenders import BACKENDS, VERSO_PRECISIONS, Backend, Job, Result, Row, rows_for, serve_engine
 from benchmarks.instruction_sets import INSTRUCTION_SETS, UNLIMITED, fastest_set
 from benchmarks.peaks import serve_peaks
 from benchmarks.processes import OtherPrograms, Worker, describe_machine, processor_flags, started
@@ -68,6 +68,7 @@ class Plan:
         patience: Maximal repetitions of a disturbed turn.
         torch_too: Whether Verso is also measured without its compiled decoder.
         rivals: Optional rivals to measure, by their names in ``RIVALS``.
+        backends: CTranslate2's libraries of products, if engines are limited to an instruction set.
         test_sets: Test sets for BLEU of the shipped translator, without language ending.
         test_limit: Number of sentences used of each test set, from the first; None for all.
     """
@@ -81,6 +82,7 @@ class Plan:
     patience: int = 2
     torch_too: bool = False
     rivals: tuple[str, ...] = ()
+    backends: tuple[Backend, ...] = BACKENDS
     test_sets: tuple[Path, ...] = ()
     test_limit: int | None = None
 
@@ -97,6 +99,7 @@ class Plan:
             with_transformers=name != SHIPPED,
             rivals=[RIVALS[rival].library for rival in self.rivals],
             instruction_set=instruction_set,
+            backends=self.backends,
         )
 
     def num_turns(self, name: str, instruction_set: str | None = None) -> int:

@@ -53,6 +53,7 @@ from tqdm import tqdm
 
 from benchmarks.bleu import measure_bleu
 from benchmarks.checkpoints import SHAPES, SHIPPED, make_models
+from benchmarks.contenders import BACKENDS
 from benchmarks.engine_report import finish, key_of, merge, report
 from benchmarks.engine_rounds import Measurement, Plan
 from benchmarks.instruction_sets import INSTRUCTION_SETS, missing_flags
@@ -104,6 +105,9 @@ def main() -> int:
                         "each is measured separately; default: no limit")  # fmt: skip
     parser.add_argument("--rivals", nargs="+", action="extend", choices=RIVALS, metavar="NAME", default=[],
                         help=f"also measure {', '.join(RIVALS)}")  # fmt: skip
+    parser.add_argument("--backends", nargs="+", choices=BACKENDS, metavar="NAME",
+                        help="with --isa, the libraries of CTranslate2's products to measure; default: "
+                        f"{', '.join(BACKENDS)}")  # fmt: skip
     parser.add_argument("--test", type=Path, nargs="+", default=[], metavar="BASE",
                         help="test sets without language ending, for BLEU of the shape shipped")  # fmt: skip
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for figures and plot; default %(default)s")
@@ -130,6 +134,8 @@ def main() -> int:
     for name in arguments.rivals:
         if missing := RIVALS[name].missing_packages:
             parser.error(f"{name} needs the packages {', '.join(missing)}: {INSTALL}")
+    if arguments.backends and not arguments.isa:
+        parser.error("--backends needs --isa: without a limit CTranslate2 chooses by itself")
     instruction_sets: list[str | None] = list(dict.fromkeys(arguments.isa)) if arguments.isa else [None]
     for instruction_set in arguments.isa or []:
         if flags := missing_flags(instruction_set, processor_flags()):
@@ -140,6 +146,7 @@ def main() -> int:
         arguments.threads,
         torch_too=arguments.torch,
         rivals=tuple(dict.fromkeys(arguments.rivals)),
+        backends=tuple(dict.fromkeys(arguments.backends or BACKENDS)),
         test_sets=tuple(arguments.test),
     )
     if arguments.quick:

@@ -252,6 +252,8 @@ def test_all_engines_are_limited_to_the_instruction_set() -> None:
     assert backends["CTranslate2 int8, MKL, 2 x 1"] == "1"
     assert len(backends) == 8
     assert not any("CT2_USE_MKL" in row.variables for row in rows if row.library != "CTranslate2")
+    chosen = rows_for(2, instruction_set="avx2", backends=["oneDNN"])
+    assert {row.backend for row in chosen if row.library == "CTranslate2"} == {"oneDNN"}
     assert all(row.variables == {} for row in rows_for(2, torch_too=True))
 
 
