@@ -193,9 +193,10 @@ def plot(figures: dict[str, Any], path: Path) -> None:
     from matplotlib.figure import Figure
 
     shapes = figures["shapes"]
-    figure = Figure(figsize=(11.0, 0.9 + 2.9 * len(shapes)), dpi=120, layout="constrained")
+    heights = [0.6 + 0.3 * len(measured["engines"]) for measured in shapes.values()]
+    figure = Figure(figsize=(11.0, 0.9 + sum(heights)), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(len(shapes), 2, squeeze=False)
+    panels = figure.subplots(len(shapes), 2, squeeze=False, height_ratios=heights)
     for (name, measured), (throughput, latency) in zip(shapes.items(), panels, strict=True):
         engines = measured["engines"]
         for panel, title, keys in (
