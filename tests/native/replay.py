@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,12 +79,17 @@ def find_arm_tools() -> tuple[str, str]:
     return compiler, emulator
 
 
-def build(machine: str | None = None, compiler: str | None = None) -> Path:
+EVEX = "-DVERSO_EVEX"
+"""Has the kernels of ``avx-vnni`` compiled with the encoding of their instruction that AVX-512 VNNI has."""
+
+
+def build(machine: str | None = None, compiler: str | None = None, more_flags: Sequence[str] = ()) -> Path:
     """Compile the program, unless these sources were compiled already.
 
     Args:
         machine: The kind of processor; None is this one.
         compiler: Its path; None is the one that compiles the library.
+        more_flags: Besides those of the library.
 
     Returns:
         The program.
@@ -98,7 +104,7 @@ def build(machine: str | None = None, compiler: str | None = None) -> Path:
         *(unit for unit in units(machine) if unit.source != DECODER),
         Unit("replay", ROOT / "tests/native/replay.cpp"),
     ]
-    flags = (*FLAGS, *OPTIMISED, *CHECKED, f"-I{ROOT}")
+    flags = (*FLAGS, *OPTIMISED, *CHECKED, f"-I{ROOT}", *more_flags)
     name = hashlib.sha256(f"{command} {digest(flags, machine)} {parts}".encode())
     for path in (parts[-1].source, parts[-1].source.with_name("recording.h")):
         name.update(path.read_bytes())

@@ -65,6 +65,19 @@ def test_every_set_of_this_machine_gives_the_recorded_answers(recording: Path) -
 
 @needs_library
 @pytest.mark.slow
+def test_avx_vnni_gives_the_recorded_answers_in_the_encoding_of_avx_512(recording: Path) -> None:
+    found = library.load_library()
+    assert found is not None
+    lacking = {one.name: one.lacking for one in library.instruction_sets(found)}
+    if reason := lacking.get("avx512-vnni", "x86-64"):
+        pytest.skip(f"this processor has no {reason}")
+    done = replay.replay(replay.build(more_flags=[replay.EVEX]), recording)
+    assert done.status == 0, (done.lines, done.errors)
+    assert "avx-vnni" in done.sets
+
+
+@needs_library
+@pytest.mark.slow
 def test_a_recording_with_another_answer_is_noticed(recording: Path, tmp_path: Path) -> None:
     content = bytearray(recording.read_bytes())
     last_logit = len(content) - 2 * FLOAT_BYTES  # the end mark follows

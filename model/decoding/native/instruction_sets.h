@@ -53,6 +53,9 @@ class Processor {
       avx_vnni = avx2 && (a & kAvxVnni);
       avx512_bf16 = avx512_vnni && (a & kAvx512Bf16);
     }
+#if defined(VERSO_EVEX)  // see kernels/sets/avx_vnni.h
+    avx_vnni = avx512_vnni;
+#endif
   }
   bool avx2 = false, avx512 = false, avx512_vnni = false, avx512_bf16 = false, avx_vnni = false;
 };
