@@ -63,8 +63,9 @@ from model.network.embeddings import position_table
 from model.network.transformer import Transformer
 from model.process.allocator import keep_freed_memory
 from model.text.tokenizer import PAD_ID
-from model.training.batches import Batch, BatchMaker, made_ahead
+from model.training.batches import Batch, BatchMaker
 from model.training.corpus import LoadedCorpus, Pair, read_parallel
+from model.training.prefetch import prefetch
 from model.training.settings import TrainingSettings
 from model.training.update import Updater
 
@@ -328,7 +329,7 @@ def serve_loop(connection: Connection[Any, Any], contender: Contender, plan: Pla
             # Verso's training makes batches ahead of time; a simple loop makes them when they are needed.
             batches: Iterator[Batch] = endless()
             if contender.library == "Verso":
-                batches = stack.enter_context(made_ahead(endless()))
+                batches = stack.enter_context(prefetch(endless()))
             connection.send(None)
             while connection.recv() is not None:
                 began, cpu_began, tokens, loss = time.perf_counter(), time.process_time(), 0, 0.0

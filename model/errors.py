@@ -21,7 +21,7 @@
     │  └─ InvalidMarkup     a document that is not well-formed; carries line and column
     ├─ DecodingError        the model gave no usable hypothesis, for example because of NaN
     ├─ MarkupNotKept        a translated document does not have the markup of its source
-    └─ WorkersFailed        the workers of bulk translation cannot go on
+    └─ WorkersFailed        processes that do part of the work cannot go on
 
 Messages contain the given value, the bound, and what to do.
 """
@@ -234,4 +234,4 @@ class MarkupNotKept(ModelError):
 
 
 class WorkersFailed(ModelError):
-    """The workers of bulk translation cannot go on; the message says why."""
+    """Processes that do part of the work (bulk translation, training) cannot go on; the message says why."""

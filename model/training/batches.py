@@ -1,35 +1,32 @@
-"""Batches of like-long sentence pairs, the same ones for the same seed and epoch."""
+"""Batches of sentence pairs of similar length, the same ones for the same seed, epoch and piece."""
 
 from __future__ import annotations
 
-import contextlib
-import queue
-import threading
-from array import array
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from model.errors import ConfigError, DataError
-from model.text.symbols import Part
+from model.errors import ConfigError
 from model.text.tokenizer import PAD_ID, TextTokenizer, Tokenizer
 from model.training.augmentation import Augmentation, join_sentences
 from model.training.controlled_pairs import ControlledPairs
 from model.training.corpus import LoadedCorpus
+from model.training.examples import Context, Examples, Ids
 
-Ids = npt.NDArray[np.int32]
-"""Token ids of one sentence."""
+PIECE = 50_000
+"""Examples that are planned together, about: enough of each length for batches with little padding, and planned within
+seconds."""
 
-Item = TypeVar("Item")
-
-_SHARPNESS = 0.2
-"""How random cuts favour the likeliest one (alpha of Kudo 2018)."""
+_SAMPLING_ALPHA = 0.2
+"""How much random segmentations favour the most probable one (alpha of Kudo 2018)."""
 
 
 @dataclass(frozen=True)
@@ -63,26 +60,29 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class _Context:
-    """What a sentence pair is read with: source and target language, and the symbols its source begins with."""
+class _Plan:
+    """Examples as they are in one piece of an epoch, by their position in it.
 
-    source: str
-    target: str
-    tag: str | None
-    address: str | None = None
+    Args:
+        indices: Their indices; an example may occur several times.
+        texts: The augmented texts by position.
+        pairs: Source and target ids.
+    """
 
-
-_Text = tuple[str, str, _Context]
+    indices: list[int]
+    texts: Mapping[int, tuple[str, str]]
+    pairs: list[tuple[Ids, Ids]]
 
 
 class BatchMaker:
     """Turns parallel text into batches, every direction of every pair once an epoch, or as often as its weight says.
 
-    The text is tokenised once. An epoch decides which sentences are augmented or cut at random, sorts by length
-    (with sentences of a length in random order), cuts where the padded size reaches the budget, and shuffles the
-    batches, all from (seed, epoch): a run that resumes in the middle of an epoch sees exactly the batches it would
-    have seen. Random cuts double a sentence's tokens now and then; made before the sorting, they cost no padding.
-    ``num_batches`` is how many the epoch begun last has.
+    The text is tokenised once. An epoch draws its examples by their weights, shuffles them and cuts them into pieces.
+    A piece decides which of its examples are augmented or segmented at random, sorts them by length (examples of equal
+    length in random order), cuts where the padded size reaches the budget, and shuffles the batches. All of it follows
+    from (seed, epoch, piece): a run that resumes in the middle of an epoch sees the batches it would have seen, and
+    nothing is made of examples that the epoch does not use. Random segmentations sometimes double an example's tokens;
+    made before the sorting, they cost no padding.
 
     Args:
         corpora: Sentences in the order of ``languages``.
@@ -92,13 +92,14 @@ class BatchMaker:
         batch_tokens: Largest padded size of one batch, rows times the longer of source and target.
         max_tokens: Longer sentences are left out and counted in ``num_too_long``.
         seed: Decides the order.
-        subword_sampling: Share of sources cut at random, anew every epoch.
-        target_subword_sampling: Share of targets cut at random, anew every epoch.
-        augmentation: Pairs that are augmented before that, anew every epoch; nothing by default.
-        controlled: Makes pairs with placeholders, terms and forms of address, anew every epoch; none by default.
+        subword_sampling: Share of sources segmented at random, drawn again in every epoch.
+        target_subword_sampling: Share of targets segmented at random, drawn again in every epoch.
+        augmentation: Pairs that are augmented before that, drawn again in every epoch; nothing by default.
+        controlled: Makes pairs with placeholders, terms and forms of address; none by default.
+        kept_in: Folder that keeps the token ids from one start to the next; None keeps nothing.
 
     Raises:
-        ConfigError: Sentences are to be cut at random, and the tokenizer cuts in one way only.
+        ConfigError: Sentences are to be segmented at random, and the tokenizer segments in one way only.
         DataError: Every sentence is too long.
     """
 
@@ -116,6 +117,7 @@ class BatchMaker:
         target_subword_sampling: float = 0.0,
         augmentation: Augmentation = Augmentation(),  # noqa: B008  (frozen)
         controlled: ControlledPairs | None = None,
+        kept_in: Path | None = None,
     ) -> None:
         if (subword_sampling or target_subword_sampling) and (
             not isinstance(tokenizer, Tokenizer) or tokenizer.is_char
@@ -132,100 +134,89 @@ class BatchMaker:
         self._augmentation = augmentation
         self._controlled = controlled
         self._max_tokens = max_tokens
-        self._texts: list[_Text] = []
-        weights = array("d")
-        self._sources, self._targets = _Rows(), _Rows()
-        self.num_too_long = 0
-        self.num_batches = 0
-        for source_language, target_language in directions:
-            swapped = source_language != languages[0]
-            for corpus in corpora:
-                if corpus.direction not in (None, (source_language, target_language)):
-                    continue
-                context = _Context(source_language, target_language, corpus.tag)
-                for pair in corpus.pairs:
-                    source, target = (pair[1], pair[0]) if swapped else pair
-                    source_ids, target_ids = self._encoded(source, target, context)
-                    if max(len(source_ids), len(target_ids)) > max_tokens:
-                        self.num_too_long += 1
-                    else:
-                        self._texts.append((source, target, context))
-                        self._sources.append(source_ids)
-                        self._targets.append(target_ids)
-                        weights.append(corpus.weight)
-        if not self._texts:
-            raise DataError(f"Every sentence is longer than max_tokens_per_sentence, which is {max_tokens}.")
-        self._lengths = np.stack([self._sources.lengths(), self._targets.lengths()], axis=1)
-        self._weights = np.array(weights)
-        self._addresses = self._known_addresses()
+        self._examples = Examples(
+            corpora,
+            languages,
+            directions,
+            tokenizer,
+            max_tokens=max_tokens,
+            controlled=controlled,
+            kept_in=kept_in,
+        )
+        self._drawn: tuple[int, npt.NDArray[np.int64]] | None = None
 
     @property
     def num_examples(self) -> int:
-        """Sentence pairs of an epoch, each direction counted."""
-        return len(self._texts)
+        """Sentence pairs, each direction counted; an epoch has more or fewer where they have weights."""
+        return len(self._examples)
+
+    @property
+    def num_too_long(self) -> int:
+        """Sentence pairs left out for their length, each direction counted."""
+        return self._examples.num_too_long
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         """The batches of one epoch.
 
         Args:
-            number: Which epoch, from 0.
-            skip: Batches at its start that were trained on already.
+            number: Index of the epoch.
+            skip: Batches at its start that are left out.
         """
-        return (make() for make in self.planned_epoch(number, skip))
+        planned = (make for piece in range(self.num_pieces(number)) for make in self.piece(number, piece))
+        return (make() for make in islice(planned, skip, None))
 
-    def planned_epoch(self, number: int, skip: int = 0) -> Iterator[Callable[[], Batch]]:
-        """What makes each batch of one epoch, so that only those that are needed are made.
+    def num_pieces(self, epoch: int) -> int:
+        """The number of pieces of an epoch."""
+        return max(1, math.ceil(len(self._draw(epoch)) / PIECE))
+
+    def piece(self, epoch: int, number: int) -> list[Callable[[], Batch]]:
+        """What makes each batch of a piece, so that only those that are needed are made.
 
         Args:
-            number: Which epoch, from 0.
-            skip: Batches at its start that were trained on already.
+            epoch: Index of the epoch.
+            number: Index of the piece in it.
         """
-        rng = np.random.default_rng([self._seed, number])
-        augmented, sources, targets = self._variants(rng)
-        lengths = self._lengths.copy()
-        for side, changed in enumerate((sources, targets)):
-            for index, ids in changed.items():
-                lengths[index, side] = len(ids)
+        # numpy takes seeds that differ only by zeros at their end for equal.
+        seeds = [self._seed, epoch, number + 1]
+        rng = np.random.default_rng(seeds)
+        plan = self._plan(np.array_split(self._draw(epoch), self.num_pieces(epoch))[number].tolist(), rng)
+        lengths = np.array([[len(source), len(target)] for source, target in plan.pairs], dtype=np.int64).reshape(-1, 2)
         order = np.lexsort((lengths[:, 0] + rng.uniform(0.0, 1.0, len(lengths)), lengths[:, 1]))
-        if (self._weights != 1.0).any():
-            copies = np.floor(self._weights + rng.uniform(0.0, 1.0, len(lengths))).astype(np.int64)
-            order = np.repeat(order, copies[order])
         groups: list[list[int]] = []
         group: list[int] = []
         longest = 0
-        for index in order.tolist():
-            length = int(lengths[index].max())
+        for position in order.tolist():
+            length = int(lengths[position].max())
             if group and (len(group) + 1) * max(longest, length) > self._batch_tokens:
                 groups.append(group)
                 group, longest = [], 0
-            group.append(index)
+            group.append(position)
             longest = max(longest, length)
-        groups.append(group)
-        self.num_batches = len(groups)
+        if group:
+            groups.append(group)
         joined = rng.random(len(groups)) < self._augmentation.joined
-        for which in rng.permutation(len(groups))[skip:]:
-            indices = groups[which]
-            # A generator of its own, so that batches that are not made need not be made to keep the numbers in step.
-            own = np.random.default_rng([self._seed, number, int(which)]) if joined[which] else None
-            yield partial(self._planned, indices, augmented, sources, targets, own)
-
-    def _planned(
-        self,
-        indices: Sequence[int],
-        augmented: Mapping[int, tuple[str, str]],
-        sources: Mapping[int, Ids],
-        targets: Mapping[int, Ids],
-        joining: np.random.Generator | None,
-    ) -> Batch:
-        """A batch of pairs as they are in this epoch; they are joined if there is a generator for that."""
-        pairs = [
-            (sources.get(index, self._sources[index]), targets.get(index, self._targets[index])) for index in indices
+        return [
+            # A generator for each, so that a batch does not depend on the batches that were made before it.
+            partial(self._make, plan, groups[which], np.random.default_rng([*seeds, which + 1]))
+            if joined[which]
+            else partial(self._make, plan, groups[which], None)
+            for which in rng.permutation(len(groups)).tolist()
         ]
-        if joining is not None:
-            pairs = self._joined(indices, augmented, joining) or pairs
-        return self._batch(pairs)
 
-    def _batch(self, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
+    def _draw(self, epoch: int) -> npt.NDArray[np.int64]:
+        """The indices of the examples of an epoch in random order, drawn by their weights."""
+        if self._drawn is None or self._drawn[0] != epoch:
+            rng = np.random.default_rng([self._seed, epoch])
+            weights = self._examples.weights
+            copies = np.floor(weights + rng.uniform(0.0, 1.0, len(weights))).astype(np.int64)
+            self._drawn = epoch, rng.permutation(np.repeat(np.arange(len(weights)), copies))
+        return self._drawn[1]
+
+    def _make(self, plan: _Plan, positions: Sequence[int], joining: np.random.Generator | None) -> Batch:
+        """A batch of examples of a piece; they are joined if there is a generator for that."""
+        pairs = [plan.pairs[position] for position in positions]
+        if joining is not None:
+            pairs = self._joined(plan, positions, joining) or pairs
         pad_id, start = self._tokenizer.pad_id, np.array([self._tokenizer.start_id], dtype=np.int32)
         return Batch(
             _rectangle([source for source, _ in pairs], pad_id),
@@ -233,208 +224,103 @@ class BatchMaker:
             pad_id,
         )
 
-    def _joined(
-        self, group: Sequence[int], augmented: Mapping[int, tuple[str, str]], rng: np.random.Generator
-    ) -> list[tuple[Ids, Ids]]:
-        """The pairs of a batch strung together, two to six, to fewer and longer ones; none where there is no room.
+    def _joined(self, plan: _Plan, positions: Sequence[int], rng: np.random.Generator) -> list[tuple[Ids, Ids]]:
+        """The examples of a batch joined, two to six, to fewer and longer ones; none where there is no room.
 
-        They are augmented as in this epoch, and not cut at random.
+        They are augmented as in their piece, and not segmented at random.
         """
-        number = min(int(rng.integers(2, 7)), self._max_tokens // int(self._lengths[list(group)].max()))
+        examples = self._examples
+        longest = int(examples.lengths[[plan.indices[position] for position in positions]].max())
+        number = min(int(rng.integers(2, 7)), self._max_tokens // longest)
         if number < 2:
             return []
-        by_context: dict[_Context, list[int]] = {}
-        for index in group:
-            by_context.setdefault(self._texts[index][2], []).append(index)
+        by_context: dict[Context, list[int]] = {}
+        for position in positions:
+            by_context.setdefault(examples.text(plan.indices[position])[2], []).append(position)
         pairs: list[tuple[Ids, Ids]] = []
-        for context, indices in by_context.items():
-            order = rng.permutation(indices).tolist()
+        for context, members in by_context.items():
+            order = rng.permutation(members).tolist()
             for begin in range(0, len(order), number):
-                some = order[begin : begin + number]
-                texts = [augmented.get(index, self._texts[index][:2]) for index in some]
-                pair = self._encoded(*join_sentences(texts, rng), context)
+                together = order[begin : begin + number]
+                texts = [plan.texts.get(position, examples.text(plan.indices[position])[:2]) for position in together]
+                pair = examples.encode(*join_sentences(texts, rng), context)
                 if max(map(len, pair)) <= self._max_tokens:
                     pairs.append(pair)
                 else:  # punctuation can cost a token more
-                    pairs += [(self._sources[index], self._targets[index]) for index in some]
+                    pairs += [examples.ids(plan.indices[position]) for position in together]
         longest = max(len(side) for pair in pairs for side in pair)
         return pairs if len(pairs) * longest <= self._batch_tokens else []
 
-    def _encoded(self, source: str, target: str, context: _Context) -> tuple[Ids, Ids]:
-        source_ids = self._tagged(self._tokenizer.encode(source, context.target, context.source), context)
-        target_ids = [*self._tokenizer.forced_ids(context.target), *self._tokenizer.encode_target(target)]
-        return np.array(source_ids, dtype=np.int32), np.array(target_ids, dtype=np.int32)
+    def _plan(self, indices: list[int], rng: np.random.Generator) -> _Plan:
+        """Examples augmented, told what the controls say, and segmented at random."""
+        examples, controlled, number = self._examples, self._controlled, len(indices)
+        sampled = rng.random((number, 2)) < (self._subword_sampling, self._target_subword_sampling)
+        sampling_seeds = rng.integers(2**32, size=(number, 2))
+        draws = rng.random((number, 2))
+        is_controlled = draws[:, 0] < (controlled.share if controlled else 0)
+        is_addressed = (draws[:, 1] < (controlled.address_share if controlled else 0)) & examples.has_address[indices]
+        texts: dict[int, tuple[str, str]] = {}
+        pairs: list[tuple[Ids, Ids]] = []
+        for position, index in enumerate(indices):
+            pair = plain = examples.ids(index)
+            augmented = False
+            if self._augmentation.changes_sentences:
+                before = examples.text(index)[:2]
+                after = self._augmentation.apply(*before, rng)
+                if augmented := after != before:
+                    texts[position] = after
+            if augmented or is_addressed[position] or is_controlled[position] or sampled[position].any():
+                source, target, context = examples.text(index)
+                if is_addressed[position]:
+                    context = replace(context, address=examples.address(index))
+                made = self._controlled_pair(source, target, context, rng) if is_controlled[position] else None
+                if made is None:
+                    source, target = texts.get(position, (source, target))
+                    if augmented or is_addressed[position]:
+                        pair = examples.encode(source, target, context)
+                    made = self._sampled_pair(
+                        pair, source, target, context, sampled[position], sampling_seeds[position]
+                    )
+                # Both or none: one side alone might be no translation of the other.
+                pair = made if max(map(len, made)) <= self._max_tokens else plain
+            pairs.append(pair)
+        return _Plan(indices, texts, pairs)
 
-    def _tagged(self, source_ids: list[int], context: _Context) -> list[int]:
-        symbols = [symbol for symbol in (context.address, context.tag) if symbol is not None]
-        if not symbols:
-            return source_ids
-        if not isinstance(self._tokenizer, Tokenizer):
-            raise ConfigError("tag needs a vocabulary that 'python -m model train' learned with reserve_symbols.")
-        for symbol in symbols:
-            source_ids = self._tokenizer.tagged(source_ids, symbol)
-        return source_ids
+    def _controlled_pair(
+        self, source: str, target: str, context: Context, rng: np.random.Generator
+    ) -> tuple[Ids, Ids] | None:
+        """An example with placeholders or terms; None if its words are not aligned well enough or it is too long."""
+        assert self._controlled is not None
+        # Words of a back-translated source are not aligned well enough.
+        if context.tag is not None or (made := self._controlled.make(source, target, context.source, rng)) is None:
+            return None
+        pair = self._examples.encode_parts(*made, context)
+        return pair if max(map(len, pair)) <= self._max_tokens else None
 
-    def _variants(self, rng: np.random.Generator) -> tuple[dict[int, tuple[str, str]], dict[int, Ids], dict[int, Ids]]:
-        """The pairs augmented in this epoch, and the sources and targets with other tokens than before, by index."""
-        number = len(self._texts)
-        cut = rng.random(number) < self._subword_sampling
-        target_cut = rng.random(number) < self._target_subword_sampling
-        seeds = rng.integers(2**32, size=(number, 2))
-        augmented = self._augmented(rng)
-        controlled = self._controlled_texts(rng)
-        tags = self._drawn_addresses(rng)
-        sources: dict[int, Ids] = {}
-        targets: dict[int, Ids] = {}
-        for index in sorted({*augmented, *controlled, *tags, *np.flatnonzero(cut | target_cut).tolist()}):
-            source, target, context = self._texts[index]
-            if index in tags:
-                context = replace(context, address=tags[index])
-            if index in controlled:
-                pair = list(self._encoded_parts(*controlled[index], context))
-                if max(map(len, pair)) <= self._max_tokens:
-                    sources[index], targets[index] = pair
-                    continue
-            source, target = augmented.get(index, (source, target))
-            pair = [self._sources[index], self._targets[index]]
-            if index in augmented or index in tags:
-                pair = list(self._encoded(source, target, context))
-            if isinstance(self._tokenizer, Tokenizer):
-                source_seed, target_seed = map(int, seeds[index])
-                if cut[index]:
-                    ids = self._tokenizer.encode_sampled(source, context.target, _SHARPNESS, source_seed)
-                    pair[0] = np.array(self._tagged(ids, context), dtype=np.int32)
-                if target_cut[index]:
-                    ids = self._tokenizer.encode_target_sampled(target, _SHARPNESS, target_seed)
-                    pair[1] = np.array(ids, dtype=np.int32)
-            # Both or none: one side alone might be no translation of the other.
-            if max(map(len, pair)) <= self._max_tokens:
-                sources[index], targets[index] = pair
-        return augmented, sources, targets
-
-    def _known_addresses(self) -> dict[int, str]:
-        """The form of address of each text that has one, by index."""
-        if self._controlled is None:
-            return {}
-        found = {
-            index: self._controlled.address(source, target, context.target)
-            for index, (source, target, context) in enumerate(self._texts)
-        }
-        return {index: symbol for index, symbol in found.items() if symbol is not None}
-
-    def _drawn_addresses(self, rng: np.random.Generator) -> dict[int, str]:
-        """The forms of address that sources name in this epoch, by index."""
-        if self._controlled is None:
-            return {}
-        drawn = rng.random(len(self._texts)) < self._controlled.address_share
-        return {index: symbol for index, symbol in self._addresses.items() if drawn[index]}
-
-    def _controlled_texts(self, rng: np.random.Generator) -> dict[int, tuple[list[Part], list[Part]]]:
-        """The pairs that get placeholders or terms in this epoch, by index."""
-        if self._controlled is None:
-            return {}
-        found: dict[int, tuple[list[Part], list[Part]]] = {}
-        drawn = np.flatnonzero(rng.random(len(self._texts)) < self._controlled.share)
-        own = np.random.default_rng(rng.integers(2**63))
-        for index in drawn.tolist():
-            source, target, context = self._texts[index]
-            # Words of a back-translated source are not aligned well enough.
-            if context.tag is None and (pair := self._controlled.make(source, target, context.source, own)) is not None:
-                found[index] = pair
-        return found
-
-    def _encoded_parts(self, source: list[Part], target: list[Part], context: _Context) -> tuple[Ids, Ids]:
-        assert isinstance(self._tokenizer, Tokenizer)
-        source_ids = self._tagged(self._tokenizer.encode_parts(source, context.target), context)
-        target_ids = self._tokenizer.encode_target_parts(target)
-        return np.array(source_ids, dtype=np.int32), np.array(target_ids, dtype=np.int32)
-
-    def _augmented(self, rng: np.random.Generator) -> dict[int, tuple[str, str]]:
-        """The pairs that are augmented in this epoch, by their index."""
-        if not self._augmentation.changes_sentences:
-            return {}
-        found: dict[int, tuple[str, str]] = {}
-        for index, (source, target, _) in enumerate(self._texts):
-            augmented = self._augmentation.apply(source, target, rng)
-            if augmented != (source, target):
-                found[index] = augmented
-        return found
-
-
-class _Rows:
-    """Many sequences of ids, in a tenth of the memory that lists of them take."""
-
-    def __init__(self) -> None:
-        self._ids = array("i")
-        self._ends = array("q", [0])
-
-    def append(self, ids: Ids) -> None:
-        self._ids.frombytes(ids.tobytes())
-        self._ends.append(len(self._ids))
-
-    def lengths(self) -> npt.NDArray[np.int64]:
-        ends = np.frombuffer(self._ends, dtype=np.int64)
-        return ends[1:] - ends[:-1]
-
-    def __getitem__(self, index: int) -> Ids:
-        start, end = self._ends[index], self._ends[index + 1]
-        return np.frombuffer(self._ids, dtype=np.int32, count=end - start, offset=4 * start)
+    def _sampled_pair(
+        self,
+        pair: tuple[Ids, Ids],
+        source: str,
+        target: str,
+        context: Context,
+        sampled: npt.NDArray[np.bool_],
+        seeds: npt.NDArray[np.int64],
+    ) -> tuple[Ids, Ids]:
+        """An example with the sides segmented at random that were drawn for it."""
+        source_ids, target_ids = pair
+        if isinstance(self._tokenizer, Tokenizer):
+            if sampled[0]:
+                ids = self._tokenizer.encode_sampled(source, context.target, _SAMPLING_ALPHA, int(seeds[0]))
+                source_ids = np.array(self._examples.tag(ids, context), dtype=np.int32)
+            if sampled[1]:
+                ids = self._tokenizer.encode_target_sampled(target, _SAMPLING_ALPHA, int(seeds[1]))
+                target_ids = np.array(ids, dtype=np.int32)
+        return source_ids, target_ids
 
 
 def _rectangle(rows: Sequence[Ids], pad_id: int) -> Tensor:
     """Rows padded on the right: (B, longest), int64."""
     out = np.full((len(rows), max(map(len, rows))), pad_id, dtype=np.int64)
-    for place, ids in enumerate(rows):
-        out[place, : len(ids)] = ids
+    for row, ids in enumerate(rows):
+        out[row, : len(ids)] = ids
     return torch.from_numpy(out)
-
-
-@contextlib.contextmanager
-def made_ahead(items: Generator[Item], number: int = 4) -> Generator[Iterator[Item]]:
-    """The same items, made by a thread of their own while whoever asked for them is busy with others.
-
-    Args:
-        items: What to make; closed at the end, wherever it is.
-        number: How many may wait.
-    """
-    waiting: queue.Queue[Item | _Ended] = queue.Queue(number)
-    stopped = threading.Event()
-
-    def put(item: Item | _Ended) -> None:
-        while not stopped.is_set():
-            with contextlib.suppress(queue.Full):
-                waiting.put(item, timeout=0.1)
-                return
-
-    def make() -> None:
-        error: Exception | None = None
-        try:
-            with contextlib.closing(items):
-                for item in items:
-                    put(item)
-                    if stopped.is_set():
-                        return
-        except Exception as raised:  # noqa: BLE001  (whoever waits for the item raises it)
-            error = raised
-        put(_Ended(error))
-
-    def take() -> Iterator[Item]:
-        while not isinstance(item := waiting.get(), _Ended):
-            yield item
-        if item.error is not None:
-            raise item.error
-
-    thread = threading.Thread(target=make, name="batches", daemon=True)
-    thread.start()
-    try:
-        yield take()
-    finally:
-        stopped.set()
-        thread.join()
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """No item follows: there is none, or making it failed."""
-
-    error: Exception | None

@@ -201,14 +201,18 @@ def spread(pairs: Sequence[Pair], number: int) -> list[Pair]:
     return [pairs[index * len(pairs) // number] for index in range(number)]
 
 
-def unseen(pairs: Iterable[Pair], known: Iterable[Pair]) -> list[Pair]:
+def unseen(pairs: Iterable[Pair], known: Iterable[Pair], min_words: int = 0) -> list[Pair]:
     """The pairs of which neither side occurs in other pairs, ignoring case and punctuation.
 
     Args:
         pairs: Test pairs.
         known: Training pairs, with the languages in the same order.
+        min_words: Sides with fewer words do not count as occurring.
     """
-    sides = [{bare_words(side) for side in one} for one in zip(*known, strict=True)] or [set(), set()]
+    sides = [
+        {words for side in one if len((words := bare_words(side)).split()) >= min_words}
+        for one in zip(*known, strict=True)
+    ] or [set(), set()]
     return [pair for pair in pairs if not any(bare_words(side) in seen for side, seen in zip(pair, sides, strict=True))]
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,12 +32,13 @@ from model.network.transformer import Transformer
 from model.process.memory import give_back_freed_memory
 from model.process.stop_signals import stop_request
 from model.text.tokenizer import TextTokenizer, Tokenizer
-from model.training.batches import BatchMaker, made_ahead
+from model.training.batches import PIECE, BatchMaker
 from model.training.controlled_pairs import ControlledPairs
 from model.training.corpus import LoadedCorpus, load_dev_pairs, load_training_pairs, spread
 from model.training.distributed import ALONE, Processes
 from model.training.evaluation import dev_scores
 from model.training.initial import IMPORTED, Initial, check_origin, fine_tuning_config, load_initial, with_vocabulary
+from model.training.prefetch import prefetch, prefetch_in_process
 from model.training.progress import Progress
 from model.training.schedule import learning_rate
 from model.training.settings import TrainingSettings
@@ -54,6 +58,9 @@ AVERAGED = "averaged.pt"
 
 LEXICON = "word-lexicon.json.gz"
 """Which words of the training text translate each other."""
+
+ENCODED = "encoded"
+"""Folder with the token ids of the training text, so that a resumed run need not make them again."""
 
 ORIGIN = "initialised_from"
 """Key in the settings of checkpoints and manifests: name and SHA-256 of the model a run was initialised from."""
@@ -124,6 +131,29 @@ def _discard(line: str) -> None:
     """Reports nothing."""
 
 
+@dataclass
+class _Tally:
+    """Sums over updates.
+
+    Args:
+        updates: Their number.
+        nll: Negative log-likelihood, in nats.
+        tokens: Target tokens.
+        seconds: Their duration.
+    """
+
+    updates: int = 0
+    nll: float = 0.0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def count(self, nll: float, tokens: int) -> None:
+        """Count the loss of an update."""
+        self.updates += 1
+        self.nll += nll
+        self.tokens += tokens
+
+
 class _Run:
     """State of one training run between its updates."""
 
@@ -144,23 +174,35 @@ class _Run:
         self.processes = processes
         self.report = report
         run_dir.mkdir(parents=True, exist_ok=True)
+        self.tokenizer: TextTokenizer
+        self.config: ModelConfig
+        self.files: dict[str, bytes] | None = None
+        self.imported: dict[str, Any] = {}
+        self.origin: dict[str, str] | None = None
+        # What cannot go on is refused before the text is read, which takes longer.
+        resumed = load_checkpoint(run_dir / LAST) if (run_dir / LAST).exists() else None
+        initial = None
+        if resumed:
+            self.origin = resumed.facts["settings"].get(ORIGIN)
+            check_origin(run_dir, self.origin, init_from)
+            self._take_model(resumed)
+            self._check_resumed(resumed)
+        elif init_from:
+            initial = load_initial(init_from)
+            if settings.tokenizer:
+                initial = with_vocabulary(initial, Tokenizer.load((tokenizer_dir or Path()) / settings.tokenizer))
+            self.origin = initial.origin
+            self._take_model(initial)
+        report("reading the training text")
         corpora, left_out = load_training_pairs(data_dir, settings.train, settings.languages)
         self.dev = {
             name: spread(pairs, settings.dev_sentences)
             for name, pairs in load_dev_pairs(data_dir, settings.dev, settings.languages, corpora).items()
         }
-        resumed = load_checkpoint(run_dir / LAST) if (run_dir / LAST).exists() else None
-        initial = load_initial(init_from) if init_from and not resumed else None
-        if initial and settings.tokenizer:
-            initial = with_vocabulary(initial, Tokenizer.load((tokenizer_dir or Path()) / settings.tokenizer))
-        self.origin: dict[str, str] | None = initial.origin if initial else None
-        if resumed:
-            self.origin = resumed.facts["settings"].get(ORIGIN)
-            check_origin(run_dir, self.origin, init_from)
-        self.tokenizer: TextTokenizer
-        self.files: dict[str, bytes] | None = None
-        self.imported: dict[str, Any] = {}
-        self.config = self._choose_model(resumed, initial, corpora, tokenizer_dir)
+        if not resumed and not initial:
+            own = self._make_tokenizer(corpora, tokenizer_dir)
+            self.tokenizer = own
+            self.config = settings.model_config(own.vocab_size, own.target_vocab_size)
         self.batches = self._make_batches(corpora)
         num_pairs = sum(len(corpus.pairs) for corpus in corpora)
         report(
@@ -174,6 +216,7 @@ class _Run:
             report(f"starting from {initial.name}, SHA-256 {initial.sha256}")
         self.updater = Updater(self.transformer, settings, processes)
         self.progress = Progress()
+        self.since_save = _Tally()
         self.pending: tuple[int, Tensor] | None = None
         if resumed:
             self._resume(resumed)
@@ -184,23 +227,46 @@ class _Run:
         where = device if processes.size == 1 else f"{device}, {processes.size} processes"
         report(f"{num_parameters / 1e6:.2f} M parameters, {self.updater.amp_dtype or torch.float32} on {where}")
 
-    def _choose_model(
-        self,
-        resumed: Checkpoint | None,
-        initial: Initial | None,
-        corpora: list[LoadedCorpus],
-        tokenizer_dir: Path | None,
-    ) -> ModelConfig:
-        """Set the tokenizer and, for imported models, its files and metadata; returns the architecture."""
-        known = resumed or initial
-        if known and self.origin:
+    def _take_model(self, known: Checkpoint | Initial) -> None:
+        """Set architecture and tokenizer, and the files and metadata of an imported model."""
+        if self.origin:
             self.tokenizer, self.files = known.tokenizer, known.files
             self.imported = {key: known.facts[key] for key in IMPORTED if key in known.facts}
-            directions = initial.directions if initial else None
-            return fine_tuning_config(self.settings, known.config, known.tokenizer, directions)
-        own = resumed.own_tokenizer if resumed else self._make_tokenizer(corpora, tokenizer_dir)
-        self.tokenizer = own
-        return self.settings.model_config(own.vocab_size, own.target_vocab_size)
+            directions = known.directions if isinstance(known, Initial) else None
+            self.config = fine_tuning_config(self.settings, known.config, known.tokenizer, directions)
+        else:
+            assert isinstance(known, Checkpoint)
+            own = known.own_tokenizer
+            self.tokenizer = own
+            self.config = self.settings.model_config(own.vocab_size, own.target_vocab_size)
+
+    def _check_resumed(self, checkpoint: Checkpoint) -> None:
+        """Check that the run can go on with these settings; reports settings that have changed.
+
+        Raises:
+            ConfigError: It cannot; names what differs.
+        """
+        before, now = checkpoint.config.to_dict(), self.config.to_dict()
+        different = [f"{name} {before[name]!r}, not {now[name]!r}" for name in now if now[name] != before[name]]
+        if different:
+            raise ConfigError(
+                f"{self.run_dir} holds a run of another architecture, with {', '.join(different)}; set it back, or "
+                "give this configuration a folder of its own."
+            )
+        changes = self._changes(checkpoint)
+        for name, (old, new) in changes.items():
+            if name in _VOCABULARY_SETTINGS and (name == "tokenizer" or not self.origin):
+                raise ConfigError(
+                    f"{name} is {new!r}, but {self.run_dir} holds a run that began with {old!r} and has its "
+                    "vocabulary; set it back, or give this configuration a folder of its own."
+                )
+            if name == "optimizer":
+                raise ConfigError(
+                    f"optimizer is {new!r}, but {self.run_dir} holds a run that was trained with {old!r}; set it back, "
+                    "or give this configuration a folder of its own."
+                )
+        for name, (old, new) in changes.items():
+            self.report(f"{name} was {old!r} and is {new!r} from here on")
 
     def _make_batches(self, corpora: list[LoadedCorpus]) -> BatchMaker:
         settings = self.settings
@@ -216,6 +282,7 @@ class _Run:
             target_subword_sampling=settings.target_subword_sampling,
             augmentation=settings.augment,
             controlled=self._controlled_pairs(corpora),
+            kept_in=self.run_dir / ENCODED,
         )
 
     def _make_tokenizer(self, corpora: list[LoadedCorpus], tokenizer_dir: Path | None) -> Tokenizer:
@@ -240,18 +307,7 @@ class _Run:
         return ControlledPairs(controls, lexicon, languages)
 
     def _resume(self, checkpoint: Checkpoint) -> None:
-        """Restore the state of a run; reports changed settings."""
-        if checkpoint.config != self.config:
-            raise ConfigError(
-                f"{self.run_dir} holds a run of another architecture; give this configuration a folder of its own."
-            )
-        for name, (before, now) in self._changes(checkpoint).items():
-            if name in _VOCABULARY_SETTINGS and (name == "tokenizer" or not self.origin):
-                raise ConfigError(
-                    f"{name} is {now!r}, but {self.run_dir} holds a run that began with {before!r} and has its "
-                    "vocabulary; set it back, or give this configuration a folder of its own."
-                )
-            self.report(f"{name} was {before!r} and is {now!r} from here on")
+        """Restore the state of a run."""
         load_weights(self.transformer, checkpoint.weights)
         progress = checkpoint.progress
         # Checkpoints of earlier releases contain AdamW's state only.
@@ -259,6 +315,8 @@ class _Run:
             progress["optimizers"] if "optimizers" in progress else {"adamw": progress["optimizer"]}
         )
         self.progress = Progress.from_dict(progress)
+        if "piece" not in progress:
+            self.report("an earlier release wrote the checkpoint: its epoch begins again")
         torch.set_rng_state(progress["cpu_rng"])
         if self.device == "cuda" and progress["cuda_rng"] is not None:
             torch.cuda.set_rng_state(progress["cuda_rng"])
@@ -279,15 +337,7 @@ class _Run:
         if self.origin and not progress.rows:
             self._evaluate()
         self.transformer.train()
-        following = update_batches(
-            self.batches,
-            progress.epoch,
-            progress.batch_in_epoch,
-            settings.accumulate,
-            self.processes,
-            pin=self.device != "cpu",
-        )
-        with bar, made_ahead(following) as updates, stop_request() as request:
+        with bar, self._updates() as updates, stop_request() as request:
             while progress.step < settings.max_steps and not progress.is_out_of_patience(settings.patience):
                 is_requested = self._update(updates, bar, request.is_made)
                 evaluates = progress.step % settings.evaluate_every == 0 or progress.step == settings.max_steps
@@ -297,6 +347,7 @@ class _Run:
                     if evaluates:
                         self._evaluate()
                     self._save(LAST)
+                    self._report_save()
                     last_save = time.monotonic()
                 if is_requested:
                     self.report(f"stopped after update {progress.step}; the same command goes on from there")
@@ -304,6 +355,26 @@ class _Run:
                 if stops:
                     return self.run_dir / LAST
         return self.processes.from_first(self._finish)
+
+    @contextlib.contextmanager
+    def _updates(self) -> Iterator[Iterator[UpdateBatches]]:
+        """The batches of the updates that follow, made while earlier ones are used."""
+        arguments = (self.batches, self.progress.position, self.settings.accumulate, self.processes)
+        # Little text is planned sooner than a process starts.
+        beside = self.batches.num_examples > PIECE
+        made = prefetch_in_process(update_batches, *arguments) if beside else prefetch(update_batches(*arguments))
+        with made as updates:
+            yield updates if self.device == "cpu" else (update.pinned() for update in updates)
+
+    def _report_save(self) -> None:
+        """Report the updates since the last save and the time left."""
+        step, max_steps, since, self.since_save = self.progress.step, self.settings.max_steps, self.since_save, _Tally()
+        if since.tokens:
+            left = timedelta(seconds=round((max_steps - step) * since.seconds / since.updates))
+            self.report(
+                f"saved after update {step} of {max_steps}: loss {since.nll / since.tokens:.3f}, "
+                f"{since.tokens / since.seconds:.0f} tokens/s, {left} left"
+            )
 
     def _update(self, updates: Iterator[UpdateBatches], bar: tqdm[Any], stop: bool) -> bool:
         """Update the weights once, and show the loss of the previous update.
@@ -326,7 +397,7 @@ class _Run:
             max_steps=settings.max_steps,
         )
         update = next(updates)
-        progress.epoch, progress.batch_in_epoch, progress.epochs = update.epoch, update.number, update.epochs
+        progress.position, progress.epochs = update.position, update.epochs
         own_tokens = sum(batch.num_target_tokens for batch in update.batches)
         tokens, num_stopped = self.processes.sums(own_tokens, int(stop))
         nll = self.updater.update(update.batches, rate, tokens)
@@ -336,18 +407,20 @@ class _Run:
         self.pending = (tokens, nll)
         elapsed = time.monotonic() - began
         progress.count_time(elapsed)
+        self.since_save.seconds += elapsed
         bar.update()
-        bar.set_postfix_str(f"{tokens / elapsed:.0f} tok/s, loss {loss:.3f}", refresh=False)
+        if loss is not None:
+            bar.set_postfix_str(f"{tokens / elapsed:.0f} tok/s, loss {loss:.3f}", refresh=False)
         return num_stopped > 0
 
-    def _count_pending(self) -> float:
-        """Count the loss of the last update; returns it in nats per token.
+    def _count_pending(self) -> float | None:
+        """Count the loss of the last update; returns it in nats per token, None if there is none to count.
 
         Raises:
             ArtifactError: The loss is not a finite number.
         """
         if self.pending is None:
-            return math.nan
+            return None
         (tokens, nll), self.pending = self.pending, None
         total = float(nll)
         if not math.isfinite(total):
@@ -356,6 +429,7 @@ class _Run:
                 f"(now {self.settings.learning_rate}) or lengthen warmup_steps; {LAST} is from before."
             )
         self.progress.count_loss(total, tokens)
+        self.since_save.count(total, tokens)
         return total / max(tokens, 1)
 
     def _dev_scores(self) -> dict[str, float]:
@@ -403,7 +477,7 @@ class _Run:
             "attribution": list(self.settings.attribution),
             "settings": self._recorded_settings(),
             "step": self.progress.step,
-            "epoch": self.progress.epoch,
+            "epoch": self.progress.position.epoch,
             **self.imported,
             # Stored with the weights, so that an export can be compared on any machine.
             "dev_sample": [list(pair) for pair in spread([*chain(*self.dev.values())], DEV_SAMPLE)],

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from model.scores import mean_bleu
+from model.training.update_batches import Position
 
 CURVE = "curve.csv"
 
@@ -21,8 +22,7 @@ class Progress:
 
     Args:
         step: Number of updates.
-        epoch: Index of the current epoch.
-        batch_in_epoch: Number of batches of this epoch that were used.
+        position: The position after the last batch that was used.
         epochs: Number of passes over the text; not stored, because it follows from the next batch.
         seconds: Duration of all updates.
         rows: The evaluations.
@@ -32,8 +32,7 @@ class Progress:
     """
 
     step: int = 0
-    epoch: int = 0
-    batch_in_epoch: int = 0
+    position: Position = field(default_factory=Position)
     epochs: float = 0.0
     seconds: float = 0.0
     rows: list[Row] = field(default_factory=list)
@@ -46,8 +45,8 @@ class Progress:
         """Restore the progress from a checkpoint's ``progress``."""
         return cls(
             step=values["step"],
-            epoch=values["epoch"],
-            batch_in_epoch=values["batch_in_epoch"],
+            # Earlier releases planned whole epochs; their current epoch begins again.
+            position=Position(values["epoch"], values.get("piece", 0), values.get("batch_in_piece", 0)),
             seconds=values["seconds"],
             rows=values["rows"],
             running_nll=values["running_nll"],
@@ -59,8 +58,9 @@ class Progress:
         """The values that a checkpoint stores."""
         return {
             "step": self.step,
-            "epoch": self.epoch,
-            "batch_in_epoch": self.batch_in_epoch,
+            "epoch": self.position.epoch,
+            "piece": self.position.piece,
+            "batch_in_piece": self.position.batch,
             "seconds": self.seconds,
             "rows": self.rows,
             "running_nll": self.running_nll,

@@ -14,6 +14,7 @@ from model.network.transformer import Transformer
 from model.training.batches import Batch
 from model.training.distributed import ALONE, Processes
 from model.training.loss import label_smoothed_loss, r_drop_loss
+from model.training.muon import BatchedMuon
 from model.training.settings import TrainingSettings
 
 
@@ -150,7 +151,7 @@ def _optimizers(transformer: Transformer, settings: TrainingSettings) -> dict[st
     if not hidden:
         return {"adamw": adamw}
     # Updates are scaled to AdamW's, so that both use the same learning rate (Liu et al. 2025, arXiv:2502.16982).
-    muon = torch.optim.Muon(
+    muon = BatchedMuon(
         hidden, lr=settings.learning_rate, weight_decay=settings.weight_decay, adjust_lr_fn="match_rms_adamw"
     )
     return {"adamw": adamw, "muon": muon}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from collections import Counter
-from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -16,8 +13,12 @@ from model.text.symbols import BACK_TRANSLATED
 from model.text.tokenizer import END_ID, PAD_ID, START_ID
 from model.text.tokenizer_training import learn_tokenizer
 from model.training.augmentation import Augmentation
-from model.training.batches import Batch, BatchMaker, made_ahead
+from model.training.batches import Batch, BatchMaker
 from model.training.corpus import LoadedCorpus
+from model.training.distributed import ALONE
+from model.training.examples import Context, Examples
+from model.training.prefetch import prefetch
+from model.training.update_batches import Position, update_batches
 from tests.model.vocabulary import SENTENCES, TOKENIZER
 
 PAIRS = [(a, b) for a, b in zip(SENTENCES, reversed(SENTENCES), strict=True)] + [("cat " * 9, "Katze")]
@@ -151,6 +152,40 @@ def test_no_batch_exceeds_its_budget(options: dict[str, Any], batch_tokens: int)
 def test_skipping_batches_does_not_change_later_ones(options: dict[str, Any], skip: int) -> None:
     whole = list(maker(**options).epoch(2))
     assert same(list(maker(**options).epoch(2, skip=skip)), whole[skip:])
+
+
+@every_variety
+@pytest.mark.parametrize("piece", [1, 7, 40])
+def test_an_epoch_in_pieces_has_every_example_and_resumes_in_each(
+    options: dict[str, Any], piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model.training.batches.PIECE", piece)
+    made = maker(**options)
+    assert made.num_pieces(1) == -(-made.num_examples // piece)
+    if not options:
+        assert rows(list(made.epoch(1))) == expected_rows(BOTH)
+    updates = update_batches(made, Position(epoch=1), 1, ALONE)
+    whole = [next(updates) for _ in range(made.num_pieces(1) + 3)]
+    for number, update in enumerate(whole[:-1]):
+        following = next(update_batches(maker(**options), update.position, 1, ALONE))
+        assert following.position == whole[number + 1].position
+        assert following.epochs == whole[number + 1].epochs
+        assert same(following.batches, whole[number + 1].batches)
+    assert [update.epochs for update in whole] == sorted({update.epochs for update in whole})
+
+
+def test_examples_that_an_epoch_does_not_draw_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = maker(corpora=[LoadedCorpus(PAIRS, weight=0.1)], augmentation=Augmentation(upper=1))
+    read: list[int] = []
+    text = Examples.text
+
+    def counted(self: Examples, index: int) -> tuple[str, str, Context]:
+        read.append(index)
+        return text(self, index)
+
+    monkeypatch.setattr(Examples, "text", counted)
+    list(made.epoch(0))
+    assert 0 < len(set(read)) < 0.3 * made.num_examples
 
 
 @every_variety
@@ -302,36 +337,5 @@ def test_positions_are_those_of_the_tokens_to_predict() -> None:
 def test_items_made_ahead_are_unchanged() -> None:
     options = {"subword_sampling": 0.5, "target_subword_sampling": 0.5, "augmentation": Augmentation(lower=0.2)}
     made = maker(**options)
-    with made_ahead(item for item in made.epoch(1)) as batches:
+    with prefetch(item for item in made.epoch(1)) as batches:
         assert same(list(batches), list(maker(**options).epoch(1)))
-
-
-def test_a_failure_ahead_is_raised_when_its_item_is_used() -> None:
-    def items() -> Generator[int]:
-        yield 1
-        raise DataError("no second")
-
-    with made_ahead(items()) as numbers:
-        assert next(numbers) == 1
-        with pytest.raises(DataError, match="no second"):
-            next(numbers)
-
-
-def test_items_are_no_longer_made_after_the_consumer_stops() -> None:
-    closed = threading.Event()
-
-    def items() -> Generator[int]:
-        number = 0
-        try:
-            while True:
-                yield number
-                number += 1
-        finally:
-            closed.set()
-
-    before = threading.active_count()
-    with contextlib.suppress(KeyError), made_ahead(items()) as numbers:
-        assert [next(numbers) for _ in range(10)] == list(range(10))
-        raise KeyError
-    assert closed.is_set()
-    assert threading.active_count() == before

@@ -22,7 +22,7 @@ from model.training.distributed import ALONE, Processes, joined
 from model.training.loop import AVERAGED, LAST, train
 from model.training.progress import CURVE
 from model.training.settings import TrainingSettings
-from model.training.update_batches import update_batches
+from model.training.update_batches import Position, update_batches
 from tests.model.test_batches import maker
 from tests.toy import CONFIG, write_toy
 
@@ -149,7 +149,7 @@ def test_processes_share_the_batches_of_an_update_in_turn() -> None:
     assert num_batches < 48  # the updates below reach the next epoch
 
     def of(processes: Processes, accumulate: int) -> list[list[torch.Tensor]]:
-        updates = update_batches(batches, 0, 3, accumulate, processes, pin=False)
+        updates = update_batches(batches, Position(batch=3), accumulate, processes)
         return [[batch.target for batch in next(updates).batches] for _ in range(12)]
 
     whole = of(ALONE, 4)

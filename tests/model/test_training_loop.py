@@ -3,6 +3,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import math
+import multiprocessing
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -155,8 +157,8 @@ def test_a_run_that_diverges_is_stopped_with_an_error(tmp_path: Path, monkeypatc
 def test_a_run_cannot_resume_with_another_architecture(tmp_path: Path) -> None:
     config = settings(tmp_path)
     run(config, tmp_path, stop_after_steps=2)
-    with pytest.raises(ConfigError, match="another architecture"):
-        run(replace(config, model={**config.model, "d_ff": 96}), tmp_path)
+    with pytest.raises(ConfigError, match=r"another architecture, with d_ff \d+, not 96, dropout \S+, not 0\.3; set"):
+        run(replace(config, model={**config.model, "d_ff": 96, "dropout": 0.3}), tmp_path)
 
 
 def test_a_run_cannot_resume_with_another_vocabulary(tmp_path: Path) -> None:
@@ -251,8 +253,49 @@ def test_a_run_with_two_optimisers_resumes_with_both(tmp_path: Path) -> None:
 
 def test_a_run_cannot_resume_with_another_optimiser(tmp_path: Path) -> None:
     run(settings(tmp_path, optimizer="muon"), tmp_path, "run", stop_after_steps=1)
-    with pytest.raises(ConfigError, match="was trained with adamw and muon, and its configuration asks for adamw"):
+    with pytest.raises(ConfigError, match=r"optimizer is 'adamw', but .* was trained with 'muon'"):
         run(settings(tmp_path), tmp_path, "run")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"optimizer": "muon"}, {"vocab_size": 310}, {"model": {"d_model": 32, "num_heads": 2}}], ids=str
+)
+def test_a_run_that_cannot_go_on_is_refused_before_its_text_is_read(tmp_path: Path, changes: dict[str, object]) -> None:
+    config = settings(tmp_path)
+    run(config, tmp_path, stop_after_steps=1)
+    missing = (CorpusSettings("nowhere"),)
+    with pytest.raises(ConfigError, match="folder of its own"):
+        run(replace(config, train=missing, **changes), tmp_path)  # type: ignore[arg-type]
+
+
+def test_batches_of_a_process_beside_training_are_those_of_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(settings(tmp_path), tmp_path, "whole")
+    monkeypatch.setattr(loop, "PIECE", 1)
+    run(settings(tmp_path), tmp_path, "parts", stop_after_steps=5)
+    parts = run(settings(tmp_path), tmp_path, "parts")
+    for name, value in weights_of(whole).items():
+        torch.testing.assert_close(weights_of(parts)[name], value, atol=0, rtol=0)
+    assert not multiprocessing.active_children()
+
+
+def test_each_save_reports_loss_speed_and_the_time_left(tmp_path: Path) -> None:
+    lines: list[str] = []
+    run(settings(tmp_path), tmp_path, stop_after_steps=8, report=lines.append)
+    saves = [line for line in lines if line.startswith("saved after update")]
+    assert [line.split(":")[0] for line in saves] == ["saved after update 6 of 12", "saved after update 8 of 12"]
+    assert all(re.search(r": loss \d+\.\d{3}, \d+ tokens/s, \d:\d\d:\d\d left$", line) for line in saves)
+
+
+def test_a_checkpoint_without_a_position_in_pieces_begins_its_epoch_again(tmp_path: Path) -> None:
+    config, lines = settings(tmp_path), list[str]()
+    last = run(config, tmp_path, stop_after_steps=4)
+    checkpoint = load_checkpoint(last)
+    progress = {key: value for key, value in checkpoint.progress.items() if "piece" not in key}
+    save_checkpoint(replace(checkpoint, progress={**progress, "batch_in_epoch": 2}), last)
+    run(config, tmp_path, report=lines.append)
+    assert any("its epoch begins again" in line for line in lines)
 
 
 def test_a_run_without_a_recorded_optimiser_resumes(tmp_path: Path) -> None:
