@@ -19,7 +19,14 @@ from model.confidence import UNCALIBRATED, Calibration
 from model.decoding.options import DecodingOptions, Formality
 from model.languages import plain_code
 from model.target_prefix import read_prefix
-from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
+from model.text.case_folding import (
+    begins_sentence,
+    in_capitals,
+    in_small_letters,
+    index_to_capitalise,
+    is_in_capitals,
+    spans_in_capitals,
+)
 from model.text.glossary import find_terms, places_of
 from model.text.layout import repeated_ending, single_bars, start_of_ending, unusual_spaces
 from model.text.numbers import find_numbers, lost_numbers
@@ -78,6 +85,7 @@ class SourceSentence(Segment):
         token_ids: Its tokens, language marker and end token included.
         in_capitals: Whether it was in capitals. It is then translated in lower case, and its translation is put into
             capitals.
+        begins_sentence: Whether it begins a sentence with a capital, as its translation then does.
         protected: The spans that stand in its translation as they are, in characters of the sentence.
         once_ids: The placeholders of the first of these spans; the others are taken out of the sentence, and their
             places are found by alignment.
@@ -89,6 +97,7 @@ class SourceSentence(Segment):
 
     token_ids: list[int]
     in_capitals: bool = False
+    begins_sentence: bool = False
     protected: tuple[Span, ...] = ()
     once_ids: tuple[int, ...] = ()
     terms: tuple[SourceTerm, ...] = ()
@@ -132,8 +141,8 @@ class SentenceCodec:
     Args:
         tokenizer: The model's tokenizer.
         capabilities: What the model can be told.
-        fold_capitals: Whether sentences in capitals are translated in lower case and their translations put into
-            capitals (:mod:`model.text.case_folding`).
+        fold_capitals: Whether the case of a translation follows that of its source
+            (:mod:`model.text.case_folding`).
         calibration: What turns the model's probabilities into confidences.
     """
 
@@ -215,16 +224,17 @@ class SentenceCodec:
         if options.protect != "none":
             spaces, ending = tuple(unusual_spaces(part)), repeated_ending(part)
         protected = _within(spans, start, end) if spans else ()
+        begins = self._fold_capitals and begins_sentence(text, start, end, plain_code(pair[0]))
         if not (protected or options.glossary or options.formality):
             folds = self._fold_capitals and is_in_capitals(part)
             token_ids = self.tokenizer.encode(in_small_letters(part) if folds else part, pair[1], pair[0])
-            return SourceSentence(start, end, token_ids, folds, spaces=spaces, ending=ending)
+            return SourceSentence(start, end, token_ids, folds, begins, spaces=spaces, ending=ending)
         terms: tuple[SourceTerm, ...] = ()
         if options.glossary:
             found = find_terms(part, options.glossary, plain_code(pair[0]), protected)
             terms = tuple(SourceTerm(span, target) for span, target in found)
         folds = self._fold_capitals and is_in_capitals(outside(part, protected))
-        sentence = SourceSentence(start, end, [], folds, terms=terms, spaces=spaces, ending=ending)
+        sentence = SourceSentence(start, end, [], folds, begins, terms=terms, spaces=spaces, ending=ending)
         return self._protecting(part, sentence, protected, options, pair)
 
     def with_prefix(self, part: str, sentence: SourceSentence, text: str) -> SourceSentence:
@@ -333,7 +343,10 @@ class SentenceCodec:
         if sentence.protected or sentence.spaces or sentence.ending or sentence.prefix:
             return self.write_with_offsets(part, sentence, token_ids, None, []).text
         answer = self.tokenizer.decode(token_ids)
-        return in_capitals(answer) if sentence.in_capitals else answer
+        if sentence.in_capitals:
+            return in_capitals(answer)
+        first = index_to_capitalise(answer) if sentence.begins_sentence else None
+        return answer if first is None else _with_capital(answer, first)
 
     def write_with_offsets(
         self,
@@ -355,6 +368,10 @@ class SentenceCodec:
         parts = self._written_parts(sentence, token_ids)
         parts = self._with_missing(parts, part, sentence, token_ids, rows, source_spans)
         translation = _put_back(parts, part, sentence, len(sentence.protected))
+        if sentence.begins_sentence and not sentence.prefix:
+            first = index_to_capitalise(translation.text, translation.spans)
+            if first is not None:
+                translation = replace(translation, text=_with_capital(translation.text, first))
         return _with_ending(translation, sentence.ending, sentence.prefix)
 
     def write_beginning(self, part: str, sentence: SourceSentence, token_ids: Sequence[int]) -> str:
@@ -459,6 +476,11 @@ class SentenceCodec:
             for span in (_moved(term.span, origins),)
         ]
         return _Reading(text, origins, spans + terms)
+
+
+def _with_capital(text: str, index: int) -> str:
+    """A text with a capital at an index."""
+    return text[:index] + text[index].upper() + text[index + 1 :]
 
 
 def _put_back(

@@ -71,7 +71,7 @@ class Manifest:
         scores: Corpus scores with their signatures, by test set and direction.
         precision_report: Differences of this precision from float32, measured at export.
         shortlist: How its vocabulary shortlist was learned; empty where it has none.
-        fold_capitals: Whether sentences in capitals are translated in small letters (:mod:`model.text.case_folding`).
+        fold_capitals: Whether the case of a translation follows that of its source (:mod:`model.text.case_folding`).
         confidence: How confidences are computed (:class:`model.confidence.Calibration`), and how that was learned;
             empty where the model was not calibrated.
         retry_loops: Whether repetition loops and empty outputs are decoded a second time

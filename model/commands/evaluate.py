@@ -56,6 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BASE",
         help="leave out pairs of which a side is in this training text, whatever its case and punctuation",
     )
+    parser.add_argument(
+        "--min-words",
+        type=int,
+        default=0,
+        metavar="N",
+        help="leave out pairs of which a side has fewer words: greetings of a test set may be in the training text",
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N sentences")
     parser.add_argument("--json", type=output_file, metavar="FILE", help="also write the scores there")
     parser.add_argument("--save", type=Path, metavar="DIR", help="also write the translations there")
@@ -84,19 +91,24 @@ def run(arguments: argparse.Namespace) -> int:
 def _test_lines(
     arguments: argparse.Namespace, base: Path, pair: tuple[str, str], known: Lines | None
 ) -> tuple[Lines, int]:
-    """The sentence pairs of a test set, and how many were left out because a side of them is known.
+    """The sentence pairs of a test set, and how many were left out because a side of them is known or too short.
 
     Raises:
-        DataError: The files cannot be read, or every pair is known.
+        DataError: The files cannot be read, or every pair is left out.
     """
-    from model.training.corpus import read_parallel, unseen
+    from model.training.corpus import bare_words, read_parallel, unseen
 
-    lines = all_lines = read_parallel(base, pair)
+    all_lines = read_parallel(base, pair)
+    lines = [
+        sides for sides in all_lines if min(len(bare_words(side).split()) for side in sides) >= arguments.min_words
+    ]
+    if arguments.min_words:
+        say(f"{len(all_lines) - len(lines)} of {len(all_lines)} pairs have fewer than {arguments.min_words} words")
     if known is not None:
-        lines = unseen(all_lines, known)
-        say(f"{len(all_lines) - len(lines)} of {len(all_lines)} pairs have a side in {arguments.unseen.name}")
-        if not lines:
-            raise DataError(f"Nothing of {base} is left without {arguments.unseen}.")
+        before, lines = len(lines), unseen(lines, known)
+        say(f"{before - len(lines)} of {before} pairs have a side in {arguments.unseen.name}")
+    if not lines:
+        raise DataError(f"Nothing of {base} is left; --unseen and --min-words leave out every pair.")
     return lines[: arguments.limit], len(all_lines) - len(lines)
 
 

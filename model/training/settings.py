@@ -184,8 +184,8 @@ class TrainingSettings:
             (:class:`model.training.augmentation.Augmentation`).
         controls: Shares of the sentence pairs that teach the model placeholders, glossary terms and forms of address
             (:class:`model.training.controls.Controls`); needs a vocabulary with ``reserve_symbols``.
-        fold_capitals: Whether the model translates sentences in capitals in lower case and puts their translations into
-            capitals (:mod:`model.text.case_folding`); does not affect training.
+        fold_capitals: Whether the case of a translation follows that of its source, in capitals and at its beginning
+            (:mod:`model.text.case_folding`); does not affect training.
         retry_loops: Whether sentences with empty output or a repetition loop are decoded again with a guard
             (:mod:`model.decoding.repetition_guard`); does not affect training.
         evaluate_every: Updates between evaluations and checkpoints.

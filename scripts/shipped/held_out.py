@@ -46,7 +46,7 @@ TOKENISED = ("mlqe_pe",)
 
 _MIN_WORDS = 3
 _MAX_WORDS = 60
-_MIN_WORDS_CLEARED = 4
+MIN_WORDS_CLEARED = 4
 """Development sentences with fewer words may occur in the training text."""
 
 
@@ -112,7 +112,7 @@ def hold_out(
         for kind, parts in kinds.items()
     }
     held = [pair for pairs in dev.values() for pair in pairs]
-    return dev, {name: unseen(pairs, held, _MIN_WORDS_CLEARED) for name, pairs in corpora.items()}
+    return dev, {name: unseen(pairs, held, MIN_WORDS_CLEARED) for name, pairs in corpora.items()}
 
 
 def check(folder: Path, checksums: Path) -> None:

@@ -7,7 +7,14 @@ import pytest
 
 from model import DecodingOptions, Translator
 from model.artifacts.bundle import load_bundle
-from model.text.case_folding import in_capitals, in_small_letters, is_in_capitals, spans_in_capitals
+from model.text.case_folding import (
+    begins_sentence,
+    in_capitals,
+    in_small_letters,
+    index_to_capitalise,
+    is_in_capitals,
+    spans_in_capitals,
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +50,49 @@ def test_spans_move_if_capitals_are_longer() -> None:
     spans = spans_in_capitals(text, [(0, 6), (6, 7), (8, 12)])
     capitals = in_capitals(text)
     assert [capitals[start:end] for start, end in spans] == ["STRASSE", ",", "WEISS"]
+
+
+@pytest.mark.parametrize("text", ["The cat", "The cat sees it.", '"The cat', "¿Qué?", "I"])
+def test_a_text_that_begins_with_a_capital_begins_a_sentence(text: str) -> None:
+    assert begins_sentence(text, 0, len(text), "en")
+
+
+@pytest.mark.parametrize("text", ["the cat", "3 Cats", "", "...", "iPhone", "ßtraße", "猫"])
+def test_a_text_that_begins_otherwise_begins_none(text: str) -> None:
+    assert not begins_sentence(text, 0, len(text), "en")
+
+
+def test_a_noun_begins_a_german_sentence_only_if_the_sentence_ends() -> None:
+    assert begins_sentence("Hunde bellen.", 0, 13, "de")
+    assert begins_sentence("Hunde bellen!»", 0, 14, "de")
+    assert not begins_sentence("Tisch am Fenster", 0, 16, "de")
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"), [("He said, ", False), ("word ", False), ("Yes. ", True), ("a,\n", True)]
+)
+def test_the_later_part_of_a_long_sentence_begins_none(before: str, expected: bool) -> None:
+    text = before + "I think."
+    assert begins_sentence(text, len(before), len(text), "en") is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "index"),
+    [
+        ("hallo", [], 0),
+        ('"hallo"', [], 1),
+        ("Hallo", [], None),
+        ("iPhones sind", [], None),
+        ("pH-Wert", [], None),
+        ("3 katzen", [], None),
+        ("{name} hallo", [(0, 6)], None),
+        ("hallo {name}", [(6, 12)], 0),
+        ("\ufb01nden", [], None),
+        ("", [], None),
+    ],
+)
+def test_the_letter_to_capitalise_is_the_first(text: str, kept: list[tuple[int, int]], index: int | None) -> None:
+    assert index_to_capitalise(text, kept) == index
 
 
 def test_a_sentence_in_capitals_gets_a_translation_in_capitals_and_its_neighbour_does_not(

@@ -218,7 +218,18 @@ def test_training_pairs_can_be_excluded_from_a_test(
         "de-en": (2, 2),
     }
     assert main([*asked, "--unseen", str(tmp_path / "all")]) == 1
-    assert "is left without" in capsys.readouterr().err
+    assert "is left; --unseen" in capsys.readouterr().err
+
+
+def test_short_pairs_can_be_excluded_from_a_test(toy_checkpoint: Path, tmp_path: Path) -> None:
+    for language, short in (("en", "Good morning!"), ("de", "Guten Morgen, mein lieber Freund!")):
+        long = read_lines(toy_checkpoint.parents[1] / f"dev.{language}")[0]
+        (tmp_path / f"test.{language}").write_text(f"{short}\n{long}\n", encoding="utf-8")
+    asked = ["evaluate", "--model", str(toy_checkpoint), "--device", "cpu", "--test", str(tmp_path / "test")]
+    assert main([*asked, "--min-words", "3", "--json", str(tmp_path / "s.json")]) == 0
+    found = json.loads((tmp_path / "s.json").read_text())["test"]
+    assert {of["num_sentences"] for of in found.values()} == {of["left_out"] for of in found.values()} == {1}
+    assert main([*asked, "--min-words", "100"]) == 1
 
 
 def test_case_is_ignored_if_requested(toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

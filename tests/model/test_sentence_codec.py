@@ -139,6 +139,24 @@ def _is_told(piece: str, text: str, span: Span) -> bool:
     return text[slice(*span)] in ("red cat", "dog") and piece != text[slice(*span)]
 
 
+@pytest.mark.parametrize("folds", [True, False])
+@pytest.mark.parametrize("text", ["The old dog.", "The old dog..."])
+def test_a_translation_begins_with_a_capital_as_its_source_does(text: str, folds: bool) -> None:
+    sentence, small = read(text, fold_capitals=folds), read(text.lower(), fold_capitals=folds)
+    answer = TOKENIZER.encode_target("see the dog")[:-1]
+    first = "S" if folds else "s"
+    assert codec().write(text, sentence, answer).startswith(f"{first}ee the dog")
+    assert codec().write_with_offsets(text, sentence, answer, None, []).text.startswith(f"{first}ee the dog")
+    assert codec().write(text, small, answer).startswith("see the dog")
+
+
+def test_a_word_behind_a_protected_span_keeps_its_small_letter() -> None:
+    text = "See 猫 the dog."
+    sentence = read(text, fold_capitals=True)
+    answer = [sentence.once_ids[0], *TOKENIZER.encode_target("see the dog")[:-1]]
+    assert codec().write(text, sentence, answer) == "猫 see the dog"
+
+
 @pytest.mark.parametrize("span", ["猫", "{x}"])
 def test_capitals_are_judged_and_folded_outside_of_protected_spans(span: str) -> None:
     text = f"SEE {span} THE OLD DOG"
