@@ -84,20 +84,38 @@ mkdir -p "$runs/continued"
 [ -e "$runs/continued/last.pt" ] || cp "$runs/general/last.pt" "$runs/continued/last.pt"
 train continued
 
+# Text of others that came later, and the text written and translated for this project.
+"$python" -m scripts.shipped.add_sets --data "$data" --out "$work"
+
+# The weights of the second run translate a third time.
+[ -e "$runs/second.pt" ] || "$python" -m model publish --checkpoint "$runs/continued/averaged.pt" --out "$runs/second.pt"
+back_translate bt3 wikipedia en de --model "$runs/second.pt"
+back_translate bt3 common-voice en de --model "$runs/second.pt"
+back_translate bt3 tatoeba en de --model "$runs/second.pt" --sentences 60000
+back_translate bt3 dialogues en de --model "$runs/second.pt" --sentences 30000
+back_translate bt3 wikipedia de en --model "$runs/second.pt" --sentences 120000
+back_translate bt3 klexikon de en --model "$runs/second.pt" --sentences 60000
+back_translate bt3 common-voice de en --model "$runs/second.pt"
+back_translate bt3 novels de en --model "$runs/second.pt" --sentences 20000
+
+train focused --init-from "$runs/second.pt"
+train cooldown --init-from "$runs/focused/last.pt"
+train phrases --init-from "$runs/cooldown/averaged.pt"
+
 # Test sets are looked at once.
-[ -e "$runs/continued/int8.pt" ] ||
-    "$python" -m model export --checkpoint "$runs/continued/averaged.pt" --precision int8 --out "$runs/continued/int8.pt"
+[ -e "$runs/phrases/int8.pt" ] ||
+    "$python" -m model export --checkpoint "$runs/phrases/averaged.pt" --precision int8 --out "$runs/phrases/int8.pt"
 [ -e "$runs/scores.json" ] ||
-    "$python" -m model evaluate --model "$runs/continued/int8.pt" --json "$runs/scores.json" \
+    "$python" -m model evaluate --model "$runs/phrases/int8.pt" --json "$runs/scores.json" \
         --test "$data/eval/tatoeba-test-v2020-07-28" --test "$data/eval/flores-dev" --test "$data/eval/bcontrast-dev"
 
-"$python" -m model publish --checkpoint "$runs/continued/averaged.pt" --scores "$runs/scores.json" \
+"$python" -m model publish --checkpoint "$runs/phrases/averaged.pt" --scores "$runs/scores.json" \
     --out "$runs/uncalibrated.pt"
 set -- --dev "$work/eval/tatoeba-dev" --dev "$work/eval/bcontrast-dev"
-for kind in manuals encyclopaedia-news game apps stories; do
+for kind in manuals encyclopaedia-news game apps stories written passages forward; do
     set -- "$@" --dev "$work/dev/$kind"
 done
 "$python" -m model calibrate --model "$runs/uncalibrated.pt" --limit 1000 "$@" --test "$data/eval/tatoeba-test-v2020-07-28" \
     --test "$data/eval/flores-dev" --plot "$runs/reliability.png" --out "$runs/verso-en-de.pt"
-"$python" -m model shortlist --model "$runs/verso-en-de.pt" --config "$work/continued.yaml" --data "$work" \
+"$python" -m model shortlist --model "$runs/verso-en-de.pt" --config "$work/phrases.yaml" --data "$work" \
     --out "$runs/verso-en-de.shortlist.npz"

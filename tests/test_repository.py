@@ -208,7 +208,7 @@ def test_the_gate_runs_the_documented_commands() -> None:
     ("name", "pattern", "stages"),
     [
         ("train_everyday.sh", r"\$stages/(\w+)\.yaml", {"stem", "sibling", "middle", "chat"}),
-        ("train_shipped.sh", r"^train (\w+)", {"general", "continued"}),
+        ("train_shipped.sh", r"^train (\w+)", {"general", "continued", "focused", "cooldown", "phrases"}),
     ],
 )
 def test_the_configurations_of_the_training_scripts_exist(name: str, pattern: str, stages: set[str]) -> None:

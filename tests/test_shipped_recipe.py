@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import lzma
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from model.text.tokenizer import Tokenizer
 from model.training.corpus import Pair, read_lines, read_parallel, unseen, write_lines, write_parallel
 from model.training.settings import CorpusSettings, TrainingSettings
 from model.translator import Translator
-from scripts.shipped import back_translate, command, drop_worst, held_out, plausible, vocabulary
+from scripts.shipped import add_sets, back_translate, command, drop_worst, held_out, plausible, vocabulary
 from scripts.shipped.plausible import Reason
 from tests import toy
 
@@ -251,24 +252,71 @@ def test_the_vocabulary_has_the_required_characters_that_are_learned_and_words_o
 # Configurations
 
 
-@pytest.mark.parametrize("name", ["general", "continued"])
+OWN_SETS = add_sets.names(ROOT / "data" / "written") + add_sets.names(ROOT / "data" / "translated")
+
+
+@pytest.mark.parametrize("name", ["general", "continued", "focused", "cooldown", "phrases", "long"])
 def test_the_configurations_use_what_the_scripts_write(name: str) -> None:
     settings = TrainingSettings.load(STAGES / f"{name}.yaml")
     script = (ROOT / "scripts" / "train_shipped.sh").read_text(encoding="utf-8")
-    mixed = {corpus for parts in held_out.KINDS.values() for corpus in parts} | set(held_out.WITH_OWN_SETS)
+    held = {corpus for parts in held_out.KINDS.values() for corpus in parts} | set(held_out.WITH_OWN_SETS)
+    mixed = set[str]()
     for corpus in settings.train:
         assert isinstance(corpus, CorpusSettings)
         folder, _, base = corpus.path.partition("/")
-        if folder in ("bt1", "bt2"):
+        if folder in ("bt1", "bt2", "bt3"):
             text, _, language = base.rpartition("-")
             assert f"{folder} " in script
             assert text in script
             # The target was written by people.
             assert (corpus.direction, corpus.tag) == (f"{'de' if language == 'en' else 'en'}-{language}", "<bt>")
         else:
-            mixed.remove(base)
+            assert base not in mixed
+            mixed.add(base)
             assert folder in ("mix", "best")
             assert corpus.direction is None
-    assert not mixed
+    own_dev: set[str] = set()
+    if name in ("general", "continued"):
+        assert mixed == held
+    else:
+        assert mixed <= held | {*add_sets.OTHERS, *OWN_SETS}
+        own_dev = set(add_sets.names(ROOT / "data" / "dev"))
     assert isinstance(settings.dev, tuple)
-    assert {path for path in settings.dev if path.startswith("dev/")} == {f"dev/{kind}" for kind in held_out.KINDS}
+    assert {path for path in settings.dev if path.startswith("dev/")} == {
+        f"dev/{kind}" for kind in {*held_out.KINDS, *own_dev}
+    }
+
+
+# Newer sets
+
+
+def write_xz(base: Path, pairs: list[Pair]) -> None:
+    base.parent.mkdir(parents=True, exist_ok=True)
+    for side, language in enumerate(EN_DE):
+        lines = "".join(f"{pair[side]}\n" for pair in pairs)
+        base.with_name(f"{base.name}.{language}.xz").write_bytes(lzma.compress(lines.encode()))
+
+
+def test_newer_sets_are_added_without_held_out_sentences(tmp_path: Path) -> None:
+    good, short = ("Nobody tests this sentence.", "Diesen Satz prüft niemand."), ("Hello world!", "Hallo Welt!")
+    dev, test = ("This is the dev set.", "Das ist anders."), ("A sentence of the test.", "Ein Satz des Tests.")
+    everyday = next(pair for pair in add_sets.everyday_pairs(add_sets.EVERYDAY) if len(pair[0].split()) > 3)
+    data, own, out = tmp_path / "data", tmp_path / "own", tmp_path / "out"
+    write_xz(own / "dev" / "written", [dev, short])
+    write_xz(data / "eval" / "test", [test, short])
+    write_xz(own / "written" / "basics", [good, good, short, (dev[0].upper(), "neu"), ("new", test[1]), everyday])
+    write_xz(own / "translated" / "forward-de", [good])
+    for name in add_sets.OTHERS:
+        write_xz(data / "train" / name, [good])
+    arguments = ["--data", str(data), "--own", str(own), "--out", str(out)]
+    assert start(add_sets.run, add_sets.add_arguments, *arguments) == 0
+    assert read_parallel(out / "mix" / "basics", EN_DE) == [good, short]
+    assert read_parallel(out / "mix" / "forward-de", EN_DE) == [good]
+    assert read_parallel(out / "dev" / "written", EN_DE) == [dev, short]
+
+
+def test_sets_of_this_repository_line_up() -> None:
+    for part in ("written", "translated", "dev"):
+        for name in add_sets.names(ROOT / "data" / part):
+            pairs = read_parallel(ROOT / "data" / part / name, EN_DE)
+            assert all(side.strip() == side != "" for pair in pairs for side in pair), name
