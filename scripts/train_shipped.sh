@@ -101,15 +101,16 @@ back_translate bt3 novels de en --model "$runs/second.pt" --sentences 20000
 train focused --init-from "$runs/second.pt"
 train cooldown --init-from "$runs/focused/last.pt"
 train phrases --init-from "$runs/cooldown/averaged.pt"
+train phrases-and-chat --init-from "$runs/phrases/averaged.pt"
 
 # Test sets are looked at once.
-[ -e "$runs/phrases/int8.pt" ] ||
-    "$python" -m model export --checkpoint "$runs/phrases/averaged.pt" --precision int8 --out "$runs/phrases/int8.pt"
+[ -e "$runs/phrases-and-chat/int8.pt" ] ||
+    "$python" -m model export --checkpoint "$runs/phrases-and-chat/averaged.pt" --precision int8 --out "$runs/phrases-and-chat/int8.pt"
 [ -e "$runs/scores.json" ] ||
-    "$python" -m model evaluate --model "$runs/phrases/int8.pt" --json "$runs/scores.json" \
+    "$python" -m model evaluate --model "$runs/phrases-and-chat/int8.pt" --json "$runs/scores.json" \
         --test "$data/eval/tatoeba-test-v2020-07-28" --test "$data/eval/flores-dev" --test "$data/eval/bcontrast-dev"
 
-"$python" -m model publish --checkpoint "$runs/phrases/averaged.pt" --scores "$runs/scores.json" \
+"$python" -m model publish --checkpoint "$runs/phrases-and-chat/averaged.pt" --scores "$runs/scores.json" \
     --out "$runs/uncalibrated.pt"
 set -- --dev "$work/eval/tatoeba-dev" --dev "$work/eval/bcontrast-dev"
 for kind in manuals encyclopaedia-news game apps stories written passages forward; do
@@ -117,5 +118,5 @@ for kind in manuals encyclopaedia-news game apps stories written passages forwar
 done
 "$python" -m model calibrate --model "$runs/uncalibrated.pt" --limit 1000 "$@" --test "$data/eval/tatoeba-test-v2020-07-28" \
     --test "$data/eval/flores-dev" --plot "$runs/reliability.png" --out "$runs/verso-en-de.pt"
-"$python" -m model shortlist --model "$runs/verso-en-de.pt" --config "$work/phrases.yaml" --data "$work" \
+"$python" -m model shortlist --model "$runs/verso-en-de.pt" --config "$work/phrases-and-chat.yaml" --data "$work" \
     --out "$runs/verso-en-de.shortlist.npz"

@@ -204,11 +204,14 @@ def test_the_gate_runs_the_documented_commands() -> None:
     assert subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")], check=False).returncode == 0
 
 
+STAGES_OF_SHIPPED = {"general", "continued", "focused", "cooldown", "phrases", "phrases-and-chat"}
+
+
 @pytest.mark.parametrize(
     ("name", "pattern", "stages"),
     [
         ("train_everyday.sh", r"\$stages/(\w+)\.yaml", {"stem", "sibling", "middle", "chat"}),
-        ("train_shipped.sh", r"^train (\w+)", {"general", "continued", "focused", "cooldown", "phrases"}),
+        ("train_shipped.sh", r"^train ([\w-]+)", STAGES_OF_SHIPPED),
     ],
 )
 def test_the_configurations_of_the_training_scripts_exist(name: str, pattern: str, stages: set[str]) -> None:

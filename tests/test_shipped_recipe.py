@@ -255,7 +255,7 @@ def test_the_vocabulary_has_the_required_characters_that_are_learned_and_words_o
 OWN_SETS = add_sets.names(ROOT / "data" / "written") + add_sets.names(ROOT / "data" / "translated")
 
 
-@pytest.mark.parametrize("name", ["general", "continued", "focused", "cooldown", "phrases", "long"])
+@pytest.mark.parametrize("name", ["general", "continued", "focused", "cooldown", "phrases", "phrases-and-chat", "long"])
 def test_the_configurations_use_what_the_scripts_write(name: str) -> None:
     settings = TrainingSettings.load(STAGES / f"{name}.yaml")
     script = (ROOT / "scripts" / "train_shipped.sh").read_text(encoding="utf-8")
