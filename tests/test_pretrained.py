@@ -33,8 +33,8 @@ def test_the_shipped_weights_translate_both_directions_and_name_their_licence() 
     translator = eager()
     assert set(translator.manifest.pairs) == {("en", "de"), ("de", "en")}
     assert translator.manifest.licence == "CC BY-SA 4.0"
-    for pair, bleu in (("en-de", 35.2), ("de-en", 42.4)):
-        assert translator.manifest.scores["tatoeba-test-v2020-07-28"][pair]["bleu"] > bleu
+    for pair, bleu in (("en-de", 20.0), ("de-en", 26.0)):
+        assert translator.manifest.scores["flores-dev"][pair]["bleu"] > bleu
     greedy = DecodingOptions(decoding="greedy")
     assert translator.translate(["Good morning!"], greedy, target="de")[0].text == "Guten Morgen!"
     assert translator.translate(["Wo ist der Bahnhof?"], greedy, target="en")[0].text == "Where is the station?"
