@@ -23,7 +23,7 @@ from app.models.in_flight import RunningRequests
 from app.models.registry import LoadedModel, Registry
 from app.models.store import ModelStore
 from app.serving.detection import LanguageDetector
-from app.serving.lifecycle import ServiceLifecycle
+from app.serving.lifecycle import ServiceLifecycle, elements_of
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
 from app.serving.text_job import AttentionResult, TextResult, TranslateResult
 from app.serving.text_stream import StreamedSentence, StreamedText, TextStream
@@ -198,8 +198,8 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
     ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
         """As :meth:`translate`, sentence by sentence: the result of the request is the last element.
 
-        Iterate in one task, and close the generator in any case. A request that is refused is refused before the first
-        element.
+        Close the generator in any case. A request that is refused is refused before the first element. The deadline is
+        the one of the translation: a client that reads slowly gets all elements that were ready by then.
 
         Args:
             texts: The texts; they may be blank.
@@ -214,30 +214,35 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
             UnsupportedPair: No loaded pair fits.
         """
         began = self._clock()
-        with self._counted() as used:
-            async with self._deadline(within_s) as timeout:
-                choices = await self._chooser.choose(texts, source, target, options)
-                self._use(used, choices)
-                some_model = self._registry.names[0]
-                stream = TextStream(self._texts, self._bridge, self._clock)
-                results: dict[int, TextResult] = {}
-                async with aclosing(stream.translate(texts, choices, options, timeout, caller)) as finished:
-                    async for one in finished:
-                        if isinstance(one, StreamedText):
-                            results[one.text] = one.result
-                        yield one
-        yield TranslateResult.of(
-            [results[number] for number in range(len(texts))],
-            some_model,
-            queue_ms=stream.times.queue_s * 1000,
-            decode_ms=stream.times.decode_s * 1000,
-            total_ms=(self._clock() - began) * 1000,
-        )
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a request is being processed."""
-        return len(self._requests) > 0
+        async def produce(deliver: Callable[[StreamedSentence | StreamedText | TranslateResult], None]) -> None:
+            results: dict[int, TextResult] = {}
+
+            def deliver_part(part: StreamedSentence | StreamedText) -> None:
+                if isinstance(part, StreamedText):
+                    results[part.text] = part.result
+                deliver(part)
+
+            with self._counted() as used:
+                async with self._deadline(within_s) as timeout:
+                    choices = await self._chooser.choose(texts, source, target, options)
+                    self._use(used, choices)
+                    some_model = self._registry.names[0]
+                    stream = TextStream(self._texts, self._bridge, self._clock)
+                    await stream.translate(texts, choices, options, timeout, caller, deliver_part)
+            deliver(
+                TranslateResult.of(
+                    [results[number] for number in range(len(texts))],
+                    some_model,
+                    queue_ms=stream.times.queue_s * 1000,
+                    decode_ms=stream.times.decode_s * 1000,
+                    total_ms=(self._clock() - began) * 1000,
+                )
+            )
+
+        async with aclosing(elements_of(produce)) as elements:
+            async for element in elements:
+                yield element
 
     async def attention(
         self,
