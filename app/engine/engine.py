@@ -92,9 +92,9 @@ class Engine:
     def stop(self, timeout_s: float) -> None:
         """Stop the thread; callers that still wait receive :class:`Dropped`."""
         with self._wake:
-            self._state.stopping = True
+            has_given_up, self._state.stopping = self._state.stopping, True
             self._wake.notify_all()
-        if self._thread.is_alive():
+        if self._thread.is_alive() and not has_given_up:
             self._thread.join(timeout_s)
         self._abandon()  # nothing is left, unless the thread was never started, or hangs
 

@@ -95,8 +95,9 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
         self._tasks: set[asyncio.Task[object]] = set()  # tasks that continue even if no caller waits for them
         self._housekeeping: list[asyncio.Task[None]] = []  # they end with the service
         self._requests = RunningRequests()
+        self._gave_up = asyncio.Event()
         self.failure: Exception | None = None
-        """Why the models could not be loaded, in state ``failed``."""
+        """Why the models could not be loaded, in state ``failed``; None if the engine has given up."""
 
     async def start(self) -> None:
         """Start loading the models; returns immediately."""
@@ -244,6 +245,10 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
             async for element in elements:
                 yield element
 
+    async def engine_given_up(self) -> None:
+        """Wait until the engine has given up: only a new process can translate."""
+        await self._gave_up.wait()
+
     async def attention(
         self,
         text: str,
@@ -347,9 +352,10 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
                 self._fail()
 
     def _fail(self) -> None:
-        """The engine has given up, which /readyz and /livez must report."""
+        """The engine has given up, which /readyz and /livez must report, and the process has to end."""
         if self._state in ("ready", "empty"):
             self._change_state("failed")
+            self._gave_up.set()
 
     def _num_threads(self) -> int:
         """The configured number of threads, limited to what the process may use."""
