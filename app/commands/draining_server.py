@@ -4,7 +4,7 @@ On SIGTERM or SIGINT readiness turns false and new requests are refused while th
 balancer reads the refusal instead of running into a closed port. Running requests finish, within
 ``VERSO_DRAIN_TIMEOUT_S``. Then the process ends with exit code 0. A second signal ends it at once.
 
-When the engine has given up, the server ends as soon as requests have their refusals: a supervisor starts a new process.
+When the engine has given up, the server ends once requests have their refusals, so that a supervisor starts another.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
     share_freed_memory()
     try:
         app = create_app(settings, bundles)
-    except SettingsError as error:  # the database of the keys, or traces
+    except SettingsError as error:  # the database of the keys, the folder for documents, or traces
         return _cannot_start(error)
     service: TranslationService = app.state.service
     expect_progress(listener, settings.client_timeout_s)

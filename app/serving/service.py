@@ -91,7 +91,9 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
         widths = [width for width in _WARM_UP_WIDTHS if width <= settings.max_beam_size]
         budgets = BudgetFinder(settings.max_batch_rows, settings.max_batch_tokens, settings.max_beam_size)
         self._store = ModelStore(bundles, self._registry, self._bridge, budgets, widths, self._models_changed)
-        self._chooser = ModelChooser(self._registry, detector or LanguageDetector(), self._on_pool)
+        # A thread of its own: while lingua loads, for up to a second, other requests need those of the pool.
+        self._detection_pool = SteadyPool(max_workers=1, thread_name_prefix="verso-detect")
+        self._chooser = ModelChooser(self._registry, detector or LanguageDetector(), self._detect_off_loop)
         self._tasks: set[asyncio.Task[object]] = set()  # tasks that continue even if no caller waits for them
         self._housekeeping: list[asyncio.Task[None]] = []  # they end with the service
         self._requests = RunningRequests()
@@ -316,6 +318,10 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
         self._loaded.set()  # loading cannot be interrupted; its thread ends with the process
         await asyncio.get_running_loop().run_in_executor(None, self._engine.stop, _STOP_TIMEOUT_S)
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self._detection_pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _detect_off_loop(self, run: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._detection_pool, run)
 
     async def _load_configured(self) -> None:
         try:

@@ -16,7 +16,7 @@ from app.engine.coalescing import SharedDecoding
 from app.engine.estimate import Pace
 from app.engine.scheduler import ModelRequest, Scheduler
 from app.errors import DeadlineExceeded, DeadlineUnreachable, InferenceFailed, LimitExceeded, NotReady, QueueFull
-from app.serving.detection import LanguageDetector
+from app.serving.detection import Detection, LanguageDetector
 from app.serving.service import TranslationService
 from app.serving.text_job import TranslateResult
 from app.settings import Settings
@@ -773,6 +773,31 @@ def test_pairs_and_detection_wait_for_the_models_until_the_deadline(monkeypatch:
         finally:
             gate.open.set()
             await service.stop()
+
+    run(test)
+
+
+def test_texts_are_translated_while_languages_are_still_being_loaded() -> None:
+    class Loading(WordDetector):
+        """Loads until it is told to end."""
+
+        gate = Gate()
+
+        def detect(self, texts: Sequence[str], languages: tuple[str, ...]) -> list[Detection | None]:
+            self.gate.pass_through()
+            return super().detect(texts, languages)
+
+    async def test() -> None:
+        detector = Loading()
+        async with service_with(FakeBundles(FakeTranslator()), detector) as service:
+            detecting = [asyncio.create_task(ask(service, "the cat", source="auto")) for _ in range(4)]
+            await eventually(detector.gate.reached.is_set)
+            long_text = "a sentence of words. " * 100  # split and joined on the pool
+            try:
+                assert texts_of(await ask(service, long_text, source="en")) == [long_text.upper()]
+            finally:
+                detector.gate.open.set()
+            assert [texts_of(one) for one in await asyncio.gather(*detecting)] == [["THE CAT"]] * 4
 
     run(test)
 

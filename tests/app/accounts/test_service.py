@@ -16,7 +16,7 @@ from app.accounts.keys import Key
 from app.accounts.service import Accounts
 from app.accounts.usage import Charge, UsageStore
 from app.errors import AccountsUnavailable, InvalidIdempotencyKey, InvalidKey, KeyRequired, QuotaExceeded, ScopeMissing
-from tests.app.accounts.keyed import NOW, make_key, used
+from tests.app.accounts.keyed import NOW, make_file, make_key, used
 from tests.waiting import Clock
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +31,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "keys.sqlite"
+    return make_file(tmp_path / "keys.sqlite")
 
 
 @pytest.fixture
