@@ -225,3 +225,13 @@ def test_the_time_to_find_a_sentence_does_not_grow_with_its_cost() -> None:
         return min(times)
 
     assert seconds(100 * 1_000.0) < 5 * seconds(1_000.0)
+
+
+def test_what_bulk_callers_are_owed_is_forgotten_when_none_of_them_waits() -> None:
+    gone = Sentence(BULK)
+    many = round(0.9 * DEBT / BULK_SHARE / 10.0)  # sentences of 10 tokens each: bulk is owed nearly enough to go first
+    queue = queue_of([gone, *(Sentence(interactive(1)) for _ in range(1000))])
+    assert gone not in take(queue, many)
+    queue.remove([gone.key])
+    queue.add(0.0, Sentence(BULK))
+    assert {one.caller for one in take(queue, many)} == {interactive(1)}

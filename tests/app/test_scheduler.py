@@ -302,6 +302,28 @@ def test_a_single_sentence_does_not_wait_for_the_many_of_another_caller_that_sub
     assert many[90] in [queue.take({})[0] for _ in range(3)]
 
 
+def test_hastening_takes_a_sentence_over_only_if_that_brings_it_forward() -> None:
+    queue = scheduler(Clock(), max_rows=1)
+    many = [sentence() for _ in range(10)]
+    for one in many:
+        queue.admit([one])
+    # The first would have as many ahead of it as now. The fourth has fewer, and is then ahead of the second.
+    queue.hasten([many[0], many[3], many[1]], Caller("b"))
+    assert [one.caller.id for one in many] == ["", "", "", "b", *[""] * 6]
+
+
+def test_hastened_sentences_go_in_the_order_of_the_request_that_waits_for_them() -> None:
+    queue = scheduler(Clock(), max_rows=1)
+    many = [sentence() for _ in range(20)]
+    for one in many:
+        queue.admit([one])
+    hastened = [many[15], many[9], many[12]]
+    queue.hasten(hastened, Caller("b"))
+    taken = [queue.take({})[0] for _ in range(20)]
+    assert [one for one in taken if one.caller == Caller("b")] == hastened
+    assert max(map(taken.index, hastened)) < 9
+
+
 def test_smaller_sentences_overtake_one_that_does_not_fit_for_a_limited_time() -> None:
     clock = Clock()
     queue = scheduler(clock, max_tokens=100)
@@ -348,6 +370,31 @@ def test_retry_after_follows_the_speed_within_one_second_and_one_minute() -> Non
         clock.now += 1
         queue.finished(decoded(200))
     assert 1.0 <= queue.retry_after_s() < slow <= 60.0
+
+
+@pytest.mark.parametrize(("rate", "expected_s"), [(10, 45), (30, 15), (90, 5)])
+@pytest.mark.parametrize("interval_s", [0.5, 1.0, 5.0])
+def test_retry_after_is_the_time_for_half_of_the_queue_at_the_measured_rate(
+    rate: int, expected_s: float, interval_s: float
+) -> None:
+    clock = Clock()
+    queue = scheduler(clock)
+    queue.admit([sentence() for _ in range(900)])
+    queue.finished([])
+    for _ in range(round(100.0 / interval_s)):
+        clock.now += interval_s
+        queue.finished(decoded(round(rate * interval_s)))
+    assert queue.retry_after_s() == pytest.approx(expected_s, abs=1.0)
+
+
+def test_the_measured_rate_forgets_what_was_ten_seconds_ago_by_about_two_thirds() -> None:
+    clock = Clock()
+    queue = scheduler(clock)
+    queue.admit([sentence() for _ in range(900)])
+    queue.finished([])
+    clock.now += 10.0
+    queue.finished(decoded(400))  # 40 each second, and 20 were assumed: 20 + (1 - 1 / e) * 20 is 32.6
+    assert queue.retry_after_s() == math.ceil(450 / 32.6)
 
 
 def test_idle_time_does_not_count_as_slowness() -> None:
