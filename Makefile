@@ -16,7 +16,8 @@ HASHED := requirements.lock
 COMPILER := requirements-compiler.lock
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK)
 # A process for each processor, eight at most; the tests of one file share its fixtures.
-SIDE_BY_SIDE := -n logical --maxprocesses=8 --dist loadfile
+# The order is that of tests/conftest.py: files with long tests first.
+SIDE_BY_SIDE := -n logical --maxprocesses=8 --dist loadfile --no-loadscope-reorder
 # The folders that are checked, as far as they exist.
 CODE := $(wildcard app model client scripts benchmarks tests docs)
 # The page needs no build. Its checks are programs for Node, which is a package of .venv as well.

@@ -26,6 +26,7 @@ from app.models.bundles import BundleFiles, BundleSource
 from app.serving.protocol import Translations
 from app.serving.service import TranslationService
 from app.settings import NO_PROXIES, Settings
+from app.storage import check_data_folder
 from app.telemetry.metrics import Metrics
 from app.telemetry.tracing import Tracing
 from app.version import installed_version
@@ -73,7 +74,8 @@ def create_app(
         The application; ``app.state`` holds its ``settings``, ``metrics``, ``service``, ``documents`` and ``accounts``.
 
     Raises:
-        SettingsError: Traces are configured and OpenTelemetry is not installed, or the keys' database cannot be used.
+        SettingsError: Traces are configured and OpenTelemetry is not installed, or the keys' database or the folder for
+            documents cannot be used.
     """
     app_metrics = Metrics()
     tracing = None if settings.otlp_endpoint is None else Tracing(settings.otlp_endpoint, installed_version())
@@ -82,6 +84,8 @@ def create_app(
         service = TranslationService(settings, app_metrics, bundles or BundleFiles(settings))
     else:
         service = connect(app_metrics)
+    if settings.data_dir is not None:
+        check_data_folder(settings.data_dir, make=True)
     glossaries = GlossaryStore(settings.data_dir)
     document_service = DocumentService(settings, service)
     accounts = _accounts(settings)

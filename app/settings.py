@@ -203,7 +203,7 @@ class Settings(BaseSettings):
     """Secret of 16 characters or more that lets its bearer load and unload bundles, whether keys are on or not."""
 
     keys_db: Path | None = None
-    """File of the keys and their usage, made by verso keys create; unless set, no key is needed and any is accepted."""
+    """File of the keys and their usage, made by verso keys create before the start; unless set, no key is needed."""
 
     anonymous: Literal["off", "on"] = "off"
     """Whether callers without a key are served where there are keys, for all but administration."""

@@ -5,13 +5,38 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
-from app.errors import ServiceError, StorageFull, StorageUnavailable, problem_for
+from app.errors import ServiceError, SettingsError, StorageFull, StorageUnavailable, problem_for
 
 logger = logging.getLogger("app.storage")
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def check_data_folder(folder: Path, *, make: bool) -> None:
+    """Whether the folder of ``VERSO_DATA_DIR`` can be used. A full disk is no error: translation needs no disk.
+
+    Args:
+        folder: The folder.
+        make: Whether to make the folder if it is not there; else the folder that it would be made in is checked.
+
+    Raises:
+        SettingsError: The folder cannot be made or written.
+    """
+    try:
+        if make:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryFile(dir=next(one for one in (folder, *folder.parents) if one.exists())):
+            pass
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise SettingsError(
+                f"VERSO_DATA_DIR: nothing can be kept in {folder} ({error.strerror}); name a folder that this user may "
+                "write, or unset it."
+            ) from error
 
 
 @contextlib.contextmanager

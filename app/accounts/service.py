@@ -40,7 +40,7 @@ class Accounts:
     """Keys, limits and usage of one process. Its methods belong to the event loop.
 
     Args:
-        keys_db: The file of the keys; None if callers need none.
+        keys_db: The file of the keys, which must be there; None if callers need none.
         allows_anonymous: Whether callers without a key are served although there are keys.
         address_requests_per_minute: Most requests a minute from one address without a key, or None.
         longest_request_s: Seconds that a request may take.
@@ -62,7 +62,7 @@ class Accounts:
         steady_clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.running = RunningSentences()
-        self._keys = None if keys_db is None else KeyStore(keys_db, READ_BUSY_S)
+        self._keys = None if keys_db is None else KeyStore(keys_db, READ_BUSY_S, make=False)
         self._usage = None if keys_db is None else UsageStore(keys_db)
         self._allows_anonymous = allows_anonymous or keys_db is None
         self._address_limit = address_requests_per_minute

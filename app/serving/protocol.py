@@ -31,11 +31,6 @@ class Translations(Protocol):
         """The loaded models, in the order they serve."""
         ...
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a request is being processed."""
-        ...
-
     async def start(self) -> None:
         """Start loading the models; returns immediately."""
         ...

@@ -45,6 +45,12 @@ def bearer(token: str, **headers: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}", **{name.replace("_", "-"): value for name, value in headers.items()}}
 
 
+def make_file(path: Path) -> Path:
+    """A file of keys without a key; returns its path."""
+    KeyStore(path).close()
+    return path
+
+
 @contextlib.contextmanager
 def keyed_app(service: RoteService, **settings: Any) -> Iterator[FastAPI]:
     """The application of a rote service; what it has opened is closed at the end."""

@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 
 from app.http.key_openapi import OPEN_PATHS
-from tests.app.accounts.keyed import bearer, keyed_app, make_key, used
+from tests.app.accounts.keyed import bearer, keyed_app, make_file, make_key, used
 from tests.app.serving import RoteResult, RoteService, client_of
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ WRONG = "verso_0123456789ab_" + "x" * 43
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "keys.sqlite"
+    return make_file(tmp_path / "keys.sqlite")
 
 
 @pytest.fixture

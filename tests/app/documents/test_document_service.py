@@ -21,6 +21,7 @@ from app.documents.document import DATABASE, KEPT_S, Document, Sender
 from app.documents.service import DocumentService
 from app.documents.store import DocumentStore
 from app.engine.caller import Caller, Priority
+from app.engine.fair_queue import BULK_SHARE
 from app.errors import (
     DeadlineUnreachable,
     DocumentNotDone,
@@ -262,7 +263,7 @@ def test_a_cancelled_document_keeps_its_partial_result_until_it_is_deleted() -> 
             await eventually(translator.stepping.is_set)
             assert (await made.documents.cancel(document.id)).status == "cancelled"
             assert (await made.documents.cancel(waiting.id)).status == "cancelled"
-            await eventually(lambda: not made.service.is_busy)
+            await eventually(lambda: not made.service.num_requests)
             assert await made.text(document, partial=True) == TEXT.decode()
             assert (await made.documents.cancel(document.id)).status == "cancelled"
             with pytest.raises(DocumentNotFound):
@@ -482,7 +483,6 @@ def test_a_document_of_which_nothing_can_be_translated_fails_with_a_problem() ->
 
 def test_a_document_that_is_refused_for_its_deadline_tries_again_or_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """First as if there were too much load, then as if a batch were too large."""
-    monkeypatch.setattr(job, "PATIENCE_S", 0.0)
     refusals: list[float | None] = [0.001, None]
     sizes: list[int] = []
     translate = ObservedService.translate
@@ -527,38 +527,49 @@ def test_a_unit_that_hangs_the_model_is_tried_twice_and_stays_as_it_is(monkeypat
     run(scenario)
 
 
-def test_an_interactive_request_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "PATIENCE_S", float("inf"))
-
+def test_an_interactive_request_goes_first() -> None:
     async def scenario() -> None:
         translator = held_translator()
-        async with bench(translator) as made:
-            request = asyncio.create_task(
-                made.service.translate(["interactive"], source="en", target="de", options=GREEDY)
-            )
+        async with bench(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as made:
+
+            async def ask(text: str) -> None:
+                await made.service.translate([text], source="en", target="de", options=GREEDY)
+
+            first = asyncio.create_task(ask("first"))
             await eventually(translator.stepping.is_set)
-            document = await made.add(b"document")
-            while (await made.documents.get(document.id)).status != "running":
-                await asyncio.sleep(0.002)
-            for _ in range(20):  # the document has its turn, and lets it pass
-                await asyncio.sleep(0.005)
-            assert translator.log.joins == [1]
-            assert made.service.engine.num_waiting == 0
+            document = await made.add(b"document one. document two.")
+            await eventually(lambda: made.service.engine.num_waiting)
+            second = asyncio.create_task(ask("second"))
+            await eventually(lambda: made.service.engine.num_waiting > 1)
             translator.step_gate.set()
-            await request
+            await asyncio.gather(first, second)
+            assert (await made.documents.get(document.id)).num_done == 0
             assert (await made.ended(document)).status == "done"
 
     run(scenario)
 
 
-def test_a_document_goes_on_slowly_beside_requests_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "PATIENCE_S", 0.01)
+def test_a_document_has_its_share_beside_callers_that_ask_again_and_again() -> None:
+    units = [f"unit {number}" for number in range(40)]
 
     async def scenario() -> None:
-        async with bench() as made:
-            monkeypatch.setattr(ObservedService, "is_busy", property(lambda _: True))
-            document = await made.ended(await made.add(b"one\n\ntwo\n\nthree"))
-            assert await made.text(document) == "ONE\n\nTWO\n\nTHREE"
+        async with bench(FakeTranslator(step_s=0.0005)) as made:
+            num_answered = 0
+
+            async def keep_asking(caller: Caller) -> None:
+                nonlocal num_answered
+                while True:
+                    text = [f"text {num_answered} of {caller.id}"]
+                    await made.service.translate(text, source="en", target="de", options=GREEDY, caller=caller)
+                    num_answered += 1
+
+            callers = [asyncio.create_task(keep_asking(Caller(name))) for name in "ab"]
+            document = await made.ended(await made.add("\n\n".join(units).encode()))
+            for one in callers:
+                one.cancel()
+            await asyncio.gather(*callers, return_exceptions=True)
+            assert document.status == "done"
+            assert len(units) > BULK_SHARE * num_answered
 
     run(scenario)
 
