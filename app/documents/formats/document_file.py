@@ -134,3 +134,25 @@ class TextFile(DocumentFile):
             parts += [self.text[done:start], text]
             done = end
         return self._encoding.encode("".join([*parts, self.text[done:]]))
+
+
+def count_sentences(units: Sequence[Unit], language: str) -> list[int]:
+    """The number of sentences of each unit, one at least. It is for progress, and need not be exact.
+
+    Args:
+        units: The units.
+        language: Their language, without a region.
+    """
+    # Imported here: a document that is only taken in is not segmented.
+    from model.text.segmentation import split_text
+
+    return [
+        max(
+            1,
+            sum(
+                has_letters(text[segment.start : segment.end])
+                for segment in split_text(text, language, lambda start, end: True)
+            ),
+        )
+        for text in (unit.words for unit in units)
+    ]
