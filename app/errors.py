@@ -497,8 +497,9 @@ class DocumentTooComplex(ServiceError):
     """
 
     def __init__(self, reason: str | None = None) -> None:
-        reason = reason or "It takes more memory or time to read or write than a file of its size may"
-        super().__init__(f"{reason}; divide it, or save it in a simpler form.")
+        what = reason or "It takes more memory or time to read or write than a file of its size may"
+        super().__init__(f"{what}; divide it, or save it in a simpler form.")
+        self.reason = reason
 
 
 class DocumentsFull(ServiceError):

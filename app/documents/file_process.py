@@ -91,9 +91,12 @@ class FileProcess:
 
     async def close(self) -> None:
         """End the process."""
-        self._kill()
+        self._kill()  # also while it handles a file
         async with self._one_file:
-            self._kill()
+            if self._process is not None:
+                self._kill()
+                _end(self._process)
+                self._process = None
         if "_thread" in vars(self):
             self._thread.shutdown(wait=False)
 
@@ -113,7 +116,7 @@ class FileProcess:
         if kind == "refused":
             raise DocumentRefused(value)
         if kind == "complex":
-            raise DocumentTooComplex
+            raise DocumentTooComplex(value)
         if kind == "error":
             raise RuntimeError(f"A document could not be read or written.\n{value}")
         return value

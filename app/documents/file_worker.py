@@ -19,11 +19,11 @@ import signal
 import sys
 import traceback
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from app.documents.formats.document_file import count_sentences
 from app.documents.formats.table import FORMATS
-from app.errors import DocumentRefused
+from app.errors import DocumentRefused, DocumentTooComplex
 
 FILE_FAILED = 3
 """Exit code: the process of a file ended without an answer."""
@@ -59,7 +59,7 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name} is no plain value")
 
 
-def write_message(stream: BinaryIO, message: object) -> None:
+def write_message(stream: IO[bytes], message: object) -> None:
     """Send plain values.
 
     Args:
@@ -72,7 +72,7 @@ def write_message(stream: BinaryIO, message: object) -> None:
     stream.flush()
 
 
-def read_message(stream: BinaryIO) -> Any:
+def read_message(stream: IO[bytes]) -> Any:
     """Plain values that were sent.
 
     Args:
@@ -86,14 +86,16 @@ def read_message(stream: BinaryIO) -> Any:
     return _PlainUnpickler(io.BytesIO(data)).load()
 
 
-def _read_bytes(stream: BinaryIO, size: int) -> bytes:
+def _read_bytes(stream: IO[bytes], size: int) -> bytes:
     data = stream.read(size)
     if len(data) < size:
         raise EOFError
     return data
 
 
-def answer(suffix: str, content: bytes, language: str | None, translations: Mapping[int, str] | None, target: str) -> Any:
+def answer(
+    suffix: str, content: bytes, language: str | None, translations: Mapping[int, str] | None, target: str
+) -> Any:
     """The answer to a job.
 
     Args:
@@ -105,7 +107,8 @@ def answer(suffix: str, content: bytes, language: str | None, translations: Mapp
 
     Returns:
         A kind and its value: ``units`` with texts, formats and numbers of sentences, ``file`` with the bytes of the
-        translated file, ``refused`` with the reason, ``complex``, or ``error`` with a traceback.
+        translated file, ``refused`` or ``complex`` with the reason, which
+        may be None, or ``error`` with a traceback.
     """
     try:
         file = FORMATS[suffix].read(content)
@@ -116,6 +119,8 @@ def answer(suffix: str, content: bytes, language: str | None, translations: Mapp
         return "units", (texts, formats, [] if language is None else count_sentences(units, language))
     except DocumentRefused as error:
         return "refused", str(error)
+    except DocumentTooComplex as error:
+        return "complex", error.reason
     except MemoryError:
         return "complex", None
     except Exception:  # noqa: BLE001  (the service logs it)
@@ -184,7 +189,7 @@ def _import_for(suffix: str, content: bytes, language: str | None, *rest: object
         import model.text.segmentation  # noqa: F401
 
 
-def _handle(job: tuple[Any, ...], answers: BinaryIO) -> None:
+def _handle(job: tuple[Any, ...], answers: IO[bytes]) -> None:
     """Answer a job in a process of its own, which ends."""
     code = FILE_FAILED
     try:

@@ -8,6 +8,7 @@ service calls it on one thread of its own.
 from __future__ import annotations
 
 import json
+import secrets
 import sqlite3
 import tempfile
 from collections.abc import Mapping
@@ -34,6 +35,7 @@ _ADDED = {
     "priority": "INTEGER NOT NULL DEFAULT 0",
     "request": "TEXT NOT NULL DEFAULT ''",
     "waits_since": "REAL NOT NULL DEFAULT 0",  # when it was added, or its owner last had a turn
+    "marked_by": "TEXT NOT NULL DEFAULT ''",  # the run of the service that reads or writes its file
 }
 """Columns of documents that a folder of an earlier release lacks."""
 
@@ -59,6 +61,7 @@ class DocumentStore:
             else None
         )
         self._folder = Path(self._temporary.name) if self._temporary else Path(folder or "")
+        self._run = secrets.token_hex(8)
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         # One thread at a time uses it, which need not be the one that opened it.
         self._database = sqlite3.connect(self._folder / DATABASE, timeout=1.0, check_same_thread=False)
@@ -150,6 +153,19 @@ class DocumentStore:
                 (num_sentences, id),
             )
         return changed.rowcount > 0
+
+    def mark(self, id: str) -> bool:
+        """Note that the file of a document is being read or written; returns False if an earlier run was at it."""
+        with self._database:
+            changed = self._database.execute(
+                "UPDATE documents SET marked_by = ? WHERE id = ? AND marked_by IN ('', ?)", (self._run, id, self._run)
+            )
+        return changed.rowcount > 0
+
+    def unmark(self, id: str) -> None:
+        """Note that the file of a document is no longer being read or written."""
+        with self._database:
+            self._database.execute("UPDATE documents SET marked_by = '' WHERE id = ?", (id,))
 
     def translations(self, id: str) -> dict[int, str | None]:
         """The finished units of a document: their translations, or None for those that could not be translated."""

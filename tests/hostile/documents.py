@@ -253,11 +253,15 @@ MARKDOWN = {
     "a long label": repeated("a ", "[", "]: b\n\n[c]"),
     "table": repeated("a|b\n", "a|b\n-|-\n"),
     "wide table": lambda size: ("|a" * (size // 6) + "|\n" + "|-" * (size // 6) + "|\n" + "|b" * (size // 6)).encode(),
-    "table of empty rows": lambda size: ("|a" * (size // 6) + "|\n" + "|-" * (size // 6) + "|\n" + "a\n" * (size // 6)).encode(),
+    "table of empty rows": lambda size: (
+        "|a" * (size // 6) + "|\n" + "|-" * (size // 6) + "|\n" + "a\n" * (size // 6)
+    ).encode(),
     "cells that the parser changes": lambda size: (
         "|a" * (size // 11) + "|\n" + "|-" * (size // 11) + "|\n" + "|a\\\\\\|b" * (size // 11)
     ).encode(),
-    "equal cells": lambda size: ("|a" * (size // 8) + "|\n" + "|-" * (size // 8) + "|\n" + "|a a" * (size // 8)).encode(),
+    "equal cells": lambda size: (
+        "|a" * (size // 8) + "|\n" + "|-" * (size // 8) + "|\n" + "|a a" * (size // 8)
+    ).encode(),
     "half of a table": repeated("|-\n", "|a\n"),
     "blocks of HTML": repeated("<div>\n"),
     "blocks of HTML that do not end": repeated("<script>\n"),
@@ -310,7 +314,9 @@ CATALOGUE = {
     "flags in a line": repeated("a,", "#, ", '\nmsgid "a"\nmsgstr ""\n'),
     "earlier messages": repeated('#| "a"\n', '#| msgid "a"\n', 'msgid "a"\nmsgstr ""\n'),
     "obsolete messages": repeated('#~ msgid "a"\n#~ msgstr "b"\n\n', 'msgid "a"\nmsgstr ""\n'),
-    "an obsolete message of many lines": repeated('#~ "a"\n', 'msgid "a"\nmsgstr ""\n\n#~ msgid "a"\n', '#~ msgstr ""\n'),
+    "an obsolete message of many lines": repeated(
+        '#~ "a"\n', 'msgid "a"\nmsgstr ""\n\n#~ msgid "a"\n', '#~ msgstr ""\n'
+    ),
     "a long message": repeated("a ", 'msgid "', '"\nmsgstr ""\n'),
     "a long word": repeated("a", 'msgid "', '"\nmsgstr ""\n'),
     "hyphens": repeated("-", 'msgid "', '"\nmsgstr ""\n'),
@@ -327,16 +333,14 @@ XLIFF_FILES = {
     "targets of one unit": repeated(
         "<target>a</target>", XLIFF + '<trans-unit id="1"><source>a</source>', "</trans-unit>" + XLIFF_END
     ),
-    "nested units": chains(
-        '<trans-unit id="1"><source>a', "</source></trans-unit>", "a", XLIFF, XLIFF_END, depth=100
+    "nested units": chains('<trans-unit id="1"><source>a', "</source></trans-unit>", "a", XLIFF, XLIFF_END, depth=100),
+    "nested groups": chains(
+        "<group>", "</group>", '<trans-unit id="1"><source>a</source></trans-unit>', XLIFF, XLIFF_END, 200
     ),
-    "nested groups": chains("<group>", "</group>", '<trans-unit id="1"><source>a</source></trans-unit>', XLIFF, XLIFF_END, 200),
     "nested elements": chains(
         "<g>", "</g>", "a", XLIFF + '<trans-unit id="1"><source>', "</source></trans-unit>" + XLIFF_END, depth=200
     ),
-    "groups": repeated(
-        '<g id="1">a</g>', XLIFF + '<trans-unit id="1"><source>', "</source></trans-unit>" + XLIFF_END
-    ),
+    "groups": repeated('<g id="1">a</g>', XLIFF + '<trans-unit id="1"><source>', "</source></trans-unit>" + XLIFF_END),
     "placeholders": repeated(
         '<x id="1"/>a', XLIFF + '<trans-unit id="1"><source>', "</source></trans-unit>" + XLIFF_END
     ),
@@ -410,7 +414,9 @@ WORD_FILES = {
     "breaks": repeated("<w:t>a</w:t><w:br/>", WORD + P + "<w:r>", "</w:r>" + P_END + WORD_END),
     "links": repeated(f"<w:hyperlink>{RUN}</w:hyperlink>", WORD + P, P_END + WORD_END),
     "nested links": chains("<w:hyperlink>", "</w:hyperlink>", RUN, WORD + P, P_END + WORD_END, depth=200),
-    "nested links without text": chains("<w:hyperlink>", "</w:hyperlink>", "", WORD + P + RUN, P_END + WORD_END, depth=200),
+    "nested links without text": chains(
+        "<w:hyperlink>", "</w:hyperlink>", "", WORD + P + RUN, P_END + WORD_END, depth=200
+    ),
     "nested paragraphs": chains(P, P_END, RUN, WORD, WORD_END, depth=200),
     "nested text boxes": chains(P + "<w:r><w:pict>", "</w:pict></w:r>" + P_END, RUN, WORD, WORD_END, depth=60),
     "fields that do not end": repeated(
@@ -456,9 +462,7 @@ WORD_FILES = {
         + WORD_END
     ).encode(),
     "one long text": repeated("a ", WORD + P + "<w:r><w:t>", "</w:t></w:r>" + P_END + WORD_END),
-    "controls": chains(
-        "<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>", RUN, WORD + P, P_END + WORD_END, depth=100
-    ),
+    "controls": chains("<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>", RUN, WORD + P, P_END + WORD_END, depth=100),
     "comments": repeated("<!--a-->", WORD + P + RUN, P_END + WORD_END),
     "sections": repeated("<![CDATA[a]]>", WORD + P + "<w:r><w:t>", "</w:t></w:r>" + P_END + WORD_END),
 }

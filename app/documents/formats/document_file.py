@@ -14,6 +14,8 @@ from app.serving.detection import has_letters
 from model.decoding.options import TextFormat
 
 _TAG = re.compile(r"<[^<>]*>")
+# No character has such a number, and Python reads no longer one.
+_LONG_NUMBER = re.compile(r"&#(?:0*+[0-9]{8,}|[xX]0*+[0-9a-fA-F]{7,});?")
 
 MAX_UNITS = 100_000
 """Units of a document: paragraphs, cells, subtitles."""
@@ -34,7 +36,16 @@ class Unit:
     @property
     def words(self) -> str:
         """Its text without tags, for counting sentences and detecting the language."""
-        return self.text if self.format == "text" else html.unescape(_TAG.sub(" ", self.text))
+        return self.text if self.format == "text" else unescaped(_TAG.sub(" ", self.text))
+
+
+def unescaped(text: str) -> str:
+    """The characters that a text of HTML stands for.
+
+    Args:
+        text: A text without tags.
+    """
+    return html.unescape(_LONG_NUMBER.sub("\ufffd", text))
 
 
 class DocumentFile(ABC):

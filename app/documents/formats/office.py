@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from lxml import etree
 
 from app.documents.formats.archives import Archive
-from app.documents.formats.document_file import DocumentFile
-from app.documents.formats.xml_parts import parsed, serialised
+from app.documents.formats.document_file import DocumentFile, Unit
+from app.documents.formats.xml_parts import ElementBudget, parsed, serialised
 from app.errors import DocumentRefused
 
 _DECLARATIONS = re.compile(rb"<!DOCTYPE|<!ENTITY")
@@ -38,12 +38,14 @@ class OfficeFile(DocumentFile):
         for name in self.archive.names:
             if name.endswith((".xml", ".rels")) and _declares(self.archive[name]):
                 raise DocumentRefused(f"The part {name[:100]} has a document type declaration; entities are not read.")
+        budget = ElementBudget()
         self._trees = {
-            name: parsed(self.archive[name], f"The part {name[:100]}")
+            name: parsed(self.archive[name], budget, f"The part {name[:100]}")
             for name in self.archive.names
             if self.parts.fullmatch(name)
         }
-        self._before = {name: etree.tostring(tree) for name, tree in self._trees.items()}
+        self._part = ""  # the one whose units are being added
+        self._changed: set[str] = set()
 
     def check(self) -> None:
         """Refuse an archive that is another kind of document."""
@@ -51,8 +53,18 @@ class OfficeFile(DocumentFile):
 
     def roots(self) -> Iterator[etree._Element]:
         """The root of each part that holds paragraphs."""
-        for tree in self._trees.values():
+        for self._part, tree in self._trees.items():
             yield tree.getroot()
+
+    def add(self, unit: Unit, put: Callable[[str], None]) -> None:
+        """Add a unit of the part whose root was given last."""
+        name = self._part
+
+        def put_and_note(translation: str) -> None:
+            self._changed.add(name)
+            put(translation)
+
+        super().add(unit, put_and_note)
 
     def change_later(self, element: etree._Element, change: Callable[[], None]) -> None:
         """Change an element once all translations are known, however many of them it has."""
@@ -63,9 +75,7 @@ class OfficeFile(DocumentFile):
         for change in self._changes.values():
             change()
         changed = {
-            name: serialised(tree, self.archive[name])
-            for name, tree in self._trees.items()
-            if etree.tostring(tree) != self._before[name]
+            name: serialised(tree, self.archive[name]) for name, tree in self._trees.items() if name in self._changed
         }
         return self.archive.with_parts(changed) if changed else self._data
 

@@ -6,18 +6,22 @@ formatting that most of a paragraph has needs no markup, the others become inlin
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from lxml import etree
 
 from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
 from app.documents.formats.office import OfficeFile
 from app.documents.formats.xml_parts import clean, local_name
+from app.errors import DocumentRefused
 from app.serving.detection import has_letters
+
+MAX_FORMATTING = 20_000
+"""Characters of the names and values in the formatting of a run, which is written again for each part of its text."""
 
 TAB = "\t"
 """What a point shows that divides a paragraph into cells."""
@@ -32,7 +36,7 @@ class Shell:
         run: A run that has it.
     """
 
-    key: bytes
+    key: Hashable
     run: etree._Element
 
 
@@ -123,16 +127,25 @@ class Paragraphs(ABC):
         """The formatting of a run."""
         properties = next(run.iterchildren(f"{{*}}{self.properties}"), None)
         if properties is None:
-            return Shell(b"", run)
-        kept = copy.deepcopy(properties)
-        for element in [kept, *kept]:
-            if local_name(element) in self.ignored:
-                kept.remove(element)
-            for name in list(element.attrib):
-                if etree.QName(name).localname in self.ignored:
-                    del element.attrib[name]
-        is_plain = not len(kept) and not kept.attrib
-        return Shell(b"" if is_plain else etree.tostring(kept, method="c14n", with_tail=False), run)
+            return Shell((), run)
+        num_characters = 0
+        for element in properties.iter():
+            num_characters += len(str(element.tag)) + len(element.text or "")
+            num_characters += sum(len(name) + len(value) for name, value in element.attrib.items())
+            if num_characters > MAX_FORMATTING:
+                raise DocumentRefused(f"The formatting of a run has more than {MAX_FORMATTING} characters.")
+        attributes, children = self._attributes(properties), tuple(self._keys(properties))
+        return Shell((attributes, children) if attributes or children else (), run)
+
+    def _keys(self, holder: etree._Element) -> Iterator[Hashable]:
+        """What tells formattings from one another: elements, their attributes and what is in them."""
+        for element in holder:
+            if local_name(element) not in self.ignored:
+                yield str(element.tag), self._attributes(element), element.text or "", tuple(self._keys(element))
+
+    def _attributes(self, element: etree._Element) -> tuple[tuple[str, str], ...]:
+        attributes = ((str(name), str(value)) for name, value in element.attrib.items())
+        return tuple(sorted(pair for pair in attributes if pair[0].rpartition("}")[2] not in self.ignored))
 
     def _add_cell(self, file: OfficeFile, paragraph: etree._Element, cells: Sequence[_Cell], cell: _Cell) -> None:
         fragment = Fragment(cell.nodes)
@@ -179,20 +192,21 @@ class Paragraphs(ABC):
 def _merged(nodes: Iterator[Node]) -> list[Node]:
     """Content in which neighbouring runs of equal formatting are one group."""
     merged: list[Node] = []
-    for node in nodes:
-        last = merged[-1] if merged else None
-        if isinstance(node, Group) and isinstance(node.source, Holder):
-            merged.append(Group(node.source, tuple(_merged(iter(node.children)))))
-        elif (
-            isinstance(node, Group)
-            and isinstance(last, Group)
-            and isinstance(last.source, Shell)
-            and last.source.key == node.source.key
-        ):
-            merged[-1] = Group(last.source, (*last.children, *node.children))
+    for key, run in groupby(nodes, _key_of_run):
+        if key is None:
+            merged += (
+                Group(node.source, tuple(_merged(iter(node.children)))) if isinstance(node, Group) else node
+                for node in run
+            )
         else:
-            merged.append(node)
+            groups = [node for node in run if isinstance(node, Group)]
+            merged.append(Group(groups[0].source, tuple(child for group in groups for child in group.children)))
     return merged
+
+
+def _key_of_run(node: Node) -> Hashable:
+    """The formatting of a run; None for other content."""
+    return node.source.key if isinstance(node, Group) and isinstance(node.source, Shell) else None
 
 
 def _cells(nodes: Sequence[Node], base: Shell) -> Iterator[tuple[list[Node], Shell]]:
@@ -210,8 +224,8 @@ def _cells(nodes: Sequence[Node], base: Shell) -> Iterator[tuple[list[Node], She
 
 def _most_frequent(nodes: Sequence[Node]) -> Shell | None:
     """The formatting that most characters outside of links have, or those of a link if there are no others."""
-    num_characters: Counter[bytes] = Counter()
-    shells: dict[bytes, Shell] = {}
+    num_characters: Counter[Hashable] = Counter()
+    shells: dict[Hashable, Shell] = {}
     for node in nodes:
         if isinstance(node, Group) and isinstance(node.source, Shell):
             num_characters[node.source.key] += len(shown_text(node.children).strip())

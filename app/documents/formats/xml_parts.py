@@ -10,7 +10,7 @@ from lxml import etree
 
 from app.documents.formats.document_file import DocumentFile
 from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
-from app.errors import DocumentRefused
+from app.errors import DocumentRefused, DocumentTooComplex
 from app.serving.detection import has_letters
 
 _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?(?:<\?xml[^>]*\?>\s*)?")
@@ -18,20 +18,56 @@ _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?(?:<\?xml[^>]*\?>\s*)?")
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def parsed(data: bytes, name: str = "The file") -> etree._ElementTree:
+MAX_ELEMENTS = 1_000_000
+"""Elements and attributes of a document."""
+
+MAX_NESTING = 50
+"""Links and other inline elements in one another that are looked into; what is nested deeper stays as it is."""
+
+_NO_MEMORY = 2  # libxml2's XML_ERR_NO_MEMORY
+
+
+class ElementBudget:
+    """The elements and attributes that a document may still have, counted before they are parsed."""
+
+    def __init__(self) -> None:
+        """All of them."""
+        self._left = MAX_ELEMENTS
+
+    def take(self, data: bytes) -> None:
+        """Count those of an XML document by the signs that each of them needs.
+
+        Args:
+            data: The document.
+
+        Raises:
+            DocumentTooComplex: There are too many.
+        """
+        self._left -= data.count(b"<") - data.count(b"</") + data.count(b"=")
+        if self._left < 0:
+            raise DocumentTooComplex(f"It has more than {MAX_ELEMENTS} XML elements and attributes")
+
+
+def parsed(data: bytes, budget: ElementBudget, name: str = "The file") -> etree._ElementTree:
     """An XML document.
 
     Args:
         data: Its bytes.
+        budget: What the file may still have of elements.
         name: What error messages call it.
 
     Raises:
         DocumentRefused: It is not well-formed, or has a document type, which could declare entities.
+        DocumentTooComplex: It has too many elements.
+        MemoryError: There is no memory for it.
     """
+    budget.take(data)
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
         tree = etree.fromstring(data, parser).getroottree()
     except (etree.XMLSyntaxError, ValueError) as error:
+        if getattr(error, "code", None) == _NO_MEMORY:
+            raise MemoryError from None
         raise DocumentRefused(f"{name} is no well-formed XML: {str(error)[:200]}.") from None
     if tree.docinfo.internalDTD is not None:
         raise DocumentRefused(f"{name} has a document type declaration; entities are not read.")
@@ -95,13 +131,13 @@ class MixedContent:
             fill_source = put or (lambda content: fill(source, content))
             file.add(fragment.unit, lambda translation: fill_source(fragment.read(translation)))
 
-    def nodes(self, element: etree._Element) -> Iterator[Node]:
-        """The content of an element."""
+    def nodes(self, element: etree._Element, depth: int = 0) -> Iterator[Node]:
+        """The content of an element that is nested to a depth."""
         yield element.text or ""
         for child in element:
             name = local_name(child)
-            if name in self._groups:
-                yield Group(child, tuple(self.nodes(child)))
+            if name in self._groups and depth < MAX_NESTING:
+                yield Group(child, tuple(self.nodes(child, depth + 1)))
             else:
                 yield Point(child, self._shown(child), name in self._breaks)
             yield child.tail or ""
