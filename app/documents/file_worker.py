@@ -11,6 +11,7 @@ limits protect the service from files that cost too much; they are no sandbox fo
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import os
 import pickle
@@ -193,6 +194,7 @@ def _handle(job: tuple[Any, ...], answers: IO[bytes]) -> None:
     """Answer a job in a process of its own, which ends."""
     code = FILE_FAILED
     try:
+        gc.disable()  # what it would find is freed with the process
         set_limits(len(job[1]))
         write_message(answers, answer(*job))
         code = 0

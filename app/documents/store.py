@@ -7,8 +7,10 @@ service calls it on one thread of its own.
 
 from __future__ import annotations
 
+import errno
 import json
 import secrets
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Mapping
@@ -93,6 +95,7 @@ class DocumentStore:
         known = self.of_request(document.request)
         if known is not None:
             return known
+        self._require_space(len(content), document.num_characters)
         self._write(self._folder / f"{document.id}.source", content)
         row = {**asdict(document), "problem": None}
         row = {**{name: row[name] for name in _COLUMNS}, "waits_since": document.created_at}
@@ -101,6 +104,20 @@ class DocumentStore:
                 f"INSERT INTO documents ({', '.join(row)}) VALUES ({', '.join(':' + name for name in row)})", row
             )
         return document
+
+    def _require_space(self, num_bytes: int, num_characters: int) -> None:
+        """Refuse a document if the disk may become full before it and those in work are done.
+
+        Raises:
+            OSError: There is no room.
+        """
+        needed = num_bytes + _needed_bytes(num_bytes, num_characters)
+        for row in self._database.execute(f"SELECT id, num_characters FROM documents WHERE {_ACTIVE}"):
+            path = self._folder / f"{row['id']}.source"
+            needed += _needed_bytes(path.stat().st_size if path.exists() else 0, row["num_characters"])
+        free = shutil.disk_usage(self._folder).free
+        if needed > free:
+            raise OSError(errno.ENOSPC, f"{needed} bytes are needed for the documents in work, {free} are free")
 
     def of_request(self, request: str) -> Document | None:
         """The document that a request has added, or None."""
@@ -253,3 +270,8 @@ class DocumentStore:
         for path in self._folder.iterdir():
             if path.suffix == ".part" or (path.suffix in (".source", ".result") and path.stem not in known):
                 path.unlink(missing_ok=True)
+
+
+def _needed_bytes(num_bytes: int, num_characters: int) -> int:
+    """About how much more a document stores until it is done: its result, and twice its translations, in UTF-8."""
+    return 2 * num_bytes + 4 * num_characters

@@ -284,6 +284,7 @@ class RoteDocuments:
         target: str | None,
         options: DecodingOptions,
         sender: Sender,
+        terms: Callable[[Sequence[str]], Awaitable[Glossary]] | None = None,
     ) -> Document:
         self.service.calls.append({"content": content, "filename": filename, "source": source, "options": options})
         return self._found()

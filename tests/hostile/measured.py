@@ -1,16 +1,25 @@
-"""Processor time and memory that a file costs, measured in a process of its own."""
+"""Processor time and memory that a call costs, measured in a process of its own, and how they grow with its input."""
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import resource
 import signal
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
-PATIENCE_S = 60
+PATIENCE_S = 120
+
+GROWTH = 2.6
+"""How many times as much twice the size may cost."""
+
+NOISE_S = 0.03
+NOISE_BYTES = 4 * 2**20
+"""Differences in cost that say nothing: of the clock, and of the memory that Python takes at once."""
 
 
 class Cost(NamedTuple):
@@ -25,6 +34,17 @@ class Cost(NamedTuple):
     processor_s: float
     memory_bytes: int
     outcome: str
+
+    def is_bounded_by(self, half: Cost) -> bool:
+        """Whether it is not too much for twice the size.
+
+        Args:
+            half: The cost of half the size.
+        """
+        return (
+            self.processor_s <= GROWTH * half.processor_s + NOISE_S
+            and self.memory_bytes <= GROWTH * half.memory_bytes + NOISE_BYTES
+        )
 
 
 def cost_of(run: Callable[[], str]) -> Cost:
@@ -49,11 +69,34 @@ def cost_of(run: Callable[[], str]) -> Cost:
         answer = pipe.read()
     os.waitpid(child, 0)
     assert answer, f"the process has ended, after {PATIENCE_S} s at most"
-    cost: Cost = Cost(*pickle.loads(answer))
-    return cost
+    return Cost(*pickle.loads(answer))
+
+
+def check_growth(make: Callable[[int], Callable[[], str]], size: int, longest: int, enough_s: float) -> None:
+    """Check that the cost of a call grows as its input does, from a size to twice and four times as much.
+
+    The size is doubled until the call takes a time that can be compared. A failure is measured again, twice.
+
+    Args:
+        make: Makes the call for a size.
+        size: The first size.
+        longest: A size that is large enough, however little it costs.
+        enough_s: Seconds of processor time to compare.
+
+    Raises:
+        AssertionError: Three times it grew too much.
+    """
+    while size < longest and cost_of(make(size)).processor_s < enough_s:
+        size *= 2
+    for _ in range(3):
+        costs = [cost_of(make(size * factor)) for factor in (1, 2, 4)]
+        if all(larger.is_bounded_by(smaller) for smaller, larger in pairwise(costs)):
+            return
+    raise AssertionError(f"sizes {size}, {2 * size}, {4 * size} cost {costs}")
 
 
 def _measured(run: Callable[[], str]) -> tuple[float, int, str]:
+    gc.disable()  # as in the process that reads documents
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(PATIENCE_S)
     before = _resident_bytes()

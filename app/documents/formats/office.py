@@ -32,15 +32,15 @@ class OfficeFile(DocumentFile):
     def __init__(self, data: bytes) -> None:
         super().__init__()
         self.archive = Archive(data)
+        self.budget = ElementBudget()
         self._data = data
         self._changes: dict[etree._Element, Callable[[], None]] = {}
-        self.check()
         for name in self.archive.names:
             if name.endswith((".xml", ".rels")) and _declares(self.archive[name]):
                 raise DocumentRefused(f"The part {name[:100]} has a document type declaration; entities are not read.")
-        budget = ElementBudget()
+        self.check()
         self._trees = {
-            name: parsed(self.archive[name], budget, f"The part {name[:100]}")
+            name: parsed(self.archive[name], self.budget, f"The part {name[:100]}")
             for name in self.archive.names
             if self.parts.fullmatch(name)
         }
@@ -53,7 +53,8 @@ class OfficeFile(DocumentFile):
 
     def roots(self) -> Iterator[etree._Element]:
         """The root of each part that holds paragraphs."""
-        for self._part, tree in self._trees.items():
+        for name, tree in self._trees.items():
+            self._part = name
             yield tree.getroot()
 
     def add(self, unit: Unit, put: Callable[[str], None]) -> None:

@@ -6,6 +6,7 @@ formatting that most of a paragraph has needs no markup, the others become inlin
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
@@ -16,15 +17,14 @@ from lxml import etree
 
 from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
 from app.documents.formats.office import OfficeFile
-from app.documents.formats.xml_parts import clean, local_name
-from app.errors import DocumentRefused
+from app.documents.formats.xml_parts import ElementBudget, clean, local_name
 from app.serving.detection import has_letters
-
-MAX_FORMATTING = 20_000
-"""Characters of the names and values in the formatting of a run, which is written again for each part of its text."""
 
 TAB = "\t"
 """What a point shows that divides a paragraph into cells."""
+
+_SIGNS = 5
+"""Characters around a name: brackets, a prefix, quotation marks."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,15 @@ class Shell:
 
     Args:
         key: Equal for equal formatting.
-        run: A run that has it.
+        tag: The name of the runs that have it.
+        properties: The element that has it, if there is one.
+        num_characters: What that takes in the file, about.
     """
 
     key: Hashable
-    run: etree._Element
+    tag: str
+    properties: etree._Element | None = None
+    num_characters: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,15 +61,15 @@ class Holder:
 
 @dataclass(frozen=True)
 class Piece:
-    """What a run holds besides text.
+    """What a run holds besides text to translate.
 
     Args:
         shell: The formatting of the run.
-        element: It.
+        content: It.
     """
 
     shell: Shell
-    element: etree._Element
+    content: str | etree._Element
 
 
 @dataclass
@@ -82,7 +86,11 @@ class _Cell:
 
 
 class Paragraphs(ABC):
-    """How a format writes paragraphs."""
+    """How a format writes paragraphs.
+
+    Args:
+        budget: What the file may have of elements and of copies of formatting.
+    """
 
     properties: str
     """Name of the element that has the formatting of a run."""
@@ -96,6 +104,9 @@ class Paragraphs(ABC):
     last: str = ""
     """Name of the element that must stay behind the content."""
 
+    def __init__(self, budget: ElementBudget) -> None:
+        self._budget = budget
+
     @abstractmethod
     def nodes(self, holder: etree._Element) -> Iterator[Node]:
         """The content of a paragraph, or of an element in one.
@@ -106,6 +117,28 @@ class Paragraphs(ABC):
     @abstractmethod
     def run(self, shell: Shell, content: str | etree._Element) -> etree._Element:
         """A run with a formatting, and a text or something else in it."""
+
+    def text_of(self, shell: Shell, text: str) -> Group:
+        """A text of a run with a formatting, which is counted."""
+        self._budget.read_formatting(shell.num_characters)
+        return Group(shell, (text,))
+
+    def piece_of(self, shell: Shell, content: str | etree._Element) -> Piece:
+        """A piece of a run with a formatting, which is counted."""
+        self._budget.read_formatting(shell.num_characters)
+        return Piece(shell, content)
+
+    def copied_properties(self, shell: Shell) -> list[etree._Element]:
+        """A formatting for another run.
+
+        Args:
+            shell: The formatting.
+
+        Raises:
+            DocumentTooComplex: The formatting of the file would be many times as large as before.
+        """
+        self._budget.write_formatting(shell.num_characters)
+        return [] if shell.properties is None else [copy.deepcopy(shell.properties)]
 
     def add(self, file: OfficeFile, paragraph: etree._Element) -> None:
         """Add a paragraph as units. Tabs divide it: what is between them are cells.
@@ -127,15 +160,10 @@ class Paragraphs(ABC):
         """The formatting of a run."""
         properties = next(run.iterchildren(f"{{*}}{self.properties}"), None)
         if properties is None:
-            return Shell((), run)
-        num_characters = 0
-        for element in properties.iter():
-            num_characters += len(str(element.tag)) + len(element.text or "")
-            num_characters += sum(len(name) + len(value) for name, value in element.attrib.items())
-            if num_characters > MAX_FORMATTING:
-                raise DocumentRefused(f"The formatting of a run has more than {MAX_FORMATTING} characters.")
+            return Shell((), str(run.tag))
         attributes, children = self._attributes(properties), tuple(self._keys(properties))
-        return Shell((attributes, children) if attributes or children else (), run)
+        key = (attributes, children) if attributes or children else ()
+        return Shell(key, str(run.tag), properties, _size_of(properties))
 
     def _keys(self, holder: etree._Element) -> Iterator[Hashable]:
         """What tells formattings from one another: elements, their attributes and what is in them."""
@@ -144,8 +172,7 @@ class Paragraphs(ABC):
                 yield str(element.tag), self._attributes(element), element.text or "", tuple(self._keys(element))
 
     def _attributes(self, element: etree._Element) -> tuple[tuple[str, str], ...]:
-        attributes = ((str(name), str(value)) for name, value in element.attrib.items())
-        return tuple(sorted(pair for pair in attributes if pair[0].rpartition("}")[2] not in self.ignored))
+        return tuple(sorted(pair for pair in _items(element) if pair[0].rpartition("}")[2] not in self.ignored))
 
     def _add_cell(self, file: OfficeFile, paragraph: etree._Element, cells: Sequence[_Cell], cell: _Cell) -> None:
         fragment = Fragment(cell.nodes)
@@ -179,7 +206,7 @@ class Paragraphs(ABC):
                     yield self.run(base, clean(node))
             elif isinstance(node, Point):
                 if isinstance(node.source, Piece):
-                    yield self.run(node.source.shell, node.source.element)
+                    yield self.run(node.source.shell, node.source.content)
                 else:
                     yield from node.source
             elif isinstance(node.source, Shell):
@@ -187,6 +214,20 @@ class Paragraphs(ABC):
             else:
                 self._fill(node.source.inner, list(self._elements(node.children, node.source.base or base)))
                 yield node.source.element
+
+
+def _size_of(properties: etree._Element) -> int:
+    """Characters that a formatting takes in the file, about."""
+    size = 0
+    for element in properties.iter():
+        size += len(local_name(element)) + len(element.text or "") + _SIGNS
+        size += sum(len(name.rpartition("}")[2]) + len(value) + _SIGNS for name, value in _items(element))
+    return size
+
+
+def _items(element: etree._Element) -> Iterator[tuple[str, str]]:
+    """The attributes of an element."""
+    return ((str(name), str(value)) for name, value in element.attrib.items())
 
 
 def _merged(nodes: Iterator[Node]) -> list[Node]:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator, Sequence
 
 from lxml import etree
 
+from app.documents.formats.archives import MACROS_REFUSED
 from app.documents.formats.inline import Group, Node, Point
 from app.documents.formats.office import OfficeFile
-from app.documents.formats.runs import TAB, Holder, Paragraphs, Piece, Shell
-from app.documents.formats.xml_parts import MAX_NESTING, local_name
+from app.documents.formats.runs import TAB, Holder, Paragraphs, Shell
+from app.documents.formats.xml_parts import MAX_NESTING, local_name, parsed
 from app.errors import DocumentRefused
 
 _HOLDERS = frozenset({"hyperlink", "ins", "moveTo", "smartTag", "customXml", "dir", "bdo"})
 _INVISIBLE = frozenset({"proofErr", "lastRenderedPageBreak"})
 _FIELDS_WITH_TEXT = ("HYPERLINK", "TOC")
 _LONGEST_NAME = max(map(len, _FIELDS_WITH_TEXT))
+_CONTENT_TYPES = "[Content_Types].xml"
+_MACRO_TYPE = re.compile(r"macroEnabled|vbaProject|vbaData", re.IGNORECASE)
+"""What the types of parts and of their relations hold in documents with macros, whatever the parts are called."""
+
 _MAX_SHOWN = 50
 _MAX_FIELD = 200
 _PRESERVE = "{http://www.w3.org/XML/1998/namespace}space"
@@ -37,7 +41,7 @@ class WordDocument(OfficeFile):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        paragraphs = WordParagraphs()
+        paragraphs = WordParagraphs(self.budget)
         for root in self.roots():
             for paragraph in list(root.iter("{*}p")):
                 if "wordprocessingml" in str(paragraph.tag):
@@ -58,10 +62,13 @@ def check_content_types(file: OfficeFile, main_part: str) -> None:
     Raises:
         DocumentRefused: It is another kind of file.
     """
-    file.archive.require("[Content_Types].xml")
+    file.archive.require(_CONTENT_TYPES)
     file.archive.require(main_part)
-    if b"macroEnabled" in file.archive["[Content_Types].xml"]:
-        raise DocumentRefused("The document has macros; save it without them.")
+    for name in file.archive.names:
+        if name == _CONTENT_TYPES or name.endswith(".rels"):
+            for element in parsed(file.archive[name], file.budget, f"The part {name[:100]}").iter():
+                if any(_MACRO_TYPE.search(str(value)) for value in element.attrib.values()):
+                    raise DocumentRefused(MACROS_REFUSED)
 
 
 class WordParagraphs(Paragraphs):
@@ -104,20 +111,20 @@ class WordParagraphs(Paragraphs):
         for child in run:
             name = local_name(child)
             if name == "t":
-                yield Group(shell, (child.text or "",))
+                yield self.text_of(shell, child.text or "")
             elif name == "noBreakHyphen":
-                yield Group(shell, ("\u2011",))
+                yield self.text_of(shell, "\u2011")
             elif name == "tab":
-                yield Point(Piece(shell, child), TAB)
+                yield Point(self.piece_of(shell, child), TAB)
             elif name not in _INVISIBLE and name not in ("rPr", "softHyphen"):
                 is_break = name == "cr" or (name == "br" and _attribute(child, "type") in ("", "textWrapping"))
-                yield Point(Piece(shell, child), is_break=is_break)
+                yield Point(self.piece_of(shell, child), is_break=is_break)
 
     def run(self, shell: Shell, content: str | etree._Element) -> etree._Element:
         """A run with a formatting, and a text or something else in it."""
-        space = str(shell.run.tag).removesuffix("r")
-        run = etree.Element(shell.run.tag)
-        run.extend(copy.deepcopy(one) for one in shell.run if local_name(one) == self.properties)
+        space = shell.tag.removesuffix("r")
+        run = etree.Element(shell.tag)
+        run.extend(self.copied_properties(shell))
         if isinstance(content, str):
             text = etree.SubElement(run, f"{space}t")
             text.text = content

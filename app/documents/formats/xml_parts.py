@@ -27,12 +27,23 @@ MAX_NESTING = 50
 _NO_MEMORY = 2  # libxml2's XML_ERR_NO_MEMORY
 
 
+_COPIES_READ = 4
+_COPIES_WRITTEN = 16
+_FREE_COPIES = 100_000
+"""How many times the characters of a document its runs may take for their formatting, and how many anyway.
+
+Each part of a run is counted when it is read. What is written may be more, as the order of words is another.
+"""
+
+
 class ElementBudget:
     """The elements and attributes that a document may still have, counted before they are parsed."""
 
     def __init__(self) -> None:
         """All of them."""
         self._left = MAX_ELEMENTS
+        self._num_bytes = 0
+        self._copies_read = self._copies_written = 0
 
     def take(self, data: bytes) -> None:
         """Count those of an XML document by the signs that each of them needs.
@@ -43,9 +54,38 @@ class ElementBudget:
         Raises:
             DocumentTooComplex: There are too many.
         """
+        self._num_bytes += len(data)
         self._left -= data.count(b"<") - data.count(b"</") + data.count(b"=")
         if self._left < 0:
             raise DocumentTooComplex(f"It has more than {MAX_ELEMENTS} XML elements and attributes")
+
+    def read_formatting(self, num_characters: int) -> None:
+        """Count the formatting of a part of a run, which will be written for it.
+
+        Args:
+            num_characters: Its size in the file.
+
+        Raises:
+            DocumentTooComplex: There is too much.
+        """
+        self._copies_read += num_characters
+        self._check(self._copies_read, _COPIES_READ)
+
+    def write_formatting(self, num_characters: int) -> None:
+        """Count a formatting that is written.
+
+        Args:
+            num_characters: Its size in the file.
+
+        Raises:
+            DocumentTooComplex: There is too much.
+        """
+        self._copies_written += num_characters
+        self._check(self._copies_written, _COPIES_WRITTEN)
+
+    def _check(self, num_characters: int, factor: int) -> None:
+        if num_characters > factor * self._num_bytes + _FREE_COPIES:
+            raise DocumentTooComplex(f"The formatting of its runs would be more than {factor} times the document")
 
 
 def parsed(data: bytes, budget: ElementBudget, name: str = "The file") -> etree._ElementTree:
