@@ -71,10 +71,15 @@ class DocumentFile(ABC):
             translations: One for each unit, in order; None leaves the unit as it is.
             target: The target language, for formats that name it.
         """
+        self._replace_units(translations)
+        return self.to_bytes(target)
+
+    def _replace_units(self, translations: Sequence[str | None]) -> None:
+        """Replace the units, which are then forgotten with all that they refer to."""
         for (unit, put), translation in zip(self._slots, translations, strict=True):
             if translation is not None and (self.keeps_source or translation != unit.text):
                 put(translation)
-        return self.to_bytes(target)
+        self._slots = []
 
     @abstractmethod
     def to_bytes(self, target: str) -> bytes:

@@ -34,6 +34,7 @@ class OfficeFile(DocumentFile):
         self.archive = Archive(data)
         self.budget = ElementBudget()
         self._data = data
+        self._asides: dict[etree._Element, etree._Element] = {}
         self._changes: dict[etree._Element, Callable[[], None]] = {}
         for name in self.archive.names:
             if name.endswith((".xml", ".rels")) and _declares(self.archive[name]):
@@ -71,10 +72,25 @@ class OfficeFile(DocumentFile):
         """Change an element once all translations are known, however many of them it has."""
         self._changes[element] = change
 
+    def aside(self, element: etree._Element) -> etree._Element:
+        """An element for what is taken out of the tree of another one, or is not in it yet.
+
+        Libxml2 looks for the namespace of each element again when a tree is taken out of its document, in quadratic
+        time. What is moved in its document, or freed with it, keeps its namespaces.
+        """
+        root = element.getroottree().getroot()
+        if root not in self._asides:
+            self._asides[root] = etree.SubElement(root, "aside")
+        return self._asides[root]
+
     def to_bytes(self, target: str) -> bytes:
         """The archive with its translated parts."""
-        for change in self._changes.values():
-            change()
+        for element in list(self._changes):
+            self._changes.pop(element)()
+        # Now nothing refers to the elements that were put aside, and they are freed.
+        for root, aside in self._asides.items():
+            del aside[:]
+            root.remove(aside)
         changed = {
             name: serialised(tree, self.archive[name]) for name, tree in self._trees.items() if name in self._changed
         }

@@ -17,7 +17,7 @@ from lxml import etree
 
 from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
 from app.documents.formats.office import OfficeFile
-from app.documents.formats.xml_parts import ElementBudget, clean, local_name
+from app.documents.formats.xml_parts import clean, local_name
 from app.serving.detection import has_letters
 
 TAB = "\t"
@@ -89,7 +89,7 @@ class Paragraphs(ABC):
     """How a format writes paragraphs.
 
     Args:
-        budget: What the file may have of elements and of copies of formatting.
+        file: The file that gets the units.
     """
 
     properties: str
@@ -104,8 +104,9 @@ class Paragraphs(ABC):
     last: str = ""
     """Name of the element that must stay behind the content."""
 
-    def __init__(self, budget: ElementBudget) -> None:
-        self._budget = budget
+    def __init__(self, file: OfficeFile) -> None:
+        self._file = file
+        self._budget = file.budget
 
     @abstractmethod
     def nodes(self, holder: etree._Element) -> Iterator[Node]:
@@ -115,8 +116,14 @@ class Paragraphs(ABC):
         """
 
     @abstractmethod
-    def run(self, shell: Shell, content: str | etree._Element) -> etree._Element:
-        """A run with a formatting, and a text or something else in it."""
+    def run(self, aside: etree._Element, shell: Shell, content: str | etree._Element) -> etree._Element:
+        """A run with a formatting, and a text or something else in it.
+
+        Args:
+            aside: The element that gets it.
+            shell: The formatting.
+            content: The text, or an element of the same document.
+        """
 
     def text_of(self, shell: Shell, text: str) -> Group:
         """A text of a run with a formatting, which is counted."""
@@ -140,11 +147,10 @@ class Paragraphs(ABC):
         self._budget.write_formatting(shell.num_characters)
         return [] if shell.properties is None else [copy.deepcopy(shell.properties)]
 
-    def add(self, file: OfficeFile, paragraph: etree._Element) -> None:
+    def add(self, paragraph: etree._Element) -> None:
         """Add a paragraph as units. Tabs divide it: what is between them are cells.
 
         Args:
-            file: The file that gets the units.
             paragraph: The paragraph.
         """
         nodes = _merged(self.nodes(paragraph))
@@ -154,7 +160,7 @@ class Paragraphs(ABC):
         cells = [_Cell(list(_unwrapped(nodes, shell)), shell) for nodes, shell in _cells(nodes, base)]
         for cell in cells:
             if has_letters(shown_text(cell.nodes)):
-                self._add_cell(file, paragraph, cells, cell)
+                self._add_cell(paragraph, cells, cell)
 
     def shell_of(self, run: etree._Element) -> Shell:
         """The formatting of a run."""
@@ -174,22 +180,24 @@ class Paragraphs(ABC):
     def _attributes(self, element: etree._Element) -> tuple[tuple[str, str], ...]:
         return tuple(sorted(pair for pair in _items(element) if pair[0].rpartition("}")[2] not in self.ignored))
 
-    def _add_cell(self, file: OfficeFile, paragraph: etree._Element, cells: Sequence[_Cell], cell: _Cell) -> None:
+    def _add_cell(self, paragraph: etree._Element, cells: Sequence[_Cell], cell: _Cell) -> None:
         fragment = Fragment(cell.nodes)
 
         def put(translation: str) -> None:
             cell.nodes = fragment.read(translation)
-            file.change_later(paragraph, fill)
+            self._file.change_later(paragraph, fill)
 
         def fill() -> None:
-            self._fill(paragraph, [element for one in cells for element in self._elements(one.nodes, one.base)])
+            aside = self._file.aside(paragraph)
+            elements = [element for one in cells for element in self._elements(aside, one.nodes, one.base)]
+            self._fill(aside, paragraph, elements)
 
-        file.add(fragment.unit, put)
+        self._file.add(fragment.unit, put)
 
-    def _fill(self, holder: etree._Element, elements: Sequence[etree._Element]) -> None:
+    def _fill(self, aside: etree._Element, holder: etree._Element, elements: Sequence[etree._Element]) -> None:
         for child in list(holder):
             if local_name(child) not in self.not_content:
-                holder.remove(child)
+                aside.append(child)
         end = next((child for child in holder if local_name(child) == self.last), None)
         for element in elements:
             element.tail = None
@@ -198,21 +206,22 @@ class Paragraphs(ABC):
             else:
                 end.addprevious(element)
 
-    def _elements(self, nodes: Sequence[Node], base: Shell) -> Iterator[etree._Element]:
+    def _elements(self, aside: etree._Element, nodes: Sequence[Node], base: Shell) -> Iterator[etree._Element]:
         """The elements for some content, in which text in no group has the formatting ``base``."""
         for node in nodes:
             if isinstance(node, str):
                 if node:
-                    yield self.run(base, clean(node))
+                    yield self.run(aside, base, clean(node))
             elif isinstance(node, Point):
                 if isinstance(node.source, Piece):
-                    yield self.run(node.source.shell, node.source.content)
+                    yield self.run(aside, node.source.shell, node.source.content)
                 else:
                     yield from node.source
             elif isinstance(node.source, Shell):
-                yield from self._elements(node.children, node.source)
+                yield from self._elements(aside, node.children, node.source)
             else:
-                self._fill(node.source.inner, list(self._elements(node.children, node.source.base or base)))
+                inside = list(self._elements(aside, node.children, node.source.base or base))
+                self._fill(aside, node.source.inner, inside)
                 yield node.source.element
 
 

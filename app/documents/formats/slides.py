@@ -28,11 +28,11 @@ class Presentation(OfficeFile):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        paragraphs = SlideParagraphs(self.budget)
+        paragraphs = SlideParagraphs(self)
         for root in self.roots():
             for paragraph in list(root.iter("{*}p")):
                 if "drawingml" in str(paragraph.tag):
-                    paragraphs.add(self, paragraph)
+                    paragraphs.add(paragraph)
 
     def check(self) -> None:
         """Refuse an archive that is no presentation, or one with macros."""
@@ -69,10 +69,10 @@ class SlideParagraphs(Paragraphs):
             if part:
                 yield self.text_of(shell, part)
 
-    def run(self, shell: Shell, content: str | etree._Element) -> etree._Element:
+    def run(self, aside: etree._Element, shell: Shell, content: str | etree._Element) -> etree._Element:
         """A run with a formatting and a text."""
         space = shell.tag.removesuffix("r")
-        run = etree.Element(shell.tag)
+        run = etree.SubElement(aside, shell.tag)
         run.extend(self.copied_properties(shell))
         etree.SubElement(run, f"{space}t").text = str(content)
         return run

@@ -41,11 +41,11 @@ class WordDocument(OfficeFile):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        paragraphs = WordParagraphs(self.budget)
+        paragraphs = WordParagraphs(self)
         for root in self.roots():
             for paragraph in list(root.iter("{*}p")):
                 if "wordprocessingml" in str(paragraph.tag):
-                    paragraphs.add(self, paragraph)
+                    paragraphs.add(paragraph)
 
     def check(self) -> None:
         """Refuse an archive that is no Word document, or one with macros."""
@@ -120,10 +120,10 @@ class WordParagraphs(Paragraphs):
                 is_break = name == "cr" or (name == "br" and _attribute(child, "type") in ("", "textWrapping"))
                 yield Point(self.piece_of(shell, child), is_break=is_break)
 
-    def run(self, shell: Shell, content: str | etree._Element) -> etree._Element:
+    def run(self, aside: etree._Element, shell: Shell, content: str | etree._Element) -> etree._Element:
         """A run with a formatting, and a text or something else in it."""
         space = shell.tag.removesuffix("r")
-        run = etree.Element(shell.tag)
+        run = etree.SubElement(aside, shell.tag)
         run.extend(self.copied_properties(shell))
         if isinstance(content, str):
             text = etree.SubElement(run, f"{space}t")

@@ -131,7 +131,8 @@ def serialised(tree: etree._ElementTree, original: bytes) -> bytes:
 
 def local_name(element: etree._Element) -> str:
     """The name of an element without its namespace; comments and instructions have none."""
-    return etree.QName(element).localname if isinstance(element.tag, str) else ""
+    tag = element.tag
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
 def clean(text: str) -> str:
@@ -190,21 +191,22 @@ def fill(element: etree._Element, nodes: Sequence[Node]) -> None:
         element: The element; its attributes stay.
         nodes: The content; the sources of groups and points are elements, which are moved here.
     """
-    tail = element.tail
-    for child in list(element):
-        child.tail = None
-        element.remove(child)
+    before = list(element)
+    moved: set[etree._Element] = set()
     element.text = None
-    element.tail = tail
     last: etree._Element | None = None
     for node in nodes:
         if not isinstance(node, str):
             last = node.source
+            moved.add(last)
+            element.append(last)  # behind those that were there: in its document it keeps its namespaces
             last.tail = None
             if isinstance(node, Group):
                 fill(last, node.children)
-            element.append(last)
         elif last is None:
             element.text = (element.text or "") + clean(node)
         else:
             last.tail = (last.tail or "") + clean(node)
+    for child in before:
+        if child not in moved and child.getparent() is element:
+            element.remove(child)
