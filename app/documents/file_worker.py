@@ -29,6 +29,9 @@ from app.errors import DocumentRefused, DocumentTooComplex
 FILE_FAILED = 3
 """Exit code: the process of a file ended without an answer."""
 
+_ANSWERED = 5
+"""Exit code of the process of a file that has answered; a library that ends the process does not use it."""
+
 NO_PROCESS = 4
 """Exit code: the system starts no process for a file."""
 
@@ -178,7 +181,7 @@ def main() -> int:
         if not child:
             _handle(job, answers)
         _, status = os.waitpid(child, 0)
-        if status:
+        if os.waitstatus_to_exitcode(status) != _ANSWERED:
             return FILE_FAILED
         del job
 
@@ -197,7 +200,7 @@ def _handle(job: tuple[Any, ...], answers: IO[bytes]) -> None:
         gc.disable()  # what it would find is freed with the process
         set_limits(len(job[1]))
         write_message(answers, answer(*job))
-        code = 0
+        code = _ANSWERED
     finally:
         os._exit(code)
 

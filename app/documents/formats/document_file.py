@@ -55,12 +55,13 @@ class DocumentFile(ABC):
     """Whether translations are written beside their sources, so that those equal to them are written, too."""
 
     def __init__(self) -> None:
-        self._slots: list[tuple[Unit, Callable[[str], None]]] = []
+        self._units: list[Unit] = []
+        self._puts: list[Callable[[str], None]] = []  # one for each unit
 
     @property
     def units(self) -> list[Unit]:
         """What is to be translated, in the order of the document."""
-        return [unit for unit, _ in self._slots]
+        return self._units
 
     def write(self, translations: Sequence[str | None], target: str) -> bytes:
         """The file with its units translated; to be called once.
@@ -75,11 +76,11 @@ class DocumentFile(ABC):
         return self.to_bytes(target)
 
     def _replace_units(self, translations: Sequence[str | None]) -> None:
-        """Replace the units, which are then forgotten with all that they refer to."""
-        for (unit, put), translation in zip(self._slots, translations, strict=True):
+        """Replace the units; what they refer to in the file is then forgotten."""
+        for unit, put, translation in zip(self._units, self._puts, translations, strict=True):
             if translation is not None and (self.keeps_source or translation != unit.text):
                 put(translation)
-        self._slots = []
+        self._puts = []
 
     @abstractmethod
     def to_bytes(self, target: str) -> bytes:
@@ -100,13 +101,15 @@ class DocumentFile(ABC):
             DocumentRefused: There are too many.
         """
         if unit.format != "text" or has_letters(unit.text):
-            if len(self._slots) == MAX_UNITS:
+            if len(self._units) == MAX_UNITS:
                 raise DocumentRefused(f"The document has more than {MAX_UNITS} paragraphs; send it in parts.")
-            self._slots.append((unit, put))
+            self._units.append(unit)
+            self._puts.append(put)
 
     def include(self, part: DocumentFile) -> None:
         """Add the units of another file, which is a part of this one."""
-        self._slots += part._slots
+        self._units += part._units
+        self._puts += part._puts
 
 
 class TextFile(DocumentFile):
