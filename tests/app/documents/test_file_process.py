@@ -129,7 +129,7 @@ def test_a_file_gets_no_settings_and_cannot_write(
         code = "self.text = ' '.join(os.environ)"
         assert "VERSO" not in (await files.read(hostile, code.encode())).units[0].text
         with pytest.raises(RuntimeError, match="File too large"):
-            await files.read(hostile, f"open({str(path)!r}, 'w').write('x')".encode())
+            await files.read(hostile, f"os.write(os.open({str(path)!r}, os.O_CREAT | os.O_WRONLY), b'x')".encode())
 
     run(scenario)
     assert not path.exists() or not path.read_text()
