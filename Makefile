@@ -34,7 +34,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 .DELETE_ON_ERROR:
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock licences sbom wheel docs hooks serve test coverage test-fast test-sanitized fuzz fuzz-short test-arm test-slow test-faults test-gpu test-ray test-browser \
+.PHONY: help venv lock licences sbom wheel docs hooks serve test coverage test-fast test-sanitized fuzz fuzz-short test-arm test-slow test-hostile test-faults test-gpu test-ray test-browser \
 	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import bench-ray soak docker clean
 
 help:  ## list the targets
@@ -95,7 +95,7 @@ coverage: $(VENV)/develop-$(TORCH).stamp  ## the same, and which lines they run 
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --cov --cov-report=term
 
 test-fast: $(VENV)/develop-$(TORCH).stamp  ## the tests that take no second each
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not soak and not browser and not ray and not faults and not thorough"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not soak and not browser and not ray and not faults and not hostile and not thorough"
 
 test-sanitized: $(VENV)/develop-$(TORCH).stamp  ## run the tests of the C++ decoder under address and undefined-behaviour sanitizers
 	PYTHONPATH=. $(BIN)/python scripts/test_sanitized.py
@@ -106,6 +106,9 @@ test-arm: $(VENV)/develop-$(TORCH).stamp  ## test the ARM kernels of the C++ dec
 
 test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+test-hostile: $(VENV)/develop-$(TORCH).stamp  ## read hostile documents of growing sizes; their cost may grow as they do (minutes)
+	$(BIN)/python -m pytest -m "" tests/hostile
 
 test-faults: $(VENV)/develop-$(TORCH).stamp  ## break things around the service (docs/faults.md); disks and networks need root
 	$(BIN)/python -m pytest -m "" tests/faults

@@ -43,6 +43,7 @@
     ├─ DocumentTooLarge      a document has more bytes than accepted         413
     ├─ UnsupportedDocument   there is no format for the file's name          415
     ├─ DocumentRefused       a document is broken or dangerous               422
+    ├─ DocumentTooComplex    a document takes too much time or memory        422
     ├─ DocumentsFull         too many documents are kept                     429  Retry-After
     ├─ DocumentNotFound      no such document, or no longer                  404
     ├─ DocumentNotDone       the result of a document is not there yet       409
@@ -120,7 +121,8 @@ class NotReady(ServiceError):
 
     Args:
         retry_after_s: Seconds until a retry may succeed.
-        reason: ``loading``, ``empty``, ``draining``, ``failed``, ``stopped``, ``unloaded``, ``hung`` or ``no_thread``.
+        reason: ``loading``, ``empty``, ``draining``, ``failed``, ``stopped``, ``unloaded``, ``hung``, ``no_thread`` or
+            ``no_process``.
     """
 
     def __init__(self, retry_after_s: float, reason: str) -> None:
@@ -133,6 +135,7 @@ class NotReady(ServiceError):
             "stopped": "The service has stopped",
             "hung": "The model did not get on with this request, and was started again",
             "no_thread": "The machine lets the service start no more threads",
+            "no_process": "The machine lets the service start no process to read documents",
         }.get(reason, reason)
         super().__init__(f"{meaning}; try again in {retry_after_s:.0f} s.")
         self.retry_after_s = retry_after_s
@@ -486,6 +489,19 @@ class DocumentRefused(ServiceError):
     """A document is broken, dangerous, or of another kind than its name says; the message says which."""
 
 
+class DocumentTooComplex(ServiceError):
+    """A document takes more memory or time to read or to write than a file of its size may.
+
+    Args:
+        reason: What it takes too much of, or what happened; None if its process ended without a reason.
+    """
+
+    def __init__(self, reason: str | None = None) -> None:
+        what = reason or "It takes more memory or time to read or write than a file of its size may"
+        super().__init__(f"{what}; divide it, or save it in a simpler form.")
+        self.reason = reason
+
+
 class DocumentsFull(ServiceError):
     """As many documents are kept as may be.
 
@@ -593,6 +609,7 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     UnsupportedMediaType: ProblemRow("unsupported_media_type", 415, "The body is of the wrong type"),
     UnsupportedDocument: ProblemRow("unsupported_document", 415, "Documents of this kind are not supported"),
     DocumentRefused: ProblemRow("document_refused", 422, "The document cannot be translated"),
+    DocumentTooComplex: ProblemRow("document_too_complex", 422, "The document is too complex"),
     InvalidRequest: ProblemRow("invalid_request", 422, "The request has wrong fields"),
     LimitExceeded: ProblemRow("limit_exceeded", 422, "The request asks for too much"),
     BundleOutside: ProblemRow("bundle_outside", 422, "The bundle lies outside of the folders allowed"),

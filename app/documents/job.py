@@ -9,7 +9,6 @@ from dataclasses import replace
 from app.documents.formats.document_file import Unit
 from app.engine.caller import Caller, Priority
 from app.errors import DeadlineExceeded, DeadlineUnreachable, LimitExceeded, NotReady, QueueFull
-from app.serving.detection import has_letters
 from app.serving.protocol import Translations
 from model.decoding.options import DecodingOptions
 
@@ -129,28 +128,3 @@ def _batches(
         batch.append(index)
     if batch:
         yield batch
-
-
-def count_sentences(units: Sequence[Unit], language: str) -> list[int]:
-    """The number of sentences of each unit, one at least. It is for progress, and need not be exact.
-
-    Args:
-        units: The units.
-        language: Their language.
-    """
-    # Imported here: the service starts without it.
-    from model.languages import plain_code
-    from model.text.segmentation import split_text
-
-    language = plain_code(language)
-    texts = [unit.words for unit in units]
-    return [
-        max(
-            1,
-            sum(
-                has_letters(text[segment.start : segment.end])
-                for segment in split_text(text, language, lambda start, end: True)
-            ),
-        )
-        for text in texts
-    ]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from fastapi import Request
 
-from app.documents.formats.table import format_of
 from app.errors import InvalidGlossary
 from app.glossaries.terms import terms_in
 from app.http.schemas.documents import DocumentRequest
@@ -45,17 +44,3 @@ async def stored_terms(
         return terms_in(found.terms, texts(), found.source) or found.terms[:1]
 
     return await asyncio.to_thread(find)
-
-
-def texts_of_file(content: bytes, filename: str) -> list[str]:
-    """The texts of a document.
-
-    Args:
-        content: The file.
-        filename: Its name, whose ending says what it is.
-
-    Raises:
-        UnsupportedDocument: Its format is not known.
-        DocumentRefused: It is broken or dangerous.
-    """
-    return [unit.text for unit in format_of(filename).read(content).units]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from model.decoding.options import DecodingOptions
 from model.languages import LanguagePairs
 from model.network.heads import AttentionHead
 from model.term_use import TermUse
+from model.text.glossary import Glossary
 from model.text_plan import SpanUse
 from model.translator import Attention
 from tests.app.fakes import FakeBundles
@@ -284,6 +285,7 @@ class RoteDocuments:
         target: str | None,
         options: DecodingOptions,
         sender: Sender,
+        terms: Callable[[Sequence[str]], Awaitable[Glossary]] | None = None,
     ) -> Document:
         self.service.calls.append({"content": content, "filename": filename, "source": source, "options": options})
         return self._found()

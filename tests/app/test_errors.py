@@ -92,6 +92,7 @@ ERRORS: list[Exception] = [
     errors.DocumentTooLarge(10),
     errors.UnsupportedDocument(".pdf", [".txt"]),
     errors.DocumentRefused("The file is damaged."),
+    errors.DocumentTooComplex(),
     errors.DocumentsFull(10, 9),
     errors.StorageFull(),
     errors.StorageUnavailable(),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 
 from app.documents import job, worker
 from app.documents.document import DATABASE, KEPT_S, Document, Sender
+from app.documents.file_process import FileProcess, UnitList
 from app.documents.service import DocumentService
 from app.documents.store import DocumentStore
 from app.engine.caller import Caller, Priority
@@ -28,6 +30,7 @@ from app.errors import (
     DocumentNotFound,
     DocumentRefused,
     DocumentsFull,
+    DocumentTooComplex,
     DocumentTooLarge,
     NotReady,
     SettingsError,
@@ -331,22 +334,108 @@ def test_a_document_waits_for_a_disk_that_fails_and_is_not_failed_by_it(monkeypa
     run(scenario)
 
 
-def test_a_document_waits_for_a_thread_and_is_not_failed_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    failures = iter(range(3))
+def test_a_document_waits_for_a_process_and_is_not_failed_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures, popen = iter(range(3)), subprocess.Popen
 
-    async def on_a_thread(run: Callable[..., object], *given: object) -> object:
+    def start(*given: Any, **options: Any) -> Any:
         if next(failures, None) is not None:
-            raise NotReady(5.0, "no_thread")
-        return run(*given)
+            raise BlockingIOError("Resource temporarily unavailable")
+        return popen(*given, **options)
 
     async def scenario() -> None:
         async with bench() as made:
             document = await made.add(b"one")  # its file is read before
-            monkeypatch.setattr(asyncio, "to_thread", on_a_thread)
+            monkeypatch.setattr(subprocess, "Popen", start)
             assert (await made.ended(document)).status == "done"
             assert next(failures, None) is None
 
     monkeypatch.setattr(worker, "RETRY_S", 0.01)
+    run(scenario)
+
+
+def test_a_document_whose_reading_ended_the_service_is_failed_and_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        translator = held_translator()
+        async with bench(translator, data_dir=tmp_path) as made:
+            waiting = await made.add(b"the first")
+            await eventually(translator.stepping.is_set)
+            document = await made.add(b"the second")
+        with closing(sqlite3.connect(tmp_path / "documents" / DATABASE)) as database, database:
+            # As a process leaves it that has ended while it read the file.
+            database.execute("UPDATE documents SET marked_by = 'a run before' WHERE id = ?", (document.id,))
+        async with bench(data_dir=tmp_path) as made:
+            assert (await made.ended(waiting)).status == "done"
+            with monkeypatch.context() as patched:
+                patched.setattr(FileProcess, "read", lambda *_: pytest.fail("it is read"))
+                failed = await made.ended(document)
+        assert failed.status == "failed" and failed.problem is not None
+        assert (failed.problem["code"], failed.problem["status"]) == ("document_too_complex", 422)
+
+    run(scenario)
+
+
+def test_a_document_in_work_that_is_stopped_goes_on_after_a_restart(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        translator = held_translator()
+        async with bench(translator, data_dir=tmp_path) as made:
+            document = await made.add(b"one")
+            await eventually(translator.stepping.is_set)
+        async with bench(data_dir=tmp_path) as made:
+            assert (await made.ended(document)).status == "done"
+
+    run(scenario)
+
+
+def test_a_document_whose_process_ends_is_failed_while_others_are_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = FileProcess.read
+
+    async def read_or_end(files: FileProcess, format: Any, content: bytes, language: str | None = None) -> UnitList:
+        if content == b"bad" and language is not None:  # in the background
+            raise DocumentTooComplex
+        return await read(files, format, content, language)
+
+    monkeypatch.setattr(FileProcess, "read", read_or_end)
+
+    async def scenario() -> None:
+        async with bench() as made:
+            bad, good = await made.add(b"bad"), await made.add(b"good")
+            assert (await made.ended(good)).status == "done"
+            assert (await made.ended(bad)).status == "failed"
+
+    run(scenario)
+
+
+def test_a_glossary_is_asked_for_with_the_texts_of_the_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Sequence[str]] = []
+
+    async def terms(texts: Sequence[str]) -> tuple[GlossaryTerm, ...]:
+        asked.append(texts)
+        return (GlossaryTerm("house", "Gebäude"),)
+
+    async def scenario() -> None:
+        async with bench() as made:
+            document = await made.add(b"A house.\n\nTwo.", terms=terms)
+            assert asked == [["A house.", "Two."]]
+            assert "Gebäude" in document.options
+
+    run(scenario)
+
+
+def test_a_document_is_refused_before_those_in_work_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        translator = held_translator()
+        async with bench(translator) as made:
+            usage = shutil.disk_usage("/")
+            monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=30_000))
+            first = await made.add(b"a " * 2_000)  # 4,000 bytes: itself, its result, its translations
+            with pytest.raises(StorageFull):
+                await made.add(b"b " * 2_000)
+            translator.step_gate.set()
+            await made.ended(first)
+            await made.add(b"b " * 2_000)
+
     run(scenario)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -26,7 +27,6 @@ from app.http.compat.deepl.translate import FORMALITY, formality_refused, stored
 from app.http.compat.parameters import UploadedFile
 from app.http.form_body import FORM_BYTES
 from app.http.state import documents_of, service_of, settings_of
-from app.http.stored_terms import texts_of_file
 from app.serving.model_choice import DETECT
 from app.telemetry.logs import log_fields
 from model.decoding.options import DecodingOptions
@@ -160,13 +160,20 @@ def _check_ending(name: str, asked: DocumentParameters) -> None:
 
 async def _added(request: Request, file: UploadedFile, asked: DocumentParameters, sender: Sender) -> Document:
     """The document, taken in; a form of address that is only preferred is left out where the model knows none."""
-    terms: Glossary = ()
-    if asked.all_glossary_ids:
-        texts = partial(texts_of_file, file.content, file.name)
-        terms = await asyncio.to_thread(stored_terms, request, asked, texts)
-    options = DecodingOptions(formality=FORMALITY[asked.formality], glossary=terms)
+
+    async def terms(texts: Sequence[str]) -> Glossary:
+        return await asyncio.to_thread(stored_terms, request, asked, lambda: texts)
+
+    options = DecodingOptions(formality=FORMALITY[asked.formality])
     source, target = asked.source_lang or DETECT, asked.target_lang
-    add_document = partial(documents_of(request).add, file.content, file.name, source, target)
+    add_document = partial(
+        documents_of(request).add,
+        file.content,
+        file.name,
+        source,
+        target,
+        terms=terms if asked.all_glossary_ids else None,
+    )
     try:
         return await add_document(options, sender)
     except UnsupportedFormality:
