@@ -91,27 +91,22 @@ class FileProcess:
 
     async def close(self) -> None:
         """End the process."""
+        if "_thread" not in vars(self):
+            return
         self._kill()  # also while it handles a file
-        async with self._one_file:
-            if self._process is not None:
-                self._kill()
-                _end(self._process)
-                self._process = None
-        if "_thread" in vars(self):
-            self._thread.shutdown(wait=False)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._end)
+        self._thread.shutdown(wait=False)
 
     async def _call(self, *job: Any) -> Any:
         async with self._one_file:
             is_cancelled = threading.Event()
             work = asyncio.get_running_loop().run_in_executor(self._thread, self._exchange, job, is_cancelled)
+            work.add_done_callback(lambda done: done.exception())  # which nobody looks at if the call is cancelled
             try:
                 kind, value = await asyncio.shield(work)
             except asyncio.CancelledError:
                 is_cancelled.set()
-                self._kill()
-                await asyncio.wait([work])
-                with contextlib.suppress(DocumentTooComplex, NotReady):
-                    work.result()
+                self._kill()  # then the thread is free for the next call
                 raise
         if kind == "refused":
             raise DocumentRefused(value)
@@ -134,6 +129,7 @@ class FileProcess:
         """
         process = self._process
         if process is None or process.poll() is not None:
+            self._end()
             process = self._process = _started()
         if is_cancelled.is_set():
             _kill(process)
@@ -142,8 +138,7 @@ class FileProcess:
             write_message(process.stdin, job)
             return read_message(process.stdout)
         except (OSError, EOFError):
-            self._process = None
-            _end(process)
+            self._end()
             if process.returncode in (FILE_FAILED, -signal.SIGKILL):
                 logger.warning("the process of a document has ended", extra={"fields": {"bytes": len(job[1])}})
                 raise DocumentTooComplex from None
@@ -152,6 +147,21 @@ class FileProcess:
     def _kill(self) -> None:
         if self._process is not None:
             _kill(self._process)
+
+    def _end(self) -> None:
+        """Wait until the process has ended, on the thread; it is killed, or its pipes have ended."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for stream in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):
+                if stream is not None:
+                    stream.close()
+        try:
+            process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            process.wait()
 
 
 def _started() -> subprocess.Popen[bytes]:
@@ -175,16 +185,3 @@ def _started() -> subprocess.Popen[bytes]:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a process whose pipes have ended."""
-    for stream in (process.stdin, process.stdout):
-        with contextlib.suppress(OSError):
-            if stream is not None:
-                stream.close()
-    try:
-        process.wait(1.0)
-    except subprocess.TimeoutExpired:
-        _kill(process)
-        process.wait()
