@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from app.accounts.rates import RequestRates
 from app.documents.service import DocumentService
 from app.errors import ServiceError
 from app.glossaries.store import GlossaryStore
 from app.http.access import AccountHeaders
 from app.http.compat import deepl, libretranslate
-from app.http.middleware import DisconnectWatcher, RequestRecorder, RootPath
+from app.http.middleware import BodyBudget, DisconnectWatcher, RequestRecorder, RootPath
 from app.http.openapi import describe_on_request
+from app.http.origins import ANY, LOOPBACK, OriginGuard, is_loopback
 from app.http.problems import answer_known_error, answer_routing_error
 from app.http.route_table import Application, RouteTable
 from app.http.routes import admin, attention, docs, documents, health, metrics, models, page, translate
@@ -123,6 +127,8 @@ def create_app(
     app.state.settings = settings
     app.state.metrics = app_metrics
     app.state.accounts = accounts
+    if has_admin:
+        app.state.admin_guesses = RequestRates(time.monotonic)
     app.state.service = service
     app.state.glossaries = glossaries
     app.state.deepl = deepl.DeepLState()
@@ -141,17 +147,39 @@ def create_app(
     # From the innermost to the outermost.
     entrance: ASGIApp = RouteTable(app.routed(), native_routers)
     entrance = DisconnectWatcher(entrance)
+    entrance = BodyBudget(entrance, settings.max_received_bytes)
     if accounts is not None:
         entrance = AccountHeaders(entrance)
     if at_root:
-        entrance = libretranslate.LibreTranslateAtRoot(entrance, settings.max_body_bytes)
+        entrance = libretranslate.LibreTranslateAtRoot(entrance)
+    entrance = OriginGuard(entrance, _hosts(settings, is_local=connect is None), settings.origins)
     if settings.root_path:
         entrance = RootPath(entrance, settings.root_path)
+    if settings.origins:
+        entrance = CORSMiddleware(
+            entrance,
+            allow_origins=settings.origins,
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=["Retry-After", "X-Request-ID", "RateLimit", "RateLimit-Policy"],
+        )
     entrance = RequestRecorder(entrance, app_metrics, lambda: app.state.service.state == "draining", tracing)
     if settings.trusted_proxies != NO_PROXIES:
         entrance = ProxyHeadersMiddleware(entrance, settings.trusted_proxies)  # type: ignore[arg-type, assignment]
     app.entrance = entrance
     return app
+
+
+def _hosts(settings: Settings, is_local: bool) -> tuple[str, ...]:
+    """The hosts that are answered for.
+
+    Args:
+        settings: The configuration.
+        is_local: Whether the service listens at ``VERSO_HOST``; with Ray Serve it does not.
+    """
+    if settings.hosts:
+        return settings.hosts
+    return (LOOPBACK,) if is_local and is_loopback(settings.host.lower()) else (ANY,)
 
 
 def _accounts(settings: Settings) -> Accounts | None:

@@ -320,5 +320,5 @@ def _never_called() -> Any:
 async def client_of(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an application, without a socket and without its lifespan."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://verso.test") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client

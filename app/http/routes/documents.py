@@ -96,7 +96,7 @@ async def add_document(request: Request) -> DocumentBody:
     terms = await stored_terms(request, asked, lambda: texts_of_file(form.content, form.filename))
     options = asked.options(terms)
     add = partial(documents_of(request).add, form.content, form.filename, asked.source, asked.target, options)
-    return document_body(await counted_document(request, (form, asked), add))
+    return document_body(await counted_document(request, (form, asked), form.content, add))
 
 
 def _refuse_steering(sent: Sequence[tuple[str, str]]) -> None:

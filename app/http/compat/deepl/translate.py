@@ -58,7 +58,7 @@ async def translate(request: Request) -> Response:
     disconnects, the work goes on for 10 seconds, so that a client that repeats its request gets the answer.
     """
     key, parameters = await read_asked(request)
-    asked = parameters.as_model(TranslateParameters)
+    asked = parameters.as_model(TranslateParameters, settings_of(request).max_texts)
     characters = sum(map(len, asked.text))
     log_fields(request.scope).update(texts=len(asked.text), characters=characters)
     check_texts(asked.text, settings_of(request))
