@@ -151,7 +151,7 @@ def create_app(
     if accounts is not None:
         entrance = AccountHeaders(entrance)
     if at_root:
-        entrance = libretranslate.LibreTranslateAtRoot(entrance)
+        entrance = libretranslate.LibreTranslateAtRoot(entrance, settings.max_body_bytes)
     entrance = OriginGuard(entrance, _hosts(settings, is_local=connect is None), settings.origins)
     if settings.root_path:
         entrance = RootPath(entrance, settings.root_path)

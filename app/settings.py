@@ -226,8 +226,8 @@ class Settings(BaseSettings):
     """Seconds an idle connection is kept open."""
 
     client_timeout_s: float = Field(default=30.0, ge=1, le=86_400)
-    """Seconds a client may send nothing of a request that has begun, or less than 10,000 bytes a second (408), and accept
-    nothing of its answer."""
+    """Seconds a client may send nothing of its request, or less than 10,000 bytes a second (408), or accept nothing of
+    its answer."""
 
     admin_token: Annotated[SecretStr | None, AfterValidator(_token)] = None
     """Secret of 16 characters or more that lets its bearer load and unload bundles, whether keys are on or not."""

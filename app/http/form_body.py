@@ -158,7 +158,7 @@ async def _parse(
                 await asyncio.sleep(0)  # the parser is written in Python: 10 MB may take it seconds
 
     reason = ""
-    # Starlette reads as Latin-1 what is not of the declared encoding, and does not say so. Here all is read so at first.
+    # Starlette silently reads as Latin-1 what is not of the declared encoding. Here everything is read so at first.
     media_type = request.headers.get("content-type", "").replace("charset", "ignored")
     headers = Headers({"content-type": f"{media_type}; charset={_RAW}"})
     parser = MultiPartParser(headers, noted(), max_files=1, max_fields=max_fields, max_part_size=max_field_bytes)

@@ -24,6 +24,7 @@ from app.errors import (
     DetectedPairNotServed,
     GlossaryNotFound,
     GlossaryPairMissing,
+    HostRefused,
     InferenceFailed,
     InvalidGlossary,
     InvalidRequest,
@@ -162,7 +163,7 @@ def _completed(document: dict[str, Any], app: FastAPI, settings: Settings) -> di
             if "requestBody" in operation:  # the connection says so, in the same form on all routes
                 add_errors(operation["responses"], (RequestTooSlow,))
             if method != "get" and not path.startswith(COMPATIBLE):
-                add_errors(operation["responses"], (CrossSiteRefused, BodiesTooLarge))
+                add_errors(operation["responses"], (CrossSiteRefused, HostRefused, BodiesTooLarge))
     for name in ("HTTPValidationError", "ValidationError"):
         document["components"]["schemas"].pop(name, None)
     _restore_nulls(app, document["paths"])

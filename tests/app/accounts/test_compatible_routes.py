@@ -176,7 +176,6 @@ async def test_libretranslate_refuses_a_key_in_its_words(
 ) -> None:
     refused = await client.post(f"/libretranslate{url}", json={**LIBRE, **key})
     assert (refused.status_code, refused.json()) == (status, {"error": message})
-    assert refused.headers["access-control-allow-origin"] == "*"
     assert service.calls == []
 
 

@@ -23,10 +23,12 @@ class LibreTranslateAtRoot:
 
     Args:
         app: The application inside.
+        max_body_bytes: The largest body that any route accepts.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
         self.app = app
+        self._enough_bytes = min(max_body_bytes, KEYLESS_BYTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection."""
@@ -53,7 +55,7 @@ class LibreTranslateAtRoot:
                 return message
             body += message.get("body", b"")
             more = message.get("more_body", False)
-            if not more or len(body) > KEYLESS_BYTES:
+            if not more or len(body) > self._enough_bytes:
                 return {"type": "http.request", "body": bytes(body), "more_body": more}
 
 
