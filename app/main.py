@@ -17,7 +17,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from app.accounts.rates import RequestRates
 from app.documents.service import DocumentService
 from app.errors import ServiceError
-from app.glossaries.store import GlossaryStore
+from app.glossaries.store import GlossaryStore, OwnerBounds
 from app.http.access import AccountHeaders
 from app.http.compat import deepl, libretranslate
 from app.http.middleware import BodyBudget, DisconnectWatcher, RequestRecorder, RootPath
@@ -26,6 +26,7 @@ from app.http.origins import ANY, LOOPBACK, OriginGuard, is_loopback
 from app.http.problems import answer_known_error, answer_routing_error
 from app.http.route_table import Application, RouteTable
 from app.http.routes import admin, attention, docs, documents, health, metrics, models, page, translate
+from app.http.stored_terms import TermSearches
 from app.models.bundles import BundleFiles, BundleSource
 from app.serving.protocol import Translations
 from app.serving.service import TranslationService
@@ -86,7 +87,10 @@ def create_app(
         service = TranslationService(settings, app_metrics, bundles or BundleFiles(settings))
     else:
         service = connect(app_metrics)
-    glossaries = GlossaryStore(settings.data_dir)
+    glossaries = GlossaryStore(
+        settings.data_dir, OwnerBounds(settings.max_glossaries_per_key, settings.max_glossary_characters_per_key)
+    )
+    term_searches = TermSearches(settings.deadline_s)
     document_service = DocumentService(settings, service)
     accounts = _accounts(settings)
 
@@ -98,6 +102,7 @@ def create_app(
             if tracing is not None:
                 stops.push_async_callback(asyncio.to_thread, tracing.close)
             stops.callback(glossaries.close)
+            stops.callback(term_searches.close)
             await service.start()
             stops.push_async_callback(service.stop)
             await document_service.start()
@@ -131,6 +136,7 @@ def create_app(
         app.state.admin_guesses = RequestRates(time.monotonic)
     app.state.service = service
     app.state.glossaries = glossaries
+    app.state.term_searches = term_searches
     app.state.deepl = deepl.DeepLState()
     app.state.error_shapes = {
         libretranslate.PREFIX: libretranslate.error_shape,

@@ -5,11 +5,42 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from app.errors import ServiceError, StorageFull, StorageUnavailable, problem_for
 
 logger = logging.getLogger("app.storage")
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder, and those above it, for the process's user only; one that is there stays as it is.
+
+    Args:
+        folder: The folder.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    for parent in (*reversed(folder.parents), folder):
+        parent.mkdir(mode=0o700, exist_ok=True)
+
+
+def make_private(file: Path) -> None:
+    """Make a file for the process's user only, or take it from others: SQLite's own files then get the same mode.
+
+    Args:
+        file: The file.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+    if file.stat().st_mode & 0o007:  # of an earlier release; a file that is shared with a group stays so
+        with contextlib.suppress(PermissionError):
+            file.chmod(0o600)
+
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

@@ -167,6 +167,7 @@ class RoteService:
         options: DecodingOptions,
         caller: Caller = UNKNOWN_CALLER,
         waits: bool = False,
+        within_s: float | None = None,
     ) -> RoteResult:
         self.waits.append(waits)
         self.callers.append(caller)
@@ -224,6 +225,7 @@ class RoteService:
         options: DecodingOptions,
         target_text: str | None,
         steps: AttentionHead | None = None,
+        within_s: float | None = None,
     ) -> AttentionResult:
         self.calls.append({"text": text, "target_text": target_text, "options": options, "steps": steps})
         if self.request_error is not None:

@@ -82,9 +82,9 @@ def test_only_terms_that_a_text_holds_are_used() -> None:
     assert terms_in(known, ["Two HOUSES", "and a cat."], "en") == terms(house="Gebäude", cat="Kater")
 
 
-def test_parts_of_words_do_not_count_where_there_are_many_terms() -> None:
+def test_parts_of_words_do_not_count() -> None:
     known = tuple(GlossaryTerm(f"w{number}", "x") for number in range(1000))
-    assert terms_in(known, ["w999"], "en") == (GlossaryTerm("w9", "x"), GlossaryTerm("w99", "x"), known[999])
+    assert terms_in(known, ["w999"], "en") == (known[999],)
     text = " ".join(f"w{number}{number}" for number in range(100, 300))
     assert terms_in(known, [text + " w5"], "en") == (known[5],)
 
@@ -92,7 +92,7 @@ def test_parts_of_words_do_not_count_where_there_are_many_terms() -> None:
 def test_a_text_with_more_terms_than_a_request_may_have_is_refused() -> None:
     known = tuple(GlossaryTerm(f"w{number}", "x") for number in range(MAX_TERMS + 1))
     text = " ".join(term.source for term in known)
-    with pytest.raises(InvalidGlossary, match=f"hold {MAX_TERMS + 1} terms"):
+    with pytest.raises(InvalidGlossary, match=f"hold more than {MAX_TERMS} terms"):
         terms_in(known, [text], "en")
 
 

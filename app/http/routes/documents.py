@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from app.documents.document import Document
+from app.documents.document import Document, Sender
 from app.documents.formats.table import MEDIA_TYPES
 from app.errors import (
     DocumentNotDone,
@@ -93,9 +92,12 @@ async def add_document(request: Request) -> DocumentBody:
     check_beam(asked.beam_size, settings)
     ending = form.filename.rpartition(".")[2][:20]
     log_fields(request.scope).update(bytes=len(form.content), ending=ending, decoding=asked.decoding)
-    terms = await stored_terms(request, asked, lambda: texts_of_file(form.content, form.filename))
-    options = asked.options(terms)
-    add = partial(documents_of(request).add, form.content, form.filename, asked.source, asked.target, options)
+
+    async def add(sender: Sender) -> Document:
+        found = await stored_terms(request, asked, lambda: texts_of_file(form.content, form.filename))
+        options = asked.options(found.terms)
+        return await documents_of(request).add(form.content, form.filename, asked.source, asked.target, options, sender)
+
     return document_body(await counted_document(request, (form, asked), form.content, add))
 
 

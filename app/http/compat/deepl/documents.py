@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import math
@@ -162,8 +161,8 @@ async def _added(request: Request, file: UploadedFile, asked: DocumentParameters
     """The document, taken in; a form of address that is only preferred is left out where the model knows none."""
     terms: Glossary = ()
     if asked.all_glossary_ids:
-        texts = partial(texts_of_file, file.content, file.name)
-        terms = await asyncio.to_thread(stored_terms, request, asked, texts)
+        found = await stored_terms(request, asked, partial(texts_of_file, file.content, file.name))
+        terms = found.terms
     options = DecodingOptions(formality=FORMALITY[asked.formality], glossary=terms)
     source, target = asked.source_lang or DETECT, asked.target_lang
     add_document = partial(documents_of(request).add, file.content, file.name, source, target)
