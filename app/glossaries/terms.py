@@ -20,6 +20,7 @@ _SHOWN_CHARACTERS = 60
 _CHECK_INTERVAL = 10_000
 """Words or terms after which a search looks whether it is still wanted."""
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _WORD = re.compile(r"[^\W_]+|[\W_]")
 
 
@@ -234,6 +235,8 @@ def _checked(rows: Iterable[tuple[int, Sequence[str]]]) -> Glossary:
                 f"Line {number} of the entries has the same source as an earlier one: {_shown(source)}."
             )
         found[source] = GlossaryTerm(source, target)
+        if len(found) > MAX_STORED_TERMS:
+            break
     if not found:
         raise InvalidGlossary("The glossary has no entries.")
     return _bounded(found)
@@ -250,13 +253,9 @@ def _checked_side(number: int, text: str) -> str:
         raise InvalidGlossary(
             f"Line {number} of the entries: source and target must have 1 to {MAX_TERM_CHARACTERS} characters."
         )
-    if len(text.splitlines()) > 1 or any(_is_control(character) for character in text):
+    if len(text.splitlines()) > 1 or _CONTROL.search(text):
         raise InvalidGlossary(f"Line {number} of the entries has a control character: {_shown(text)}.")
     return text
-
-
-def _is_control(character: str) -> bool:
-    return character < " " or "\x7f" <= character <= "\x9f"
 
 
 def _shown(text: str) -> str:
