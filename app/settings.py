@@ -68,7 +68,10 @@ def _networks(value: str) -> str:
 def _hosts(value: str | None) -> str | None:
     if value is not None:
         for one in value.split(","):
-            if re.fullmatch(r"\*|(\*\.)?[A-Za-z0-9_.-]+|\[?[0-9A-Fa-f:.]+\]?", one.strip()) is None:
+            if (
+                re.fullmatch(r"\*|(\*\.)?[A-Za-z0-9_.-]+|\[?[0-9A-Fa-f]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]?", one.strip())
+                is None
+            ):
                 raise ValueError("must be names and addresses without ports, such as verso.example.com, or *")
     return value
 

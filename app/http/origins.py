@@ -75,9 +75,9 @@ class OriginGuard:
             return None
         if sent_by is None:
             return CrossSiteRefused(None) if site else None
-        if site == b"" and _address_of(sent_by) == _address_of(f"//{host.decode('latin-1').lower()}", sent_by):
-            return None
-        return CrossSiteRefused(sent_by)
+        address = _address_of(sent_by)
+        is_own = address is not None and address == _address_of(f"//{host.decode('latin-1').lower()}", sent_by)
+        return None if is_own and not site else CrossSiteRefused(sent_by)
 
     def _is_allowed(self, host: bytes) -> bool:
         if ANY in self._hosts:
