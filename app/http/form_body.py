@@ -162,16 +162,20 @@ async def _parse(
     media_type = request.headers.get("content-type", "").replace("charset", "ignored")
     headers = Headers({"content-type": f"{media_type}; charset={_RAW}"})
     parser = MultiPartParser(headers, noted(), max_files=1, max_fields=max_fields, max_part_size=max_field_bytes)
+    form: FormData | None = None
     try:
         form = await parser.parse()
         if is_whole and not tail.rstrip().endswith(b"--"):
             reason = "its closing boundary is missing"  # Starlette reads a form that was cut without its last parts
-            await form.close()
     except MultiPartException as error:
         reason = error.message
     except (UnicodeDecodeError, LookupError, ValueError) as error:
         reason = type(error).__name__
-    if reason:
+    finally:
+        if form is None or reason or not is_whole:
+            for file in parser._files_to_close_on_error:  # that of a part without end is in no form
+                file.close()
+    if form is None or reason:
         raise MalformedForm(f"The body is not a valid form: {reason}")
     return form
 
