@@ -203,7 +203,7 @@ class GlossaryStore:
         glossary_id = str(uuid.uuid4())
         created = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         with self._database.transaction() as connection:
-            for bound, whose in ((MAX_GLOSSARIES, None), (self._bounds.glossaries, self._owner)):
+            for bound, whose in self._with_owner(MAX_GLOSSARIES, self._bounds.glossaries):
                 (count,) = connection.execute(
                     "SELECT count(*) FROM glossaries WHERE owner = coalesce(?, owner)", (whose,)
                 ).fetchone()
@@ -314,6 +314,10 @@ class GlossaryStore:
         # Outside of the transaction: 100,000 terms take a fifth of a second.
         return Dictionary(found.source, found.target, () if lines is None else stored_tsv(lines))
 
+    def _with_owner(self, of_all: int, of_owner: int) -> list[tuple[int, str | None]]:
+        """The bounds that hold, each with its owner or None for all of them."""
+        return [(of_all, None), *([] if self._owner is None else [(of_owner, self._owner)])]
+
     def _put(self, connection: sqlite3.Connection, glossary_id: str, dictionary: Dictionary) -> None:
         """Store the terms of a language pair, within the bounds.
 
@@ -328,7 +332,7 @@ class GlossaryStore:
             "terms = excluded.terms",
             (glossary_id, dictionary.source, dictionary.target, len(dictionary.terms), len(terms), terms),
         )
-        for bound, whose in ((MAX_CHARACTERS, None), (self._bounds.characters, self._owner)):
+        for bound, whose in self._with_owner(MAX_CHARACTERS, self._bounds.characters):
             (num_characters,) = connection.execute(
                 "SELECT sum(num_characters) FROM dictionaries JOIN glossaries ON glossary = id "
                 "WHERE owner = coalesce(?, owner)",
