@@ -163,7 +163,7 @@ async def test_the_hosts_of_each_request_are_counted(port: int) -> None:
     assert received.count(b"HTTP/1.1 200 OK") == 4
 
 
-class Clock(asyncio.AbstractEventLoop):
+class Clock:
     """A loop's clock that a test sets, and the timers that were set by it."""
 
     def __init__(self) -> None:
@@ -207,7 +207,7 @@ def arriving(body_bytes: int) -> tuple[Clock, Recorder, Any]:
 
     clock, recorder = Clock(), Recorder()
     config = uvicorn.Config(reads, ws="none", log_config=None)
-    protocol = bounded_protocol(30.0, bound=1000)(config, ServerState(), {}, _loop=clock)
+    protocol: Any = bounded_protocol(30.0, bound=1000)(config, ServerState(), {}, _loop=clock)
     protocol.connection_made(recorder)
     protocol.flow.pause_reading = lambda: None
     protocol.data_received(b"POST /translate HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % body_bytes)

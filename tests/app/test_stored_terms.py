@@ -139,7 +139,7 @@ async def test_the_time_of_a_search_is_part_of_the_requests(
         within.append(within_s)
         raise DeadlineExceeded(1.0)
 
-    service.translate = translate  # type: ignore[assignment, method-assign]
+    service.translate = translate  # type: ignore[method-assign]
     service.stream = stream  # type: ignore[attr-defined]
     fields = {"text": "a house", "source": "en", "target": "de", "glossary": stored(app, token)}
     async with client_of(app) as client:
