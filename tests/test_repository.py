@@ -144,6 +144,8 @@ def test_the_compose_file_serves_safely() -> None:
         assert grace_s
         assert int(grace_s[1]) > 30
         assert service["security_opt"] == ["no-new-privileges:true"]
+        assert all(port.startswith("${BIND_ADDRESS:-127.0.0.1}:") for port in service["ports"])
+        assert "*" not in service["environment"]["VERSO_ALLOWED_HOSTS"]
     assert services["verso-gpu"]["profiles"] == ["gpu"]
     assert services["verso-gpu"]["deploy"]["resources"]["reservations"]["devices"][0]["capabilities"] == ["gpu"]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from pathlib import Path
 
 from app.errors import SettingsError
+from app.storage import make_private, make_private_folder
 
 VERSION = 1
 """Version of the tables. A file with a higher one was made by a later release and is refused."""
@@ -60,8 +60,8 @@ def connect(path: Path, busy_s: float = BUSY_S, *, make: bool = True) -> sqlite3
     """
     try:
         if make:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | (os.O_CREAT if make else 0), 0o600))
+            make_private_folder(path.parent)
+        make_private(path, make=make)
         connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         if _is_foreign(connection):
             raise SettingsError(f"VERSO_KEYS_DB: {path} is a database of something else than keys; name another file.")

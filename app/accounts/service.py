@@ -141,13 +141,13 @@ class Accounts:
         assert self._usage is not None, "there is a key"
         return await self.write(self._usage.of, key.id, month_of(self._clock()))
 
-    def charge(self, key: Key, idempotency_key: str | None, fingerprint: Callable[[], bytes]) -> RequestCharge:
+    def charge(self, key: Key, idempotency_key: str | None, fingerprint: bytes) -> RequestCharge:
         """How a request with a key is counted.
 
         Args:
             key: The key.
             idempotency_key: The client's id of the request, or None.
-            fingerprint: Gives a digest of what is asked for.
+            fingerprint: A digest of what is asked for; not used without the id.
 
         Raises:
             InvalidIdempotencyKey: The id is malformed.
@@ -159,7 +159,7 @@ class Accounts:
         charge = Charge(
             key.id,
             f"client {idempotency_key}" if repeatable else f"process {uuid.uuid4().hex}",
-            fingerprint() if repeatable else b"",
+            fingerprint if repeatable else b"",
             month_of(self._clock()),
             repeatable,
         )

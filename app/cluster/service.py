@@ -108,13 +108,14 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
         options: DecodingOptions,
         caller: Caller = UNKNOWN_CALLER,
         waits: bool = False,
+        within_s: float | None = None,
     ) -> TranslateResult:
         """See :meth:`app.serving.service.TranslationService.translate`."""
         began = self._clock()
         if waits:
             await self._wait_for_models()
         with self._counted():
-            async with self._deadline() as timeout:
+            async with self._deadline(within_s) as timeout:
                 choices = await self._chooser.choose(texts, source, target, options)
                 parts = _parts(choices)
                 some_model = self._registry.names[0]
@@ -152,6 +153,7 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
         target: str | None,
         options: DecodingOptions,
         caller: Caller = UNKNOWN_CALLER,
+        within_s: float | None = None,
     ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
         """See :meth:`app.serving.service.TranslationService.stream`.
 
@@ -163,7 +165,7 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
         async def produce(deliver: Callable[[StreamedSentence | StreamedText | TranslateResult], None]) -> None:
             queue_ms = decode_ms = 0.0
             with self._counted():
-                async with self._deadline() as timeout:
+                async with self._deadline(within_s) as timeout:
                     choices = await self._chooser.choose(texts, source, target, options)
                     some_model = self._registry.names[0]
                     results: dict[int, TextResult] = {}
@@ -204,10 +206,11 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
         options: DecodingOptions,
         target_text: str | None,
         steps: AttentionHead | None = None,
+        within_s: float | None = None,
     ) -> AttentionResult:
         """See :meth:`app.serving.service.TranslationService.attention`."""
         with self._counted():
-            async with self._deadline() as timeout:
+            async with self._deadline(within_s) as timeout:
                 (choice,) = await self._chooser.choose([text], source, target, options)
                 if not isinstance(choice, ModelChoice):
                     raise choice if isinstance(choice, Exception) else self._chooser.refused(text, target, choice)

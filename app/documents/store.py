@@ -19,6 +19,7 @@ from pathlib import Path
 
 from app.documents.document import ACTIVE, DATABASE, Document
 from app.engine.caller import Priority
+from app.storage import make_private, make_private_folder
 from model.process.durable_files import put_in_place
 
 _SCHEMA = """
@@ -64,7 +65,8 @@ class DocumentStore:
         )
         self._folder = Path(self._temporary.name) if self._temporary else Path(folder or "")
         self._run = secrets.token_hex(8)
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(self._folder)
+        make_private(self._folder / DATABASE)
         # One thread at a time uses it, which need not be the one that opened it.
         self._database = sqlite3.connect(self._folder / DATABASE, timeout=1.0, check_same_thread=False)
         try:
@@ -261,6 +263,7 @@ class DocumentStore:
     def _write(self, path: Path, content: bytes) -> None:
         """Write a file that is either there and whole, or not there, after a power failure, too."""
         part = path.with_suffix(".part")
+        make_private(part)
         part.write_bytes(content)
         put_in_place(part, path)
 

@@ -14,11 +14,13 @@ from fastapi.openapi.models import Example
 
 from app.errors import (
     AccountsUnavailable,
+    BodiesTooLarge,
     BodyTooLarge,
     BundleNotFound,
     BundleOutside,
     BundleRefused,
     ConcurrencyExceeded,
+    CrossSiteRefused,
     DeadlineExceeded,
     DeadlineUnreachable,
     DetectedPairNotServed,
@@ -31,6 +33,7 @@ from app.errors import (
     FieldProblem,
     GlossaryNotFound,
     GlossaryPairMissing,
+    HostRefused,
     InferenceFailed,
     InvalidGlossary,
     InvalidIdempotencyKey,
@@ -345,7 +348,7 @@ METRICS = '# TYPE verso_requests_total counter\nverso_requests_total{route="/tra
 _PAIRS = LanguagePairs((("en", "de"), ("de", "en")))
 
 ERRORS: tuple[Exception, ...] = (
-    MalformedForm("The body is no valid form: Missing boundary in multipart."),
+    MalformedForm("The body is not a valid form: Missing boundary in multipart."),
     DocumentTooLarge(10_000_000),
     UnsupportedDocument(".pdf", [".docx", ".html", ".txt"]),
     DocumentRefused("The document is encrypted; save it without a password."),
@@ -359,6 +362,9 @@ ERRORS: tuple[Exception, ...] = (
     NotAcceptable("text/html", ["application/json"]),
     BodyTooLarge(2_000_000),
     RequestTooSlow(30.0, 10_000),
+    BodiesTooLarge(200_000_000),
+    CrossSiteRefused("https://example.com"),
+    HostRefused("example.com"),
     UnsupportedMediaType("text/plain", ["application/json"]),
     InvalidRequest([FieldProblem("beam_sise", "unknown field; did you mean 'beam_size'?", 4, None)]),
     LimitExceeded("text", 300, 128, "texts in one request"),

@@ -56,6 +56,7 @@ class Translations(Protocol):
         options: DecodingOptions,
         caller: Caller = UNKNOWN_CALLER,
         waits: bool = False,
+        within_s: float | None = None,
     ) -> TranslateResult:
         """Translate texts."""
         ...
@@ -68,6 +69,7 @@ class Translations(Protocol):
         target: str | None,
         options: DecodingOptions,
         caller: Caller = UNKNOWN_CALLER,
+        within_s: float | None = None,
     ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
         """Translate texts, sentence by sentence."""
         ...
@@ -93,6 +95,7 @@ class Translations(Protocol):
         options: DecodingOptions,
         target_text: str | None,
         steps: AttentionHead | None = None,
+        within_s: float | None = None,
     ) -> AttentionResult:
         """All attention weights of a sentence and its translation."""
         ...

@@ -168,6 +168,7 @@ class RoteService:
         options: DecodingOptions,
         caller: Caller = UNKNOWN_CALLER,
         waits: bool = False,
+        within_s: float | None = None,
     ) -> RoteResult:
         self.waits.append(waits)
         self.callers.append(caller)
@@ -225,6 +226,7 @@ class RoteService:
         options: DecodingOptions,
         target_text: str | None,
         steps: AttentionHead | None = None,
+        within_s: float | None = None,
     ) -> AttentionResult:
         self.calls.append({"text": text, "target_text": target_text, "options": options, "steps": steps})
         if self.request_error is not None:
@@ -322,5 +324,5 @@ def _never_called() -> Any:
 async def client_of(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an application, without a socket and without its lifespan."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://verso.test") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client

@@ -98,7 +98,7 @@ async def add_document(request: Request) -> DocumentBody:
     log_fields(request.scope).update(bytes=len(form.content), ending=ending, decoding=asked.decoding)
 
     async def terms(texts: Sequence[str]) -> Glossary:
-        return await stored_terms(request, asked, lambda: texts)
+        return (await stored_terms(request, asked, texts)).terms
 
     add = partial(
         documents_of(request).add,
@@ -109,7 +109,7 @@ async def add_document(request: Request) -> DocumentBody:
         asked.options(),
         terms=terms if isinstance(asked.glossary, str) else None,
     )
-    return document_body(await counted_document(request, (form, asked), add))
+    return document_body(await counted_document(request, (form, asked), form.content, add))
 
 
 def _refuse_steering(sent: Sequence[tuple[str, str]]) -> None:

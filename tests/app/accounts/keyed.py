@@ -75,4 +75,4 @@ async def serving(**settings: Any) -> AsyncIterator[httpx.AsyncClient]:
 def client_at(app: FastAPI, address: str) -> httpx.AsyncClient:
     """A client at an address."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(address, 50_000))
-    return httpx.AsyncClient(transport=transport, base_url="http://verso.test")
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost")

@@ -47,7 +47,7 @@ def key_of(accounts: Accounts, token: str) -> Key:
 
 
 async def send(accounts: Accounts, key: Key, characters: int, id: str | None = None) -> None:
-    async with accounts.charge(key, id, lambda: b"f") as charge:
+    async with accounts.charge(key, id, b"f") as charge:
         await charge.reserve(characters)
 
 
@@ -86,10 +86,10 @@ async def test_a_request_keeps_its_reservation_when_another_one_with_its_id_fail
     accounts: Accounts, path: Path, repeated: bytes
 ) -> None:
     key = key_of(accounts, make_key(path, characters_per_month=10))
-    async with accounts.charge(key, "1", lambda: b"f") as charge:
+    async with accounts.charge(key, "1", b"f") as charge:
         await charge.reserve(10)
         with contextlib.suppress(InvalidIdempotencyKey, TimeoutError):
-            async with accounts.charge(key, "1", lambda: repeated) as other:
+            async with accounts.charge(key, "1", repeated) as other:
                 await other.reserve(10)
                 raise TimeoutError
         with pytest.raises(QuotaExceeded):
@@ -100,7 +100,7 @@ async def test_a_request_keeps_its_reservation_when_another_one_with_its_id_fail
 async def test_a_request_counts_for_the_month_in_which_it_began(accounts: Accounts, path: Path, clock: Clock) -> None:
     key = key_of(accounts, make_key(path, characters_per_month=10))
     began = (await accounts.usage_of(key)).month
-    async with accounts.charge(key, None, lambda: b"") as charge:
+    async with accounts.charge(key, None, b"") as charge:
         await charge.reserve(10)
         clock.now += MONTH_S
     assert (await accounts.usage_of(key)).characters == 0

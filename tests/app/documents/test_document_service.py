@@ -497,7 +497,7 @@ def test_the_number_of_documents_is_bounded() -> None:
 
 def test_the_documents_of_one_key_are_bounded() -> None:
     async def scenario() -> None:
-        async with bench(max_documents=4) as made:
+        async with bench(max_documents=10) as made:
             for _ in range(2):
                 first = await made.ended(await made.add(b"one", sender=Sender("a")))
             with pytest.raises(DocumentsFull, match="2 documents of this key"):
