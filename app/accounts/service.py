@@ -258,7 +258,7 @@ class RequestCharge:
         return hashlib.sha256(repr(identity).encode()).hexdigest()
 
     async def reserve(self, characters: int) -> None:
-        """Reserve characters before the work begins.
+        """Reserve characters before the work begins; what is reserved already stays so.
 
         Args:
             characters: Their number.
@@ -284,7 +284,8 @@ class RequestCharge:
         await self._accounts.settle(self._charge, self.characters)
 
     def _reserve(self, characters: int, now: float) -> None:
-        self._has_reserved = self._usage.reserve(self._charge, characters, self._quota, now, self._lease_s)
+        if not self._has_reserved:
+            self._has_reserved = self._usage.reserve(self._charge, characters, self._quota, now, self._lease_s)
 
     def _release(self) -> None:
         if self._has_reserved:  # and not another request with the same id

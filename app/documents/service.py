@@ -149,12 +149,12 @@ class DocumentService:
                 f"A paragraph of the document has {longest} characters; at most {self._settings.max_text_characters} "
                 "are allowed."
             )
+        num_characters = sum(len(unit.text) for unit in units)
+        await sender.admit(num_characters)
         if terms is not None:
             options = replace(options, glossary=await terms([unit.text for unit in units]))
         options = _of_documents(options)
         pair = await self._pair_of(units, source, target, options)
-        num_characters = sum(len(unit.text) for unit in units)
-        await sender.admit(num_characters)
         now = self._clock()
         document = Document(
             id=secrets.token_hex(16),

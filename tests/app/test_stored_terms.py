@@ -17,7 +17,7 @@ from app.glossaries.terms import parse_tsv
 from app.http import stored_terms as module
 from app.http.stored_terms import TermSearches
 from model.text.glossary import Glossary
-from tests.app.accounts.keyed import bearer, keyed_app, make_key, used
+from tests.app.accounts.keyed import bearer, keyed_app, make_file, make_key, used
 from tests.app.serving import RoteService, client_of
 from tests.app.test_middleware import PATIENCE_S, Wire, body_message, post_scope
 
@@ -68,7 +68,7 @@ async def test_searches_leave_the_threads_of_others_alone() -> None:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "keys.sqlite"
+    return make_file(tmp_path / "keys.sqlite")
 
 
 @pytest.fixture

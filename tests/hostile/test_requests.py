@@ -21,11 +21,9 @@ from app.errors import MAX_ERROR_BYTES, InvalidGlossary
 from app.glossaries.terms import parse_csv, parse_tsv, terms_in
 from model.text.glossary import GlossaryTerm
 from tests.app.serving import RoteService, client_of, rote_app
+from tests.hostile.measured import GROWTH
 
 pytestmark = pytest.mark.anyio
-
-MAX_GROWTH = 2.6
-"""Most times the time and the memory that twice the size may take."""
 
 LEAST_S = 0.02
 """Seconds that are added to each measured time: below them the noise is larger than the growth."""
@@ -207,7 +205,7 @@ SEARCHES: dict[str, Callable[[int], tuple[list[str], str]]] = {
 def grows_too_fast(measure: Callable[[int], float], size: int, least: float) -> str | None:
     """What is wrong with the growth from a size to twice and four times as much; None if nothing is."""
     found = [measure(factor * size) + least for factor in (1, 2, 4)]
-    if all(later <= MAX_GROWTH * earlier for earlier, later in pairwise(found)):
+    if all(later <= GROWTH * earlier for earlier, later in pairwise(found)):
         return None
     return f"{found} at {size}, twice and four times as much"
 

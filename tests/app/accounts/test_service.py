@@ -97,6 +97,17 @@ async def test_a_request_keeps_its_reservation_when_another_one_with_its_id_fail
     assert used(path) == (10, 1)
 
 
+async def test_characters_that_are_reserved_twice_are_given_back(accounts: Accounts, path: Path) -> None:
+    key = key_of(accounts, make_key(path, characters_per_month=10))
+    with contextlib.suppress(TimeoutError):
+        async with accounts.charge(key, "1", b"f") as charge:
+            await charge.reserve(10)
+            await charge.reserve(10)
+            raise TimeoutError
+    await send(accounts, key, 10)
+    assert used(path) == (10, 1)
+
+
 async def test_a_request_counts_for_the_month_in_which_it_began(accounts: Accounts, path: Path, clock: Clock) -> None:
     key = key_of(accounts, make_key(path, characters_per_month=10))
     began = (await accounts.usage_of(key)).month

@@ -33,6 +33,7 @@ from app.errors import (
     DocumentTooComplex,
     DocumentTooLarge,
     NotReady,
+    QuotaExceeded,
     SettingsError,
     StorageFull,
     UnsupportedDocument,
@@ -419,6 +420,25 @@ def test_a_glossary_is_asked_for_with_the_texts_of_the_one_reading(monkeypatch: 
             document = await made.add(b"A house.\n\nTwo.", terms=terms)
             assert asked == [["A house.", "Two."]]
             assert "Gebäude" in document.options
+
+    run(scenario)
+
+
+def test_no_terms_are_looked_for_in_a_document_that_is_refused_to_its_sender() -> None:
+    asked: list[Sequence[str]] = []
+
+    async def terms(texts: Sequence[str]) -> tuple[GlossaryTerm, ...]:
+        asked.append(texts)
+        return ()
+
+    async def refuse(characters: int) -> None:
+        raise QuotaExceeded(characters, 7, 7, 60.0)
+
+    async def scenario() -> None:
+        async with bench() as made:
+            with pytest.raises(QuotaExceeded):
+                await made.add(b"A house.", terms=terms, sender=Sender("a", admit=refuse))
+            assert asked == []
 
     run(scenario)
 
