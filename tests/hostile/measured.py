@@ -18,7 +18,7 @@ GROWTH = 2.6
 """How many times as much twice the size may cost."""
 
 NOISE_S = 0.03
-NOISE_BYTES = 4 * 2**20
+NOISE_BYTES = 16 * 2**20
 """Differences in cost that say nothing: of the clock, and of the memory that Python takes at once."""
 
 

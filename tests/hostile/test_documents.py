@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.documents.file_worker import answer
+from app.settings import Settings
 from tests.hostile.documents import FILES, HostileFile
 from tests.hostile.measured import check_growth
 
@@ -36,6 +37,9 @@ QUICK = {
 """What is measured each time: what once took quadratic time, or could easily."""
 
 
+MOST_CHARACTERS = Settings().max_text_characters
+
+
 def is_quick(file: HostileFile) -> bool:
     return file.name in QUICK[file.suffix[1:]]
 
@@ -45,11 +49,13 @@ def reading_and_writing(file: HostileFile, size: int) -> Callable[[], str]:
     content = file.make(size)
 
     def run() -> str:
-        kind, value = answer(file.suffix, content, "en", None, "")
+        kind, value = answer(file.suffix, content, None, None, "")
         if kind != "units":
             assert kind != "error", value
             return f"{kind}: {value}"[:300]
         texts = value[0]
+        if max(map(len, texts), default=0) <= MOST_CHARACTERS:  # the service refuses others before
+            assert answer(file.suffix, content, "en", None, "")[0] == "units"
         kind, value = answer(file.suffix, content, None, {index: f"{text} x" for index, text in enumerate(texts)}, "de")
         if kind != "file":
             return f"not written: {kind}: {value}"[-300:]

@@ -113,13 +113,17 @@ def _joined_strings(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _check_comments(lines: Sequence[str]) -> None:
-    """Refuse a message with more comments than the library reads in a reasonable time.
+    """Refuse a message with more comments, or a header of more lines, than the library reads in a reasonable time.
 
     Raises:
         DocumentTooComplex: There is one.
     """
     num_lines = 0
+    message = ""
     for line in lines:
+        if line.startswith("msgstr") and message == 'msgid ""' and line.count("\\n") > MAX_COMMENT_LINES:
+            raise DocumentTooComplex(f"The header has more than {MAX_COMMENT_LINES} lines")
+        message = line.strip() if line.startswith("msgid") else message
         if _COMMENT.match(line):
             num_lines += 1
         elif "msgid" in line:
