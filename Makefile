@@ -16,7 +16,8 @@ HASHED := requirements.lock
 COMPILER := requirements-compiler.lock
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK)
 # A process for each processor, eight at most; the tests of one file share its fixtures.
-SIDE_BY_SIDE := -n logical --maxprocesses=8 --dist loadfile
+# The order is that of tests/conftest.py: files with long tests first.
+SIDE_BY_SIDE := -n logical --maxprocesses=8 --dist loadfile --no-loadscope-reorder
 # The folders that are checked, as far as they exist.
 CODE := $(wildcard app model client scripts benchmarks tests docs)
 # The page needs no build. Its checks are programs for Node, which is a package of .venv as well.
@@ -33,7 +34,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 .DELETE_ON_ERROR:
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock licences sbom wheel docs hooks serve test coverage test-fast test-sanitized fuzz fuzz-short test-arm test-slow test-faults test-gpu test-ray test-browser \
+.PHONY: help venv lock licences sbom wheel docs hooks serve test coverage test-fast test-sanitized fuzz fuzz-short test-arm test-slow test-hostile test-faults test-gpu test-ray test-browser \
 	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import bench-ray soak docker clean
 
 help:  ## list the targets
@@ -94,7 +95,7 @@ coverage: $(VENV)/develop-$(TORCH).stamp  ## the same, and which lines they run 
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --cov --cov-report=term
 
 test-fast: $(VENV)/develop-$(TORCH).stamp  ## the tests that take no second each
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not soak and not browser and not ray and not faults and not thorough"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not soak and not browser and not ray and not faults and not hostile and not thorough"
 
 test-sanitized: $(VENV)/develop-$(TORCH).stamp  ## run the tests of the C++ decoder under address and undefined-behaviour sanitizers
 	PYTHONPATH=. $(BIN)/python scripts/test_sanitized.py
@@ -105,6 +106,9 @@ test-arm: $(VENV)/develop-$(TORCH).stamp  ## test the ARM kernels of the C++ dec
 
 test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+test-hostile: $(VENV)/develop-$(TORCH).stamp  ## give hostile documents and requests of growing sizes; their cost may grow as they do (half an hour)
+	$(BIN)/python -m pytest -m "" tests/hostile
 
 test-faults: $(VENV)/develop-$(TORCH).stamp  ## break things around the service (docs/faults.md); disks and networks need root
 	$(BIN)/python -m pytest -m "" tests/faults

@@ -9,6 +9,7 @@
     ├─ DeadlineExceeded      the request took longer than it may             504
     ├─ InferenceFailed       the model raised an unexpected error            500  detail hidden
     ├─ BodyTooLarge          the body has more bytes than accepted           413
+    ├─ BodiesTooLarge        all bodies together have more than fits memory  503  Retry-After
     ├─ RequestTooSlow        the request did not arrive in time              408
     ├─ UnsupportedMediaType  the body is not JSON                            415
     ├─ NotAcceptable         the client accepts no form of the answer        406
@@ -18,7 +19,10 @@
     ├─ LanguageNotDetected   source is auto, and no loaded language fits     422
     ├─ DetectedPairNotServed source is auto, and its pair is not loaded      422
     ├─ Unauthorized          an admin route without its token                401  WWW-Authenticate
+    ├─ HostRefused           the header Host has a name that is not allowed  403
+    ├─ CrossSiteRefused      a page of another site sent the request         403
     ├─ KeyRequired           keys are on, and the request has none           401  WWW-Authenticate
+    ├─ KeyBehindBody         its key would be behind too much of the body    401  WWW-Authenticate
     ├─ InvalidKey            the key is wrong, expired or revoked            401  WWW-Authenticate
     ├─ ScopeMissing          the key may not use this route                  403
     ├─ RateLimited           more requests a minute than the caller may      429  Retry-After
@@ -43,6 +47,7 @@
     ├─ DocumentTooLarge      a document has more bytes than accepted         413
     ├─ UnsupportedDocument   there is no format for the file's name          415
     ├─ DocumentRefused       a document is broken or dangerous               422
+    ├─ DocumentTooComplex    a document takes too much time or memory        422
     ├─ DocumentsFull         too many documents are kept                     429  Retry-After
     ├─ DocumentNotFound      no such document, or no longer                  404
     ├─ DocumentNotDone       the result of a document is not there yet       409
@@ -53,12 +58,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from model import errors as model_errors
 from model.languages import LanguagePairs
+
+MAX_PROBLEMS = 20
+"""Fields that an answer says something about; validation stops behind them."""
+
+MAX_DETAIL_CHARACTERS = 2_000
+"""Characters of a message to a client; what is longer is cut."""
+
+MAX_ERROR_BYTES = 16_000
+"""Bytes of the JSON body of an error."""
 
 
 class ServiceError(Exception):
@@ -120,7 +135,8 @@ class NotReady(ServiceError):
 
     Args:
         retry_after_s: Seconds until a retry may succeed.
-        reason: ``loading``, ``empty``, ``draining``, ``failed``, ``stopped``, ``unloaded``, ``hung`` or ``no_thread``.
+        reason: ``loading``, ``empty``, ``draining``, ``failed``, ``stopped``, ``unloaded``, ``hung``, ``no_thread`` or
+            ``no_process``.
     """
 
     def __init__(self, retry_after_s: float, reason: str) -> None:
@@ -133,6 +149,7 @@ class NotReady(ServiceError):
             "stopped": "The service has stopped",
             "hung": "The model did not get on with this request, and was started again",
             "no_thread": "The machine lets the service start no more threads",
+            "no_process": "The machine lets the service start no process to read documents",
         }.get(reason, reason)
         super().__init__(f"{meaning}; try again in {retry_after_s:.0f} s.")
         self.retry_after_s = retry_after_s
@@ -163,12 +180,24 @@ class BodyTooLarge(ServiceError):
         super().__init__(f"The body is larger than {limit} bytes; send fewer or shorter texts in one request.")
 
 
+class BodiesTooLarge(ServiceError):
+    """The bodies of all requests that are received or in work would have more than ``limit`` bytes."""
+
+    retry_after_s = 2.0
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"The bodies of all requests together may have {limit} bytes, and they have as many; try again in "
+            f"{self.retry_after_s:.0f} s, or send less at once."
+        )
+
+
 class RequestTooSlow(ServiceError):
     """A request did not arrive within ``limit_s`` seconds, and one for each ``bytes_per_s`` bytes of it."""
 
     def __init__(self, limit_s: float, bytes_per_s: int) -> None:
         super().__init__(
-            f"The request was not complete after {limit_s:g} s, and one more for each {bytes_per_s} bytes; send it "
+            f"The request stopped for {limit_s:g} s, or came more slowly than {bytes_per_s} bytes per second; send it "
             "faster, or in parts."
         )
 
@@ -233,11 +262,11 @@ class FieldProblem:
 
 
 class InvalidRequest(ServiceError):
-    """Fields are missing, unknown or wrong; ``problems`` are all of them."""
+    """Fields are missing, unknown or wrong; ``problems`` are all of them, or the first ``MAX_PROBLEMS``."""
 
     def __init__(self, problems: Sequence[FieldProblem]) -> None:
-        super().__init__("; ".join(f"{problem.field}: {problem.message}" for problem in problems))
-        self.problems = tuple(problems)
+        super().__init__("; ".join(f"{problem.field}: {problem.message}" for problem in problems[:MAX_PROBLEMS]))
+        self.problems = tuple(problems[:MAX_PROBLEMS])
 
 
 class LimitExceeded(ServiceError):
@@ -291,11 +320,42 @@ class Unauthorized(ServiceError):
         super().__init__("This route needs the header 'Authorization: Bearer TOKEN', with the operator's token.")
 
 
+class HostRefused(ServiceError):
+    """The header ``Host`` is ``given``, and the operator has not allowed it; or there are several of it."""
+
+    def __init__(self, given: str) -> None:
+        super().__init__(
+            f"The request is for the host {given[:100]!r}, which this service does not answer for; the operator allows "
+            "it with VERSO_ALLOWED_HOSTS."
+        )
+
+
+class CrossSiteRefused(ServiceError):
+    """A browser says that a page of another site, ``origin``, sent the request; None if it does not say which."""
+
+    def __init__(self, origin: str | None) -> None:
+        whose = "another site" if origin is None else repr(origin[:100])
+        super().__init__(
+            f"A page of {whose} sent the request, and pages of other sites may not use this service; the operator "
+            "allows them with VERSO_CORS_ORIGINS."
+        )
+
+
 class KeyRequired(ServiceError):
     """Callers need a key, and a request has none."""
 
     def __init__(self) -> None:
         super().__init__("This service needs a key: send the header 'Authorization: Bearer KEY'.")
+
+
+class KeyBehindBody(ServiceError):
+    """Callers need a key, and there is none in the header, the query or the first ``limit`` bytes of the body."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"Of a body without a key, {limit} bytes are read at most: send the key in the header 'Authorization', in "
+            "the query, or before everything else in the body."
+        )
 
 
 class InvalidKey(ServiceError):
@@ -486,6 +546,19 @@ class DocumentRefused(ServiceError):
     """A document is broken, dangerous, or of another kind than its name says; the message says which."""
 
 
+class DocumentTooComplex(ServiceError):
+    """A document takes more memory or time to read or to write than a file of its size may.
+
+    Args:
+        reason: What it takes too much of, or what happened; None if its process ended without a reason.
+    """
+
+    def __init__(self, reason: str | None = None) -> None:
+        what = reason or "It takes more memory or time to read or write than a file of its size may"
+        super().__init__(f"{what}; divide it, or save it in a simpler form.")
+        self.reason = reason
+
+
 class DocumentsFull(ServiceError):
     """As many documents are kept as may be.
 
@@ -561,7 +634,10 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     Unauthorized: ProblemRow(
         "unauthorized", 401, "The admin token is missing or wrong", challenge='Bearer realm="verso"'
     ),
+    HostRefused: ProblemRow("host_refused", 403, "The host is not allowed"),
+    CrossSiteRefused: ProblemRow("cross_site_refused", 403, "Pages of other sites are not allowed"),
     KeyRequired: ProblemRow("key_required", 401, "A key is needed", challenge='Bearer realm="verso"'),
+    KeyBehindBody: ProblemRow("key_behind_body", 401, "A key is needed", challenge='Bearer realm="verso"'),
     InvalidKey: ProblemRow(
         "invalid_key", 401, "The key cannot be used", challenge='Bearer realm="verso", error="invalid_token"'
     ),
@@ -593,6 +669,7 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     UnsupportedMediaType: ProblemRow("unsupported_media_type", 415, "The body is of the wrong type"),
     UnsupportedDocument: ProblemRow("unsupported_document", 415, "Documents of this kind are not supported"),
     DocumentRefused: ProblemRow("document_refused", 422, "The document cannot be translated"),
+    DocumentTooComplex: ProblemRow("document_too_complex", 422, "The document is too complex"),
     InvalidRequest: ProblemRow("invalid_request", 422, "The request has wrong fields"),
     LimitExceeded: ProblemRow("limit_exceeded", 422, "The request asks for too much"),
     BundleOutside: ProblemRow("bundle_outside", 422, "The bundle lies outside of the folders allowed"),
@@ -621,6 +698,7 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     model_errors.DecodingError: ProblemRow("decoding_failed", 500, "The model gave no answer", show_detail=False),
     InferenceFailed: ProblemRow("inference_failed", 500, "The model failed", show_detail=False),
     NotReady: ProblemRow("not_ready", 503, "The service is not ready", retry_after=True),
+    BodiesTooLarge: ProblemRow("bodies_too_large", 503, "Too much is being received", retry_after=True),
     DeadlineExceeded: ProblemRow("deadline_exceeded", 504, "The request took too long"),
     StorageUnavailable: ProblemRow("storage_unavailable", 503, "The disk cannot be used", retry_after=True),
     StorageFull: ProblemRow("storage_full", 507, "There is no room left on the disk"),
@@ -673,9 +751,22 @@ class Problem:
             "code": self.code,
             "detail": self.detail or "The operator finds the reason in the log, under the request id.",
         }
-        if self.errors:
-            body["errors"] = [problem.to_dict() for problem in self.errors]
+        left = MAX_ERROR_BYTES - _num_bytes(body)
+        for problem in self.errors:
+            entry = problem.to_dict()
+            left -= _num_bytes(entry) + 2
+            if left < 100:  # the name of the list
+                break
+            body.setdefault("errors", []).append(entry)
         return body
+
+
+def _num_bytes(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= MAX_DETAIL_CHARACTERS else f"{message[: MAX_DETAIL_CHARACTERS - 4]} ..."
 
 
 def problem_for(error: BaseException) -> Problem:
@@ -685,7 +776,7 @@ def problem_for(error: BaseException) -> Problem:
         status=row.status,
         code=row.code,
         title=row.title,
-        detail=str(error) if row.show_detail else None,
+        detail=_cut(str(error)) if row.show_detail else None,
         retry_after_s=getattr(error, "retry_after_s", None) if row.retry_after else None,
         challenge=row.challenge,
         errors=tuple(getattr(error, "problems", ())),

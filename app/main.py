@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from app.accounts.rates import RequestRates
 from app.documents.service import DocumentService
 from app.errors import ServiceError
-from app.glossaries.store import GlossaryStore
+from app.glossaries.store import GlossaryStore, OwnerBounds
 from app.http.access import AccountHeaders
 from app.http.compat import deepl, libretranslate
-from app.http.middleware import DisconnectWatcher, RequestRecorder, RootPath
+from app.http.middleware import BodyBudget, DisconnectWatcher, RequestRecorder, RootPath
 from app.http.openapi import describe_on_request
+from app.http.origins import ANY, LOOPBACK, OriginGuard, is_loopback
 from app.http.problems import answer_known_error, answer_routing_error
 from app.http.route_table import Application, RouteTable
 from app.http.routes import admin, attention, docs, documents, health, metrics, models, page, translate
+from app.http.stored_terms import TermSearches
 from app.models.bundles import BundleFiles, BundleSource
 from app.serving.protocol import Translations
 from app.serving.service import TranslationService
 from app.settings import NO_PROXIES, Settings
+from app.storage import check_data_folder
 from app.telemetry.metrics import Metrics
 from app.telemetry.tracing import Tracing
 from app.version import installed_version
@@ -73,7 +79,8 @@ def create_app(
         The application; ``app.state`` holds its ``settings``, ``metrics``, ``service``, ``documents`` and ``accounts``.
 
     Raises:
-        SettingsError: Traces are configured and OpenTelemetry is not installed, or the keys' database cannot be used.
+        SettingsError: Traces are configured and OpenTelemetry is not installed, or the keys' database or the folder for
+            documents cannot be used.
     """
     app_metrics = Metrics()
     tracing = None if settings.otlp_endpoint is None else Tracing(settings.otlp_endpoint, installed_version())
@@ -82,7 +89,12 @@ def create_app(
         service = TranslationService(settings, app_metrics, bundles or BundleFiles(settings))
     else:
         service = connect(app_metrics)
-    glossaries = GlossaryStore(settings.data_dir)
+    if settings.data_dir is not None:
+        check_data_folder(settings.data_dir, make=True)
+    glossaries = GlossaryStore(
+        settings.data_dir, OwnerBounds(settings.max_glossaries_per_key, settings.max_glossary_characters_per_key)
+    )
+    term_searches = TermSearches(settings.deadline_s)
     document_service = DocumentService(settings, service)
     accounts = _accounts(settings)
 
@@ -94,6 +106,7 @@ def create_app(
             if tracing is not None:
                 stops.push_async_callback(asyncio.to_thread, tracing.close)
             stops.callback(glossaries.close)
+            stops.callback(term_searches.close)
             await service.start()
             stops.push_async_callback(service.stop)
             await document_service.start()
@@ -123,8 +136,11 @@ def create_app(
     app.state.settings = settings
     app.state.metrics = app_metrics
     app.state.accounts = accounts
+    if has_admin:
+        app.state.admin_guesses = RequestRates(time.monotonic)
     app.state.service = service
     app.state.glossaries = glossaries
+    app.state.term_searches = term_searches
     app.state.deepl = deepl.DeepLState()
     app.state.error_shapes = {
         libretranslate.PREFIX: libretranslate.error_shape,
@@ -141,17 +157,39 @@ def create_app(
     # From the innermost to the outermost.
     entrance: ASGIApp = RouteTable(app.routed(), native_routers)
     entrance = DisconnectWatcher(entrance)
+    entrance = BodyBudget(entrance, settings.max_received_bytes)
     if accounts is not None:
         entrance = AccountHeaders(entrance)
     if at_root:
         entrance = libretranslate.LibreTranslateAtRoot(entrance, settings.max_body_bytes)
+    entrance = OriginGuard(entrance, _hosts(settings, is_local=connect is None), settings.origins)
     if settings.root_path:
         entrance = RootPath(entrance, settings.root_path)
+    if settings.origins:
+        entrance = CORSMiddleware(
+            entrance,
+            allow_origins=settings.origins,
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=["Retry-After", "X-Request-ID", "RateLimit", "RateLimit-Policy"],
+        )
     entrance = RequestRecorder(entrance, app_metrics, lambda: app.state.service.state == "draining", tracing)
     if settings.trusted_proxies != NO_PROXIES:
         entrance = ProxyHeadersMiddleware(entrance, settings.trusted_proxies)  # type: ignore[arg-type, assignment]
     app.entrance = entrance
     return app
+
+
+def _hosts(settings: Settings, is_local: bool) -> tuple[str, ...]:
+    """The hosts that are answered for.
+
+    Args:
+        settings: The configuration.
+        is_local: Whether the service listens at ``VERSO_HOST``; with Ray Serve it does not.
+    """
+    if settings.hosts:
+        return settings.hosts
+    return (LOOPBACK,) if is_local and is_loopback(settings.host.lower()) else (ANY,)
 
 
 def _accounts(settings: Settings) -> Accounts | None:

@@ -65,6 +65,29 @@ def _networks(value: str) -> str:
     return value
 
 
+def _hosts(value: str | None) -> str | None:
+    if value is not None:
+        for one in value.split(","):
+            if (
+                re.fullmatch(r"\*|(\*\.)?[A-Za-z0-9_.-]+|\[?[0-9A-Fa-f]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]?", one.strip())
+                is None
+            ):
+                raise ValueError("must be names and addresses without ports, such as verso.example.com, or *")
+    return value
+
+
+def _origins(value: str | None) -> str | None:
+    if value is not None:
+        for one in value.split(","):
+            if re.fullmatch(r"\*|[A-Za-z][A-Za-z0-9+.-]*://[^/?#@,\s]+", one.strip()) is None:
+                raise ValueError("must be origins such as https://app.example.com, without a path, or *")
+    return value
+
+
+def _listed(value: str | None) -> tuple[str, ...]:
+    return () if value is None else tuple(one.strip().lower() for one in value.split(","))
+
+
 def _none_for_auto(value: object) -> object:
     return None if value == AUTO else value
 
@@ -140,6 +163,9 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(default=2_000_000, ge=1_000, le=1_000_000_000)
     """Largest request body, in bytes (413)."""
 
+    max_received_bytes: int = Field(default=200_000_000, ge=1_000, le=1_000_000_000_000)
+    """Most bytes of the bodies of all requests in work together (503); the largest single body is always possible."""
+
     max_texts: int = Field(default=128, ge=1, le=100_000)
     """Most texts in one request (422)."""
 
@@ -188,7 +214,13 @@ class Settings(BaseSettings):
     """Most documents kept at a time, a day each (429)."""
 
     max_documents_per_key: int | None = Field(default=None, ge=1, le=1_000_000)
-    """Most documents of one key kept at a time (429); half of VERSO_MAX_DOCUMENTS unless set."""
+    """Most documents of one key kept at a time (429); a fifth of VERSO_MAX_DOCUMENTS unless set."""
+
+    max_glossaries_per_key: int = Field(default=200, ge=1, le=1_000)
+    """Most stored glossaries of one key (409); of all keys together there may be 1,000."""
+
+    max_glossary_characters_per_key: int = Field(default=10_000_000, ge=1_000, le=50_000_000)
+    """Most characters of the terms of one key's glossaries (409); of all keys together there may be 50,000,000."""
 
     drain_timeout_s: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds running requests get to finish after SIGTERM."""
@@ -197,19 +229,28 @@ class Settings(BaseSettings):
     """Seconds an idle connection is kept open."""
 
     client_timeout_s: float = Field(default=30.0, ge=1, le=86_400)
-    """Seconds a client has to send a request, one more for each 10,000 bytes (408), and to accept any of its answer."""
+    """Seconds a client may send nothing of its request, or less than 10,000 bytes a second (408), or accept nothing of
+    its answer."""
 
     admin_token: Annotated[SecretStr | None, AfterValidator(_token)] = None
     """Secret of 16 characters or more that lets its bearer load and unload bundles, whether keys are on or not."""
 
     keys_db: Path | None = None
-    """File of the keys and their usage, made by verso keys create; unless set, no key is needed and any is accepted."""
+    """File of the keys and their usage, made by verso keys create before the start; unless set, no key is needed."""
 
     anonymous: Literal["off", "on"] = "off"
     """Whether callers without a key are served where there are keys, for all but administration."""
 
     address_requests_per_minute: int | None = Field(default=None, ge=1, le=1_000_000)
     """Most requests a minute from one address, of callers without a key (429); not limited unless set."""
+
+    allowed_hosts: Annotated[str | None, AfterValidator(_hosts)] = None
+    """Names in the header Host that are answered (403): such as verso.example.com,*.internal, or * for any; unless set,
+    those of this machine (localhost, 127.0.0.1, ::1) if VERSO_HOST is one of them, and else any."""
+
+    cors_origins: Annotated[str | None, AfterValidator(_origins)] = None
+    """Sites whose pages may use the service from a browser, such as https://app.example.com, or * for all; unless set,
+    only its own pages may (403)."""
 
     trusted_proxies: Annotated[str, AfterValidator(_networks)] = "127.0.0.1"
     """Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed: addresses and networks, or none."""
@@ -246,7 +287,17 @@ class Settings(BaseSettings):
     @property
     def documents_per_key(self) -> int:
         """Most documents of one key kept at a time."""
-        return self.max_documents_per_key or max(1, self.max_documents // 2)
+        return self.max_documents_per_key or max(1, self.max_documents // 5)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names in the header ``Host`` that are answered, as :class:`app.http.origins.OriginGuard` takes them."""
+        return _listed(self.allowed_hosts)
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Origins of other sites whose pages may use the service."""
+        return _listed(self.cors_origins)
 
     @classmethod
     def settings_customise_sources(

@@ -66,6 +66,7 @@ class Asked:
     estimate_s: float | None = None
     took_s: float | None = None
     and_then: Callable[[], None] | None = None
+    num_sentences: int = 1
 
 
 @dataclass
@@ -118,7 +119,8 @@ class Simulation:
         sentences = self.sentences(caller, num_sentences)
         estimate_s = self.scheduler.estimate_s(sentences)
         self.scheduler.admit(sentences, within_s)
-        asked = self.requests[sentences[0].owner] = Asked(self.now, num_sentences, estimate_s, and_then=and_then)
+        asked = Asked(self.now, num_sentences, estimate_s, and_then=and_then, num_sentences=num_sentences)
+        self.requests[sentences[0].owner] = asked
         return asked
 
     def keep_asking(self, caller: Caller, latencies: list[float], num_sentences: int = 1) -> None:
@@ -179,6 +181,7 @@ class Simulation:
             loads[one.batch] = loads.get(one.batch, Load()).with_one_more(one)
             rows[one.owner] += one.width
             rows[one.caller] += one.width
+            rows[one.caller.priority] += one.width
         if self.scheduler.num_waiting:
             joined = self.scheduler.take(loads, rows)
             self.decoding += [(one, [one.likely_target]) for one in joined]

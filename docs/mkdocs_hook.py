@@ -23,6 +23,7 @@ DOCUMENTS = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
     "benchmarks/README.md": "benchmarks.md",
     "client/README.md": "client.md",
     "model/pretrained/CARD.md": "card.md",

@@ -86,7 +86,7 @@ class Evidence:
         # Lengths are counted from 1, as an empty translation has its end token.
         source, target = self.num_source_characters + 1, self.num_target_characters + 1
         found = {
-            "mean_probability": float(self.log_probs.exp().mean()),
+            "mean_probability": float(self.log_probs.exp().mean()) if len(self.log_probs) else 0.0,
             "log_prob_per_character": float(self.log_probs.sum()) / target,
             "log_source_characters": math.log(source),
             "log_length_ratio": math.log(target / source),
@@ -112,11 +112,13 @@ class Calibration:
     coverage_bound: float = 0.0
 
     def sentence_score(self, evidence: Evidence) -> float:
-        """The estimated probability that a translation is adequate.
+        """The estimated probability that a translation is adequate; 0 for one that was cut before its first token.
 
         Without calibration it is the geometric mean of the probabilities of its tokens, which orders translations but
         is no share of anything.
         """
+        if not len(evidence.log_probs):
+            return 0.0
         if not self.weights:
             return math.exp(float(evidence.log_probs.mean()))
         features = evidence.features()
@@ -124,10 +126,10 @@ class Calibration:
         return 0.5 + 0.5 * math.tanh(0.5 * logit)  # the logistic function, without overflow
 
     def text_score(self, evidence: Sequence[Evidence]) -> float:
-        """The mean score of a text's sentences, weighted by their tokens; 1 for a text without sentences."""
+        """The mean score of a text's sentences, weighted by their tokens, at least one; 1 for one without sentences."""
         if not evidence:
             return NOTHING_TRANSLATED.score
-        weights = [len(one.log_probs) for one in evidence]
+        weights = [max(1, len(one.log_probs)) for one in evidence]
         total = sum(weight * self.sentence_score(one) for weight, one in zip(weights, evidence, strict=True))
         return round(total / sum(weights), _DECIMALS)
 

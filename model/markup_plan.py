@@ -96,6 +96,10 @@ class MarkupPlan:
         number, inner = self._plan_of(index)
         self._plans[number].settle_one(inner, outcome)
 
+    def drop_retries(self) -> list[int]:
+        """Let the first answers stand where a second decoding is pending; returns the indices of these sentences."""
+        return [first + index for first, plan in self._numbered() for index in plan.drop_retries()]
+
     def outcome(self, index: int) -> Outcome | None:
         """The outcome of a sentence; None while its request is pending.
 
@@ -172,7 +176,7 @@ class MarkupPlan:
             source=self.source,
             target=self.target,
             finish_reason="length" if any(one.finish_reason == "length" for one in texts) else "stop",
-            score=mean_score([(one.score, one.num_target_tokens) for one in with_sentences]),
+            score=_score(self.hypotheses),
             alternatives=tuple(self._alternative(texts, rank) for rank in range(num_alternatives)),
             alignment=None,
             num_source_tokens=sum(one.num_source_tokens for one in texts),
@@ -211,7 +215,7 @@ class MarkupPlan:
         others = [other for other in chosen if other is not None]
         return Alternative(
             self._document.render(self._placed([other or one for other, one in zip(chosen, texts, strict=True)])),
-            mean_score([(other.score, len(other.text)) for other in others]),
+            _score([hypothesis.alternatives[rank] for hypothesis in self.hypotheses]),
             "length" if any(other.finish_reason == "length" for other in others) else "stop",
         )
 
@@ -277,6 +281,11 @@ class _Details:
 
     def _all(self) -> Iterator[tuple[Translation, OffsetMap, OffsetMap]]:
         return zip(self.texts, self.source, self.target, strict=True)
+
+
+def _score(chosen: Iterable[Hypothesis]) -> float | None:
+    """The mean score of one hypothesis of each sentence, weighted as in a text without markup."""
+    return mean_score([(hypothesis.score, len(hypothesis.token_ids)) for hypothesis in chosen])
 
 
 def _placed(

@@ -183,7 +183,9 @@ class TextPlan:
         self._has_marks = has_marks
         self.options = options
         self._outcomes: dict[int, Outcome] = {}  # by sentence
-        self._without_numbers: dict[int, tuple[SourceSentence, Hypothesis]] = {}  # what is kept if numbers can't be had
+        # The sentence and the answer that stand if a second decoding fails or is dropped.
+        self._first: dict[int, tuple[SourceSentence, Hypothesis]] = {}
+        self._with_numbers: set[int] = set()  # sentences that were replaced by the same with a number protected
         self._pending = {
             index: self._request(index, sentence, options.for_decoding) for index, sentence in enumerate(sentences)
         }
@@ -205,15 +207,35 @@ class TextPlan:
     def settle_one(self, index: int, outcome: Outcome) -> None:
         """Store the outcome of the pending request of one sentence, which is pending again if it must be retried.
 
+        An error of a second decoding leaves the first answer as it was.
+
         Args:
             index: The index of the sentence.
             outcome: Its outcome.
         """
         request = self._pending.pop(index)
+        if not isinstance(outcome, Hypothesis) and index in self._first:
+            self._restore_first(index)
+            return
         self._outcomes[index] = outcome
+        before = self.sentences[index]
         retry = self._retry(request, outcome) if isinstance(outcome, Hypothesis) else None
-        if retry is not None:
+        if retry is not None and isinstance(outcome, Hypothesis):
             self._pending[index] = retry
+            if before is self.sentences[index] and index in self._with_numbers:
+                return  # the attempt at numbers is repeated: the answer without it stands
+            self._first[index] = before, outcome
+
+    def drop_retries(self) -> list[int]:
+        """Let the first answers stand where a second decoding is pending; returns the indices of these sentences."""
+        dropped = [index for index in self._pending if index in self._outcomes]
+        for index in dropped:
+            del self._pending[index]
+            self._restore_first(index)
+        return dropped
+
+    def _restore_first(self, index: int) -> None:
+        self.sentences[index], self._outcomes[index] = self._first[index]
 
     def outcome(self, index: int) -> Outcome | None:
         """The outcome of a sentence; None while its request is pending.
@@ -352,8 +374,8 @@ class TextPlan:
         """The request to decode a sentence again, or None."""
         index, is_cut = request.key, hypothesis.finish_reason == "length"
         sentence = self.sentences[index]
-        if is_cut and index in self._without_numbers:
-            self.sentences[index], self._outcomes[index] = self._without_numbers[index]
+        if is_cut and index in self._with_numbers:
+            self._restore_first(index)
             return None
         if request.once_ids and is_cut and request.options.max_new_tokens is None:
             # The end had to wait for a placeholder that the model does not write: it is placed by alignment instead.
@@ -361,13 +383,13 @@ class TextPlan:
         if self._must_retry(self._part(sentence), sentence, hypothesis, request.options):
             return replace(request, options=guarded(request.options))
         # An answer that is cut may lack what would have followed.
-        if is_cut or index in self._without_numbers or request.once_ids != sentence.once_ids:
+        if is_cut or index in self._with_numbers or request.once_ids != sentence.once_ids:
             return None
         pair = self.source, self.target
         held = self._codec.with_numbers(self._part(sentence), sentence, hypothesis.token_ids, self.options, pair)
         if held is None:
             return None
-        self._without_numbers[index] = sentence, hypothesis
+        self._with_numbers.add(index)
         self.sentences[index] = held
         return self._request(index, held, request.options)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -348,3 +349,32 @@ def wait_for_more(answered: list[int], more: int) -> None:
     while sum(answered) < wanted:
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def answers_itself(path: str) -> bool:
+    """Whether nginx refuses a path by itself: by the first expression that matches, as nginx takes them."""
+    text = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
+    locations = re.findall(r"location ~ (\S+) \{(.*?)\n        \}", text, re.DOTALL)
+    assert len(locations) >= 5
+    return next(("return 404" in body for pattern, body in locations if re.search(pattern, path)), False)
+
+
+@pytest.mark.parametrize("root", ["", "/verso"])
+@pytest.mark.parametrize(
+    "name", ["", "/", "/models", "/models/v2/x", "/models/v3/x", "/models/documents", "/models/\nx"]
+)
+def test_no_path_of_administration_reaches_a_replica(root: str, name: str) -> None:
+    for end in ("", "/translate", "/v2/translate", "/documents/a", "/translate_file", "/download_file/a", "\n", "/\nx"):
+        assert answers_itself(f"{root}/admin{name}{end}"), (name, end)
+    assert answers_itself(f"{root}/metrics")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/translate", "/v2/translate", "/v2/document/a", "/documents", "/documents/a/result", "/", "/livez"),
+        *("/administer", "/libretranslate/download_file/a.admin", "/page/metrics.js"),
+    ],
+)
+def test_other_paths_reach_a_replica(path: str) -> None:
+    assert not answers_itself(path)

@@ -144,6 +144,8 @@ def test_the_compose_file_serves_safely() -> None:
         assert grace_s
         assert int(grace_s[1]) > 30
         assert service["security_opt"] == ["no-new-privileges:true"]
+        assert all(port.startswith("${BIND_ADDRESS:-127.0.0.1}:") for port in service["ports"])
+        assert "*" not in service["environment"]["VERSO_ALLOWED_HOSTS"]
     assert services["verso-gpu"]["profiles"] == ["gpu"]
     assert services["verso-gpu"]["deploy"]["resources"]["reservations"]["devices"][0]["capabilities"] == ["gpu"]
 
@@ -219,3 +221,49 @@ def test_the_configurations_of_the_training_scripts_exist(name: str, pattern: st
     assert subprocess.run(["sh", "-n", str(script)], check=False).returncode == 0
     assert set(re.findall(pattern, script.read_text(encoding="utf-8"), re.MULTILINE)) == stages
     assert all((ROOT / "configs" / "verso-en-de" / f"{stage}.yaml").is_file() for stage in stages)
+
+
+def yields_inside(source: str) -> list[tuple[str, str]]:
+    """Generators and the contexts they yield in, without ``aclosing``; context managers are no such generators."""
+    found: list[tuple[str, str]] = []
+
+    def visit(node: ast.AST, function: str, contexts: list[str]) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+                continue
+            if isinstance(child, ast.Yield | ast.YieldFrom):
+                found.extend((function, context) for context in contexts)
+            inside = contexts
+            if isinstance(child, ast.With | ast.AsyncWith):
+                entered = [ast.unparse(item.context_expr) for item in child.items]
+                inside = [*contexts, *(one for one in entered if not one.startswith("aclosing("))]
+            visit(child, function, inside)
+
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            decorators = {ast.unparse(one).rpartition(".")[2] for one in node.decorator_list}
+            if not decorators & {"contextmanager", "asynccontextmanager"}:
+                visit(node, node.name, [])
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "app").rglob("*.py")), ids=lambda path: path.name)
+def test_no_generator_of_the_service_yields_in_a_context_that_may_cancel_its_task(path: Path) -> None:
+    """A timer, for example, would cancel whatever the task does between two elements (PEP 789)."""
+    assert yields_inside(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_yield_in_a_context_is_found() -> None:
+    source = """
+async def stream():
+    with counted():
+        async with aclosing(elements) as found, asyncio.timeout(1):
+            async for one in found:
+                yield one
+
+@contextlib.asynccontextmanager
+async def deadline():
+    async with asyncio.timeout(1):
+        yield
+"""
+    assert yields_inside(source) == [("stream", "counted()"), ("stream", "asyncio.timeout(1)")]

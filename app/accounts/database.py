@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from pathlib import Path
 
 from app.errors import SettingsError
+from app.storage import make_private, make_private_folder
 
 VERSION = 1
 """Version of the tables. A file with a higher one was made by a later release and is refused."""
@@ -45,21 +45,23 @@ COMMIT;
 """
 
 
-def connect(path: Path, busy_s: float = BUSY_S) -> sqlite3.Connection:
-    """Open the file; it is made if there is none, readable by its owner only.
+def connect(path: Path, busy_s: float = BUSY_S, *, make: bool = True) -> sqlite3.Connection:
+    """Open the file, which is readable by its owner only.
 
     The connection is in autocommit mode: transactions begin with ``BEGIN``. One thread at a time may use it.
 
     Args:
         path: The file.
         busy_s: Seconds for which it waits for other processes once it is open.
+        make: Whether the file is made if there is none.
 
     Raises:
         SettingsError: It cannot be used.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        if make:
+            make_private_folder(path.parent)
+        make_private(path, make=make)
         connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         if _is_foreign(connection):
             raise SettingsError(f"VERSO_KEYS_DB: {path} is a database of something else than keys; name another file.")
@@ -70,6 +72,11 @@ def connect(path: Path, busy_s: float = BUSY_S) -> sqlite3.Connection:
         if version < VERSION:
             connection.executescript(_SCHEMA)
         connection.execute(f"PRAGMA busy_timeout = {round(busy_s * 1000)}")
+    except FileNotFoundError as error:
+        raise SettingsError(
+            f"VERSO_KEYS_DB: there is no file {path}. Correct the path, or make the file and a first key with "
+            f"VERSO_KEYS_DB={path} verso keys create NAME."
+        ) from error
     except (OSError, sqlite3.Error) as error:
         raise SettingsError(f"VERSO_KEYS_DB: {path} cannot be used as a database of keys: {error}.") from error
     return connection

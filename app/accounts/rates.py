@@ -48,12 +48,13 @@ class RequestRates:
         self._clock = clock
         self._full_at: LRUCache[str, float] = LRUCache(MAX_CALLERS)  # when a caller may send its whole minute again
 
-    def take(self, caller: str, limit: int) -> Rate:
+    def take(self, caller: str, limit: int, *, counts: bool = True) -> Rate:
         """Count a request; one that is refused does not count.
 
         Args:
             caller: Who sends it.
             limit: Requests a minute.
+            counts: Whether it counts if it is within the limit.
         """
         now, interval_s = self._clock(), WINDOW_S / limit
         used_s = max(self._full_at.get(caller, now) - now, 0.0)
@@ -62,7 +63,8 @@ class RequestRates:
         if wait_s > interval_s * 1e-6:
             return Rate(limit, 0, used_s, wait_s)
         used_s += interval_s
-        self._full_at[caller] = now + used_s
+        if counts:
+            self._full_at[caller] = now + used_s
         return Rate(limit, int((WINDOW_S - used_s) / interval_s + 1e-6), used_s)
 
 

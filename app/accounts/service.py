@@ -40,7 +40,7 @@ class Accounts:
     """Keys, limits and usage of one process. Its methods belong to the event loop.
 
     Args:
-        keys_db: The file of the keys; None if callers need none.
+        keys_db: The file of the keys, which must be there; None if callers need none.
         allows_anonymous: Whether callers without a key are served although there are keys.
         address_requests_per_minute: Most requests a minute from one address without a key, or None.
         longest_request_s: Seconds that a request may take.
@@ -62,7 +62,7 @@ class Accounts:
         steady_clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.running = RunningSentences()
-        self._keys = None if keys_db is None else KeyStore(keys_db, READ_BUSY_S)
+        self._keys = None if keys_db is None else KeyStore(keys_db, READ_BUSY_S, make=False)
         self._usage = None if keys_db is None else UsageStore(keys_db)
         self._allows_anonymous = allows_anonymous or keys_db is None
         self._address_limit = address_requests_per_minute
@@ -141,13 +141,13 @@ class Accounts:
         assert self._usage is not None, "there is a key"
         return await self.write(self._usage.of, key.id, month_of(self._clock()))
 
-    def charge(self, key: Key, idempotency_key: str | None, fingerprint: Callable[[], bytes]) -> RequestCharge:
+    def charge(self, key: Key, idempotency_key: str | None, fingerprint: bytes) -> RequestCharge:
         """How a request with a key is counted.
 
         Args:
             key: The key.
             idempotency_key: The client's id of the request, or None.
-            fingerprint: Gives a digest of what is asked for.
+            fingerprint: A digest of what is asked for; not used without the id.
 
         Raises:
             InvalidIdempotencyKey: The id is malformed.
@@ -159,7 +159,7 @@ class Accounts:
         charge = Charge(
             key.id,
             f"client {idempotency_key}" if repeatable else f"process {uuid.uuid4().hex}",
-            fingerprint() if repeatable else b"",
+            fingerprint if repeatable else b"",
             month_of(self._clock()),
             repeatable,
         )
@@ -258,7 +258,7 @@ class RequestCharge:
         return hashlib.sha256(repr(identity).encode()).hexdigest()
 
     async def reserve(self, characters: int) -> None:
-        """Reserve characters before the work begins.
+        """Reserve characters before the work begins; what is reserved already stays so.
 
         Args:
             characters: Their number.
@@ -284,7 +284,8 @@ class RequestCharge:
         await self._accounts.settle(self._charge, self.characters)
 
     def _reserve(self, characters: int, now: float) -> None:
-        self._has_reserved = self._usage.reserve(self._charge, characters, self._quota, now, self._lease_s)
+        if not self._has_reserved:
+            self._has_reserved = self._usage.reserve(self._charge, characters, self._quota, now, self._lease_s)
 
     def _release(self) -> None:
         if self._has_reserved:  # and not another request with the same id

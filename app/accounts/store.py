@@ -20,13 +20,14 @@ class KeyStore:
     Args:
         path: The file.
         busy_s: Seconds for which it waits for other processes.
+        make: Whether the file is made if there is none.
 
     Raises:
         SettingsError: It cannot be used.
     """
 
-    def __init__(self, path: Path, busy_s: float = BUSY_S) -> None:
-        self._connection = connect(path, busy_s)
+    def __init__(self, path: Path, busy_s: float = BUSY_S, *, make: bool = True) -> None:
+        self._connection = connect(path, busy_s, make=make)
         self._connection.row_factory = sqlite3.Row
 
     def close(self) -> None:

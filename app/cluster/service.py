@@ -16,7 +16,7 @@ from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.errors import NotReady
 from app.models.registry import Registry
 from app.serving.detection import LanguageDetector
-from app.serving.lifecycle import ServiceLifecycle
+from app.serving.lifecycle import ServiceLifecycle, elements_of
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
 from app.serving.text_job import AttentionResult, TextResult, TranslateResult, answer_without_model
 from app.serving.text_stream import StreamedSentence, StreamedText
@@ -85,13 +85,7 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
         self._detector = detector or LanguageDetector()
         self._adopt([])
         self._watching: asyncio.Task[None] | None = None
-        self._num_running = 0
         metrics.elsewhere = self._metrics_elsewhere
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a request is being processed."""
-        return self._num_running > 0
 
     async def start(self) -> None:
         """Start asking the engines for their models; returns immediately."""
@@ -114,13 +108,14 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
         options: DecodingOptions,
         caller: Caller = UNKNOWN_CALLER,
         waits: bool = False,
+        within_s: float | None = None,
     ) -> TranslateResult:
         """See :meth:`app.serving.service.TranslationService.translate`."""
         began = self._clock()
         if waits:
             await self._wait_for_models()
         with self._counted():
-            async with self._deadline() as timeout:
+            async with self._deadline(within_s) as timeout:
                 choices = await self._chooser.choose(texts, source, target, options)
                 parts = _parts(choices)
                 some_model = self._registry.names[0]
@@ -158,6 +153,7 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
         target: str | None,
         options: DecodingOptions,
         caller: Caller = UNKNOWN_CALLER,
+        within_s: float | None = None,
     ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
         """See :meth:`app.serving.service.TranslationService.stream`.
 
@@ -165,33 +161,41 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
         left out.
         """
         began = self._clock()
-        queue_ms = decode_ms = 0.0
-        with self._counted():
-            async with self._deadline() as timeout:
-                choices = await self._chooser.choose(texts, source, target, options)
-                some_model = self._registry.names[0]
-                results: dict[int, TextResult] = {}
-                for part in _parts(choices):
-                    how = {"options": options, "caller": caller}
-                    async with aclosing(self._stream_part(part, texts, timeout, how)) as found:
-                        async for one in found:
-                            if isinstance(one, TranslateResult):
-                                queue_ms, decode_ms = queue_ms or one.queue_ms, decode_ms + one.decode_ms
-                                continue
-                            if isinstance(one, StreamedText):
-                                one = StreamedText(one.text, _as_detected(one.result, choices[one.text]))
-                                results[one.text] = one.result
-                            yield one
-                for number, result in _without_model(texts, choices, options).items():
-                    results[number] = result
-                    yield StreamedText(number, result)
-        yield TranslateResult.of(
-            [results[number] for number in range(len(texts))],
-            some_model,
-            queue_ms=queue_ms,
-            decode_ms=decode_ms,
-            total_ms=(self._clock() - began) * 1000,
-        )
+
+        async def produce(deliver: Callable[[StreamedSentence | StreamedText | TranslateResult], None]) -> None:
+            queue_ms = decode_ms = 0.0
+            with self._counted():
+                async with self._deadline(within_s) as timeout:
+                    choices = await self._chooser.choose(texts, source, target, options)
+                    some_model = self._registry.names[0]
+                    results: dict[int, TextResult] = {}
+                    for part in _parts(choices):
+                        how = {"options": options, "caller": caller}
+                        async with aclosing(self._stream_part(part, texts, timeout, how)) as found:
+                            async for one in found:
+                                if isinstance(one, TranslateResult):
+                                    queue_ms, decode_ms = queue_ms or one.queue_ms, decode_ms + one.decode_ms
+                                    continue
+                                if isinstance(one, StreamedText):
+                                    one = StreamedText(one.text, _as_detected(one.result, choices[one.text]))
+                                    results[one.text] = one.result
+                                deliver(one)
+                    for number, result in _without_model(texts, choices, options).items():
+                        results[number] = result
+                        deliver(StreamedText(number, result))
+            deliver(
+                TranslateResult.of(
+                    [results[number] for number in range(len(texts))],
+                    some_model,
+                    queue_ms=queue_ms,
+                    decode_ms=decode_ms,
+                    total_ms=(self._clock() - began) * 1000,
+                )
+            )
+
+        async with aclosing(elements_of(produce)) as elements:
+            async for element in elements:
+                yield element
 
     async def attention(
         self,
@@ -202,10 +206,11 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
         options: DecodingOptions,
         target_text: str | None,
         steps: AttentionHead | None = None,
+        within_s: float | None = None,
     ) -> AttentionResult:
         """See :meth:`app.serving.service.TranslationService.attention`."""
         with self._counted():
-            async with self._deadline() as timeout:
+            async with self._deadline(within_s) as timeout:
                 (choice,) = await self._chooser.choose([text], source, target, options)
                 if not isinstance(choice, ModelChoice):
                     raise choice if isinstance(choice, Exception) else self._chooser.refused(text, target, choice)
@@ -297,11 +302,7 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:
         self._require("ready")
-        self._num_running += 1
-        try:
-            yield
-        finally:
-            self._num_running -= 1
+        yield
 
     async def _metrics_elsewhere(self) -> dict[str, bytes]:
         """The metrics of all engine replicas."""

@@ -27,7 +27,8 @@ MAX_HEAD_BYTES = 16_384
 a body: the parser has no bound of its own."""
 
 MIN_BYTES_PER_S = 10_000
-"""A request may take one more second for each of these bytes that have arrived."""
+"""Each of these bytes lets a request take one more second; what it has in hand is never more than the time-out, so that
+one that stops or gets slow is ended, however much of it has come."""
 
 RESERVED_FILES = 64
 """Files that may be open beside connections: databases, documents, and what is being accepted."""
@@ -121,12 +122,15 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._began: float | None = None
         """When the request that is arriving began, or None if none is."""
+        self._late_at = 0.0
+        """When it is late, unless more of it arrives before."""
         self._num_bytes = 0
         self._num_other_bytes = 0
         """Bytes since the beginning of the request, the end of its head, or the last piece of its body."""
         self._has_head = False
         """Whether the head of the request that is arriving, or was the last to arrive, is complete."""
         self._has_arrived = False
+        self._num_hosts = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -159,6 +163,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._began is None:
             self._begin()
         self._num_bytes += len(data)
+        now = self.loop.time()
+        self._late_at = min(self._late_at + len(data) / MIN_BYTES_PER_S, now + self.client_timeout_s)
         if self._num_other_bytes > MAX_HEAD_BYTES:
             self._refuse_invalid()
 
@@ -185,10 +191,15 @@ class BoundedProtocol(HttpToolsProtocol):
         """Called by the parser at the first byte of a request."""
         super().on_message_begin()
         self._has_head = self._has_arrived = False
+        self._num_hosts = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Called by the parser for each header, and for each field behind a chunked body, which nobody reads."""
         if not self._has_head:
+            if name.lower() == b"host":
+                self._num_hosts += 1
+                if self._num_hosts > 1:
+                    raise HttpParserError("several headers Host")
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -223,6 +234,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _begin(self) -> None:
         self._began = self.loop.time()
+        self._late_at = self._began + self.client_timeout_s
         self._num_bytes = 0
         if self._timer is None:
             self._timer = self.loop.call_later(self.client_timeout_s, self._look)
@@ -235,7 +247,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_answering and not self._has_head:
             self._begin()  # it waits behind one that is being answered
             return
-        left_s = self._began + self.client_timeout_s + self._num_bytes / MIN_BYTES_PER_S - self.loop.time()
+        if self.flow.read_paused:
+            self._late_at = self.loop.time() + self.client_timeout_s  # the service has not taken what came
+        left_s = self._late_at - self.loop.time()
         if left_s > 0:
             self._timer = self.loop.call_later(left_s, self._look)
             return

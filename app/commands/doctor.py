@@ -88,6 +88,7 @@ def _check_service(settings: Settings, native: decoder.NativeDecoder, load: bool
     cache = guarded("cache", lambda: service.check_cache(settings))
     bundles, model = service.check_bundles(settings, cache.details.get("writable", False))
     checks = [guarded("address", lambda: service.check_address(settings)), cache, model]
+    checks.append(guarded("data", lambda: service.check_data(settings)))
     checks.append(guarded("keys", lambda: service.check_keys(settings)))
     if bundles:
         device, enabled = resolve_device(settings.device), settings.native == "auto"

@@ -3,6 +3,8 @@
 On SIGTERM or SIGINT readiness turns false and new requests are refused while the socket still listens, so that a load
 balancer reads the refusal instead of running into a closed port. Running requests finish, within
 ``VERSO_DRAIN_TIMEOUT_S``. Then the process ends with exit code 0. A second signal ends it at once.
+
+When the engine has given up, the server ends once requests have their refusals, so that a supervisor starts another.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -31,7 +34,7 @@ class DrainingServer(uvicorn.Server):
 
     Args:
         config: How to serve.
-        service: Drained on the first signal; the server ends if its models fail to load.
+        service: Drained on the first signal; the server ends if its models fail to load or its engine gives up.
         drain_timeout_s: Seconds running requests have to finish.
         prepare: Called on another thread once the server listens: what no request should wait for.
     """
@@ -66,17 +69,18 @@ class DrainingServer(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start listening, and watch the models load."""
+        """Start listening, and watch the service."""
         await super().startup(sockets)
         asyncio.get_running_loop().set_default_executor(SteadyPool(thread_name_prefix="verso-work"))
-        self._tasks.append(asyncio.create_task(self._watch_load()))
+        self._tasks.append(asyncio.create_task(self._watch()))
         self._tasks.append(asyncio.create_task(asyncio.to_thread(self._prepare)))
 
     def _stop(self, signal_name: str) -> None:
         if self._draining:
             logger.warning("ending at once", extra={"fields": {"signal": signal_name}})
-            self.force_exit = self.should_exit = True
-            return
+            # Whatever still runs would have to be interrupted; stored data outlives the end of a process at any time.
+            logging.shutdown()
+            os._exit(0)
         self._draining = True
         self._tasks.append(asyncio.create_task(self._drain(signal_name)))
 
@@ -95,9 +99,11 @@ class DrainingServer(uvicorn.Server):
                 request.cancel()
         self.should_exit = True
 
-    async def _watch_load(self) -> None:
+    async def _watch(self) -> None:
         await self.service.wait_loaded()
         if self.service.state == "failed":
             self.should_exit = True
         elif self.service.state == "ready":
             logger.info("ready", extra={"fields": {"models": [model.name for model in self.service.models]}})
+        await self.service.engine_given_up()
+        self.should_exit = True

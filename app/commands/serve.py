@@ -94,7 +94,7 @@ def serve(environ: Mapping[str, str], bundles: BundleSource | None = None) -> in
         bundles: Gives translators instead of the files the settings name.
 
     Returns:
-        The exit code: 0 after an orderly end, 1 when the process could not start.
+        The exit code: 0 after an orderly end, 1 if the process could not start or its engine has given up.
     """
     for number in SIGNALS:
         signal.signal(number, _leave)  # until the server is up there is nothing to drain
@@ -116,7 +116,7 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
     share_freed_memory()
     try:
         app = create_app(settings, bundles)
-    except SettingsError as error:  # the database of the keys, or traces
+    except SettingsError as error:  # the database of the keys, the folder for documents, or traces
         return _cannot_start(error)
     service: TranslationService = app.state.service
     expect_progress(listener, settings.client_timeout_s)
@@ -142,12 +142,16 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
     server.run(sockets=[listener])
     if service.failure is not None:
         return _cannot_start(service.failure)
-    logger.info("stopped")
+    has_given_up = service.state == "failed"
+    if has_given_up:
+        print("verso: ended: the engine could not be restarted; the log has the reason", file=sys.stderr, flush=True)
+    else:
+        logger.info("stopped")
     if any(thread.daemon for thread in threading.enumerate()):
-        # A model is still being loaded. The interpreter would end the thread in the midst of C++ code, which aborts.
+        # A model is being loaded, or a step hangs. The interpreter would end the thread in C++ code, which aborts.
         logging.shutdown()
-        os._exit(0)
-    return 0
+        os._exit(int(has_given_up))
+    return int(has_given_up)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -9,20 +9,15 @@ from dataclasses import replace
 from app.documents.formats.document_file import Unit
 from app.engine.caller import Caller, Priority
 from app.errors import DeadlineExceeded, DeadlineUnreachable, LimitExceeded, NotReady, QueueFull
-from app.serving.detection import has_letters
 from app.serving.protocol import Translations
 from model.decoding.options import DecodingOptions
 
 BATCH_SENTENCES = 16
 """Sentences that are translated at once, about: enough to keep the processors busy, and soon done."""
 
-PATIENCE_S = 2.0
-"""Seconds for which a document waits while there are other requests; then it goes on with one unit."""
-
 NOBODY = "documents"
 """The caller of documents that belong to nobody."""
 
-_LOOK_S = 0.02
 _RETRY_S = 1.0
 
 Store = Callable[[Mapping[int, str | None], int, int], Awaitable[None]]
@@ -70,29 +65,18 @@ class Job:
         failure: Exception | None = None
         has_any = any(text is not None for text in known.values())
         for batch in _batches(units, num_sentences, known):
-            for some in [batch] if await self._has_way() else [[index] for index in batch]:
-                outcomes = await self._translate([units[index] for index in some])
-                failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
-                failure = failures[-1] if failures else failure
-                has_any = has_any or len(failures) < len(outcomes)
-                pairs = list(zip(some, outcomes, strict=True))
-                await self._store(
-                    {index: None if isinstance(found, Exception) else found for index, found in pairs},
-                    sum(num_sentences[index] for index in some),
-                    sum(num_sentences[index] for index, found in pairs if isinstance(found, Exception)),
-                )
-                if len(some) < len(batch):
-                    await self._has_way()
+            outcomes = await self._translate([units[index] for index in batch])
+            failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+            failure = failures[-1] if failures else failure
+            has_any = has_any or len(failures) < len(outcomes)
+            pairs = list(zip(batch, outcomes, strict=True))
+            await self._store(
+                {index: None if isinstance(outcome, Exception) else outcome for index, outcome in pairs},
+                sum(num_sentences[index] for index in batch),
+                sum(num_sentences[index] for index, outcome in pairs if isinstance(outcome, Exception)),
+            )
         if failure is not None and not has_any:
             raise failure
-
-    async def _has_way(self) -> bool:
-        """Wait while there are other requests, but not for ever; returns whether there are none."""
-        waited_s = 0.0
-        while self._service.is_busy and waited_s < PATIENCE_S:
-            await asyncio.sleep(_LOOK_S)
-            waited_s += _LOOK_S
-        return not self._service.is_busy
 
     async def _translate(self, units: Sequence[Unit]) -> list[str | Exception]:
         """The translations of units of one format, or why there are none."""
@@ -144,28 +128,3 @@ def _batches(
         batch.append(index)
     if batch:
         yield batch
-
-
-def count_sentences(units: Sequence[Unit], language: str) -> list[int]:
-    """The number of sentences of each unit, one at least. It is for progress, and need not be exact.
-
-    Args:
-        units: The units.
-        language: Their language.
-    """
-    # Imported here: the service starts without it.
-    from model.languages import plain_code
-    from model.text.segmentation import split_text
-
-    language = plain_code(language)
-    texts = [unit.words for unit in units]
-    return [
-        max(
-            1,
-            sum(
-                has_letters(text[segment.start : segment.end])
-                for segment in split_text(text, language, lambda start, end: True)
-            ),
-        )
-        for text in texts
-    ]

@@ -12,12 +12,13 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.documents.document import ANYBODY, DATABASE, KEPT_S, OPTIONS, Document, DocumentResult, Sender
+from app.documents.file_process import FileProcess
 from app.documents.formats.document_file import Unit
 from app.documents.formats.table import format_of
 from app.documents.off_loop import OffLoop
@@ -37,6 +38,7 @@ from app.serving.detection import MAX_CHARACTERS
 from app.serving.protocol import Translations
 from app.settings import Settings
 from model.decoding.options import DecodingOptions
+from model.text.glossary import Glossary
 
 if TYPE_CHECKING:
     from app.documents.store import DocumentStore
@@ -69,6 +71,7 @@ class DocumentService:
         self._translation = translation
         self._clock = clock
         self._off_loop = OffLoop()
+        self._files = FileProcess()  # of requests; the worker has one of its own
         self._opening = asyncio.Lock()
         self._open: _Open | None = None
 
@@ -95,6 +98,7 @@ class DocumentService:
             return
         opened, self._open = self._open, None
         try:
+            await self._files.close()
             await opened.worker.stop()
             await self._off_loop.on_store(opened.store.close)
         finally:
@@ -108,6 +112,7 @@ class DocumentService:
         target: str | None,
         options: DecodingOptions,
         sender: Sender = ANYBODY,
+        terms: Callable[[Sequence[str]], Awaitable[Glossary]] | None = None,
     ) -> Document:
         """Take a document in; it is translated in the background.
 
@@ -118,6 +123,7 @@ class DocumentService:
             target: The target language, or None.
             options: How to translate it.
             sender: Who sends it.
+            terms: Gives the glossary to use, from the texts of the document; None if the options have it.
 
         Returns:
             The document, or the one that the same request has added before.
@@ -126,6 +132,7 @@ class DocumentService:
             UnsupportedDocument: Its format is not known.
             DocumentTooLarge: It has more bytes than accepted.
             DocumentRefused: It is broken or dangerous.
+            DocumentTooComplex: It takes more time or memory to read than it may.
             DocumentsFull: As many documents are kept as may be, or as many of its owner.
             ServiceError: It could not be translated: see :meth:`app.serving.service.TranslationService.translate`.
         """
@@ -135,17 +142,19 @@ class DocumentService:
             raise DocumentTooLarge(self._settings.max_document_bytes)
         store, worker = await self._opened()
         await self._require_room(store, sender)
-        units = (await self._off_loop.read(format, content)).units
+        units = (await self._files.read(format, content)).units
         longest = max((len(unit.text) for unit in units), default=0)
         if longest > self._settings.max_text_characters:
             raise DocumentRefused(
                 f"A paragraph of the document has {longest} characters; at most {self._settings.max_text_characters} "
                 "are allowed."
             )
-        options = _of_documents(options)
-        pair = await self._pair_of(units, source, target, options)
         num_characters = sum(len(unit.text) for unit in units)
         await sender.admit(num_characters)
+        if terms is not None:
+            options = replace(options, glossary=await terms([unit.text for unit in units]))
+        options = _of_documents(options)
+        pair = await self._pair_of(units, source, target, options)
         now = self._clock()
         document = Document(
             id=secrets.token_hex(16),
@@ -217,7 +226,7 @@ class DocumentService:
         elif partial_result:
             known = await self._off_loop.on_store(partial(store.translations, id))
             source = await self._off_loop.on_store(partial(store.source, id))
-            content = await self._off_loop.write(format, source, known, document.target)
+            content = await self._files.write(format, source, known, document.target)
         else:
             raise DocumentNotDone(document.status)
         stem, _, ending = document.filename.rpartition(".")

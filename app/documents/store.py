@@ -7,7 +7,10 @@ service calls it on one thread of its own.
 
 from __future__ import annotations
 
+import errno
 import json
+import secrets
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Mapping
@@ -16,6 +19,7 @@ from pathlib import Path
 
 from app.documents.document import ACTIVE, DATABASE, Document
 from app.engine.caller import Priority
+from app.storage import make_private, make_private_folder
 from model.process.durable_files import put_in_place
 
 _SCHEMA = """
@@ -34,6 +38,7 @@ _ADDED = {
     "priority": "INTEGER NOT NULL DEFAULT 0",
     "request": "TEXT NOT NULL DEFAULT ''",
     "waits_since": "REAL NOT NULL DEFAULT 0",  # when it was added, or its owner last had a turn
+    "marked_by": "TEXT NOT NULL DEFAULT ''",  # the run of the service that reads or writes its file
 }
 """Columns of documents that a folder of an earlier release lacks."""
 
@@ -59,7 +64,9 @@ class DocumentStore:
             else None
         )
         self._folder = Path(self._temporary.name) if self._temporary else Path(folder or "")
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._run = secrets.token_hex(8)
+        make_private_folder(self._folder)
+        make_private(self._folder / DATABASE)
         # One thread at a time uses it, which need not be the one that opened it.
         self._database = sqlite3.connect(self._folder / DATABASE, timeout=1.0, check_same_thread=False)
         try:
@@ -90,6 +97,7 @@ class DocumentStore:
         known = self.of_request(document.request)
         if known is not None:
             return known
+        self._require_space(len(content), document.num_characters)
         self._write(self._folder / f"{document.id}.source", content)
         row = {**asdict(document), "problem": None}
         row = {**{name: row[name] for name in _COLUMNS}, "waits_since": document.created_at}
@@ -98,6 +106,20 @@ class DocumentStore:
                 f"INSERT INTO documents ({', '.join(row)}) VALUES ({', '.join(':' + name for name in row)})", row
             )
         return document
+
+    def _require_space(self, num_bytes: int, num_characters: int) -> None:
+        """Refuse a document if the disk may become full before it and those in work are done.
+
+        Raises:
+            OSError: There is no room.
+        """
+        needed = num_bytes + _needed_bytes(num_bytes, num_characters)
+        for row in self._database.execute(f"SELECT id, num_characters FROM documents WHERE {_ACTIVE}"):
+            path = self._folder / f"{row['id']}.source"
+            needed += _needed_bytes(path.stat().st_size if path.exists() else 0, row["num_characters"])
+        free = shutil.disk_usage(self._folder).free
+        if needed > free:
+            raise OSError(errno.ENOSPC, f"{needed} bytes are needed for the documents in work, {free} are free")
 
     def of_request(self, request: str) -> Document | None:
         """The document that a request has added, or None."""
@@ -150,6 +172,19 @@ class DocumentStore:
                 (num_sentences, id),
             )
         return changed.rowcount > 0
+
+    def mark(self, id: str) -> bool:
+        """Note that the file of a document is being read or written; returns False if an earlier run was at it."""
+        with self._database:
+            changed = self._database.execute(
+                "UPDATE documents SET marked_by = ? WHERE id = ? AND marked_by IN ('', ?)", (self._run, id, self._run)
+            )
+        return changed.rowcount > 0
+
+    def unmark(self, id: str) -> None:
+        """Note that the file of a document is no longer being read or written."""
+        with self._database:
+            self._database.execute("UPDATE documents SET marked_by = '' WHERE id = ?", (id,))
 
     def translations(self, id: str) -> dict[int, str | None]:
         """The finished units of a document: their translations, or None for those that could not be translated."""
@@ -228,6 +263,7 @@ class DocumentStore:
     def _write(self, path: Path, content: bytes) -> None:
         """Write a file that is either there and whole, or not there, after a power failure, too."""
         part = path.with_suffix(".part")
+        make_private(part)
         part.write_bytes(content)
         put_in_place(part, path)
 
@@ -237,3 +273,8 @@ class DocumentStore:
         for path in self._folder.iterdir():
             if path.suffix == ".part" or (path.suffix in (".source", ".result") and path.stem not in known):
                 path.unlink(missing_ok=True)
+
+
+def _needed_bytes(num_bytes: int, num_characters: int) -> int:
+    """About how much more a document stores until it is done: its result, and twice its translations, in UTF-8."""
+    return 2 * num_bytes + 4 * num_characters

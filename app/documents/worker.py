@@ -10,17 +10,19 @@ import contextlib
 import contextvars
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from app.documents.document import KEPT_S, OPTIONS, Document
+from app.documents.file_process import FileProcess
 from app.documents.formats.table import format_of
-from app.documents.job import Job, Suspended, count_sentences
+from app.documents.job import Job, Suspended
 from app.documents.off_loop import OffLoop
-from app.errors import NotReady, StorageFull, StorageUnavailable, problem_for
+from app.errors import DocumentTooComplex, NotReady, StorageFull, StorageUnavailable, problem_for
 from app.serving.protocol import Translations
+from model.languages import plain_code
 
 if TYPE_CHECKING:
     from app.documents.store import DocumentStore
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("app.documents")
 
 RETRY_S = 5.0
-"""Seconds after which a document is tried again that the disk failed or had no room for, or that had no thread."""
+"""Seconds after which a document is tried again that the disk failed or had no room for, or that had no thread or
+process."""
 
 TURN_S = 30.0
 """Seconds after which a document that is being translated lets those of other owners go first."""
@@ -74,6 +77,7 @@ class Worker:
         self._store = store
         self._translation = translation
         self._off_loop = off_loop
+        self._files = FileProcess()
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self._running: _Running | None = None
@@ -97,6 +101,7 @@ class Worker:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+        await self._files.close()
 
     def cancel(self, id: str) -> None:
         """Stop translating a document that has been cancelled in the store."""
@@ -125,7 +130,7 @@ class Worker:
         try:
             return await self._turn()
         except _WAITS_FOR as error:
-            awaited = "a thread" if isinstance(error, NotReady) else "the disk"
+            awaited = "a thread or process" if isinstance(error, NotReady) else "the disk"
             logger.warning(f"documents wait for {awaited}", extra={"fields": {"retry_s": RETRY_S}})
             await asyncio.sleep(RETRY_S)
             return True
@@ -182,8 +187,9 @@ class Worker:
         await self._translation.wait_loaded()
         format = format_of(document.filename)
         content = await self._off_loop.on_store(partial(self._store.source, document.id))
-        units = (await self._off_loop.read(format, content)).units
-        num_sentences = await asyncio.to_thread(count_sentences, units, document.source)
+        async with self._marked(document):
+            found = await self._files.read(format, content, plain_code(document.source))
+        units, num_sentences = found.units, found.num_sentences
         if not await self._off_loop.on_store(partial(self._store.begin, document.id, sum(num_sentences))):
             return  # it was cancelled meanwhile
         known = await self._off_loop.on_store(partial(self._store.translations, document.id))
@@ -195,7 +201,8 @@ class Worker:
                 self._running.began = time.monotonic()
             await job.run(units, num_sentences, known)
         known = await self._off_loop.on_store(partial(self._store.translations, document.id))
-        result = await self._off_loop.write(format, content, known, document.target)
+        async with self._marked(document):
+            result = await self._files.write(format, content, known, document.target)
         await self._off_loop.on_store(partial(self._store.finish, document.id, result, self._clock() + KEPT_S))
         fields = {
             "document": document.id[:8],
@@ -203,6 +210,20 @@ class Worker:
             "duration_s": round(time.monotonic() - began, 3),
         }
         logger.info("document done", extra={"fields": fields})
+
+    @contextlib.asynccontextmanager
+    async def _marked(self, document: Document) -> AsyncIterator[None]:
+        """Mark a document while its file is read or written, so that one that ends the service is not read again.
+
+        Raises:
+            DocumentTooComplex: An earlier process of the service has ended in the middle of it.
+        """
+        if not await self._off_loop.on_store(partial(self._store.mark, document.id)):
+            raise DocumentTooComplex("The service ended while it was reading or writing the document")
+        try:
+            yield
+        finally:
+            await self._off_loop.on_store(partial(self._store.unmark, document.id))
 
     async def _note(
         self, document: Document, found: Mapping[int, str | None], num_sentences: int, num_left: int

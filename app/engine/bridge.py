@@ -12,7 +12,7 @@ from typing import TypeVar
 from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.engine.coalescing import PendingRequest, SharedDecoding
 from app.engine.engine import Dropped, Engine
-from app.engine.scheduler import Budget, ModelRequest
+from app.engine.scheduler import Admission, Budget, ModelRequest
 from app.engine.sentence_spans import add_sentences
 from app.errors import NotReady
 from app.telemetry.tracing import current_trace, stage
@@ -40,8 +40,7 @@ class EngineBridge:
         requests: Sequence[ModelRequest],
         timeout: asyncio.Timeout,
         caller: Caller = UNKNOWN_CALLER,
-        *,
-        refuse_late: bool = False,
+        admission: Admission = Admission.REFUSE,
     ) -> tuple[list[Outcome], float]:
         """Decode sentences, or take their outcomes from the cache.
 
@@ -49,7 +48,8 @@ class EngineBridge:
             requests: The sentences and their models; at least one.
             timeout: The caller's deadline.
             caller: The caller.
-            refuse_late: Whether to refuse sentences that would probably not be finished by the deadline.
+            admission: Whether to refuse sentences that do not fit into the queue, or would probably not be finished by
+                the deadline.
 
         Returns:
             The outcome of each, and the seconds until the first one joined its model.
@@ -62,7 +62,11 @@ class EngineBridge:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         pending = self._shared.submit(
-            requests, lambda: _wake(loop, done), caller=caller, within_s=_seconds_left(timeout) if refuse_late else None
+            requests,
+            lambda: _wake(loop, done),
+            caller=caller,
+            within_s=_seconds_left(timeout),
+            admission=admission,
         )
         try:
             if not pending.is_done:
@@ -83,8 +87,8 @@ class EngineBridge:
         requests: Sequence[ModelRequest],
         timeout: asyncio.Timeout,
         caller: Caller = UNKNOWN_CALLER,
-        *,
-        refuse_late: bool = False,
+        admission: Admission = Admission.REFUSE,
+        until: float | None = None,
     ) -> Arriving:
         """As :meth:`decode`, each outcome as soon as there is one.
 
@@ -92,14 +96,15 @@ class EngineBridge:
             requests: The sentences and their models.
             timeout: The caller's deadline.
             caller: The caller.
-            refuse_late: Whether to refuse sentences that would probably not be finished by the deadline.
+            admission: As for :meth:`decode`.
+            until: The time of the loop after which no more outcomes are waited for; None for no such time.
 
         Raises:
             Dropped: The engine has stopped.
             QueueFull: The sentences do not fit into the queue.
             DeadlineUnreachable: They are refused for their deadline.
         """
-        return Arriving(self._shared, requests, caller, _seconds_left(timeout) if refuse_late else None)
+        return Arriving(self._shared, requests, caller, _seconds_left(timeout), admission, until)
 
     async def call(self, run: Callable[[], _T], timeout: asyncio.Timeout | None = None) -> _T:
         """Call a function on the engine's thread, between two steps.
@@ -172,10 +177,18 @@ class Arriving:
         requests: The sentences and their models.
         caller: The caller.
         within_s: Seconds until the deadline; None if the sentences are not to be refused for it.
+        admission: Whether the sentences may be refused.
+        until: The time of the loop after which no more outcomes are waited for; None for no such time.
     """
 
     def __init__(
-        self, shared: SharedDecoding, requests: Sequence[ModelRequest], caller: Caller, within_s: float | None
+        self,
+        shared: SharedDecoding,
+        requests: Sequence[ModelRequest],
+        caller: Caller,
+        within_s: float | None,
+        admission: Admission,
+        until: float | None,
     ) -> None:
         loop = asyncio.get_running_loop()
         arrived: asyncio.Queue[tuple[int, Outcome]] = asyncio.Queue()
@@ -186,16 +199,26 @@ class Arriving:
 
         self._shared = shared
         self._arrived = arrived
-        self._pending = shared.submit(requests, lambda: None, deliver, caller, within_s)
+        self._until = until
+        self.is_over = False
+        """Whether outcomes are no longer waited for, because of ``until``."""
+        self._pending = shared.submit(requests, lambda: None, deliver, caller, within_s, admission)
 
     async def __aiter__(self) -> AsyncIterator[tuple[int, Outcome]]:
-        """The index of each sentence and its outcome.
+        """The index of each sentence and its outcome, as long as outcomes are waited for.
 
         Raises:
             Dropped: The engine has stopped.
         """
         for _ in range(self._pending.num_sentences):
-            index, outcome = await self._arrived.get()
+            try:
+                async with asyncio.timeout_at(self._until) as waiting:
+                    index, outcome = await self._arrived.get()
+            except TimeoutError:
+                if not waiting.expired():
+                    raise
+                self.is_over = True
+                return
             if isinstance(outcome, Dropped):
                 raise outcome
             yield index, outcome

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.engine.engine import Engine
-from app.engine.scheduler import ModelRequest, QueuedSentence
+from app.engine.scheduler import Admission, ModelRequest, QueuedSentence
 from app.engine.translation_cache import SentenceKey, TranslationCache
 from app.telemetry.metrics import Metrics
 from model.decoding.options import Hypothesis, Outcome
@@ -102,6 +102,7 @@ class SharedDecoding:
         one_done: Callable[[int, Outcome], None] | None = None,
         caller: Caller = UNKNOWN_CALLER,
         within_s: float | None = None,
+        admission: Admission = Admission.REFUSE,
     ) -> PendingRequest:
         """Submit sentences for a caller.
 
@@ -111,6 +112,7 @@ class SharedDecoding:
             one_done: Called before with each sentence's index and outcome, likewise.
             caller: The caller.
             within_s: Seconds until the deadline; None if the sentences are not to be refused for it.
+            admission: Whether the sentences may be refused.
 
         Returns:
             The object that collects the outcomes.
@@ -142,7 +144,7 @@ class SharedDecoding:
                 joined.append((shared, index))
             in_engine = [one.sentence for one in mine.values() if one.sentence is not None]
             if new:
-                self._submit_new(new, caller, within_s)
+                self._submit_new(new, caller, within_s, admission)
             if in_engine:
                 self._engine.hasten(in_engine, caller)  # the other request may be long, and far back in the queue
             for shared, index in joined:
@@ -190,7 +192,11 @@ class SharedDecoding:
             self._metrics.cache_changed(len(self._cache), self._cache.num_bytes)
 
     def _submit_new(
-        self, new: Sequence[tuple[Hashable, _Shared, ModelRequest]], caller: Caller, within_s: float | None
+        self,
+        new: Sequence[tuple[Hashable, _Shared, ModelRequest]],
+        caller: Caller,
+        within_s: float | None,
+        admission: Admission,
     ) -> None:
         """Submit sentences to the engine, all or none. Outcomes are delivered after the lock is released."""
 
@@ -198,7 +204,7 @@ class SharedDecoding:
             name, shared, _ = new[index]
             self._deliver(name, shared, outcome)
 
-        sentences = self._engine.submit([request for _, _, request in new], deliver, caller, within_s)
+        sentences = self._engine.submit([request for _, _, request in new], deliver, caller, within_s, admission)
         for (name, shared, _), sentence in zip(new, sentences, strict=True):
             shared.sentence = sentence
             self._in_engine[name] = shared

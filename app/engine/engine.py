@@ -24,7 +24,7 @@ from typing import TypeVar
 from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.engine.calls import MAX_CALLS, Call
 from app.engine.runner import PRIORITIES, Replaced, Runner
-from app.engine.scheduler import Budget, ModelRequest, QueuedSentence, Scheduler
+from app.engine.scheduler import Admission, Budget, ModelRequest, QueuedSentence, Scheduler
 from app.engine.state import EngineState, safely
 from app.engine.watchdog import Watchdog
 from app.errors import InferenceFailed, NotReady, QueueFull
@@ -92,9 +92,9 @@ class Engine:
     def stop(self, timeout_s: float) -> None:
         """Stop the thread; callers that still wait receive :class:`Dropped`."""
         with self._wake:
-            self._state.stopping = True
+            has_given_up, self._state.stopping = self._state.stopping, True
             self._wake.notify_all()
-        if self._thread.is_alive():
+        if self._thread.is_alive() and not has_given_up:
             self._thread.join(timeout_s)
         self._abandon()  # nothing is left, unless the thread was never started, or hangs
 
@@ -151,6 +151,7 @@ class Engine:
         deliver: Callable[[int, Outcome], None],
         caller: Caller = UNKNOWN_CALLER,
         within_s: float | None = None,
+        admission: Admission = Admission.REFUSE,
     ) -> list[QueuedSentence]:
         """Submit a caller's sentences.
 
@@ -159,6 +160,7 @@ class Engine:
             deliver: Called with a sentence's index and its outcome, on the engine's thread.
             caller: The caller.
             within_s: Seconds until the deadline; None if they are not to be refused for it.
+            admission: Whether they may be refused.
 
         Returns:
             The sentences, with the keys for :meth:`withdraw`.
@@ -182,7 +184,7 @@ class Engine:
         ]
         with self._wake:
             self._refuse_if_stopping()
-            self._state.scheduler.admit(sentences, within_s)
+            self._state.scheduler.admit(sentences, within_s, admission)
             self._state.unanswered.update((sentence.key, sentence) for sentence in sentences)
             self._wake.notify_all()
         return sentences

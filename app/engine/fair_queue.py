@@ -12,8 +12,9 @@ is done for interactive callers while they wait; when that is ``DEBT``, a senten
 from __future__ import annotations
 
 import bisect
+import math
 from collections import Counter, deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -198,6 +199,7 @@ class Turn(Generic[W]):
 
     def first(self) -> W | None:
         """The next sentence in order, without those passed over; None if there is none."""
+        num_rotated = 0
         while (ring := self._ring()) is not None:
             queue = ring[0]
             if self._full:
@@ -210,6 +212,10 @@ class Turn(Generic[W]):
                 return sentence
             queue.deficit += QUANTUM
             ring.rotate(-1)
+            num_rotated += 1
+            if num_rotated == len(ring):
+                _save(ring)
+                num_rotated = 0
         return None
 
     def take(self) -> None:
@@ -270,3 +276,14 @@ class Turn(Generic[W]):
         if bulk and (self._queue._owed >= DEBT or not interactive):
             return bulk
         return interactive or None
+
+
+def _save(ring: Iterable[CallerQueue[W]]) -> None:
+    """Let callers save as much as in the rounds of turns in which none of them could begin a sentence.
+
+    Each caller could not just now. A sentence may cost hundreds of quanta: with many callers, rounds take milliseconds.
+    """
+    num_rounds = min(math.ceil((queue.entries[queue.cursor][2].cost - queue.deficit) / QUANTUM) for queue in ring)
+    if num_rounds > 1:
+        for queue in ring:
+            queue.deficit += (num_rounds - 1) * QUANTUM

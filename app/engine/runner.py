@@ -137,12 +137,13 @@ class Runner:
         return {**loads, (None, 0): Load(len(alone), sum(alone))} if alone else loads
 
     def _rows_of_owners(self) -> Counter[object]:
-        """Number of decoding rows by owner, the request they belong to, and by caller."""
+        """Number of decoding rows by owner, the request they belong to, by caller, and by priority."""
         rows: Counter[object] = Counter()
         for running in self._running:
             for sentence in running.sentences.values():
                 rows[sentence.owner] += sentence.width
                 rows[sentence.caller] += sentence.width
+                rows[sentence.caller.priority] += sentence.width
         return rows
 
     def _make_calls(self) -> None:

@@ -9,7 +9,8 @@ other requests of the same caller, the penalties of the sentences of one request
 rows. The first sentence in order goes next. If it does not fit beside the decoding sentences, smaller sentences may
 overtake it until it has waited ``OVERTAKE_S``.
 
-A request that has a deadline is refused if an estimate says that it would miss it.
+A request that has a deadline is refused if an estimate says that it would miss it. Requests that may wait for room are
+let into the queue in the order of their arrival, before any request that comes later.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
 from app.engine.estimate import Estimator, Request
-from app.engine.fair_queue import FairQueue
+from app.engine.fair_queue import BULK_SHARE, FairQueue
 from app.errors import DeadlineUnreachable, QueueFull
 from model.decoding.options import Outcome
 
@@ -53,6 +56,13 @@ CALLER_ROWS = 256
 OTHERS_S = 1.0
 """Seconds for which an interactive caller counts as being there after it has submitted something."""
 
+MAX_PASSED_OVER = 64
+"""Maximum number of sentences, or requests, that are passed over in one turn. The search ends there, so that the time
+of a turn does not grow with the queue."""
+
+INTERACTIVE_S = 0.1
+"""Seconds after a request of an interactive caller for which bulk callers leave room for the next one."""
+
 OVERTAKE_S = 0.5
 """Seconds for which smaller sentences may overtake the first sentence of the queue."""
 
@@ -61,6 +71,19 @@ HANDICAP = 4.0
 
 MAX_HANDICAP_S = 0.5
 """Maximum penalty in seconds; a sentence that arrives this much later than another is always behind it."""
+
+
+class Admission(Enum):
+    """What becomes of a request that the queue has no room for, or that would probably miss its deadline."""
+
+    REFUSE = auto()
+    """It is refused."""
+
+    WAIT = auto()
+    """It waits for room, as long as its caller does."""
+
+    ALWAYS = auto()
+    """It is admitted: the first answers to the same sentences would have been decoded in vain."""
 
 
 @dataclass(eq=False)
@@ -229,6 +252,7 @@ class Scheduler:
     max_waiting: int
     clock: Callable[[], float]
     _queue: FairQueue[QueuedSentence] = field(default_factory=FairQueue)
+    _for_room: dict[int, QueuedSentence] = field(default_factory=dict)  # by key, in the order of their arrival
     _estimator: Estimator = field(init=False)
     _rate: float = 20.0  # moving average of finished sentences per second
     _last_finish: float | None = None
@@ -243,19 +267,30 @@ class Scheduler:
 
     @property
     def num_waiting(self) -> int:
-        """Sentences in the queue."""
+        """Sentences in the queue, without those that wait for room in it."""
         return len(self._queue)
+
+    @property
+    def num_for_room(self) -> int:
+        """Sentences that wait for room in the queue; if there are some, others wait in the queue."""
+        return len(self._for_room)
 
     def num_waiting_of(self, priority: Priority) -> int:
         """Sentences in the queue, of the callers of a priority."""
         return self._queue.num_waiting(priority)
 
-    def admit(self, sentences: Sequence[QueuedSentence], within_s: float | None = None) -> None:
-        """Admit a request's sentences to the queue, all or none.
+    def admit(
+        self,
+        sentences: Sequence[QueuedSentence],
+        within_s: float | None = None,
+        admission: Admission = Admission.REFUSE,
+    ) -> None:
+        """Admit a request's sentences to the queue, or let them wait for room: all or none.
 
         Args:
             sentences: The sentences; all of one caller.
-            within_s: Seconds until its deadline; None if it is admitted in any case.
+            within_s: Seconds until its deadline; None if it is not refused for it.
+            admission: Whether it may be refused.
 
         Raises:
             QueueFull: The queue has no room for all of them.
@@ -263,14 +298,18 @@ class Scheduler:
         """
         if not sentences:
             return
-        if len(self._queue) + len(sentences) > self.max_waiting:
-            raise QueueFull(self.retry_after_s(), len(sentences), len(self._queue), self.max_waiting)
-        if within_s is not None:
-            self._refuse_if_late(sentences, within_s)
+        if admission is Admission.REFUSE:
+            num_waiting = len(self._queue) + len(self._for_room)
+            if num_waiting + len(sentences) > self.max_waiting:
+                raise QueueFull(self.retry_after_s(), len(sentences), num_waiting, self.max_waiting)
+            if within_s is not None:
+                self._refuse_if_late(sentences, within_s)
         now = self.clock()
-        for position, sentence in zip(list(self._positions(sentences)), sentences, strict=True):
-            sentence.arrived_at = now
-            self._queue.add(position, sentence)
+        if admission is Admission.WAIT:
+            self._for_room.update((sentence.key, sentence) for sentence in sentences)
+            self._let_in()
+        else:
+            self._add(sentences, now)
         self._note_caller(sentences[0].caller, now)
         self._estimator.demand.came(now, sentences[0].caller, sum(sentence.cost for sentence in sentences))
 
@@ -278,7 +317,7 @@ class Scheduler:
         """Another request of a caller waits for these sentences, too: they go when the first of both would go.
 
         Args:
-            sentences: The sentences; those no longer in the queue are ignored.
+            sentences: The sentences; those that are not in the queue are ignored.
             caller: The caller.
         """
         places = self._queue.places_of({sentence.key for sentence in sentences})
@@ -298,12 +337,14 @@ class Scheduler:
             self._queue.add(position, sentence)
 
     def withdraw(self, keys: Collection[int]) -> list[QueuedSentence]:
-        """Remove cancelled sentences from the queue.
+        """Remove cancelled sentences from the queue, and from those that wait for room.
 
         Returns:
             The removed sentences.
         """
-        removed = self._queue.remove(keys)
+        removed = [sentence for key in keys if (sentence := self._for_room.pop(key, None)) is not None]
+        removed += self._queue.remove(keys)
+        self._let_in()
         if not self._queue:
             self._estimator.pace.emptied()
         return removed
@@ -319,10 +360,11 @@ class Scheduler:
         """
         now = self.clock()
         joining = _Joining(self.budget, loads, rows_of_owners or {})
-        passed_over = False
+        is_overtaken = False
+        num_passed_over = 0
         turn = self._queue.turn()
-        while not joining.is_full and (sentence := turn.first()) is not None:
-            if self._has_company(sentence.caller, now) and joining.caller_has_share(sentence):
+        while not joining.is_full and num_passed_over < MAX_PASSED_OVER and (sentence := turn.first()) is not None:
+            if self._caller_has_share(sentence, joining, now):
                 turn.pass_over_caller()
             elif joining.has_share(sentence):
                 turn.pass_over_request()
@@ -330,12 +372,15 @@ class Scheduler:
                 turn.pass_over()
             elif joining.add_if_it_fits(sentence):
                 turn.take()
-            elif not passed_over and now - sentence.arrived_at > OVERTAKE_S:
+                continue
+            elif not is_overtaken and now - sentence.arrived_at > OVERTAKE_S:
                 break
             else:
-                passed_over = True
+                is_overtaken = True
                 turn.pass_over()
+            num_passed_over += 1
         turn.end()
+        self._let_in()
         chosen = joining.chosen
         if chosen and not any(load.num_rows for load in loads.values()):
             self._last_finish = now  # idle time must not lower the measured rate
@@ -373,16 +418,16 @@ class Scheduler:
             sentence.started_at = now
 
     def waiting(self) -> set[int]:
-        """The keys of the sentences in the queue."""
-        return {sentence.key for sentence in self._queue}
+        """The keys of the sentences that wait, in the queue or for room in it."""
+        return {sentence.key for sentence in self._queue} | self._for_room.keys()
 
     def retry_after_s(self) -> float:
-        """Estimated seconds until half of the queue is done, 1 to 60."""
-        return _retry_after(len(self._queue) / 2 / max(self._rate, 1e-3))
+        """Estimated seconds until half of what waits is done, 1 to 60."""
+        return _retry_after((len(self._queue) + len(self._for_room)) / 2 / max(self._rate, 1e-3))
 
     def clear(self) -> list[QueuedSentence]:
-        """Empty the queue; returns the sentences that were in it."""
-        left = list(self._queue)
+        """Empty the queue; returns the sentences that waited."""
+        left = [*self._queue, *self._for_room.values()]
         self.withdraw({sentence.key for sentence in left})
         return left
 
@@ -394,16 +439,29 @@ class Scheduler:
             enough_s: Up to this, an upper bound is returned if that is quicker.
         """
         caller, now = sentences[0].caller, self.clock()
-        budget = self.budget
         request = Request(
             cost=sum(sentence.cost for sentence in sentences),
             position=max(self._positions(sentences)),
             longest_target=max(sentence.likely_target for sentence in sentences),
             row_tokens=sum(sentence.width * sentence.likely_target for sentence in sentences),
-            rows=max(1, budget.caller_rows if self._has_company(caller, now) else budget.request_rows),
+            rows=max(1, self._rows_for(caller, sentences[0].width, now)),
             beside=self._rows_at_once(now, sentences[0].width),
         )
         return self._estimator.estimate_s(now, caller, request, enough_s)
+
+    def _let_in(self) -> None:
+        """Admit what waits for room, as far as there is some."""
+        while self._for_room and (room := self.max_waiting - len(self._queue)) > 0:
+            first = next(iter(self._for_room.values()))
+            of_one_request = [one for one in islice(self._for_room.values(), room) if one.owner is first.owner]
+            for sentence in of_one_request:
+                del self._for_room[sentence.key]
+            self._add(of_one_request, self.clock())
+
+    def _add(self, sentences: Sequence[QueuedSentence], now: float) -> None:
+        for position, sentence in zip(list(self._positions(sentences)), sentences, strict=True):
+            sentence.arrived_at = now
+            self._queue.add(position, sentence)
 
     def _rows_at_once(self, now: float, width: int) -> Counter[Caller] | None:
         """The rows of sentences that decode, and of those that wait if there is room for all; None if there is not.
@@ -436,8 +494,29 @@ class Scheduler:
             self._latest_at = now
 
     def _has_company(self, caller: Caller, now: float) -> bool:
-        """Whether another interactive caller is there."""
+        """Whether another interactive caller is active."""
         return now - (self._before_latest_at if caller == self._latest else self._latest_at) <= OTHERS_S
+
+    def _leaves_room(self, caller: Caller, interactive_rows: int, now: float) -> bool:
+        """Whether a caller leaves all rows but a small share to interactive callers, because these are active now."""
+        return caller.priority is Priority.BULK and (
+            interactive_rows > 0
+            or self._queue.num_waiting(Priority.INTERACTIVE) > 0
+            or now - self._latest_at <= INTERACTIVE_S
+        )
+
+    def _caller_has_share(self, sentence: QueuedSentence, joining: _Joining, now: float) -> bool:
+        """Whether a sentence's caller has as many rows as it may beside the others."""
+        if self._leaves_room(sentence.caller, joining.interactive_rows, now):
+            return joining.bulk_has_share
+        return self._has_company(sentence.caller, now) and joining.caller_has_share(sentence)
+
+    def _rows_for(self, caller: Caller, width: int, now: float) -> int:
+        """Maximum number of rows for a request of a caller that comes now."""
+        interactive_rows = sum(rows for one, rows in self._rows.items() if one.priority is Priority.INTERACTIVE)
+        if self._leaves_room(caller, interactive_rows, now):
+            return math.ceil(BULK_SHARE * interactive_rows / width) * width
+        return self.budget.caller_rows if self._has_company(caller, now) else self.budget.request_rows
 
     def _positions(self, sentences: Sequence[QueuedSentence]) -> Iterator[float]:
         """Positions of a request's sentences that arrive now."""
@@ -479,6 +558,16 @@ class _Joining:
         bound = max(self._budget.caller_rows, sentence.width)
         return self._rows_of.get(sentence.caller, 0) + sentence.width > bound
 
+    @property
+    def bulk_has_share(self) -> bool:
+        """Whether the bulk callers together have their share of the rows beside active interactive callers."""
+        return 0 < self._rows_of.get(Priority.BULK, 0) >= BULK_SHARE * self.interactive_rows
+
+    @property
+    def interactive_rows(self) -> int:
+        """Rows of interactive callers."""
+        return self._rows_of.get(Priority.INTERACTIVE, 0)
+
     def has_share(self, sentence: QueuedSentence) -> bool:
         """Whether its request has as many rows as it may, until other sentences of it finish."""
         bound = max(self._budget.request_rows, sentence.width)
@@ -503,7 +592,7 @@ class _Joining:
         self._loads = grown
         self._longest = max(self._longest, sentence.num_source_tokens)
         self._num_rows += sentence.width
-        for one in (sentence.owner, sentence.caller):
+        for one in (sentence.owner, sentence.caller, sentence.caller.priority):
             self._rows_of[one] = self._rows_of.get(one, 0) + sentence.width
         return True
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.errors import GlossaryNotFound, GlossaryPairMissing, GlossaryStoreFull
-from app.glossaries.terms import merged, parse_tsv, to_tsv
-from app.storage import storage_errors
+from app.glossaries.terms import merged, stored_tsv, to_tsv
+from app.storage import make_private, make_private_folder, storage_errors
 from model.languages import plain_code
 from model.text.glossary import Glossary
 
@@ -98,6 +98,19 @@ class GlossaryInfo:
     dictionaries: tuple[DictionaryInfo, ...]
 
 
+@dataclass(frozen=True)
+class OwnerBounds:
+    """What one owner may store, where there are owners.
+
+    Args:
+        glossaries: Most glossaries.
+        characters: Most characters of all their terms.
+    """
+
+    glossaries: int
+    characters: int
+
+
 class _Database:
     """The connection that all views of a store share, opened when it is needed.
 
@@ -139,7 +152,8 @@ class _Database:
         import sqlite3
 
         if self._file is not None:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self._file.parent)
+            make_private(self._file)
         connection = sqlite3.connect(":memory:" if self._file is None else self._file, check_same_thread=False)
         try:
             _set_up(connection)
@@ -154,10 +168,12 @@ class GlossaryStore:
 
     Args:
         folder: Where they are kept; None keeps them in memory, until the process ends.
+        bounds: What one owner may store.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, bounds: OwnerBounds | None = None) -> None:
         self._database = _Database(None if folder is None else folder / FILE_NAME)
+        self._bounds = bounds or OwnerBounds(MAX_GLOSSARIES, MAX_CHARACTERS)
         self._owner: str | None = None
 
     def owned_by(self, owner: str) -> GlossaryStore:
@@ -187,15 +203,18 @@ class GlossaryStore:
         glossary_id = str(uuid.uuid4())
         created = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         with self._database.transaction() as connection:
-            (count,) = connection.execute("SELECT count(*) FROM glossaries").fetchone()
-            if count >= MAX_GLOSSARIES:
-                raise GlossaryStoreFull(f"there may be {MAX_GLOSSARIES} glossaries")
+            for bound, whose in self._with_owner(MAX_GLOSSARIES, self._bounds.glossaries):
+                (count,) = connection.execute(
+                    "SELECT count(*) FROM glossaries WHERE owner = coalesce(?, owner)", (whose,)
+                ).fetchone()
+                if count >= bound:
+                    raise GlossaryStoreFull(f"{_subject(whose)} may have {bound} glossaries")
             connection.execute(
                 "INSERT INTO glossaries (id, name, created, owner) VALUES (?, ?, ?, ?)",
                 (glossary_id, name, created, self._owner or ""),
             )
             for dictionary in dictionaries:
-                _put(connection, glossary_id, dictionary)
+                self._put(connection, glossary_id, dictionary)
             return _info(connection, glossary_id)
 
     def all(self) -> list[GlossaryInfo]:
@@ -234,8 +253,9 @@ class GlossaryStore:
             if name is not None:
                 connection.execute("UPDATE glossaries SET name = ? WHERE id = ?", (name, glossary_id))
             for new in dictionaries:
-                old = _terms(connection, glossary_id, new.source, new.target)
-                _put(connection, glossary_id, Dictionary(new.source, new.target, merged([new.terms, old])))
+                lines = _lines(connection, glossary_id, new.source, new.target)
+                old = () if lines is None else stored_tsv(lines)
+                self._put(connection, glossary_id, Dictionary(new.source, new.target, merged([new.terms, old])))
             return _info(connection, glossary_id)
 
     def replace(self, glossary_id: str, dictionary: Dictionary) -> None:
@@ -246,7 +266,7 @@ class GlossaryStore:
             GlossaryStoreFull: No more terms can be stored.
         """
         with self._of(glossary_id) as connection:
-            _put(connection, glossary_id, dictionary)
+            self._put(connection, glossary_id, dictionary)
 
     def delete(self, glossary_id: str) -> None:
         """Delete a glossary.
@@ -290,8 +310,36 @@ class GlossaryStore:
         """
         with self._of(glossary_id) as connection:
             found = _only(_info(connection, glossary_id), source, target)
-            terms = _terms(connection, glossary_id, found.source, found.target)
-            return Dictionary(found.source, found.target, terms)
+            lines = _lines(connection, glossary_id, found.source, found.target)
+        # Outside of the transaction: 100,000 terms take a fifth of a second.
+        return Dictionary(found.source, found.target, () if lines is None else stored_tsv(lines))
+
+    def _with_owner(self, of_all: int, of_owner: int) -> list[tuple[int, str | None]]:
+        """The bounds that hold, each with its owner or None for all of them."""
+        return [(of_all, None), *([] if self._owner is None else [(of_owner, self._owner)])]
+
+    def _put(self, connection: sqlite3.Connection, glossary_id: str, dictionary: Dictionary) -> None:
+        """Store the terms of a language pair, within the bounds.
+
+        Raises:
+            GlossaryStoreFull: There would be too many characters.
+        """
+        terms = to_tsv(dictionary.terms)
+        connection.execute(
+            "INSERT INTO dictionaries (glossary, source, target, num_terms, num_characters, terms) "
+            "VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET num_terms = excluded.num_terms, num_characters = excluded.num_characters, "
+            "terms = excluded.terms",
+            (glossary_id, dictionary.source, dictionary.target, len(dictionary.terms), len(terms), terms),
+        )
+        for bound, whose in self._with_owner(MAX_CHARACTERS, self._bounds.characters):
+            (num_characters,) = connection.execute(
+                "SELECT sum(num_characters) FROM dictionaries JOIN glossaries ON glossary = id "
+                "WHERE owner = coalesce(?, owner)",
+                (whose,),
+            ).fetchone()
+            if num_characters > bound:
+                raise GlossaryStoreFull(f"the terms of {_subject(whose)} may have {bound} characters")
 
     @contextlib.contextmanager
     def _of(self, glossary_id: str) -> Iterator[sqlite3.Connection]:
@@ -317,18 +365,8 @@ def _set_up(connection: sqlite3.Connection) -> None:
         connection.execute("ALTER TABLE glossaries ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
 
 
-def _put(connection: sqlite3.Connection, glossary_id: str, dictionary: Dictionary) -> None:
-    terms = to_tsv(dictionary.terms)
-    connection.execute(
-        "INSERT INTO dictionaries (glossary, source, target, num_terms, num_characters, terms) "
-        "VALUES (?, ?, ?, ?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET num_terms = excluded.num_terms, num_characters = excluded.num_characters, "
-        "terms = excluded.terms",
-        (glossary_id, dictionary.source, dictionary.target, len(dictionary.terms), len(terms), terms),
-    )
-    (num_characters,) = connection.execute("SELECT sum(num_characters) FROM dictionaries").fetchone()
-    if num_characters > MAX_CHARACTERS:
-        raise GlossaryStoreFull(f"the terms of all glossaries may have {MAX_CHARACTERS} characters")
+def _subject(owner: str | None) -> str:
+    return "all callers together" if owner is None else "a key"
 
 
 def _info(connection: sqlite3.Connection, glossary_id: str) -> GlossaryInfo:
@@ -339,11 +377,11 @@ def _info(connection: sqlite3.Connection, glossary_id: str) -> GlossaryInfo:
     return GlossaryInfo(glossary_id, name, created, tuple(DictionaryInfo(*row) for row in rows))
 
 
-def _terms(connection: sqlite3.Connection, glossary_id: str, source: str, target: str) -> Glossary:
-    row = connection.execute(
+def _lines(connection: sqlite3.Connection, glossary_id: str, source: str, target: str) -> str | None:
+    row: tuple[str] | None = connection.execute(
         "SELECT terms FROM dictionaries WHERE glossary = ? AND source = ? AND target = ?", (glossary_id, source, target)
     ).fetchone()
-    return () if row is None else parse_tsv(row[0])
+    return None if row is None else row[0]
 
 
 def _only(glossary: GlossaryInfo, source: str | None, target: str | None) -> DictionaryInfo:

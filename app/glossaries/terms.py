@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from app.errors import InvalidGlossary
 from model.decoding.options import MAX_TERM_CHARACTERS, MAX_TERMS
-from model.text.glossary import Glossary, GlossaryTerm, find_terms
+from model.text.glossary import Glossary, GlossaryTerm, endings_of
 
 MAX_STORED_TERMS = 100_000
 """Terms of one language pair of a stored glossary."""
 
 _SHOWN_CHARACTERS = 60
+
+_CHECK_INTERVAL = 10_000
+"""Words or terms after which a search looks whether it is still wanted."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_WORD = re.compile(r"[^\W_]+|[\W_]")
 
 
 def parse_tsv(text: str) -> Glossary:
@@ -64,29 +72,155 @@ def merged(several: Iterable[Glossary]) -> Glossary:
     return _bounded(found)
 
 
-def terms_in(terms: Glossary, texts: Sequence[str], language: str) -> Glossary:
+def stored_tsv(text: str) -> Glossary:
+    """Terms that :func:`to_tsv` has written: they were checked before.
+
+    Args:
+        text: The lines.
+    """
+    return tuple(GlossaryTerm(source, target) for source, _, target in map(_at_tab, text.split("\n")))
+
+
+def _at_tab(line: str) -> tuple[str, str, str]:
+    return line.partition("\t")
+
+
+def terms_in(
+    terms: Glossary, texts: Sequence[str], language: str, check: Callable[[], None] = lambda: None
+) -> Glossary:
     """The terms that texts hold: a request may have fewer terms than a stored glossary.
+
+    Texts are read once however many terms there are, by the automaton of Aho and Corasick (1975,
+    doi:10.1145/360825.360855) over words. The time is linear in the texts and in the glossary, whatever they are.
 
     Args:
         terms: The terms.
         texts: The texts.
         language: The language of the texts, without a region.
+        check: Called every few milliseconds; ends the search by raising.
 
     Raises:
         InvalidGlossary: The texts hold more terms than a request may have.
     """
-    lower = "\n".join(texts).lower()
-    held = tuple(term for term in terms if term.source.lower() in lower)
-    if len(held) <= MAX_TERMS:
-        return held
-    # Many of them are only parts of words.
-    held = tuple(term for term in held if any(find_terms(text, (term,), language, ()) for text in texts))
-    if len(held) > MAX_TERMS:
-        raise InvalidGlossary(
-            f"The texts hold {len(held)} terms of the glossary, and {MAX_TERMS} can be used at once; send fewer texts "
-            "in one request."
-        )
-    return held
+    words: set[str] = set()
+    for text in texts:
+        words.update(_words(text, check))
+    spellings: dict[str, list[str]] = {}
+    for word in words:
+        spellings.setdefault(word.lower(), []).append(word)
+    lowered = {part for word in words for part in _WORD.findall(word.lower())}
+    # Terms in lower case are found in any case, others as they are written and in capitals.
+    in_any_case, as_written = _WordAutomaton(), _WordAutomaton()
+    for number, term in enumerate(terms):
+        if not number % _CHECK_INTERVAL:
+            check()
+        source = term.source
+        endings = endings_of(source, language)
+        if source == source.lower():
+            in_any_case.add(number, _WORD.findall(source), endings, lowered)
+        else:
+            for form in (source, source.upper()):
+                *begin, last = _WORD.findall(form)
+                for ending in ("", *endings):
+                    for spelling in spellings.get((last + ending).lower(), ()):
+                        if spelling.startswith(last):
+                            as_written.add(number, [*begin, spelling], (), words)
+    found: set[int] = set()
+    for automaton, is_lower in ((in_any_case, True), (as_written, False)):
+        automaton.complete(check)
+        for text in texts if automaton else ():
+            found.update(automaton.found_in(_words(text.lower() if is_lower else text, check)))
+            if len(found) > MAX_TERMS:
+                raise InvalidGlossary(
+                    f"The texts hold more than {MAX_TERMS} terms of the glossary, which is as many as can be used at "
+                    "once; send fewer texts in one request."
+                )
+    return tuple(terms[number] for number in sorted(found))
+
+
+class _WordAutomaton:
+    """Finds which of many sequences of words occur in a text."""
+
+    def __init__(self) -> None:
+        # By state: the next states, the state of the longest suffix, that of the longest suffix at which a term ends,
+        # and the terms that end here. State 0 is the start.
+        self._next: list[dict[str, int]] = [{}]
+        self._suffix = [0]
+        self._ends_before = [0]
+        self._terms: dict[int, list[int]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._terms)
+
+    def add(self, number: int, words: Sequence[str], endings: Iterable[str], known: Collection[str]) -> None:
+        """Look for a term, unless the texts lack one of its words.
+
+        Args:
+            number: The number of the term.
+            words: Its words.
+            endings: What may follow the last one.
+            known: The words of the texts.
+        """
+        *begin, last = words
+        if not all(word in known for word in begin):
+            return
+        for ending in ("", *endings):
+            if last + ending in known:
+                state = 0
+                for word in (*begin, last + ending):
+                    state = self._next[state].setdefault(word, len(self._next))
+                    if state == len(self._next):
+                        self._next.append({})
+                        self._suffix.append(0)
+                        self._ends_before.append(0)
+                self._terms.setdefault(state, []).append(number)
+
+    def complete(self, check: Callable[[], None]) -> None:
+        """Link the states, once all terms are added.
+
+        Args:
+            check: As for :func:`terms_in`.
+        """
+        queue = deque(self._next[0].values())
+        for number in range(len(self._next) - 1):
+            if not number % _CHECK_INTERVAL:
+                check()
+            state = queue.popleft()
+            for word, following in self._next[state].items():
+                queue.append(following)
+                suffix = self._suffix[following] = self._follow(self._suffix[state], word)
+                self._ends_before[following] = suffix if suffix in self._terms else self._ends_before[suffix]
+
+    def found_in(self, words: Iterable[str]) -> set[int]:
+        """The numbers of the terms in a text.
+
+        Args:
+            words: The words of the text.
+        """
+        found: set[int] = set()
+        seen: set[int] = {0}  # each end of a term is looked at once, so that nested terms cost nothing
+        state = 0
+        for word in words:
+            state = self._follow(state, word)
+            end = state if state in self._terms else self._ends_before[state]
+            while end not in seen:
+                seen.add(end)
+                found.update(self._terms[end])
+                end = self._ends_before[end]
+        return found
+
+    def _follow(self, state: int, word: str) -> int:
+        while state and word not in self._next[state]:
+            state = self._suffix[state]
+        return self._next[state].get(word, 0)
+
+
+def _words(text: str, check: Callable[[], None]) -> Iterator[str]:
+    """The words of a text, and each character between them."""
+    for number, match in enumerate(_WORD.finditer(text)):
+        if not number % _CHECK_INTERVAL:
+            check()
+        yield match[0]
 
 
 def _checked(rows: Iterable[tuple[int, Sequence[str]]]) -> Glossary:
@@ -101,6 +235,8 @@ def _checked(rows: Iterable[tuple[int, Sequence[str]]]) -> Glossary:
                 f"Line {number} of the entries has the same source as an earlier one: {_shown(source)}."
             )
         found[source] = GlossaryTerm(source, target)
+        if len(found) > MAX_STORED_TERMS:
+            break
     if not found:
         raise InvalidGlossary("The glossary has no entries.")
     return _bounded(found)
@@ -117,13 +253,9 @@ def _checked_side(number: int, text: str) -> str:
         raise InvalidGlossary(
             f"Line {number} of the entries: source and target must have 1 to {MAX_TERM_CHARACTERS} characters."
         )
-    if len(text.splitlines()) > 1 or any(_is_control(character) for character in text):
+    if len(text.splitlines()) > 1 or _CONTROL.search(text):
         raise InvalidGlossary(f"Line {number} of the entries has a control character: {_shown(text)}.")
     return text
-
-
-def _is_control(character: str) -> bool:
-    return character < " " or "\x7f" <= character <= "\x9f"
 
 
 def _shown(text: str) -> str:

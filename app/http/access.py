@@ -163,7 +163,7 @@ async def counted(
     if key is None:
         return await run()
     await _hold_sentences(request, key, texts)
-    async with charge_of(request, asked) as charge:
+    async with await charge_of(request, asked) as charge:
         await charge.reserve(sum(map(len, texts)))
         result = await run()
         if answered is not None:
@@ -171,12 +171,15 @@ async def counted(
     return result
 
 
-async def counted_document(request: Request, asked: object, add: Callable[[Sender], Awaitable[_Result]]) -> _Result:
+async def counted_document(
+    request: Request, asked: object, content: bytes, add: Callable[[Sender], Awaitable[_Result]]
+) -> _Result:
     """Take in a document, and count its characters for the request's key before its translation begins.
 
     Args:
         request: The request.
-        asked: All that it asks for, as for :func:`counted`.
+        asked: All that it asks for but the file's bytes, as for :func:`counted`.
+        content: The file.
         add: Takes the document in.
 
     Raises:
@@ -185,16 +188,17 @@ async def counted_document(request: Request, asked: object, add: Callable[[Sende
     owner, key = owner_of(request), key_of(request)
     if key is None:
         return await add(Sender(owner))
-    async with charge_of(request, asked) as charge:
+    async with await charge_of(request, asked, content) as charge:
         return await add(Sender(owner, key.priority, charge.request, charge.reserve, charge.settle))
 
 
-def charge_of(request: Request, asked: object) -> RequestCharge:
+async def charge_of(request: Request, asked: object, content: bytes = b"") -> RequestCharge:
     """What counts a request that has a key.
 
     Args:
         request: The request.
-        asked: All that it asks for.
+        asked: All that it asks for but the bytes of a file.
+        content: The file.
 
     Raises:
         InvalidIdempotencyKey: Its ``Idempotency-Key`` is malformed.
@@ -203,9 +207,13 @@ def charge_of(request: Request, asked: object) -> RequestCharge:
     assert accounts is not None and key is not None, "the request has a key"
 
     def fingerprint() -> bytes:
-        return hashlib.sha256(repr((request.url.path, asked)).encode("utf-8", "surrogatepass")).digest()
+        digest = hashlib.sha256(repr((request.url.path, asked)).encode("utf-8", "surrogatepass"))
+        digest.update(content)
+        return digest.digest()
 
-    return accounts.charge(key, request.headers.get(IDEMPOTENCY_KEY), fingerprint)
+    repeatable = request.headers.get(IDEMPOTENCY_KEY)
+    # Megabytes take tens of milliseconds.
+    return accounts.charge(key, repeatable, b"" if repeatable is None else await asyncio.to_thread(fingerprint))
 
 
 async def _hold_sentences(request: Request, key: Key, texts: Sequence[str]) -> None:

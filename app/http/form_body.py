@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from pydantic_core import from_json
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import FormData, Headers
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
@@ -22,8 +23,37 @@ FORM_BYTES = 200_000
 
 _MAX_FIELDS = 50
 _TAIL_BYTES = 16
+_PIECE_BYTES = 65_536
+
+_RAW = "latin-1"  # as which any bytes are read
 
 _Schema = TypeVar("_Schema", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class UploadedFile:
+    """A file that was sent in a form.
+
+    Args:
+        name: Its name as the client wrote it; never a path to be used.
+        content: Its bytes.
+    """
+
+    name: str
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class MultipartForm:
+    """A form.
+
+    Args:
+        fields: Its fields in order.
+        files: Uploaded files by field.
+    """
+
+    fields: list[tuple[str, str]]
+    files: dict[str, UploadedFile]
 
 
 @dataclass(frozen=True)
@@ -37,7 +67,7 @@ class FileForm:
     """
 
     filename: str
-    content: bytes
+    content: bytes = field(repr=False)
     fields: list[tuple[str, str]]
 
 
@@ -61,55 +91,92 @@ async def read_file_form(request: Request, max_bytes: int) -> FileForm:
         raise UnsupportedMediaType(
             f"content-encoding {request.headers['content-encoding'][:LONGEST_VALUE_REPEATED]}", [MEDIA_TYPE]
         )
-    form = await parse_form(request, _bounded(request, max_bytes), _MAX_FIELDS, FORM_BYTES)
-    try:
-        file = form.get("file")
-        if not isinstance(file, UploadFile):
-            raise InvalidRequest([FieldProblem("file", "is required" if file is None else "must be a file")])
-        content = await file.read()
-        if len(content) > max_bytes:
-            raise DocumentTooLarge(max_bytes)
-        others = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
-        return FileForm(file.filename or "", content, others)
-    finally:
-        await form.close()
+    form = await read_form(request, _bounded(request, max_bytes), _MAX_FIELDS, FORM_BYTES)
+    if "file" not in form.files:
+        is_text = any(name == "file" for name, _ in form.fields)
+        raise InvalidRequest([FieldProblem("file", "must be a file" if is_text else "is required")])
+    file = form.files["file"]
+    if len(file.content) > max_bytes:
+        raise DocumentTooLarge(max_bytes)
+    return FileForm(file.name, file.content, form.fields)
 
 
-async def parse_form(request: Request, body: AsyncIterable[bytes], max_fields: int, max_field_bytes: int) -> FormData:
-    """Parse a multipart form with at most one file; the caller closes it.
+async def read_form(
+    request: Request, body: AsyncIterable[bytes], max_fields: int, max_field_bytes: int, *, is_whole: bool = True
+) -> MultipartForm:
+    """Parse a multipart form with at most one file, in linear time and in pieces, between which other requests go on.
 
     Args:
         request: The request, for the boundary.
         body: Its body.
         max_fields: Most fields beside the file.
         max_field_bytes: Largest field.
+        is_whole: Whether the body is all of it; else the fields are those that are complete.
 
     Raises:
-        MalformedForm: It cannot be parsed.
+        MalformedForm: It cannot be parsed, or a field is not UTF-8.
     """
+    form = await _parse(request, body, max_fields, max_field_bytes, is_whole=is_whole)
+    fields: list[tuple[str, str]] = []
+    files: dict[str, UploadedFile] = {}
+    try:
+        for raw_name, value in form.multi_items():
+            name = _decoded(raw_name)
+            if isinstance(value, str):
+                try:
+                    fields.append((name, value.encode(_RAW).decode()))
+                except UnicodeDecodeError:
+                    shown = name[:LONGEST_VALUE_REPEATED]
+                    raise MalformedForm(f"The field {shown!r} of the form is not UTF-8.") from None
+            elif is_whole:
+                files[name] = UploadedFile(_decoded(value.filename or ""), await value.read())
+    finally:
+        await form.close()
+    return MultipartForm(fields, files)
+
+
+def _decoded(raw: str) -> str:
+    """A name as text: UTF-8, or Latin-1 if it is not."""
+    try:
+        return raw.encode(_RAW).decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+async def _parse(
+    request: Request, body: AsyncIterable[bytes], max_fields: int, max_field_bytes: int, *, is_whole: bool
+) -> FormData:
+    """A form whose texts are characters for bytes, as :func:`read_form` reads it; the caller closes it."""
     tail = bytearray()  # the last bytes of the body
 
     async def noted() -> AsyncGenerator[bytes, None]:
         async for chunk in body:
             tail.extend(chunk[-_TAIL_BYTES:])
             del tail[:-_TAIL_BYTES]
-            yield chunk
+            for at in range(0, len(chunk), _PIECE_BYTES):
+                yield chunk[at : at + _PIECE_BYTES]
+                await asyncio.sleep(0)  # the parser is written in Python: 10 MB may take it seconds
 
     reason = ""
-    parser = MultiPartParser(
-        request.headers, noted(), max_files=1, max_fields=max_fields, max_part_size=max_field_bytes
-    )
+    # Starlette silently reads as Latin-1 what is not of the declared encoding. Here everything is read so at first.
+    media_type = request.headers.get("content-type", "").replace("charset", "ignored")
+    headers = Headers({"content-type": f"{media_type}; charset={_RAW}"})
+    parser = MultiPartParser(headers, noted(), max_files=1, max_fields=max_fields, max_part_size=max_field_bytes)
+    form: FormData | None = None
     try:
         form = await parser.parse()
-        if not tail.rstrip().endswith(b"--"):
+        if is_whole and not tail.rstrip().endswith(b"--"):
             reason = "its closing boundary is missing"  # Starlette reads a form that was cut without its last parts
-            await form.close()
     except MultiPartException as error:
         reason = error.message
     except (UnicodeDecodeError, LookupError, ValueError) as error:
         reason = type(error).__name__
-    if reason:
-        raise MalformedForm(f"The body is no valid form: {reason}")
+    finally:
+        if form is None or reason or not is_whole:
+            for file in parser._files_to_close_on_error:  # that of a part without end is in no form
+                file.close()
+    if form is None or reason:
+        raise MalformedForm(f"The body is not a valid form: {reason}")
     return form
 
 

@@ -135,8 +135,9 @@ class JsonRoute(APIRoute):
         known_fields = list(schema.model_fields)
 
         async def answer_body(request: Request) -> Response:
-            content = await read_json(request, settings_of(request).max_body_bytes)
-            found = await call(request, checked(schema, content, known_fields))
+            settings = settings_of(request)
+            content = await read_json(request, settings.max_body_bytes)
+            found = await call(request, checked(schema, content, known_fields, settings.max_texts))
             return found if isinstance(found, Response) else _json(write(found), status)
 
         return answer_body

@@ -29,7 +29,9 @@ OPEN_PATHS = frozenset(
 )
 """Documented routes that need no key, and whose requests are not limited."""
 
-_COMPATIBLE = ("/libretranslate", "/v2", "/v3")
+COMPATIBLE = ("/libretranslate", "/v2", "/v3")
+"""Beginnings of the paths of compatible protocols."""
+
 _REFUSALS = (KeyRequired, InvalidKey, ScopeMissing, RateLimited, AccountsUnavailable)
 _OF_WORK = (QuotaExceeded, ConcurrencyExceeded, InvalidIdempotencyKey)
 
@@ -65,7 +67,7 @@ def describe_keys(document: dict[str, Any], allows_anonymous: bool) -> None:
     for path, item in document["paths"].items():
         if path in OPEN_PATHS:
             continue
-        if path.startswith(_COMPATIBLE):
+        if path.startswith(COMPATIBLE):
             refusals = next(found for start, found in _REFUSED_BY_PROTOCOL.items() if path.startswith(start))
             for operation in item.values():
                 _add_refusals(operation["responses"], refusals)
@@ -90,7 +92,7 @@ def describe_address_limit(document: dict[str, Any]) -> None:
         if path in OPEN_PATHS or path.startswith("/admin"):
             continue
         for operation in item.values():
-            if path.startswith(_COMPATIBLE):
+            if path.startswith(COMPATIBLE):
                 _add_refusals(operation["responses"], {429: "Too many requests."})
             else:
                 add_errors(operation["responses"], (RateLimited,))

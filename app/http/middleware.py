@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.errors import NotReady, problem_for
+from app.errors import BodiesTooLarge, NotReady, problem_for
 from app.http.problems import error_response
 from app.telemetry.logs import log_fields, request_id_var
 from app.telemetry.metrics import Metrics
@@ -36,6 +36,8 @@ KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPT
 """Methods counted by name; a client may invent any number of others."""
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._~+/=:@-]{1,128}")
+
+_RELEASE_BODY = "verso.release_body"
 
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 _CLOSE = (b"connection", b"close")
@@ -205,6 +207,60 @@ class RootPath:
                     self.root_path + scope["path"]
                 )  # in ASGI the path includes root_path, and mounts rely on that
         await self.app(scope, receive, send)
+
+
+class BodyBudget:
+    """Bounds the bytes of the bodies of all requests together, from their arrival until the request is answered.
+
+    Args:
+        app: The application inside.
+        max_bytes: Most bytes.
+    """
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self.app = app
+        self.max_bytes = max_bytes
+        self.num_bytes = 0
+        """Bytes of the bodies that are in memory now."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one connection."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        received = 0
+
+        async def receive_within() -> Message:
+            nonlocal received
+            message = await receive()
+            size = len(message.get("body", b""))
+            if size:
+                # A body that alone is within the bounds of a request is accepted if there is no other.
+                if self.num_bytes + size > self.max_bytes and self.num_bytes > received:
+                    raise BodiesTooLarge(self.max_bytes)
+                self.num_bytes += size
+                received += size
+            return message
+
+        def release() -> None:
+            nonlocal received
+            self.num_bytes -= received
+            received = 0
+
+        scope[_RELEASE_BODY] = release
+        try:
+            await self.app(scope, receive_within, send)
+        finally:
+            release()
+
+
+def release_body(scope: Scope) -> None:
+    """Count the body of a request no longer: it is stored, and the request goes on for long.
+
+    Args:
+        scope: The request's ASGI scope.
+    """
+    scope[_RELEASE_BODY]()
 
 
 class DisconnectWatcher:

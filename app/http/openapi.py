@@ -16,12 +16,15 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from pydantic import BaseModel
 
 from app.errors import (
+    BodiesTooLarge,
     BodyTooLarge,
+    CrossSiteRefused,
     DeadlineExceeded,
     DeadlineUnreachable,
     DetectedPairNotServed,
     GlossaryNotFound,
     GlossaryPairMissing,
+    HostRefused,
     InferenceFailed,
     InvalidGlossary,
     InvalidRequest,
@@ -34,7 +37,7 @@ from app.errors import (
     problem_for,
 )
 from app.http import examples
-from app.http.key_openapi import add_errors, describe_address_limit, describe_keys
+from app.http.key_openapi import COMPATIBLE, add_errors, describe_address_limit, describe_keys
 from app.http.problems import PROBLEM_MEDIA_TYPE
 from app.http.schemas.problems import InvalidRequestBody, ProblemBody
 from app.settings import Settings
@@ -154,11 +157,13 @@ def describe_on_request(
 
 def _completed(document: dict[str, Any], app: FastAPI, settings: Settings) -> dict[str, Any]:
     """The document with what FastAPI cannot put in."""
-    for item in document["paths"].values():
-        for operation in item.values():
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
             _correct_errors(operation["responses"])
             if "requestBody" in operation:  # the connection says so, in the same form on all routes
                 add_errors(operation["responses"], (RequestTooSlow,))
+            if method != "get" and not path.startswith(COMPATIBLE):
+                add_errors(operation["responses"], (CrossSiteRefused, HostRefused, BodiesTooLarge))
     for name in ("HTTPValidationError", "ValidationError"):
         document["components"]["schemas"].pop(name, None)
     _restore_nulls(app, document["paths"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
@@ -11,7 +12,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from starlette.requests import Request
 
-from app.errors import BodyTooLarge, FieldProblem, InvalidRequest, MalformedBody, UnsupportedMediaType
+from app.errors import (
+    MAX_PROBLEMS,
+    BodyTooLarge,
+    FieldProblem,
+    InvalidRequest,
+    MalformedBody,
+    UnsupportedMediaType,
+)
+from app.http.schemas.requests import MAX_TEXTS, without_most_unknown
 
 _Schema = TypeVar("_Schema", bound=BaseModel)
 
@@ -72,16 +81,49 @@ async def read_body(request: Request, max_body_bytes: int) -> bytes:
     Raises:
         BodyTooLarge: It has more bytes than accepted; no more than that many are kept in memory.
     """
-    # The server has checked that the header is a number; a wrong or absent one is caught by counting the bytes.
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared[:20]) > max_body_bytes:
-        raise BodyTooLarge(max_body_bytes)
-    body = bytearray()
-    async for chunk in request.stream():
-        if len(body) + len(chunk) > max_body_bytes:
+    return await BodyReader(request, max_body_bytes).read()
+
+
+class BodyReader:
+    """Reads the body of a request, or its beginning first.
+
+    Args:
+        request: The request; its body has not been read yet.
+        max_body_bytes: The largest body accepted.
+
+    Raises:
+        BodyTooLarge: It is declared to have more bytes.
+    """
+
+    def __init__(self, request: Request, max_body_bytes: int) -> None:
+        # The server has checked that the header is a number; a wrong or absent one is caught by counting the bytes.
+        declared = request.headers.get("content-length", "")
+        if declared.isdecimal() and int(declared[:20]) > max_body_bytes:
             raise BodyTooLarge(max_body_bytes)
-        body += chunk
-    return bytes(body)
+        self.is_complete = False
+        """Whether all of it has been read."""
+        self._bound = max_body_bytes
+        self._stream = request.stream()
+        self._body = bytearray()
+
+    async def read(self, enough_bytes: int = sys.maxsize) -> bytes:
+        """All that has been read.
+
+        Args:
+            enough_bytes: Reading stops when the body has more.
+
+        Raises:
+            BodyTooLarge: It has more bytes than accepted; no more than that many are kept in memory.
+        """
+        while not self.is_complete and len(self._body) <= enough_bytes:
+            chunk = await anext(self._stream, None)
+            if chunk is None:
+                self.is_complete = True
+            elif len(self._body) + len(chunk) > self._bound:
+                raise BodyTooLarge(self._bound)
+            else:
+                self._body += chunk
+        return bytes(self._body)
 
 
 def parse_json(body: bytes) -> Any:
@@ -107,21 +149,25 @@ def parse_json(body: bytes) -> Any:
     raise MalformedBody(f"The body is not valid JSON: {reason}.")
 
 
-def checked(schema: type[_Schema], values: Mapping[str, Any], known_fields: Sequence[str]) -> _Schema:
+def checked(
+    schema: type[_Schema], values: Mapping[str, Any], known_fields: Sequence[str], max_texts: int | None = None
+) -> _Schema:
     """The fields of a request, checked against a model.
 
     Args:
         schema: The model.
         values: The fields.
         known_fields: Names that are suggested for a misspelt one.
+        max_texts: Most texts in one request; None if the model has no field for texts.
 
     Raises:
         InvalidRequest: Fields are missing, unknown or wrong.
+        LimitExceeded: There are more texts.
     """
     try:
-        return schema.model_validate(dict(values))
+        return schema.model_validate(without_most_unknown(values, schema), context={MAX_TEXTS: max_texts})
     except ValidationError as error:
-        errors = [{**one, "loc": ("body", *one["loc"])} for one in error.errors()]
+        errors = [{**one, "loc": ("body", *one["loc"])} for one in error.errors(include_url=False)[:MAX_PROBLEMS]]
     # Raised outside the except block: the cause would quote what was sent.
     raise InvalidRequest(field_problems(errors, known_fields))
 
@@ -134,9 +180,12 @@ def field_problems(errors: Sequence[Mapping[str, Any]], known_fields: Sequence[s
         known_fields: Names that are suggested for a misspelt one.
     """
     problems: dict[str, FieldProblem] = {}
-    for error in errors:
+    suggests = True  # looking for a close name takes longer than everything else here
+    for error in errors[:MAX_PROBLEMS]:
         path = _path_of(error["loc"])
-        message, bound = _describe(error, path, known_fields)
+        message, bound = _describe(error, path, known_fields if suggests else ())
+        suggests = suggests and error["type"] != "extra_forbidden"
+        path = path[:LONGEST_VALUE_REPEATED]
         problems.setdefault(path, FieldProblem(path, message, _repeatable(error), bound))
     return list(problems.values())
 
@@ -152,11 +201,13 @@ def _path_of(loc: Sequence[int | str]) -> str:
 
 
 def _describe(error: Mapping[str, Any], path: str, known: Sequence[str]) -> tuple[str, Any]:
-    """What is wrong with one field, and the bound it exceeds or None."""
+    """What is wrong with one field, and the bound it exceeds or None. Without known names none is suggested."""
     context = error.get("ctx", {})
     match error["type"]:
         case "extra_forbidden":
-            close = get_close_matches(path, known, n=1)
+            if not known:
+                return "unknown field", None
+            close = get_close_matches(path, known, n=1) if len(path) <= LONGEST_VALUE_REPEATED else []
             hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
             return f"unknown field; {hint}", None
         case "missing":

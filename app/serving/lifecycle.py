@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
 from app.errors import DeadlineExceeded, NotReady
@@ -19,6 +19,34 @@ from app.telemetry.metrics import Metrics
 from model.languages import LanguagePairs
 
 _T = TypeVar("_T")
+
+
+async def elements_of(
+    produce: Callable[[Callable[[_T], None]], Coroutine[object, None, None]],
+) -> AsyncGenerator[_T, None]:
+    """The elements that a function produces on a task of its own.
+
+    The deadline of the function cancels that task, wherever the task that iterates is at that time: in the midst of
+    sending an element, for example (PEP 789). Close the generator in any case; it cancels the function.
+
+    Args:
+        produce: Calls its argument with each element.
+
+    Raises:
+        Exception: What ended the function, after all elements.
+    """
+    produced: asyncio.Queue[_T | None] = asyncio.Queue()
+    task = asyncio.create_task(produce(produced.put_nowait))
+    task.add_done_callback(lambda _: produced.put_nowait(None))
+    try:
+        while (element := await produced.get()) is not None:
+            yield element
+        await task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # it has been raised, or nobody iterates any more
 
 
 class ServiceLifecycle(ABC, Generic[ModelT]):

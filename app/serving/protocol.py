@@ -31,11 +31,6 @@ class Translations(Protocol):
         """The loaded models, in the order they serve."""
         ...
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a request is being processed."""
-        ...
-
     async def start(self) -> None:
         """Start loading the models; returns immediately."""
         ...
@@ -61,6 +56,7 @@ class Translations(Protocol):
         options: DecodingOptions,
         caller: Caller = UNKNOWN_CALLER,
         waits: bool = False,
+        within_s: float | None = None,
     ) -> TranslateResult:
         """Translate texts."""
         ...
@@ -73,6 +69,7 @@ class Translations(Protocol):
         target: str | None,
         options: DecodingOptions,
         caller: Caller = UNKNOWN_CALLER,
+        within_s: float | None = None,
     ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
         """Translate texts, sentence by sentence."""
         ...
@@ -98,6 +95,7 @@ class Translations(Protocol):
         options: DecodingOptions,
         target_text: str | None,
         steps: AttentionHead | None = None,
+        within_s: float | None = None,
     ) -> AttentionResult:
         """All attention weights of a sentence and its translation."""
         ...

@@ -23,7 +23,7 @@ from app.models.in_flight import RunningRequests
 from app.models.registry import LoadedModel, Registry
 from app.models.store import ModelStore
 from app.serving.detection import LanguageDetector
-from app.serving.lifecycle import ServiceLifecycle
+from app.serving.lifecycle import ServiceLifecycle, elements_of
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
 from app.serving.text_job import AttentionResult, TextResult, TranslateResult
 from app.serving.text_stream import StreamedSentence, StreamedText, TextStream
@@ -91,12 +91,15 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
         widths = [width for width in _WARM_UP_WIDTHS if width <= settings.max_beam_size]
         budgets = BudgetFinder(settings.max_batch_rows, settings.max_batch_tokens, settings.max_beam_size)
         self._store = ModelStore(bundles, self._registry, self._bridge, budgets, widths, self._models_changed)
-        self._chooser = ModelChooser(self._registry, detector or LanguageDetector(), self._on_pool)
+        # A thread of its own: while lingua loads, for up to a second, other requests need those of the pool.
+        self._detection_pool = SteadyPool(max_workers=1, thread_name_prefix="verso-detect")
+        self._chooser = ModelChooser(self._registry, detector or LanguageDetector(), self._detect_off_loop)
         self._tasks: set[asyncio.Task[object]] = set()  # tasks that continue even if no caller waits for them
         self._housekeeping: list[asyncio.Task[None]] = []  # they end with the service
         self._requests = RunningRequests()
+        self._gave_up = asyncio.Event()
         self.failure: Exception | None = None
-        """Why the models could not be loaded, in state ``failed``."""
+        """Why the models could not be loaded, in state ``failed``; None if the engine has given up."""
 
     async def start(self) -> None:
         """Start loading the models; returns immediately."""
@@ -198,8 +201,8 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
     ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
         """As :meth:`translate`, sentence by sentence: the result of the request is the last element.
 
-        Iterate in one task, and close the generator in any case. A request that is refused is refused before the first
-        element.
+        Close the generator in any case. A request that is refused is refused before the first element. The deadline is
+        the one of the translation: a client that reads slowly gets all elements that were ready by then.
 
         Args:
             texts: The texts; they may be blank.
@@ -214,30 +217,39 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
             UnsupportedPair: No loaded pair fits.
         """
         began = self._clock()
-        with self._counted() as used:
-            async with self._deadline(within_s) as timeout:
-                choices = await self._chooser.choose(texts, source, target, options)
-                self._use(used, choices)
-                some_model = self._registry.names[0]
-                stream = TextStream(self._texts, self._bridge, self._clock)
-                results: dict[int, TextResult] = {}
-                async with aclosing(stream.translate(texts, choices, options, timeout, caller)) as finished:
-                    async for one in finished:
-                        if isinstance(one, StreamedText):
-                            results[one.text] = one.result
-                        yield one
-        yield TranslateResult.of(
-            [results[number] for number in range(len(texts))],
-            some_model,
-            queue_ms=stream.times.queue_s * 1000,
-            decode_ms=stream.times.decode_s * 1000,
-            total_ms=(self._clock() - began) * 1000,
-        )
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a request is being processed."""
-        return len(self._requests) > 0
+        async def produce(deliver: Callable[[StreamedSentence | StreamedText | TranslateResult], None]) -> None:
+            results: dict[int, TextResult] = {}
+
+            def deliver_part(part: StreamedSentence | StreamedText) -> None:
+                if isinstance(part, StreamedText):
+                    results[part.text] = part.result
+                deliver(part)
+
+            with self._counted() as used:
+                async with self._deadline(within_s) as timeout:
+                    choices = await self._chooser.choose(texts, source, target, options)
+                    self._use(used, choices)
+                    some_model = self._registry.names[0]
+                    stream = TextStream(self._texts, self._bridge, self._clock)
+                    await stream.translate(texts, choices, options, timeout, caller, deliver_part)
+            deliver(
+                TranslateResult.of(
+                    [results[number] for number in range(len(texts))],
+                    some_model,
+                    queue_ms=stream.times.queue_s * 1000,
+                    decode_ms=stream.times.decode_s * 1000,
+                    total_ms=(self._clock() - began) * 1000,
+                )
+            )
+
+        async with aclosing(elements_of(produce)) as elements:
+            async for element in elements:
+                yield element
+
+    async def engine_given_up(self) -> None:
+        """Wait until the engine has given up: only a new process can translate."""
+        await self._gave_up.wait()
 
     async def attention(
         self,
@@ -306,6 +318,10 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
         self._loaded.set()  # loading cannot be interrupted; its thread ends with the process
         await asyncio.get_running_loop().run_in_executor(None, self._engine.stop, _STOP_TIMEOUT_S)
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self._detection_pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _detect_off_loop(self, run: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._detection_pool, run)
 
     async def _load_configured(self) -> None:
         try:
@@ -342,9 +358,10 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
                 self._fail()
 
     def _fail(self) -> None:
-        """The engine has given up, which /readyz and /livez must report."""
+        """The engine has given up, which /readyz and /livez must report, and the process has to end."""
         if self._state in ("ready", "empty"):
             self._change_state("failed")
+            self._gave_up.set()
 
     def _num_threads(self) -> int:
         """The configured number of threads, limited to what the process may use."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.engine.bridge import EngineBridge
 from app.engine.caller import Caller
+from app.engine.engine import Dropped
+from app.engine.scheduler import Admission
 from app.models.registry import LoadedModel
 from app.serving.model_choice import ModelChoice, Unchanged
 from app.serving.text_job import TextJob, TextResult, answer_without_model
-from app.serving.text_translation import TextTranslation, Times
+from app.serving.text_translation import TextTranslation, Times, retry_until
 from model.decoding.options import DecodingOptions
 
 if TYPE_CHECKING:
+    from model.decoding.sentence import DecodingRequest
     from model.text_plan import TranslatedSentence
 
 
@@ -65,7 +68,7 @@ class _Progress:
 
 
 class TextStream:
-    """Streams one request. Belongs to the event loop; iterate once.
+    """Streams one request. Belongs to the event loop; use it once.
 
     Args:
         translation: What prepares and completes texts.
@@ -89,7 +92,8 @@ class TextStream:
         options: DecodingOptions,
         timeout: asyncio.Timeout,
         caller: Caller,
-    ) -> AsyncGenerator[StreamedSentence | StreamedText, None]:
+        deliver: Callable[[StreamedSentence | StreamedText], None],
+    ) -> None:
         """See :meth:`app.serving.text_translation.TextTranslation.translate`.
 
         Args:
@@ -98,6 +102,7 @@ class TextStream:
             options: How to decode.
             timeout: The request's deadline.
             caller: Whose texts they are.
+            deliver: Called with each sentence and each text when it is finished.
 
         Raises:
             LimitExceeded: The texts have more sentences than the queue can hold.
@@ -115,27 +120,62 @@ class TextStream:
         began = self._clock()
         queue_s: float | None = None
         while requests := [(one, request) for one in under_way for request in one.job.plan.pending]:
-            # Nothing has been streamed yet when this is refused for the first time.
-            decoded = [(one.job.translator, request) for one, request in requests]
-            arriving = self._bridge.decode_each(decoded, timeout, caller, refuse_late=queue_s is None)
+            is_first = queue_s is None  # nothing has been streamed yet, so the request may be refused
             try:
-                async for place, outcome in arriving:
-                    one, request = requests[place]
-                    one.job.plan.settle_one(request.key, outcome)
-                    if one.job.plan.outcome(request.key) is None:
-                        continue  # it is decoded again
-                    one.num_left -= 1
-                    for finished in await self._finished(one, timeout):
-                        yield finished
-            finally:
-                arriving.close(expired=timeout.expired())
-            queue_s = arriving.waited_s if queue_s is None else queue_s
+                has_all, waited_s = await self._decode_each(requests, timeout, caller, deliver, is_first=is_first)
+            except Dropped:
+                if is_first:
+                    raise
+                has_all, waited_s = False, 0.0
+            queue_s = waited_s if queue_s is None else queue_s
+            if not has_all:
+                for one in under_way:
+                    if dropped := one.job.plan.drop_retries():
+                        await self._deliver_finished(one, len(dropped), timeout, deliver)
         self.times = Times(queue_s or 0.0, max(0.0, self._clock() - began - (queue_s or 0.0)))
         for number, (text, prepared_text) in enumerate(zip(texts, prepared, strict=True)):
             if not isinstance(prepared_text, TextJob):
-                yield StreamedText(number, answer_without_model(text, prepared_text, options))
+                deliver(StreamedText(number, answer_without_model(text, prepared_text, options)))
             elif not prepared_text.plan.num_sentences:
-                yield StreamedText(number, await self._translation.complete_one(prepared_text, timeout))
+                deliver(StreamedText(number, await self._translation.complete_one(prepared_text, timeout)))
+
+    async def _decode_each(
+        self,
+        requests: Sequence[tuple[_Progress, DecodingRequest]],
+        timeout: asyncio.Timeout,
+        caller: Caller,
+        deliver: Callable[[StreamedSentence | StreamedText], None],
+        *,
+        is_first: bool,
+    ) -> tuple[bool, float]:
+        """Decode once; returns whether there are all outcomes, and the seconds until the first sentence joined."""
+        arriving = self._bridge.decode_each(
+            [(one.job.translator, request) for one, request in requests],
+            timeout,
+            caller,
+            Admission.REFUSE if is_first else Admission.ALWAYS,
+            until=None if is_first else retry_until(timeout),
+        )
+        try:
+            async for place, outcome in arriving:
+                one, request = requests[place]
+                one.job.plan.settle_one(request.key, outcome)
+                if one.job.plan.outcome(request.key) is not None:  # it is not decoded again
+                    await self._deliver_finished(one, 1, timeout, deliver)
+        finally:
+            arriving.close(expired=timeout.expired())
+        return not arriving.is_over, arriving.waited_s
+
+    async def _deliver_finished(
+        self,
+        one: _Progress,
+        num_finished: int,
+        timeout: asyncio.Timeout,
+        deliver: Callable[[StreamedSentence | StreamedText], None],
+    ) -> None:
+        one.num_left -= num_finished
+        for finished in await self._finished(one, timeout):
+            deliver(finished)
 
     async def _finished(self, one: _Progress, timeout: asyncio.Timeout) -> list[StreamedSentence | StreamedText]:
         """What can be streamed of a text now: sentences behind no unfinished one, and the text after its last."""

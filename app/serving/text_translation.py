@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from app.engine.bridge import EngineBridge
 from app.engine.caller import Caller
-from app.errors import InferenceFailed, LimitExceeded, QueueFull
+from app.engine.engine import Dropped
+from app.engine.scheduler import Admission
+from app.errors import InferenceFailed, LimitExceeded
 from app.models.registry import LoadedModel
 from app.serving.model_choice import ModelChoice, Unchanged
 from app.serving.text_job import TextJob, TextResult, answer_without_model
@@ -28,9 +30,8 @@ _T = TypeVar("_T")
 _SMALL_CHARACTERS = 500
 """Texts up to this length are split on the event loop, because handing them to a thread takes longer."""
 
-
-_PATIENCE_S = 0.05
-"""Interval at which a request that waits for room in the queue tries again."""
+RETRY_SHARE = 0.5
+"""Share of the time left until the deadline that a second decoding may take. The rest is for what follows it."""
 
 _SENTENCES_A_CALL = 16
 """Sentences whose attention or confidence is computed in one call of the engine, which takes up to some tenths of a
@@ -157,23 +158,24 @@ class TextTranslation:
         """Decode until no sentence is pending; returns the seconds until the first sentence joined a cohort."""
         if not self.check_number(jobs):
             return 0.0
-        queue_s = await self._decode_once(jobs, timeout, caller, waits, refuse_late=not waits)
+        admission = Admission.WAIT if waits else Admission.REFUSE
+        queue_s = await self._decode_once(jobs, timeout, caller, admission)
         while any(job.plan.pending for job in jobs):
-            await self._decode_once(jobs, timeout, caller, waits, refuse_late=False)  # the others would be in vain
+            try:
+                async with asyncio.timeout_at(retry_until(timeout)) as retry_timeout:
+                    await self._decode_once(jobs, retry_timeout, caller, Admission.ALWAYS)
+            except (TimeoutError, Dropped) as error:
+                if isinstance(error, TimeoutError) and not retry_timeout.expired():
+                    raise
+                for job in jobs:
+                    job.plan.drop_retries()
         return queue_s
 
     async def _decode_once(
-        self, jobs: Sequence[TextJob], timeout: asyncio.Timeout, caller: Caller, waits: bool, *, refuse_late: bool
+        self, jobs: Sequence[TextJob], timeout: asyncio.Timeout, caller: Caller, admission: Admission
     ) -> float:
         requests = [(job.translator, request) for job in jobs for request in job.plan.pending]
-        while True:
-            try:
-                outcomes, queue_s = await self._bridge.decode(requests, timeout, caller, refuse_late=refuse_late)
-                break
-            except QueueFull:
-                if not waits:
-                    raise
-                await asyncio.sleep(_PATIENCE_S)
+        outcomes, queue_s = await self._bridge.decode(requests, timeout, caller, admission)
         settle_all([job.plan for job in jobs], outcomes)
         return queue_s
 
@@ -230,6 +232,16 @@ class TextTranslation:
         if num_characters <= _SMALL_CHARACTERS and not always:
             return run()
         return await asyncio.get_running_loop().run_in_executor(self._pool, run)
+
+
+def retry_until(timeout: asyncio.Timeout) -> float | None:
+    """The time of the loop until which second decodings are waited for; None without a deadline.
+
+    Args:
+        timeout: The request's deadline.
+    """
+    when, now = timeout.when(), asyncio.get_running_loop().time()
+    return None if when is None else now + RETRY_SHARE * (when - now)
 
 
 def _prepared(

@@ -38,7 +38,7 @@ from model.artifacts.scripted import ScriptedModel, as_scripted_model, int8_laye
 from model.capabilities import Capabilities
 from model.confidence import Calibration
 from model.decoding.policy import DecodingPolicy
-from model.decoding.shortlist import SHORTLIST, Shortlist
+from model.decoding.shortlist import SHORTLIST, Limits, Shortlist
 from model.digests import file_digest
 from model.errors import ArtifactError, DeviceError
 from model.languages import LanguagePairs
@@ -305,7 +305,8 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
         content = archive.read(WEIGHTS) if is_data_form(archive) else None
     files = extra_files(path)
     tokenizer = restore_tokenizer(manifest.tokenizer, files)
-    shortlist = _read_shortlist(manifest, tokenizer, files.get(SHORTLIST))
+    max_bytes = max(MIN_SHORTLIST_BYTES, path.stat().st_size)
+    shortlist = _read_shortlist(manifest, tokenizer, files.get(SHORTLIST), max_bytes)
     try:
         if content is None:
             model = _load_scripted(path)
@@ -358,16 +359,29 @@ def _load_scripted(path: Path) -> ScriptedModel:
     return as_scripted_model(module, str(path))
 
 
-def _read_shortlist(manifest: Manifest, tokenizer: TextTokenizer, content: bytes | None) -> Shortlist | None:
+MIN_SHORTLIST_BYTES = 16 * 2**20
+"""A shortlist is inflated to no more bytes than its bundle has, or to this many."""
+
+
+def _read_shortlist(
+    manifest: Manifest, tokenizer: TextTokenizer, content: bytes | None, max_bytes: int
+) -> Shortlist | None:
     """The vocabulary shortlist among a bundle's files, or None.
+
+    Args:
+        manifest: The bundle's.
+        tokenizer: The bundle's.
+        content: The file, if there is one.
+        max_bytes: Most bytes that it may be inflated to.
 
     Raises:
         ArtifactError: It is damaged, or another model's.
     """
     if content is None:
         return None
-    shortlist = Shortlist.from_bytes(content)
     config = ModelConfig.from_dict(manifest.architecture)
+    limits = Limits(config.source_vocab_size, config.target_vocab_size, max_bytes)
+    shortlist = Shortlist.from_bytes(content, limits)
     shortlist.check(config.source_vocab_size, config.target_vocab_size, tokenizer.end_id)
     return shortlist
 

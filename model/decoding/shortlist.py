@@ -13,7 +13,7 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,25 +66,30 @@ class Shortlist:
         return sink.getvalue()
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> Shortlist:
+    def from_bytes(cls, content: bytes, limits: Limits | None = None) -> Shortlist:
         """Read the result of :meth:`to_bytes`.
+
+        Args:
+            content: The bytes.
+            limits: What a table may have, checked before anything is inflated; None for a trusted table.
 
         Raises:
             ArtifactError: It is damaged, or none of ours.
         """
         try:
-            _check_sizes(content)
+            _check_sizes(content, limits)
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 lengths, steps, always = (_whole(arrays[name], name) for name in ("lengths", "steps", "always"))
                 facts = json.loads(arrays["facts"].tobytes())
-        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        # NumPy, zipfile and zlib have about ten kinds of errors for damaged archives, and do not document all of them.
+        except Exception as error:
             raise ArtifactError(f"The vocabulary shortlist is damaged ({error}); {_AGAIN}.") from error
         if not isinstance(facts, dict):
             raise ArtifactError(f"The vocabulary shortlist is damaged (facts are no mapping); {_AGAIN}.")
         if (lengths < 0).any():
             raise ArtifactError(f"The vocabulary shortlist is damaged (a list has a negative length); {_AGAIN}.")
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return cls(offsets.astype(np.int32), np.cumsum(steps).astype(np.int32), always.astype(np.int32), facts)
+        offsets = np.concatenate([np.zeros(1, dtype=np.int32), np.cumsum(lengths, dtype=np.int32)])
+        return cls(offsets, np.cumsum(steps, dtype=np.int32), always, facts)
 
     def check(self, source_vocab_size: int, target_vocab_size: int, end_id: int) -> None:
         """Refuse a table that is not for this model, or that would leave a sentence without an end.
@@ -124,25 +129,71 @@ _AGAIN = "make it again with 'python -m model shortlist'"
 _MAX_ARRAY_BYTES = 2**29
 """Largest array of a table, uncompressed."""
 
+_MAX_FACTS = 2**20
+"""Most bytes of how a table was learned."""
 
-def _check_sizes(content: bytes) -> None:
+
+@dataclass(frozen=True)
+class Limits:
+    """What a table that may come from anybody is compared with before it is inflated.
+
+    Args:
+        source_vocab_size: Source tokens of the model.
+        target_vocab_size: Target tokens of the model.
+        max_bytes: Most bytes of all arrays together.
+    """
+
+    source_vocab_size: int
+    target_vocab_size: int
+    max_bytes: int
+
+    def check(self, sizes: Mapping[str, tuple[int, int]]) -> None:
+        """Refuse arrays that a table of the model does not have.
+
+        Args:
+            sizes: Elements and bytes of each array.
+
+        Raises:
+            ValueError: There is one.
+        """
+        most = {
+            "lengths": self.source_vocab_size,
+            "steps": self.source_vocab_size * self.target_vocab_size,
+            "always": self.target_vocab_size,
+            "facts": _MAX_FACTS,
+        }
+        for name, (length, _) in sizes.items():
+            if length > most.get(name, 0):
+                raise ValueError(f"{name} has {length} elements; for this model it may have {most.get(name, 0)}")
+        num_bytes = sum(size for _, size in sizes.values())
+        if num_bytes > self.max_bytes:
+            raise ValueError(f"its arrays are {num_bytes} bytes together; they may be {self.max_bytes}")
+
+
+def _check_sizes(content: bytes, limits: Limits | None) -> None:
     """Refuse arrays that are, or say that they are, larger than a table can be, before memory is allocated for them.
 
     Raises:
         ValueError: An array is too large, or its header does not say its size.
         zipfile.BadZipFile: The content is no archive.
     """
+    sizes: dict[str, tuple[int, int]] = {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for member in archive.infolist():
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"{member.filename} is compressed in another way")
             with archive.open(member) as array:
                 if np.lib.format.read_magic(array) != (1, 0):
                     raise ValueError(f"{member.filename} has a header of another version")
                 shape, _, dtype = np.lib.format.read_array_header_1_0(array)
             if member.file_size > _MAX_ARRAY_BYTES or math.prod(shape) * dtype.itemsize > member.file_size:
                 raise ValueError(f"{member.filename} is too large")
+            sizes[member.filename.removesuffix(".npy")] = math.prod(shape), member.file_size
+    if limits is not None:
+        limits.check(sizes)
 
 
-def _whole(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:
+def _whole(array: npt.NDArray[Any], name: str) -> Ids:
     """One row of whole numbers.
 
     Raises:
@@ -150,4 +201,4 @@ def _whole(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:
     """
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(f"{name} is no row of whole numbers")
-    return array.astype(np.int64)
+    return array.astype(np.int32, copy=False)

@@ -106,9 +106,19 @@ def _pattern(glossary: Glossary, language: str) -> re.Pattern[str]:
     return re.compile("|".join(_term_pattern(source, language) for source in longest_first))
 
 
+def endings_of(source: str, language: str) -> Sequence[str]:
+    """Endings with which a term is found, too.
+
+    Args:
+        source: The term in the source language.
+        language: The language, without a region.
+    """
+    return _ENDINGS.get(language, ()) if len(source) >= _SHORTEST_WITH_ENDINGS and source[-1].isalpha() else ()
+
+
 def _term_pattern(source: str, language: str) -> str:
     """Matches one term as a word of its own: in lower case in any case, else as written and in capitals."""
-    endings = _ENDINGS.get(language, ()) if len(source) >= _SHORTEST_WITH_ENDINGS and source[-1].isalpha() else ()
+    endings = endings_of(source, language)
     ending = f"(?i:{'|'.join(endings)})?" if endings else ""
     plain = re.escape(source)
     cases = f"(?i:{plain})" if source == source.lower() else f"(?:{plain}|{re.escape(source.upper())})"

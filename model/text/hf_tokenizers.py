@@ -94,25 +94,22 @@ class _HuggingFaceTokenizer(ABC):
     def _target_ids(self, pieces: Sequence[str]) -> list[int]: ...
 
     @abstractmethod
-    def _leading(self, text: str, target: str, source: str | None) -> tuple[list[int], str]:
-        """Tokens before those of the text, and the text without a language token at its start."""
+    def _leading(self, target: str, source: str | None) -> list[int]:
+        """Tokens before those of the text."""
 
     def _trailing(self, source: str | None) -> list[int]:
         return [self.end_id]
 
     def encode(self, text: str, target: str, source: str | None = None) -> list[int]:
         """Encode a source sentence, with the special tokens of the family."""
-        leading, rest = self._leading(text, target, source)
-        pieces = self._source_spm.EncodeAsPieces(encodable(rest))
-        return [*leading, *self._source_ids(pieces), *self._trailing(source)]
+        pieces = self._source_spm.EncodeAsPieces(encodable(text))
+        return [*self._leading(target, source), *self._source_ids(pieces), *self._trailing(source)]
 
     def encode_with_offsets(self, text: str, target: str, source: str | None = None) -> tuple[list[int], list[Span]]:
         """As :meth:`encode`, with the characters of ``text`` that each token covers."""
-        leading, rest = self._leading(text, target, source)
-        shift = len(text) - len(rest)
-        mapping = self._source_spm.encode_as_offset_mapping(encodable(rest))
-        trailing = self._trailing(source)
-        spans = [(start + shift, end + shift) for start, end in (without_space(rest, s) for s in mapping["offsets"])]
+        leading, trailing = self._leading(target, source), self._trailing(source)
+        mapping = self._source_spm.encode_as_offset_mapping(encodable(text))
+        spans = [without_space(text, span) for span in mapping["offsets"]]
         return (
             [*leading, *self._source_ids(mapping["pieces"]), *trailing],
             [*[(0, 0)] * len(leading), *spans, *[(len(text), len(text))] * len(trailing)],
@@ -147,8 +144,8 @@ class _HuggingFaceTokenizer(ABC):
 class MarianTokenizer(_HuggingFaceTokenizer):
     """OPUS-MT: two SentencePiece models give the pieces, separate vocabulary files give their ids.
 
-    In multilingual models the first source token selects the target language, for example ``>>fra<<``. If a text itself
-    starts with such a token, that token is used, as in transformers.
+    In multilingual models the first source token selects the target language, for example ``>>fra<<``. Unlike in
+    transformers such a token is never read from a text: there, ``>>`` is text like any other.
 
     Args:
         metadata: The manifest's ``tokenizer``; ``language_tokens``, if present, maps codes to tokens.
@@ -189,7 +186,8 @@ class MarianTokenizer(_HuggingFaceTokenizer):
         return self._source_pieces
 
     def _source_ids(self, pieces: Sequence[str]) -> list[int]:
-        return [self._ids.get(piece, self._unknown_id) for piece in pieces]
+        ids, unknown_id = self._ids, self._unknown_id
+        return [unknown_id if _is_language_token(piece) else ids.get(piece, unknown_id) for piece in pieces]
 
     def _target_ids(self, pieces: Sequence[str]) -> list[int]:
         return [self._target_ids_by_piece.get(piece, self._target_unknown_id) for piece in pieces]
@@ -197,16 +195,19 @@ class MarianTokenizer(_HuggingFaceTokenizer):
     def _trailing(self, source: str | None) -> list[int]:
         return [self._source_end_id]
 
-    def _leading(self, text: str, target: str, source: str | None) -> tuple[list[int], str]:
-        if text.startswith(">>") and (end := text.find("<<")) >= 0:
-            return [self._ids.get(text[: end + 2], self._unknown_id)], text[end + 2 :]
+    def _leading(self, target: str, source: str | None) -> list[int]:
         token = self._language_tokens.get(target)
-        return ([] if token is None else [self._ids[token]]), text
+        return [] if token is None else [self._ids[token]]
 
     def _join(self, pieces: Sequence[str]) -> tuple[str, list[Span]]:
         text, spans = super()._join(pieces)
         # The target's SentencePiece model does not know all pieces of a shared vocabulary and keeps their U+2581.
         return text.replace(WORD_START, " "), spans
+
+
+def _is_language_token(piece: str) -> bool:
+    """Whether a piece of a Marian vocabulary selects a target language."""
+    return piece.startswith(">>") and piece.endswith("<<") and len(piece) > len(">><<")
 
 
 class M2M100Tokenizer(_HuggingFaceTokenizer):
@@ -257,8 +258,8 @@ class M2M100Tokenizer(_HuggingFaceTokenizer):
     def _target_ids(self, pieces: Sequence[str]) -> list[int]:
         return self._source_ids(pieces)
 
-    def _leading(self, text: str, target: str, source: str | None) -> tuple[list[int], str]:
-        return [self._source_language(source)], text
+    def _leading(self, target: str, source: str | None) -> list[int]:
+        return [self._source_language(source)]
 
     def _source_language(self, source: str | None) -> int:
         if source is None:
@@ -298,8 +299,8 @@ class NllbTokenizer(M2M100Tokenizer):
         ids = (self._source_spm.PieceToId(piece) for piece in pieces)
         return [token_id + 1 if token_id else self._unknown_id for token_id in ids]
 
-    def _leading(self, text: str, target: str, source: str | None) -> tuple[list[int], str]:
-        return ([] if self._legacy else [self._source_language(source)]), text
+    def _leading(self, target: str, source: str | None) -> list[int]:
+        return [] if self._legacy else [self._source_language(source)]
 
     def _trailing(self, source: str | None) -> list[int]:
         return [self.end_id, self._source_language(source)] if self._legacy else [self.end_id]

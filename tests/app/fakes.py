@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -130,6 +130,12 @@ class FakeCohort:
         finished = []
         for key, text in texts.items():
             self._done[key] += 1
+            if "loop" in text and self._requests[key].options.no_repeat_ngram_size:
+                if self._translator.second == "never ends":
+                    continue
+                if self._translator.second == "fails":
+                    finished.append(Finished(key, None, DecodingError("NaN")))
+                    continue
             if "nan" in text:
                 finished.append(Finished(key, None, DecodingError("NaN")))
             elif self._done[key] >= len(text):
@@ -168,6 +174,7 @@ class FakeTranslator(Translator):
         self.stepping = threading.Event()  # set by the first step, before it waits for the gate
         self.log = Log()
         self.warmed_up: list[int] = []
+        self.second: Literal["answers", "fails", "never ends"] = "answers"  # what a loop that is decoded again does
 
     def text_of(self, request: DecodingRequest) -> str:
         return "".join(map(chr, request.source_ids[1:-1]))

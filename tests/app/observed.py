@@ -34,6 +34,11 @@ class ObservedService(TranslationService):
         """The engine. Routes need only the service, so the service does not show it."""
         return self._engine
 
+    @property
+    def num_requests(self) -> int:
+        """Requests that are being processed."""
+        return len(self._requests)
+
     def sample(self, name: str, labels: dict[str, str] | None = None) -> float | None:
         """The value of a metric."""
         return self.metrics.registry.get_sample_value(name, labels or {})

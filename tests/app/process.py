@@ -10,7 +10,7 @@ from tests.app.fakes import BUDGET
 from tests.server import ServiceProcess
 
 REQUEST_HEAD = (
-    b"POST /translate HTTP/1.1\r\nHost: verso\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 )
 
 

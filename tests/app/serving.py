@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from model.decoding.options import DecodingOptions
 from model.languages import LanguagePairs
 from model.network.heads import AttentionHead
 from model.term_use import TermUse
+from model.text.glossary import Glossary
 from model.text_plan import SpanUse
 from model.translator import Attention
 from tests.app.fakes import FakeBundles
@@ -167,6 +168,7 @@ class RoteService:
         options: DecodingOptions,
         caller: Caller = UNKNOWN_CALLER,
         waits: bool = False,
+        within_s: float | None = None,
     ) -> RoteResult:
         self.waits.append(waits)
         self.callers.append(caller)
@@ -224,6 +226,7 @@ class RoteService:
         options: DecodingOptions,
         target_text: str | None,
         steps: AttentionHead | None = None,
+        within_s: float | None = None,
     ) -> AttentionResult:
         self.calls.append({"text": text, "target_text": target_text, "options": options, "steps": steps})
         if self.request_error is not None:
@@ -284,6 +287,7 @@ class RoteDocuments:
         target: str | None,
         options: DecodingOptions,
         sender: Sender,
+        terms: Callable[[Sequence[str]], Awaitable[Glossary]] | None = None,
     ) -> Document:
         self.service.calls.append({"content": content, "filename": filename, "source": source, "options": options})
         return self._found()
@@ -320,5 +324,5 @@ def _never_called() -> Any:
 async def client_of(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an application, without a socket and without its lifespan."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://verso.test") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client

@@ -16,7 +16,9 @@ from app.errors import (
     NotReady,
     UnknownModel,
 )
+from app.http.routes.admin import GUESSES_PER_MINUTE
 from app.http.schemas.answers import ModelBody, UnloadResponse
+from tests.app.accounts.keyed import client_at
 from tests.app.serving import RoteService, client_of, rote_app
 
 pytestmark = pytest.mark.anyio
@@ -169,3 +171,32 @@ async def test_the_document_shows_the_routes_and_how_to_authenticate(service: Ro
 async def test_a_wrong_method_is_refused_with_the_allowed_one(service: RoteService) -> None:
     response = await ask(service, "GET", "/admin/models")
     assert (response.status_code, response.headers["allow"]) == (405, "POST")
+
+
+async def test_wrong_tokens_are_limited_by_address_and_then_the_right_one_is_refused_too(service: RoteService) -> None:
+    app = app_with_token(service)
+    async with client_of(app) as client:
+        wrong = {"authorization": "Bearer a-guess-of-somebody"}
+        statuses = [
+            (await client.post("/admin/models", headers=wrong, json={"file": "x"})).status_code
+            for _ in range(GUESSES_PER_MINUTE + 1)
+        ]
+        refused = await client.post("/admin/models", headers=WITH_TOKEN, json={"file": "x"})
+    async with client_at(app, "192.0.2.7") as client:
+        other = await client.post("/admin/models", headers=WITH_TOKEN, json={"file": "x"})
+    assert statuses == [401] * GUESSES_PER_MINUTE + [429]
+    assert (refused.status_code, refused.json()["code"], "retry-after" in refused.headers) == (
+        429,
+        "rate_limited",
+        True,
+    )
+    assert other.status_code == 201
+    assert len(service.calls) == 1
+
+
+async def test_right_tokens_and_requests_without_one_are_no_guesses(service: RoteService) -> None:
+    async with client_of(app_with_token(service)) as client:
+        for _ in range(2 * GUESSES_PER_MINUTE):
+            assert (await client.post("/admin/models", json={"file": "x"})).status_code == 401
+        for _ in range(2 * GUESSES_PER_MINUTE):
+            assert (await client.post("/admin/models", headers=WITH_TOKEN, json={"file": "x"})).status_code == 201

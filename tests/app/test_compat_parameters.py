@@ -40,7 +40,7 @@ async def answer(request: Request) -> Response:
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
     app = Starlette(routes=[Route("/", answer, methods=["GET", "POST"])])
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://verso.test") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         yield client
 
 

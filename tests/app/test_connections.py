@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -149,3 +149,105 @@ async def test_requests_that_are_sent_together_are_answered_in_their_order(port:
 async def test_the_answer_to_head_has_the_length_and_no_body(port: int) -> None:
     received = await all_of(port, request("HEAD", "/livez", "Connection: close"))
     assert b"content-length: 18" in received and received.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize("second", ["Host: localhost", "Host: other", "hOST: other"])
+async def test_a_request_with_two_hosts_is_refused(port: int, second: str) -> None:
+    received = await all_of(port, request("GET", "/livez", "Host: localhost", second))
+    assert received.startswith(b"HTTP/1.1 400 Bad Request")
+
+
+async def test_the_hosts_of_each_request_are_counted(port: int) -> None:
+    last = request("GET", "/livez", "Host: localhost", "Connection: close")
+    received = await all_of(port, request("GET", "/livez", "Host: localhost") * 3 + last)
+    assert received.count(b"HTTP/1.1 200 OK") == 4
+
+
+class Clock:
+    """A loop's clock that a test sets, and the timers that were set by it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.timers: list[tuple[float, Callable[[], object]]] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_soon(self, callback: Any, *args: Any, **kwargs: Any) -> Any:
+        callback(*args)
+
+    def call_later(self, delay: float, callback: Any, *args: Any, **kwargs: Any) -> Any:
+        self.timers.append((self.now + delay, callback))
+        return self
+
+    def cancel(self) -> None:
+        self.timers.clear()
+
+    def create_task(self, coro: Any, **kwargs: Any) -> Any:
+        coro.close()
+        return self
+
+    def add_done_callback(self, callback: object) -> None:
+        pass
+
+    def pass_to(self, until: float) -> None:
+        while due := [timer for timer in self.timers if timer[0] <= until]:
+            at, callback = min(due, key=lambda timer: timer[0])
+            self.timers.remove((at, callback))
+            self.now = max(self.now, at)
+            callback()
+        self.now = until
+
+
+def arriving(body_bytes: int) -> tuple[Clock, Recorder, Any]:
+    """A connection on which a request of many bytes begins to arrive."""
+
+    async def reads(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+
+    clock, recorder = Clock(), Recorder()
+    config = uvicorn.Config(reads, ws="none", log_config=None)
+    protocol: Any = bounded_protocol(30.0, bound=1000)(config, ServerState(), {}, _loop=clock)
+    protocol.connection_made(recorder)
+    protocol.flow.pause_reading = lambda: None
+    protocol.data_received(b"POST /translate HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % body_bytes)
+    return clock, recorder, protocol
+
+
+def test_a_body_that_stops_is_refused_after_the_timeout_however_much_of_it_has_come() -> None:
+    clock, recorder, protocol = arriving(100_000_000)
+    for _ in range(99):
+        protocol.data_received(b"x" * 100_000)
+    clock.pass_to(29.0)
+    assert recorder.sent == []
+    clock.pass_to(31.0)
+    assert b"".join(recorder.sent).startswith(b"HTTP/1.1 408") and recorder.is_closing()
+
+
+def test_a_body_of_single_bytes_behind_a_fast_beginning_is_refused() -> None:
+    clock, recorder, protocol = arriving(100_000_000)
+    protocol.data_received(b"x" * 9_000_000)
+    for second in range(1, 40):
+        if not recorder.is_closing():
+            protocol.data_received(b"x")
+        clock.pass_to(float(second))
+    assert recorder.is_closing()
+
+
+def test_a_body_at_the_required_speed_is_received_however_long_it_takes() -> None:
+    clock, recorder, protocol = arriving(100_000_000)
+    for second in range(1, 200):
+        protocol.data_received(b"x" * 10_500)
+        clock.pass_to(float(second))
+    assert not recorder.is_closing()
+
+
+def test_a_client_is_not_blamed_while_the_service_does_not_read() -> None:
+    clock, recorder, protocol = arriving(100_000_000)
+    protocol.data_received(b"x" * 100_000)
+    protocol.flow.read_paused = True
+    clock.pass_to(300.0)
+    assert not recorder.is_closing()
+    protocol.flow.read_paused = False
+    clock.pass_to(400.0)
+    assert recorder.is_closing()

@@ -203,7 +203,8 @@ def test_the_requests_of_weblate_are_answered_byte_for_byte(address: str) -> Non
         }
     ).encode()
     head = (
-        "POST /v2/translate HTTP/1.1\r\nHost: verso\r\nUser-Agent: Weblate/5.8\r\nAccept-Encoding: gzip, deflate\r\n"
+        "POST /v2/translate HTTP/1.1\r\nHost: localhost\r\n"
+        "User-Agent: Weblate/5.8\r\nAccept-Encoding: gzip, deflate\r\n"
         "Accept: application/json; charset=utf-8\r\nAuthorization: DeepL-Auth-Key any\r\nConnection: close\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )

@@ -25,7 +25,7 @@ async def test_every_asset_of_the_page_is_served_by_this_process(root_path: str,
         assert len(assets) == 5
         for asset in assets:
             address = urljoin(str(page.url), asset)
-            assert address.startswith("http://verso.test/")
+            assert address.startswith("http://localhost/")
             assert (await client.get(address)).status_code == 200, asset
 
 

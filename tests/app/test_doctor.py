@@ -406,11 +406,24 @@ def test_a_check_that_raises_does_not_stop_the_others() -> None:
     assert "by nought" in check.text
 
 
+@pytest.mark.parametrize("folder", ["/proc/x", "/dev/null", "/dev/null/x"])
+def test_a_folder_in_which_nothing_can_be_kept_is_a_problem(folder: str) -> None:
+    check = service.check_data(Settings(data_dir=Path(folder)))
+    assert check.state == "problem" and folder in check.text and "VERSO_DATA_DIR" in check.text
+
+
+def test_a_folder_for_documents_that_is_still_to_be_made_is_not_made_by_the_check(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "data"
+    assert service.check_data(Settings(data_dir=folder)).state == "ok"
+    assert not folder.parent.exists()
+    assert service.check_data(Settings()).state == "ok"
+
+
 def test_keys_are_counted_and_a_file_without_any_is_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "keys.sqlite"
     settings = Settings(keys_db=path)
     assert service.check_keys(Settings()).state == "ok"
-    assert service.check_keys(settings).state == "warning"
+    assert service.check_keys(settings).state == "problem"
     assert not path.exists()
     with contextlib.closing(KeyStore(path)) as store:
         store.create("expired", ["translate"], 0.0, expires_at=1.0)

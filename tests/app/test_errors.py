@@ -92,10 +92,15 @@ ERRORS: list[Exception] = [
     errors.DocumentTooLarge(10),
     errors.UnsupportedDocument(".pdf", [".txt"]),
     errors.DocumentRefused("The file is damaged."),
+    errors.DocumentTooComplex(),
     errors.DocumentsFull(10, 9),
     errors.StorageFull(),
     errors.StorageUnavailable(),
     errors.RequestTooSlow(30.0, 10_000),
+    errors.BodiesTooLarge(1_000),
+    errors.HostRefused("attacker.example"),
+    errors.CrossSiteRefused(None),
+    errors.KeyBehindBody(65_536),
     errors.DocumentNotFound("abc"),
     errors.DocumentNotDone("running"),
     errors.NotFound("/translat", ["/translate"]),
@@ -174,6 +179,7 @@ def test_temporary_refusals_have_a_retry_after(error: Exception) -> None:
         errors.QuotaExceeded: 60,
         errors.AccountsUnavailable: 5,
         errors.StorageUnavailable: 30,
+        errors.BodiesTooLarge: 2,
     }
     assert problem_for(error).retry_after_s == waits.get(type(error))
 
@@ -215,7 +221,7 @@ def test_a_detected_language_is_refused_with_the_detection_result() -> None:
 
 def test_only_a_missing_token_or_key_sends_a_challenge() -> None:
     challenging = {type(error) for error in ERRORS if problem_for(error).challenge is not None}
-    assert challenging == {errors.Unauthorized, errors.KeyRequired, errors.InvalidKey}
+    assert challenging == {errors.Unauthorized, errors.KeyRequired, errors.KeyBehindBody, errors.InvalidKey}
 
 
 def test_a_subclass_of_an_error_in_the_table_has_its_row() -> None:

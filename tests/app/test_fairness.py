@@ -8,8 +8,9 @@ import pytest
 
 from app.engine.caller import Caller, Priority
 from app.engine.estimate import DEMAND_S, Demand
+from app.engine.fair_queue import BULK_SHARE
 from app.errors import DeadlineUnreachable
-from benchmarks.simulated_engine import CPU, SITUATIONS, Simulation, Speed, caller, estimate_errors, warm
+from benchmarks.simulated_engine import CPU, GPU, LARGE, SITUATIONS, Simulation, Speed, caller, estimate_errors, warm
 from model.decoding.options import DecodingOptions
 
 BULK = Caller("bulk", Priority.BULK)
@@ -199,3 +200,39 @@ def test_interactive_sentences_go_before_bulk_ones() -> None:
     other.run(30.0)
     assert p95(latencies) < 2 * p95(alone)
     assert simulation.scheduler.num_waiting_of(Priority.BULK) < 5_000
+
+
+@pytest.mark.parametrize("speed", [CPU, GPU, LARGE], ids=["CPU", "GPU", "large"])
+@pytest.mark.parametrize("num_callers", [1, 2, 20])
+def test_bulk_gets_a_sixteenth_of_the_work_beside_steady_callers_and_hardly_delays_them(
+    num_callers: int, speed: Speed
+) -> None:
+    def steady(simulation: Simulation) -> list[float]:
+        latencies: list[float] = []
+        for number in range(num_callers):
+            simulation.keep_asking(caller(number), latencies)
+        simulation.run(20.0)
+        return latencies
+
+    alone = steady(Simulation(speed))
+    simulation = Simulation(speed)
+    batches: list[float] = []
+    simulation.keep_asking(BULK, batches, 16)
+    beside = steady(simulation)
+    (left,) = [asked.num_left for asked in simulation.requests.values() if asked.num_sentences > 1]
+    assert 16 * len(batches) + 16 - left > 0.9 * BULK_SHARE * len(beside)
+    assert p95(beside) < 1.6 * p95(alone)
+    assert len(beside) > 0.6 * len(alone)
+
+
+def test_bulk_has_the_whole_model_between_requests_that_come_now_and_then() -> None:
+    def batches_done(pause_s: float) -> int:
+        simulation = Simulation()
+        batches: list[float] = []
+        simulation.keep_asking(BULK, batches, 16)
+        for _ in range(round(30.0 / pause_s)):
+            simulation.ask(caller(0))
+            simulation.run(pause_s)
+        return len(batches)
+
+    assert batches_done(1.0) > 0.7 * batches_done(30.0)

@@ -11,6 +11,7 @@ from app.documents.service import DocumentService
 from app.errors import NotReady
 from app.main import create_app
 from app.settings import Settings
+from tests.app.accounts.keyed import make_file
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator
 from tests.app.serving import RoteService, client_of, rote_app
 
@@ -84,7 +85,8 @@ async def test_what_cannot_be_stopped_does_not_keep_the_rest_from_stopping(
 
     monkeypatch.setattr(DocumentService, "stop", broken)
     before = set(threading.enumerate())
-    app = create_app(Settings(**BUDGET, keys_db=tmp_path / "keys.sqlite"), FakeBundles(FakeTranslator()))
+    keys = make_file(tmp_path / "keys.sqlite")
+    app = create_app(Settings(**BUDGET, keys_db=keys), FakeBundles(FakeTranslator()))
 
     async def start_and_stop() -> None:
         async with app.router.lifespan_context(app):

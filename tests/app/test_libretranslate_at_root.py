@@ -29,7 +29,7 @@ async def ask(method: str, path: str, service: RoteService | None = None, **argu
 
 
 def is_theirs(response: httpx.Response) -> bool:
-    return "access-control-allow-origin" in response.headers
+    return response.headers["content-type"] != "application/problem+json"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,6 @@ async def test_other_bodies_are_native_errors_included(arguments: dict[str, Any]
         native = await client.post("/translate", **arguments)
     assert (found.status_code, found.content) == (status, native.content)
     assert found.headers["content-type"] == native.headers["content-type"]
-    assert not is_theirs(found)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +87,6 @@ async def test_other_bodies_are_native_errors_included(arguments: dict[str, Any]
         ("POST", "/translate_file", 400),
         ("GET", "/download_file/a", 200),
         ("POST", "/", 405),
-        ("OPTIONS", "/translate", 200),
-        ("OPTIONS", "/detect", 200),
         ("GET", "/detect", 405),
     ],
 )
@@ -108,7 +105,6 @@ async def test_paths_that_verso_does_not_have_are_libretranslates(method: str, p
 async def test_native_paths_stay_as_they_are(method: str, path: str, status: int) -> None:
     response = await ask(method, path)
     assert response.status_code == status
-    assert not is_theirs(response)
 
 
 @pytest.mark.parametrize("prefix", ["", "/verso"])

@@ -191,3 +191,48 @@ def test_a_json_route_with_what_would_not_be_done_cannot_be_declared(also: dict[
 
     with pytest.raises(TypeError, match="guards"):
         router.post("/somewhere", **also)(with_dependency if also else route)
+
+
+def pieces(size: int, number: int) -> list[Message]:
+    return [{"type": "http.request", "body": b"x" * size, "more_body": True} for _ in range(number)]
+
+
+async def test_the_bodies_of_all_requests_together_are_bounded() -> None:
+    app = rote_app(RoteService(), max_received_bytes=10_000)
+    first, second = Wire(*pieces(1_000, 6)), Wire(*pieces(1_000, 6))
+    receiving = asyncio.create_task(app(post_scope(app, "/translate"), first.receive, first.send))
+    while not first.incoming.empty():
+        await asyncio.sleep(0)
+    await asyncio.wait_for(app(post_scope(app, "/translate"), second.receive, second.send), PATIENCE_S)
+    headers = dict(second.sent[0]["headers"])
+    assert second.sent[0]["status"] == 503 and headers[b"retry-after"] == b"2"
+    assert json.loads(second.sent[1]["body"])["code"] == "bodies_too_large"
+    assert second.incoming.qsize() == 1, "nothing is read beyond the bound"
+    assert first.sent == []
+    first.hang_up()
+    await asyncio.wait_for(receiving, PATIENCE_S)
+    third = Wire(*pieces(1_000, 6), body_message({}))
+    await asyncio.wait_for(app(post_scope(app, "/translate"), third.receive, third.send), PATIENCE_S)
+    assert third.sent[0]["status"] == 400, "what a request had is free when it is over"
+
+
+@pytest.mark.parametrize("path", ["/translate", "/documents", "/libretranslate/translate", "/v2/translate"])
+async def test_a_body_that_is_larger_than_the_bound_is_read_where_it_is_the_only_one(path: str) -> None:
+    async with client_of(rote_app(RoteService(), max_received_bytes=1_000)) as client:
+        for _ in range(2):
+            response = await client.post(path, json={"text": "a" * 5_000, "q": "a", "source": "en", "target": "de"})
+            assert response.status_code != 503
+
+
+async def test_a_body_counts_until_its_request_is_answered() -> None:
+    service = RoteService()
+    app = rote_app(service, max_received_bytes=1_000)
+    wire = Wire(body_message({"text": ["forever", "a" * 800]}))
+    answering = asyncio.create_task(app(post_scope(app, "/translate"), wire.receive, wire.send))
+    await asyncio.wait_for(service.started.wait(), PATIENCE_S)
+    async with client_of(app) as client:
+        assert (await client.post("/translate", json={"text": "a" * 800})).status_code == 503
+        assert (await client.post("/translate", json={"text": "a"})).status_code == 200
+        wire.hang_up()
+        await asyncio.wait_for(answering, PATIENCE_S)
+        assert (await client.post("/translate", json={"text": "a" * 800})).status_code == 200

@@ -230,13 +230,13 @@ async def test_an_error_response_equals_its_example(
 def test_every_error_of_a_native_route_has_an_example() -> None:
     exampled = {problem_for(error).code for error in examples.ERRORS}
     exampled |= {problem_for(error).code for error in deepl_examples.ERRORS.values()}
-    assert {row.code for row in PROBLEMS.values()} - exampled == {"not_found", "method_not_allowed"}
+    assert {row.code for row in PROBLEMS.values()} - exampled == {"not_found", "method_not_allowed", "key_behind_body"}
 
 
 @pytest.mark.parametrize("path", ["/translate", "/attention"])
 def test_every_possible_status_is_documented(path: str) -> None:
     responses = operation(path, "post")["responses"]
-    assert set(responses) == {"200", "400", "404", "406", "408", "413", "415", "422", "429", "500", "503", "504"}
+    assert set(responses) == {"200", "400", "403", "404", "406", "408", "413", "415", "422", "429", "500", "503", "504"}
 
 
 def test_a_request_that_comes_too_slowly_is_documented_wherever_there_is_a_body_to_send() -> None:

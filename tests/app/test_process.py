@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.app.process import REQUEST_HEAD, Process, running
@@ -59,6 +61,41 @@ def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str, t
         answer = slow.result(PATIENCE_S)
         assert answer.status_code == 200 and answer.json()["translations"][0]["text"]
         assert process.wait() == 0
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_a_second_signal_ends_the_process_at_once_and_quietly(is_busy: bool, tmp_path: Path) -> None:
+    gate = {"FAKE_STEP_GATE": str(tmp_path)} if is_busy else {"FAKE_LOAD_GATE": str(tmp_path / "load")}
+    with running(**gate) as process, ThreadPoolExecutor(1) as pool, process.new_client() as client:
+        if is_busy:
+            process.wait_until_ready()
+            request = {"text": "one two three", "source": "en", "target": "de"}
+            asked = pool.submit(client.post, "/translate", json=request)
+            until((tmp_path / "reached").exists, lambda: "a running sentence")
+        else:
+            assert client.get("/readyz").status_code == 503
+        process.popen.send_signal(signal.SIGTERM)
+        process.wait_for_line("draining")
+        process.popen.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+        if is_busy:
+            assert isinstance(asked.exception(PATIENCE_S), httpx.TransportError)
+        errors = [line for line in process.lines if "Traceback" in line or '"level": "error"' in line]
+        assert errors == []
+
+
+def test_a_process_whose_engine_gives_up_refuses_and_ends_with_1() -> None:
+    with running(FAKE_DEADLY="yes") as process, process.new_client() as client:
+        process.wait_until_ready()
+        answers = []
+        with contextlib.suppress(httpx.TransportError):
+            for _ in range(10):
+                request = {"text": "one", "source": "en", "target": "de"}
+                answers.append(client.post("/translate", json=request).status_code)
+        assert set(answers) <= {500, 503} and len(answers) >= 3
+        assert process.wait() == 1
+        assert process.logged("the engine gives up: its thread died too often")
+        assert plain_lines(process) == ["verso: ended: the engine could not be restarted; the log has the reason"]
 
 
 def test_a_drain_that_exceeds_its_timeout_ends_with_exit_code_0() -> None:

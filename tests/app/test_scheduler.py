@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
 from app.engine.scheduler import (
     CALLER_SHARE,
+    INTERACTIVE_S,
     MAX_HANDICAP_S,
+    MAX_PASSED_OVER,
     OTHERS_S,
     OVERTAKE_S,
+    Admission,
     BatchKey,
     Budget,
     Load,
@@ -299,6 +302,28 @@ def test_a_single_sentence_does_not_wait_for_the_many_of_another_caller_that_sub
     assert many[90] in [queue.take({})[0] for _ in range(3)]
 
 
+def test_hastening_takes_a_sentence_over_only_if_that_brings_it_forward() -> None:
+    queue = scheduler(Clock(), max_rows=1)
+    many = [sentence() for _ in range(10)]
+    for one in many:
+        queue.admit([one])
+    # The first would have as many ahead of it as now. The fourth has fewer, and is then ahead of the second.
+    queue.hasten([many[0], many[3], many[1]], Caller("b"))
+    assert [one.caller.id for one in many] == ["", "", "", "b", *[""] * 6]
+
+
+def test_hastened_sentences_go_in_the_order_of_the_request_that_waits_for_them() -> None:
+    queue = scheduler(Clock(), max_rows=1)
+    many = [sentence() for _ in range(20)]
+    for one in many:
+        queue.admit([one])
+    hastened = [many[15], many[9], many[12]]
+    queue.hasten(hastened, Caller("b"))
+    taken = [queue.take({})[0] for _ in range(20)]
+    assert [one for one in taken if one.caller == Caller("b")] == hastened
+    assert max(map(taken.index, hastened)) < 9
+
+
 def test_smaller_sentences_overtake_one_that_does_not_fit_for_a_limited_time() -> None:
     clock = Clock()
     queue = scheduler(clock, max_tokens=100)
@@ -345,6 +370,31 @@ def test_retry_after_follows_the_speed_within_one_second_and_one_minute() -> Non
         clock.now += 1
         queue.finished(decoded(200))
     assert 1.0 <= queue.retry_after_s() < slow <= 60.0
+
+
+@pytest.mark.parametrize(("rate", "expected_s"), [(10, 45), (30, 15), (90, 5)])
+@pytest.mark.parametrize("interval_s", [0.5, 1.0, 5.0])
+def test_retry_after_is_the_time_for_half_of_the_queue_at_the_measured_rate(
+    rate: int, expected_s: float, interval_s: float
+) -> None:
+    clock = Clock()
+    queue = scheduler(clock)
+    queue.admit([sentence() for _ in range(900)])
+    queue.finished([])
+    for _ in range(round(100.0 / interval_s)):
+        clock.now += interval_s
+        queue.finished(decoded(round(rate * interval_s)))
+    assert queue.retry_after_s() == pytest.approx(expected_s, abs=1.0)
+
+
+def test_the_measured_rate_forgets_what_was_ten_seconds_ago_by_about_two_thirds() -> None:
+    clock = Clock()
+    queue = scheduler(clock)
+    queue.admit([sentence() for _ in range(900)])
+    queue.finished([])
+    clock.now += 10.0
+    queue.finished(decoded(400))  # 40 each second, and 20 were assumed: 20 + (1 - 1 / e) * 20 is 32.6
+    assert queue.retry_after_s() == math.ceil(450 / 32.6)
 
 
 def test_idle_time_does_not_count_as_slowness() -> None:
@@ -604,14 +654,41 @@ def test_a_bulk_caller_takes_no_rows_from_an_interactive_one() -> None:
     assert {one.caller for one in take_all(queue)} == {UNKNOWN_CALLER}
 
 
-def test_a_bulk_caller_has_a_share_of_the_rows_while_interactive_ones_are_there() -> None:
-    queue = scheduler(Clock(), max_rows=8)
-    queue.admit([sentence()])
-    for _ in range(20):
+def admit_bulk(queue: Scheduler, number: int, num_callers: int = 2) -> None:
+    """Admit sentences of bulk callers, each in a request of its own."""
+    for index in range(number):
         one = sentence()
-        one.caller = Caller("documents", Priority.BULK)
+        one.caller = Caller(f"bulk {index % num_callers}", Priority.BULK)
         queue.admit([one])
-    assert Counter(one.caller.id for one in take_all(queue)) == {"": 1, "documents": CALLER_SHARE * 8}
+
+
+def num_by_priority(sentences: Sequence[QueuedSentence]) -> tuple[int, int]:
+    counted = Counter(one.caller.priority for one in sentences)
+    return counted[Priority.INTERACTIVE], counted[Priority.BULK]
+
+
+@pytest.mark.parametrize(("num_interactive", "num_bulk"), [(1, 1), (16, 1), (32, 2), (48, 3)])
+def test_bulk_callers_together_have_a_share_of_the_rows_of_interactive_ones_and_one_sentence_at_least(
+    num_interactive: int, num_bulk: int
+) -> None:
+    queue = scheduler(Clock(), max_rows=100)
+    queue.admit([sentence() for _ in range(num_interactive)])
+    admit_bulk(queue, 20)
+    assert num_by_priority(take_all(queue)) == (num_interactive, num_bulk)
+
+
+def test_bulk_callers_leave_room_for_the_next_request_of_an_interactive_one_and_not_for_long() -> None:
+    clock = Clock()
+    queue = scheduler(clock, max_rows=100)
+    queue.admit([sentence()])
+    assert num_by_priority(take_all(queue)) == (1, 0)
+    admit_bulk(queue, 20)
+    assert num_by_priority(take_all(queue)) == (0, 1)
+    load = {(MODEL, 1): Load(1, 1, 5, 10)}
+    rows: Counter[object] = Counter({Caller("bulk 0", Priority.BULK): 1, Priority.BULK: 1})
+    assert queue.take(load, rows) == []
+    clock.now += INTERACTIVE_S + 0.01
+    assert num_by_priority(queue.take(load, rows)) == (0, 19)
 
 
 def test_a_request_of_one_wide_sentence_may_have_all_rows() -> None:
@@ -633,3 +710,108 @@ def test_the_sentences_of_a_document_are_spaced_by_their_duration() -> None:
     short = sentence(1)
     queue.admit([short])
     assert [queue.take({})[0] for _ in range(4)] == [*document[:2], short, document[2]]
+
+
+@pytest.mark.parametrize(
+    "load", [Load(127, 510, 5, 10), Load(200, 200, 500, 10)], ids=["rows are full", "tokens are full"]
+)
+@pytest.mark.parametrize("num_callers", [1, 64, 4096])
+def test_the_work_of_a_turn_does_not_grow_with_the_sentences_that_do_not_fit(
+    num_callers: int, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    def counted(loads: Iterable[Load], budget: Budget) -> bool:
+        nonlocal looks
+        looks += 1
+        return fits(loads, budget)
+
+    monkeypatch.setattr("app.engine.scheduler.fits", counted)
+    queue = scheduler(Clock(), max_tokens=100_000, max_rows=512, max_waiting=10_000)
+    for number in range(4096):
+        one = sentence(width=4)
+        one.caller = Caller(str(number % num_callers))
+        queue.admit([one])
+    assert queue.take({(MODEL, 4): load}) == []
+    assert looks <= MAX_PASSED_OVER
+    assert queue.num_waiting == 4096
+
+
+def test_a_sentence_that_does_not_fit_keeps_its_place_and_joins_when_there_is_room() -> None:
+    clock = Clock()
+    queue = scheduler(clock, max_rows=8)
+    wide = [sentence(width=4) for _ in range(2 * MAX_PASSED_OVER)]
+    for one in wide:
+        queue.admit([one])
+        clock.now += 0.001
+    load = {(MODEL, 4): Load(2, 8, 5, 10)}
+    assert queue.take(load) == []
+    assert queue.take({(MODEL, 4): Load(1, 4, 5, 10)}) == wide[:1]
+
+
+def keys_of(sentences: Iterable[QueuedSentence]) -> list[int]:
+    return [one.key for one in sentences]
+
+
+def request_of(number: int) -> list[QueuedSentence]:
+    """The sentences of one request."""
+    sentences = [sentence() for _ in range(number)]
+    owner = object()
+    for one in sentences:
+        one.owner = owner
+    return sentences
+
+
+def test_requests_that_wait_for_room_enter_the_queue_in_order_and_before_those_that_come_later() -> None:
+    clock = Clock()
+    queue = scheduler(clock, max_rows=2, max_waiting=4)
+    queue.admit(request_of(4))
+    waiting = [request_of(3), request_of(1), request_of(2)]
+    for one in waiting:
+        queue.admit(one, admission=Admission.WAIT)
+    assert (queue.num_waiting, queue.num_for_room) == (4, 6)
+    assert queue.waiting() >= {one.key for request in waiting for one in request}
+    clock.now += 1.0
+    assert len(take_all(queue)) == 2
+    assert (queue.num_waiting, queue.num_for_room) == (4, 4), "what has room enters at once"
+    with pytest.raises(QueueFull, match="8 wait already and 4 may"):
+        queue.admit([sentence()])
+    taken: list[int] = []
+    while queue.num_waiting:
+        clock.now += 1.0
+        taken += keys_of(take_all(queue))
+    assert taken[2:] == keys_of(one for request in waiting for one in request)
+
+
+def test_a_request_that_may_wait_enters_at_once_where_there_is_room() -> None:
+    queue = scheduler(Clock(), max_waiting=4)
+    queue.admit([sentence()], admission=Admission.WAIT)
+    assert (queue.num_waiting, queue.num_for_room) == (1, 0)
+
+
+def test_a_request_that_waits_for_room_can_be_withdrawn_and_makes_way() -> None:
+    queue = scheduler(Clock(), max_waiting=2)
+    first, second, third = request_of(2), request_of(2), request_of(1)
+    queue.admit(first)
+    for one in (second, third):
+        queue.admit(one, admission=Admission.WAIT)
+    assert queue.withdraw(keys_of(second)) == second
+    assert queue.withdraw(keys_of(first)) == first
+    assert (queue.num_waiting, queue.num_for_room) == (1, 0)
+    assert queue.clear() == third
+
+
+def test_clearing_the_queue_clears_what_waits_for_room() -> None:
+    queue = scheduler(Clock(), max_waiting=1)
+    first, second = request_of(1), request_of(1)
+    queue.admit(first)
+    queue.admit(second, admission=Admission.WAIT)
+    assert queue.clear() == [*first, *second]
+    assert (queue.num_waiting, queue.num_for_room) == (0, 0)
+
+
+def test_sentences_that_are_decoded_again_are_admitted_to_a_full_queue() -> None:
+    queue = scheduler(Clock(), max_waiting=1)
+    queue.admit([sentence()])
+    queue.admit([sentence(), sentence()], 0.0, Admission.ALWAYS)
+    assert queue.num_waiting == 3

@@ -5,17 +5,18 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
 
 from app.engine.caller import Caller, Priority
 from app.engine.capacity import MIN_ROWS
+from app.engine.coalescing import SharedDecoding
 from app.engine.estimate import Pace
-from app.engine.scheduler import Scheduler
+from app.engine.scheduler import ModelRequest, Scheduler
 from app.errors import DeadlineExceeded, DeadlineUnreachable, InferenceFailed, LimitExceeded, NotReady, QueueFull
-from app.serving.detection import LanguageDetector
+from app.serving.detection import Detection, LanguageDetector
 from app.serving.service import TranslationService
 from app.serving.text_job import TranslateResult
 from app.settings import Settings
@@ -776,6 +777,31 @@ def test_pairs_and_detection_wait_for_the_models_until_the_deadline(monkeypatch:
     run(test)
 
 
+def test_texts_are_translated_while_languages_are_still_being_loaded() -> None:
+    class Loading(WordDetector):
+        """Loads until it is told to end."""
+
+        gate = Gate()
+
+        def detect(self, texts: Sequence[str], languages: tuple[str, ...]) -> list[Detection | None]:
+            self.gate.pass_through()
+            return super().detect(texts, languages)
+
+    async def test() -> None:
+        detector = Loading()
+        async with service_with(FakeBundles(FakeTranslator()), detector) as service:
+            detecting = [asyncio.create_task(ask(service, "the cat", source="auto")) for _ in range(4)]
+            await eventually(detector.gate.reached.is_set)
+            long_text = "a sentence of words. " * 100  # split and joined on the pool
+            try:
+                assert texts_of(await ask(service, long_text, source="en")) == [long_text.upper()]
+            finally:
+                detector.gate.open.set()
+            assert [texts_of(one) for one in await asyncio.gather(*detecting)] == [["THE CAT"]] * 4
+
+    run(test)
+
+
 def test_detection_leaves_out_texts_without_letters_and_is_refused_while_draining() -> None:
     async def test() -> None:
         async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
@@ -869,6 +895,84 @@ def test_a_sentence_that_is_decoded_again_is_not_refused_for_its_deadline(monkey
             outcome = await ask(service, "A loop.")
             assert not isinstance(outcome.results[0], Exception)
             assert len(translator.log.joins) == 2
+
+    run(test)
+
+
+def test_a_sentence_that_is_decoded_again_is_not_refused_by_a_full_queue() -> None:
+    async def test() -> None:
+        translator = FakeTranslator(0.02, replace(MANIFEST, retry_loops=True))
+        async with service_of(
+            translator, queue_sentences=3, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
+        ) as service:
+            looping = asyncio.create_task(ask(service, "A loop.", "B loop.", "C loop."))
+            await eventually(translator.stepping.is_set)
+            others = asyncio.create_task(ask(service, "one", "two", waits=True))
+            assert texts_of(await looping) == ["A LOOP.", "B LOOP.", "C LOOP."]
+            assert texts_of(await others) == ["ONE", "TWO"]
+            assert sum(translator.log.joins) == 8
+
+    run(test)
+
+
+@pytest.mark.parametrize("second", ["fails", "never ends"])
+def test_a_second_decoding_that_does_not_end_well_leaves_the_first_answer(
+    second: Literal["fails", "never ends"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        translator = FakeTranslator(0.001, replace(MANIFEST, retry_loops=True))
+        translator.second = second
+        async with service_of(translator, deadline_s=10.0) as service:
+            asked = asyncio.create_task(ask(service, "A loop."))
+            if second == "never ends":
+                await eventually(lambda: len(translator.log.joins) == 2)
+                advance_clock(monkeypatch, 6.0)
+            assert texts_of(await asked) == ["A LOOP. A LOOP. A LOOP. A LOOP."]
+            await eventually(lambda: is_idle(service))
+            assert counted(service, "expired") == (second == "never ends")
+
+    run(test)
+
+
+def test_requests_that_wait_for_room_are_answered_in_order_and_without_trying_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        translator = held_translator()
+        async with service_of(
+            translator, queue_sentences=2, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
+        ) as service:
+            submissions: list[int] = []
+            submit = SharedDecoding.submit
+
+            def counting(self: SharedDecoding, requests: Sequence[ModelRequest], *rest: Any, **named: Any) -> Any:
+                submissions.append(len(requests))
+                return submit(self, requests, *rest, **named)
+
+            monkeypatch.setattr(SharedDecoding, "submit", counting)
+            first = asyncio.create_task(ask(service, "a1", "a2"))
+            await eventually(lambda: translator.log.joins)
+            ended: list[int] = []
+
+            async def patient(number: int) -> None:
+                assert texts_of(await ask(service, f"b{number}", f"c{number}", waits=True)) == [
+                    f"B{number}",
+                    f"C{number}",
+                ]
+                ended.append(number)
+
+            waiting: list[asyncio.Task[None]] = []
+            for number in range(5):
+                waiting.append(asyncio.create_task(patient(number)))
+                await asyncio.sleep(0.02)
+            with pytest.raises(QueueFull):
+                await ask(service, "late")
+            waiting.pop(1).cancel()
+            await asyncio.sleep(0.1)
+            assert submissions == [2] * 6 + [1]
+            translator.step_gate.set()
+            await asyncio.gather(first, *waiting)
+            assert ended == [0, 2, 3, 4]
 
     run(test)
 

@@ -6,7 +6,8 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import httpx
 import pytest
@@ -15,7 +16,7 @@ from starlette.types import Message
 
 from app.main import create_app
 from app.settings import Settings
-from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, held_translator
+from tests.app.fakes import BUDGET, MANIFEST, FakeBundles, FakeTranslator, held_translator
 from tests.app.serving import client_of
 from tests.app.test_middleware import Wire, post_scope
 
@@ -196,3 +197,116 @@ async def test_a_document_is_streamed_by_sentence_and_comes_as_a_whole() -> None
     assert sentences == [("One <b>two</b>.", "ONE TWO."), ("Three &amp; four.", "THREE & FOUR."), ("Five.", "FIVE.")]
     (whole,) = [event["translation"]["text"] for event in events if event["event"] == "translation"]
     assert whole == "<p>ONE <b>TWO</b>. THREE &amp; FOUR.</p><p>FIVE.</p>"
+
+
+class _SlowWire(Wire):
+    """A client that takes the first sentence only when it is told to."""
+
+    def __init__(self, *messages: Message) -> None:
+        super().__init__(*messages)
+        self.has_sentence = asyncio.Event()
+        self.reads = asyncio.Event()
+
+    async def send(self, message: Message) -> None:
+        if b'"sentence"' in message.get("body", b""):
+            self.has_sentence.set()
+            await self.reads.wait()
+        await super().send(message)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        body = b"".join(message.get("body", b"") for message in self.sent)
+        return [json.loads(line) for line in body.splitlines()]
+
+
+async def test_a_stream_whose_deadline_passes_while_its_client_reads_slowly_ends_with_an_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="app.requests")
+    translator = FakeTranslator()
+    bounds = {"max_batch_rows": 1, "max_beam_size": 1, "max_hypotheses": 1, "deadline_s": 10.0}
+    async with serving(translator, **bounds) as (app, _):
+        body = body_of("One. " + "More " * 30)
+        wire = _SlowWire({"type": "http.request", "body": json.dumps(body).encode()})
+        scope = post_scope(app, "/translate")
+        scope["headers"] += [(b"accept", b"application/x-ndjson")]
+        # The second sentence is held until the deadline.
+        joined = len(translator.log.joins)
+        answering = asyncio.create_task(app(scope, wire.receive, wire.send))
+        while len(translator.log.joins) < joined + 1:
+            await asyncio.sleep(0.001)
+        await wire.has_sentence.wait()
+        translator.step_gate.clear()
+        loop = asyncio.get_running_loop()
+        now = loop.time
+        monkeypatch.setattr(loop, "time", lambda: now() + 11.0)
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+        assert not answering.done(), "the deadline does not interrupt what is being sent"
+        wire.reads.set()
+        await answering
+        assert wire.sent[-1] == {"type": "http.response.body", "body": b""}
+        assert [event["event"] for event in wire.events] == ["sentence", "error"]
+        assert (wire.events[-1]["code"], wire.events[-1]["status"]) == ("deadline_exceeded", 504)
+        (line,) = [one for one in caplog.records if getattr(one, "fields", {}).get("route") == "/translate"]
+        assert getattr(line, "fields", {})["code"] == "deadline_exceeded"
+        translator.step_gate.set()
+
+
+async def test_a_slow_client_gets_the_whole_stream_that_was_translated_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with serving(FakeTranslator(), deadline_s=10.0) as (app, _):
+        wire = _SlowWire({"type": "http.request", "body": json.dumps(body_of("One. Two.", "Three.")).encode()})
+        scope = post_scope(app, "/translate")
+        scope["headers"] += [(b"accept", b"application/x-ndjson")]
+        answering = asyncio.create_task(app(scope, wire.receive, wire.send))
+        await wire.has_sentence.wait()
+        while not app.state.service._engine.is_idle:
+            await asyncio.sleep(0.002)
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        loop = asyncio.get_running_loop()
+        now = loop.time
+        monkeypatch.setattr(loop, "time", lambda: now() + 11.0)
+        await asyncio.sleep(0.01)
+        wire.reads.set()
+        await answering
+        assert [event["event"] for event in wire.events].count("translation") == 2
+        assert wire.events[-1]["event"] == "done"
+
+
+async def test_a_stream_that_is_given_up_by_draining_while_its_client_reads_slowly_ends_with_an_error() -> None:
+    translator = FakeTranslator()
+    async with serving(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as (app, _):
+        wire = _SlowWire({"type": "http.request", "body": json.dumps(body_of("One. " + "More " * 30)).encode()})
+        scope = post_scope(app, "/translate")
+        scope["headers"] += [(b"accept", b"application/x-ndjson")]
+        answering = asyncio.create_task(app(scope, wire.receive, wire.send))
+        await wire.has_sentence.wait()
+        translator.step_gate.clear()
+        assert not await app.state.service.drain(0.01)
+        wire.reads.set()
+        await answering
+        assert [(one["event"], one.get("code")) for one in wire.events] == [("sentence", None), ("error", "not_ready")]
+        translator.step_gate.set()
+
+
+@pytest.mark.parametrize("second", ["fails", "never ends"])
+async def test_a_second_decoding_that_does_not_end_well_leaves_the_streamed_first_answer(
+    second: Literal["fails", "never ends"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = FakeTranslator(0.001, replace(MANIFEST, retry_loops=True))
+    translator.second = second
+    async with serving(translator, deadline_s=10.0) as (_, client):
+        asked = asyncio.create_task(events_of(client, "A loop. Two."))
+        if second == "never ends":
+            while sum(translator.log.joins) < 3:
+                await asyncio.sleep(0.002)
+            loop = asyncio.get_running_loop()
+            now = loop.time
+            monkeypatch.setattr(loop, "time", lambda: now() + 6.0)
+        events = await asked
+    (translation,) = [event["translation"] for event in events if event["event"] == "translation"]
+    assert translation["text"] == "A LOOP. A LOOP. A LOOP. A LOOP. TWO."
+    assert [event["event"] for event in events] == ["sentence", "sentence", "translation", "done"]

@@ -173,3 +173,16 @@ def test_the_counted_memory_is_close_to_the_allocated_memory() -> None:
     finally:
         tracemalloc.stop()
     assert 0.7 < taken / cache.num_bytes < 1.1, f"{taken / len(cache):.0f} bytes an entry"
+
+
+def test_the_memory_of_alternatives_counts() -> None:
+    def num_bytes(*alternatives: Hypothesis) -> int:
+        cache = TranslationCache(1_000_000)
+        cache.put(key(1), Hypothesis([7] * 100, -0.5, "stop", alternatives))
+        return cache.num_bytes
+
+    other = Hypothesis([8] * 100, -0.75, "stop")
+    alone, one, two = num_bytes(), num_bytes(other), num_bytes(other, other)
+    assert one - alone >= len(other.token_ids) * 4
+    assert two - one == one - alone
+    assert num_bytes(replace(other, alternatives=(other,))) > one

@@ -129,7 +129,7 @@ class Driver:
         if isinstance(server, str):
             return Client(server, sleep=self._sleep, **self._shared())
         http = httpx.Client(transport=httpx.MockTransport(server))
-        return Client("http://verso.test", http=http, sleep=self._sleep, **self._shared())
+        return Client("http://localhost", http=http, sleep=self._sleep, **self._shared())
 
     async def _run_async(self, server: Any, call: Callable[[Any], Any]) -> Any:
         async def sleep(seconds: float) -> None:
@@ -139,7 +139,7 @@ class Driver:
             client = AsyncClient(server, sleep=sleep, **self._shared())
         else:
             http = httpx.AsyncClient(transport=httpx.MockTransport(server))
-            client = AsyncClient("http://verso.test", http=http, sleep=sleep, **self._shared())
+            client = AsyncClient("http://localhost", http=http, sleep=sleep, **self._shared())
         async with client:
             result = call(client)
             return await result if inspect.isawaitable(result) else result

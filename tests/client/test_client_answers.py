@@ -39,7 +39,7 @@ def test_options_are_sent_as_they_are_given_and_no_others(driver: Driver) -> Non
     driver.run(server, lambda client: client.translate(("a", "b"), target="de", glossary=terms, source=None))
     assert server.body() == {"text": ["a", "b"], "target": "de", "glossary": list(terms)}
     (request,) = server.requests
-    assert (request.method, str(request.url)) == ("POST", "http://verso.test/translate")
+    assert (request.method, str(request.url)) == ("POST", "http://localhost/translate")
     assert request.headers["Accept"] == "application/json"
 
 
@@ -152,7 +152,7 @@ def test_an_answer_that_is_none_is_an_error_that_says_why(response: httpx.Respon
 
 def test_errors_of_the_connection_have_what_problems_have(driver: Driver) -> None:
     server = Script([httpx.ConnectError("refused")] * 4)
-    with pytest.raises(ConnectionFailed, match=r"http://verso\.test") as caught:
+    with pytest.raises(ConnectionFailed, match=r"http://localhost") as caught:
         driver.run(server, lambda client: client.translate("a"))
     error = caught.value
     assert (error.code, error.status, error.errors) == ("connection_failed", None, ())
@@ -172,7 +172,7 @@ EXCEPTIONS = [
 
 @pytest.mark.parametrize("kind", EXCEPTIONS, ids=lambda kind: kind.__name__)
 def test_no_exception_of_httpx_leaves_the_client(kind: type[httpx.RequestError]) -> None:
-    request = httpx.Request("GET", "http://verso.test/models", headers={"X-Request-ID": "r1"})
+    request = httpx.Request("GET", "http://localhost/models", headers={"X-Request-ID": "r1"})
     with pytest.raises(VersoError) as caught, foreign_errors(request):
         raise kind("broken")
     assert caught.value.request_id == "r1"
@@ -262,7 +262,7 @@ def test_an_error_in_the_shape_of_libretranslate_says_what_it_says(driver: Drive
 
 
 @pytest.mark.parametrize(
-    "url", ["localhost:8000", "", "ftp://verso.test", "http://", "http://verso.test/?a=b", "http://verso.test:port"]
+    "url", ["localhost:8000", "", "ftp://verso.test", "http://", "http://localhost/?a=b", "http://verso.test:port"]
 )
 def test_an_address_that_is_no_url_is_refused_at_once(url: str) -> None:
     with pytest.raises(ValueError, match="address of the service"):
@@ -272,15 +272,15 @@ def test_an_address_that_is_no_url_is_refused_at_once(url: str) -> None:
 def test_the_address_may_have_a_path(driver: Driver) -> None:
     server = Script([answer()])
     http = httpx.Client(transport=httpx.MockTransport(server))
-    Client("http://verso.test/mt/", http=http).translate("a")
-    assert str(server.requests[0].url) == "http://verso.test/mt/translate"
+    Client("http://localhost/mt/", http=http).translate("a")
+    assert str(server.requests[0].url) == "http://localhost/mt/translate"
 
 
 def test_timeouts_are_those_given_or_longer_than_the_deadline_of_the_service(driver: Driver) -> None:
     def timeouts(**options: Any) -> Any:
         server = Script([answer()])
         http = httpx.Client(transport=httpx.MockTransport(server), timeout=3.0)
-        Client("http://verso.test", http=http, **options).translate("a")
+        Client("http://localhost", http=http, **options).translate("a")
         return server.requests[0].extensions["timeout"]
 
     assert timeouts()["read"] == 3.0
@@ -297,7 +297,7 @@ def test_timeouts_are_those_given_or_longer_than_the_deadline_of_the_service(dri
 
 def test_the_http_client_of_the_caller_is_left_open() -> None:
     with httpx.Client(transport=httpx.MockTransport(Script([answer()]))) as http:
-        with Client("http://verso.test", http=http) as client:
+        with Client("http://localhost", http=http) as client:
             client.translate("a")
         assert not http.is_closed
     with Client(http=None) as client:

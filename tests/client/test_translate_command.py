@@ -43,7 +43,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, *answers: httpx.Response | Excepti
 def test_options_of_this_machine_are_refused_with_a_server(
     option: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["translate", "--server", "http://verso.test", "--target", "de", *option]) == 1
+    assert main(["translate", "--server", "http://localhost", "--target", "de", *option]) == 1
     assert capsys.readouterr().err == (
         f"error: {option[0]} is for translating on this machine; with --server the service decides it.\n"
     )
@@ -53,7 +53,7 @@ def test_without_the_client_the_error_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "verso_client", None)
-    assert main(["translate", "--server", "http://verso.test", "--target", "de"]) == 1
+    assert main(["translate", "--server", "http://localhost", "--target", "de"]) == 1
     assert "pip install ./client" in capsys.readouterr().err
 
 
@@ -65,7 +65,7 @@ def test_a_key_is_read_from_a_file(
     server = scripted(monkeypatch, httpx.Response(200, json=MODELS), httpx.Response(200, json=ANSWER))
     stdin.write(b"Hello.\n")
     stdin.seek(0)
-    asked = ["translate", "--server", "http://verso.test", "--target", "de", "--key-file"]
+    asked = ["translate", "--server", "http://localhost", "--target", "de", "--key-file"]
     assert main([*asked, str(file)]) == 0
     assert {request.headers["authorization"] for request in server.requests} == {"Bearer verso_0123456789ab_secret"}
     assert main([*asked, str(tmp_path / "none")]) == 1
@@ -76,9 +76,9 @@ def test_a_key_is_read_from_a_file(
 
 def test_no_server_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     scripted(monkeypatch, *[httpx.ConnectError("[Errno 111] Connection refused")] * 4)
-    assert main(["translate", "--server", "http://verso.test:81", "--target", "de"]) == 1
+    assert main(["translate", "--server", "http://localhost:81", "--target", "de"]) == 1
     assert capsys.readouterr().err == (
-        "error: No connection to http://verso.test:81: [Errno 111] Connection refused. Is the service running there?\n"
+        "error: No connection to http://localhost:81: [Errno 111] Connection refused. Is the service running there?\n"
     )
 
 
@@ -91,7 +91,7 @@ def test_something_else_that_listens_there_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scripted(monkeypatch, httpx.Response(200, text="<html>welcome</html>"))
-    assert main(["translate", "--server", "http://verso.test", "--target", "de"]) == 1
+    assert main(["translate", "--server", "http://localhost", "--target", "de"]) == 1
     assert "error: The answer is none of a Verso service" in capsys.readouterr().err
 
 
@@ -99,7 +99,7 @@ def test_only_options_that_were_given_are_sent(monkeypatch: pytest.MonkeyPatch, 
     server = scripted(monkeypatch, httpx.Response(200, json=MODELS), httpx.Response(200, json=ANSWER))
     stdin.write(b"Hello.\n")
     stdin.seek(0)
-    assert main(["translate", "--server", "http://verso.test", "--target", "de", "--beam-size", "2", "--quiet"]) == 0
+    assert main(["translate", "--server", "http://localhost", "--target", "de", "--beam-size", "2", "--quiet"]) == 0
     assert server.body() == {"text": ["Hello."], "target": "de", "beam_size": 2}
 
 
@@ -113,7 +113,7 @@ def test_a_beginning_is_sent_and_the_search_of_the_service_is_shown(
     stdin.write(b"Hello.\n")
     stdin.seek(0)
     more = ["--target-prefix", "Hallo.", "--search", "--quiet"]
-    assert main(["translate", "--server", "http://verso.test", "--target", "de", *more]) == 0
+    assert main(["translate", "--server", "http://localhost", "--target", "de", *more]) == 0
     assert server.body() == {"text": ["Hello."], "target": "de", "target_prefix": "Hallo.", "return_search": True}
     text, _, candidate = capfd.readouterr().out.splitlines()
     assert (text, candidate.split()) == ("Hallo.", ["0", "1", "0", "-0.250", "</s>", "ended"])
@@ -126,7 +126,7 @@ def test_many_and_long_texts_are_several_requests(monkeypatch: pytest.MonkeyPatc
     server = scripted(monkeypatch, httpx.Response(200, json=MODELS), *answers)
     stdin.write("\n".join(lines).encode())
     stdin.seek(0)
-    assert main(["translate", "--server", "http://verso.test", "--target", "de", "--quiet"]) == 0
+    assert main(["translate", "--server", "http://localhost", "--target", "de", "--quiet"]) == 0
     assert len(server.requests) == 1 + len(sizes)
 
 
@@ -142,7 +142,7 @@ def test_a_text_that_fails_is_named(
     )
     stdin.write(b"Hello.\n" * 66)
     stdin.seek(0)
-    assert main(["translate", "--server", "http://verso.test", "--target", "de", "--quiet"]) == 1
+    assert main(["translate", "--server", "http://localhost", "--target", "de", "--quiet"]) == 1
     expected = "error: text 66: language_not_detected happened (language_not_detected, request r1)"
     assert expected in capsys.readouterr().err
 
@@ -150,7 +150,7 @@ def test_a_text_that_fails_is_named(
 def test_a_server_needs_no_torch_here() -> None:
     code = (
         "import sys; from app.commands.main import main\n"
-        "assert main(['translate', '--server', 'http://verso.test', '--threads', '2']) == 1\n"
+        "assert main(['translate', '--server', 'http://localhost', '--threads', '2']) == 1\n"
         "assert not {'torch', 'pydantic', 'fastapi'} & set(sys.modules)"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(["client", os.environ.get("PYTHONPATH", "")])}

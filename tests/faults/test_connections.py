@@ -116,13 +116,13 @@ def alone() -> Iterator[Process]:
         yield process
 
 
-LONG_ANSWER = "GET /openapi.json HTTP/1.1\\r\\nHost: verso\\r\\n\\r\\n"
+LONG_ANSWER = "GET /openapi.json HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n"
 
 
 @pytest.mark.parametrize(
     "sent",
     [
-        pytest.param("GET /livez HTTP/1.1\\r\\nHost: verso\\r\\n\\r\\n", id="after its answer"),
+        pytest.param("GET /livez HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n", id="after its answer"),
         pytest.param(LONG_ANSWER, id="while it reads"),
         pytest.param("POST /translate HTTP/1.1\\r\\nContent-Le", id="while it sends"),
     ],

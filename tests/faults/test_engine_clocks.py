@@ -164,7 +164,7 @@ def test_usage_counts_once_in_the_month_in_which_its_request_came(tmp_path: Path
 
     async def test() -> None:
         accounts = Accounts(path, clock=lambda: now[0])
-        async with accounts.charge(key, None, lambda: b"") as charge:
+        async with accounts.charge(key, None, b"") as charge:
             await charge.reserve(60)
             now[0] -= 90 * 86_400.0  # two months back while it is translated
         assert (await accounts.usage_of(key)).characters == 0

@@ -17,7 +17,9 @@ from tests.faults.machine import open_files, open_sockets
 from tests.waiting import until
 
 PAUSE_S = 0.05
-HEAD = b"POST /translate HTTP/1.1\r\nHost: verso\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
+HEAD = (
+    b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +107,7 @@ def test_a_client_that_reads_nothing_of_a_long_answer_loses_its_connection(servi
         try:
             before = open_sockets(service)
             with connect(service, receive_bytes=4096) as reader:
-                reader.sendall(f"GET {path}/result?partial=true HTTP/1.1\r\nHost: verso\r\n\r\n".encode())
+                reader.sendall(f"GET {path}/result?partial=true HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
                 until(lambda: open_sockets(service) > before, lambda: "a connection")
                 assert answer_s(service) < 10
                 until(lambda: open_sockets(service) <= before, lambda: "an end of the connection")

@@ -30,7 +30,7 @@ def _client() -> tuple[asyncio.AbstractEventLoop, httpx.AsyncClient]:
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of each form that it refuses
     app = rote_app(RoteService())
     transport = httpx.ASGITransport(app)  # which raises what the application raises
-    return asyncio.new_event_loop(), httpx.AsyncClient(transport=transport, base_url="http://verso.test")
+    return asyncio.new_event_loop(), httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
 
 def _send(data: bytes) -> None:

@@ -100,7 +100,9 @@ class Guard:
         return not is_written and os.path.realpath(os.fsdecode(path)).startswith(_READABLE)
 
     def _is_temporary(self, path: Any) -> bool:
-        return os.path.realpath(os.fsdecode(path)).startswith(self._temporary)
+        real = os.path.realpath(os.fsdecode(path))
+        # A clone of the repository may be in a temporary folder: its files are not for inputs to write.
+        return real.startswith(self._temporary) and not real.startswith(f"{ROOT}{os.sep}")
 
 
 @cache

@@ -60,6 +60,17 @@ def test_the_guard_ends_what_an_input_may_not_do(act: Callable[[], object]) -> N
         act()
 
 
+def test_the_guard_protects_a_clone_in_a_temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    guard = the_guard()
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    monkeypatch.setattr("tests.fuzz.guard.ROOT", clone)
+    with pytest.raises(Forbidden), guard.watching():
+        (clone / "new.txt").touch()
+    with guard.watching():
+        (tmp_path / "clone.txt").touch()
+
+
 def test_the_guard_reports_what_code_has_swallowed() -> None:
     def swallow() -> None:
         with contextlib.suppress(BaseException):

@@ -130,6 +130,21 @@ def test_a_cut_translation_has_no_end_token(bundle: Bundle, translator: Translat
     torch.testing.assert_close(found.log_probs, expected, atol=1e-5, rtol=0)
 
 
+def test_an_answer_that_is_cut_before_its_first_token_has_the_confidence_zero(bundle: Bundle) -> None:
+    translator = with_manifest(bundle, decoding={"force_end": True})
+    found, confidence = translate(translator, TEXT, max_new_tokens=1)
+    assert (found.text, found.num_target_tokens) == ("", 0)
+    assert (confidence.score, confidence.words) == (0.0, ())
+
+
+@pytest.mark.parametrize("calibration", [Calibration(), Calibration(0.5, {"mean_probability": 1.0})])
+def test_an_empty_answer_counts_as_one_token_in_the_score_of_a_text(calibration: Calibration) -> None:
+    full, empty = made_of([-0.1, -0.2, -0.3]), Evidence(torch.empty(0), None, 10, 0)
+    assert calibration.sentence_score(empty) == 0.0
+    expected = calibration.sentence_score(full) * 3 / 4
+    assert calibration.text_score([full, empty]) == pytest.approx(expected, abs=1e-4)
+
+
 def test_words_in_capitals_have_their_own_spans(bundle: Bundle) -> None:
     folding = with_manifest(bundle, fold_capitals=True)
     found, confidence = translate(folding, "RED CAT SEES OLD DOG. tree.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -10,12 +12,14 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import safetensors.torch
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -28,7 +32,7 @@ from model.artifacts.export import export_bundle
 from model.commands.table import COMMANDS
 from model.decoding.native.library import find_library
 from model.decoding.options import DecodingOptions
-from model.decoding.shortlist import Shortlist
+from model.decoding.shortlist import Limits, Shortlist
 from model.digests import file_digest
 from model.errors import ArtifactError, ConfigError, ModelError
 from model.network.quantised import int8_is_supported
@@ -313,6 +317,59 @@ def test_a_shortlist_that_would_fill_the_memory_is_refused(tmp_path: Path) -> No
             archive.writestr(f"{name}.npy", array)
     with pytest.raises(ArtifactError, match="too large"):
         Shortlist.from_bytes(path.read_bytes())
+
+
+SHORTLIST_MEMBER = "bundle/extra/shortlist.npz"
+
+
+def table_of(data: Path, **changes: npt.NDArray[Any]) -> bytes:
+    """The shortlist of a bundle with arrays replaced."""
+    with zipfile.ZipFile(data) as archive, np.load(io.BytesIO(archive.read(SHORTLIST_MEMBER))) as arrays:
+        sink = io.BytesIO()
+        np.savez_compressed(sink, **{**arrays, **changes})
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"steps": np.zeros(60_000_000, dtype=np.int8)}, r"steps has 60000000 elements; for this model it may have"),
+        ({"lengths": np.zeros(1_000_000, dtype=np.int32)}, r"lengths has 1000000 elements"),
+        ({"always": np.zeros(1_000_000, dtype=np.int32)}, r"always has 1000000 elements"),
+        ({"facts": np.full(2_000_000, 0x20, dtype=np.uint8)}, r"facts has 2000000 elements"),
+        ({"more": np.zeros(1)}, r"more has 1 elements; for this model it may have 0"),
+    ],
+    ids=["steps", "lengths", "always", "facts", "more"],
+)
+def test_a_small_file_that_would_be_inflated_to_much_more_than_its_model_needs_is_refused(
+    changes: dict[str, npt.NDArray[Any]], said: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = rewritten(data, tmp_path / "x.verso", {SHORTLIST_MEMBER: table_of(data, **changes)})
+
+    def inflate(*_: object, **__: object) -> None:
+        raise AssertionError("nothing is inflated")
+
+    monkeypatch.setattr(np, "load", inflate)
+    with pytest.raises(ArtifactError, match=said):
+        load_bundle(path)
+
+
+def test_a_shortlist_is_inflated_to_no_more_than_the_bytes_of_its_bundle(data: Path, tmp_path: Path) -> None:
+    limits = Limits(source_vocab_size=30_000, target_vocab_size=30_000, max_bytes=1_000_000)
+    with pytest.raises(ArtifactError, match="bytes together; they may be 1000000"):
+        Shortlist.from_bytes(table_of(data, steps=np.zeros(1_000_001, dtype=np.int8)), limits)
+
+
+@given(position=st.integers(min_value=0), value=st.integers(0, 255), length=st.integers(1, 8))
+@settings(max_examples=300)
+def test_a_damaged_shortlist_in_a_whole_bundle_is_refused_with_an_error_of_ours(
+    position: int, value: int, length: int, data: Path
+) -> None:
+    content = bytearray(table_of(data))
+    start = position % len(content)
+    content[start : start + length] = bytes([value]) * length
+    with contextlib.suppress(ArtifactError):
+        Shortlist.from_bytes(bytes(content), Limits(100, 100, 2**20))
 
 
 @given(position=st.integers(min_value=0), value=st.integers(0, 255), length=st.integers(1, 64))

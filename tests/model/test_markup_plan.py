@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,16 @@ def test_scores_and_alternatives_are_those_of_the_texts(translator: Translator) 
     assert len(found.alternatives) == 1
     assert found.alternatives[0].text.count("<b>") == found.alternatives[0].text.count("</b>") == 1
     assert (found.num_source_tokens, found.num_target_tokens) == (plain.num_source_tokens, plain.num_target_tokens)
+
+
+def test_scores_of_documents_and_of_their_alternatives_are_weighted_as_in_texts(translator: Translator) -> None:
+    options = DecodingOptions(beam_size=3, num_hypotheses=2, return_scores=True)
+    document = "<p>red cat. the old dog sees a tree.</p><p>a dog.</p>"
+    (found,) = translator.translate([document], replace(options, format="html"), "en", "de")
+    (plain,) = translator.translate(["red cat. the old dog sees a tree.\na dog."], options, "en", "de")
+    assert found.num_sentences == plain.num_sentences == 3
+    assert found.score == pytest.approx(plain.score)
+    assert [one.score for one in found.alternatives] == pytest.approx([one.score for one in plain.alternatives])
 
 
 def test_a_comma_more_or_less_in_one_sentence_moves_no_mark_of_another() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from model.capabilities import Capabilities
 from model.decoding.options import DecodingOptions, Hypothesis
+from model.errors import DecodingError
 from model.sentence_codec import SourceSentence
 from model.text.glossary import GlossaryTerm
 from model.text.numbers import find_numbers, lost_numbers
@@ -125,6 +126,31 @@ def test_a_second_translation_that_is_cut_is_not_preferred(translator: Translato
     assert not plan.pending
     assert plan.outcome(0) is first
     assert plan.sentences[0] is before
+
+
+def test_a_second_translation_that_fails_leaves_the_first(translator: Translator) -> None:
+    plan = planned(translator, "red 7 cat sees 42 dog.", GREEDY)
+    first, before = hypothesis(translator, "rote 7 Katze."), plan.sentences[0]
+    plan.settle_one(0, first)
+    plan.settle_one(0, DecodingError("NaN"))
+    assert not plan.pending and plan.failure is None
+    assert (plan.outcome(0), plan.sentences[0]) == (first, before)
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_after_a_loop_in_the_second_translation_the_first_still_stands(
+    is_dropped: bool, translator: Translator
+) -> None:
+    plan = planned(translator, "red 7 cat sees 42 dog.", GREEDY)
+    first, before = hypothesis(translator, "rote 7 Katze."), plan.sentences[0]
+    plan.settle_one(0, first)
+    plan.settle_one(0, hypothesis(translator, "rote rote rote rote rote"))
+    assert plan.pending, "the loop is decoded again with a guard"
+    if is_dropped:
+        assert plan.drop_retries() == [0]
+    else:
+        plan.settle_one(0, DecodingError("NaN"))
+    assert (plan.outcome(0), plan.sentences[0]) == (first, before)
 
 
 def test_no_more_numbers_are_protected_than_there_are_placeholders(translator: Translator) -> None:

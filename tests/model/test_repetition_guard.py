@@ -29,6 +29,18 @@ def test_a_loop_is_a_stretch_of_words_four_times_in_a_row(text: str, is_one: boo
     assert loops(text) == is_one
 
 
+@pytest.mark.parametrize("num_words", range(1, 7))
+@pytest.mark.parametrize("before", ["", "und dann "])
+def test_up_to_six_words_four_times_in_a_row_are_a_loop_and_three_times_are_none(num_words: int, before: str) -> None:
+    sequence = " ".join(["eins", "zwei", "drei", "vier", "fünf", "sechs"][:num_words])
+    assert loops(before + " ".join([sequence] * 4))
+    assert not loops(before + " ".join([sequence] * 3))
+
+
+def test_seven_words_in_a_row_are_no_loop() -> None:
+    assert not loops(" ".join(["eins zwei drei vier fünf sechs sieben"] * 4))
+
+
 def test_a_loop_in_the_source_is_allowed_in_the_output() -> None:
     assert not loops("nein nein nein nein", "no no no no")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -419,8 +420,15 @@ def test_a_sentence_without_candidates_fails_alone(width: int) -> None:
 @needs_library
 def test_dropped_sentences_with_a_shortlist_leak_no_memory() -> None:
     group = native(transformer(), 2, random_table(6))
-    for key in range(50):
-        group.join([DecodingRequest(key, [5, 6, 7, 2], beam(2))])
-        group.step()
-        group.leave([key])
-    assert group.num_sentences == 0
+
+    def decode_and_drop(number: int) -> int:
+        """Returns the resident memory afterwards, in bytes."""
+        for key in range(number):
+            group.join([DecodingRequest(key, [5, 6, 7, 2], beam(2))])
+            group.step()
+            group.leave([key])
+        assert group.num_sentences == 0
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    before = decode_and_drop(200)
+    assert decode_and_drop(2_000) - before < 1_000_000, "500 bytes a sentence"

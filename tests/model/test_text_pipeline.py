@@ -107,11 +107,31 @@ def test_models_without_retries_retry_nothing() -> None:
     assert not plan.pending
 
 
-def test_a_failed_retry_fails_its_text() -> None:
-    plan = prepare("One.")
-    plan.settle([answer("no no no no")])
-    plan.settle([DecodingError("NaN")])
-    assert isinstance(plan.failure, DecodingError)
+@pytest.mark.parametrize("error", [DecodingError("NaN"), ValueError("of a service")])
+def test_a_second_decoding_that_fails_leaves_the_first_answer(error: Exception) -> None:
+    plan = prepare("One. Two.")
+    plan.settle([answer("no no no no"), answer("zwei.")])
+    plan.settle([error])
+    assert not plan.pending and plan.failure is None
+    assert plan.complete().text == "NO NO NO NO ZWEI."
+
+
+def test_second_decodings_can_be_dropped_and_first_ones_cannot() -> None:
+    plan = prepare("One. Two.")
+    assert plan.drop_retries() == []
+    plan.settle_one(1, answer("no no no no"))
+    assert plan.drop_retries() == [1]
+    assert [request.key for request in plan.pending] == [0]
+    plan.settle([answer("eins.")])
+    assert plan.complete().text == "EINS. NO NO NO NO"
+
+
+def test_second_decodings_of_a_document_can_be_dropped() -> None:
+    plan = pipeline().prepare("<p>One.</p><p>Two.</p>", "en", "de", replace(OPTIONS, format="html"))
+    plan.settle([answer("eins."), answer("no no no no")])
+    assert [request.key for request in plan.pending] == [1]
+    assert plan.drop_retries() == [1]
+    assert not plan.pending and plan.failure is None
 
 
 def test_a_text_fails_with_its_first_failure() -> None:

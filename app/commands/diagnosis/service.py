@@ -17,6 +17,7 @@ from app.commands.diagnosis.report import Check
 from app.errors import ServiceError, SettingsError
 from app.models.bundles import BundleFiles
 from app.settings import AUTO, ENV_PREFIX, Settings, load_settings, shown
+from app.storage import check_data_folder
 from model.artifacts.pulled import PREFIX, PulledBundles, PulledName
 from model.errors import DeviceError, ModelError
 
@@ -133,7 +134,7 @@ def check_keys(settings: Settings) -> Check:
         return Check("keys", "ok", "callers need none")
     create = f"Make one with {ENV_PREFIX}KEYS_DB={path} verso keys create NAME."
     if not path.exists():
-        return Check("keys", "warning", f"{path} is not there yet", create)
+        return Check("keys", "problem", f"{path} is not there", f"Correct {ENV_PREFIX}KEYS_DB. {create}")
     from app.accounts.store import KeyStore
 
     try:
@@ -148,6 +149,22 @@ def check_keys(settings: Settings) -> Check:
     if not usable and settings.anonymous == "off":
         return Check("keys", "warning", text, create, details)
     return Check("keys", "ok", text, details=details)
+
+
+def check_data(settings: Settings) -> Check:
+    """Whether documents and glossaries can be kept.
+
+    Args:
+        settings: Name the folder.
+    """
+    folder = settings.data_dir
+    if folder is None:
+        return Check("data", "ok", "documents and glossaries are kept until the process ends")
+    try:
+        check_data_folder(folder, make=False)
+    except SettingsError as error:
+        return Check("data", "problem", str(error), f"Set {ENV_PREFIX}DATA_DIR to a folder that can be written.")
+    return Check("data", "ok", f"{folder}, which can be written", details={"path": str(folder)})
 
 
 def check_bundles(settings: Settings, cache_is_writable: bool) -> tuple[list[ConfiguredBundle], Check]:

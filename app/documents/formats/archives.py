@@ -17,6 +17,12 @@ MAX_RATIO = 200
 
 _FREE_BYTES = 10_000_000
 _MACROS = ("vbaproject.bin", "vbadata.xml", "basic/", "scripts/")
+"""How the names of parts with macros begin or end."""
+
+_MACRO_CONTENT = ("_VBA_PROJECT".encode("utf-16-le"), b"http://openoffice.org/2000/script")
+"""What such a part holds, whatever it is called: a stream of VBA's projects, the namespace of LibreOffice's modules."""
+
+MACROS_REFUSED = "The document has macros; save it without them."
 
 
 class Archive:
@@ -36,6 +42,8 @@ class Archive:
                 self._check(len(data))
                 # A part is never read beyond its declared size.
                 self._parts = {entry.filename: archive.read(entry) for entry in self._entries}
+            if any(sign in part for part in self._parts.values() for sign in _MACRO_CONTENT):
+                raise DocumentRefused(MACROS_REFUSED)
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, OSError) as error:
             raise DocumentRefused(f"The file is damaged, or is no document of this kind: {error}.") from None
         except Exception as error:  # zlib.error and its relatives are no common class
@@ -62,7 +70,7 @@ class Archive:
             if entry.flag_bits & 0x1:
                 raise DocumentRefused("The document is encrypted; save it without a password.")
             if any(name.lower().endswith(macro) or name.lower().startswith(macro) for macro in _MACROS):
-                raise DocumentRefused("The document has macros; save it without them.")
+                raise DocumentRefused(MACROS_REFUSED)
 
     def __contains__(self, name: str) -> bool:
         return name in self._parts

@@ -7,7 +7,7 @@ import re
 from functools import partial
 
 from app.documents.formats.archives import Archive
-from app.documents.formats.document_file import DocumentFile, TextFile, Unit
+from app.documents.formats.document_file import DocumentFile, TextFile, Unit, unescaped
 from app.documents.formats.web_page import WebPage
 
 _PAGE = re.compile(r".*\.(?:xhtml|html|htm)", re.IGNORECASE)
@@ -46,7 +46,7 @@ class ContentsPage(TextFile):
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         for entry in _ENTRY.finditer(self.text):
-            self.add(Unit(html.unescape(entry[0])), partial(self._put, *entry.span()))
+            self.add(Unit(unescaped(entry[0])), partial(self._put, *entry.span()))
 
     def _put(self, start: int, end: int, translation: str) -> None:
         self.replace(start, end, html.escape(translation, quote=False))

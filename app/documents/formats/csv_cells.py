@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import re
+from collections import Counter
 
 from app.documents.formats.document_file import TextFile, Unit
 
 _SEPARATORS = ",;\t|"
 _SAMPLE = 20_000
+_QUOTED = r'"[^"]*+(?:""[^"]*+)*+"'
+_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r]")
+"""How a cell begins that spreadsheets take for a formula."""
 
 
 class CsvCells(TextFile):
@@ -25,7 +28,7 @@ class CsvCells(TextFile):
         super().__init__(data)
         self._separator = _separator(self.text[:_SAMPLE])
         other = re.escape(self._separator)
-        cell = re.compile(rf'(?P<quoted>"(?:[^"]|"")*")|(?P<plain>[^{other}\r\n]+)|[{other}\r\n]')
+        cell = re.compile(rf"(?P<quoted>{_QUOTED})|(?P<plain>[^{other}\r\n]++)|[{other}\r\n]")
         begins = True
         for found in cell.finditer(self.text):
             if found["quoted"] is not None and begins:
@@ -37,6 +40,8 @@ class CsvCells(TextFile):
     def _add_cell(self, found: re.Match[str], text: str) -> None:
         def put(translation: str) -> None:
             is_quoted = found["quoted"] is not None
+            if _FORMULA.match(translation) and not _FORMULA.match(text):
+                translation, is_quoted = f"'{translation}", True  # of a glossary; with this sign it is a text
             if is_quoted or any(sign in translation for sign in (self._separator, '"', "\n", "\r")):
                 translation = '"' + translation.replace('"', '""') + '"'
             self.replace(found.start(), found.end(), translation)
@@ -45,9 +50,16 @@ class CsvCells(TextFile):
 
 
 def _separator(sample: str) -> str:
-    """What separates the cells of a table."""
-    try:
-        return csv.Sniffer().sniff(sample, _SEPARATORS).delimiter
-    except csv.Error:
-        counts = {sign: sample.count(sign) for sign in _SEPARATORS}
-        return max(counts, key=lambda sign: counts[sign])
+    """What separates the cells of a table: the sign of which most lines have the same number, of several the commonest.
+
+    Args:
+        sample: The beginning of the table.
+    """
+    lines = [line for line in re.sub(_QUOTED, "", sample).splitlines() if line.strip()]
+
+    def fitness(sign: str) -> tuple[int, int]:
+        counts = Counter(line.count(sign) for line in lines)
+        del counts[0]
+        return max(((num_lines, count) for count, num_lines in counts.items()), default=(0, 0))
+
+    return max(_SEPARATORS, key=fitness)

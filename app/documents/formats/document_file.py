@@ -14,6 +14,8 @@ from app.serving.detection import has_letters
 from model.decoding.options import TextFormat
 
 _TAG = re.compile(r"<[^<>]*>")
+# No character has such a number, and Python reads no longer one.
+_LONG_NUMBER = re.compile(r"&#(?:0*+[0-9]{8,}|[xX]0*+[0-9a-fA-F]{7,});?")
 
 MAX_UNITS = 100_000
 """Units of a document: paragraphs, cells, subtitles."""
@@ -34,7 +36,16 @@ class Unit:
     @property
     def words(self) -> str:
         """Its text without tags, for counting sentences and detecting the language."""
-        return self.text if self.format == "text" else html.unescape(_TAG.sub(" ", self.text))
+        return self.text if self.format == "text" else unescaped(_TAG.sub(" ", self.text))
+
+
+def unescaped(text: str) -> str:
+    """The characters that a text of HTML stands for.
+
+    Args:
+        text: A text without tags.
+    """
+    return html.unescape(_LONG_NUMBER.sub("\ufffd", text))
 
 
 class DocumentFile(ABC):
@@ -44,12 +55,13 @@ class DocumentFile(ABC):
     """Whether translations are written beside their sources, so that those equal to them are written, too."""
 
     def __init__(self) -> None:
-        self._slots: list[tuple[Unit, Callable[[str], None]]] = []
+        self._units: list[Unit] = []
+        self._puts: list[Callable[[str], None]] = []  # one for each unit
 
     @property
     def units(self) -> list[Unit]:
         """What is to be translated, in the order of the document."""
-        return [unit for unit, _ in self._slots]
+        return self._units
 
     def write(self, translations: Sequence[str | None], target: str) -> bytes:
         """The file with its units translated; to be called once.
@@ -60,10 +72,15 @@ class DocumentFile(ABC):
             translations: One for each unit, in order; None leaves the unit as it is.
             target: The target language, for formats that name it.
         """
-        for (unit, put), translation in zip(self._slots, translations, strict=True):
+        self._replace_units(translations)
+        return self.to_bytes(target)
+
+    def _replace_units(self, translations: Sequence[str | None]) -> None:
+        """Replace the units; what they refer to in the file is then forgotten."""
+        for unit, put, translation in zip(self._units, self._puts, translations, strict=True):
             if translation is not None and (self.keeps_source or translation != unit.text):
                 put(translation)
-        return self.to_bytes(target)
+        self._puts = []
 
     @abstractmethod
     def to_bytes(self, target: str) -> bytes:
@@ -84,13 +101,15 @@ class DocumentFile(ABC):
             DocumentRefused: There are too many.
         """
         if unit.format != "text" or has_letters(unit.text):
-            if len(self._slots) == MAX_UNITS:
+            if len(self._units) == MAX_UNITS:
                 raise DocumentRefused(f"The document has more than {MAX_UNITS} paragraphs; send it in parts.")
-            self._slots.append((unit, put))
+            self._units.append(unit)
+            self._puts.append(put)
 
     def include(self, part: DocumentFile) -> None:
         """Add the units of another file, which is a part of this one."""
-        self._slots += part._slots
+        self._units += part._units
+        self._puts += part._puts
 
 
 class TextFile(DocumentFile):
@@ -134,3 +153,25 @@ class TextFile(DocumentFile):
             parts += [self.text[done:start], text]
             done = end
         return self._encoding.encode("".join([*parts, self.text[done:]]))
+
+
+def count_sentences(units: Sequence[Unit], language: str) -> list[int]:
+    """The number of sentences of each unit, one at least. It is for progress, and need not be exact.
+
+    Args:
+        units: The units.
+        language: Their language, without a region.
+    """
+    # Imported here: a document that is only taken in is not segmented.
+    from model.text.segmentation import split_text
+
+    return [
+        max(
+            1,
+            sum(
+                has_letters(text[segment.start : segment.end])
+                for segment in split_text(text, language, lambda start, end: True)
+            ),
+        )
+        for text in (unit.words for unit in units)
+    ]

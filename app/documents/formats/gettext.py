@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import polib
 
 from app.documents.formats.document_file import DocumentFile, Unit
 from app.documents.formats.encodings import decoded
-from app.errors import DocumentRefused
+from app.errors import DocumentRefused, DocumentTooComplex
 
 _NUM_PLURALS = re.compile(r"nplurals\s*=\s*(\d)")
+_CONTINUATION = re.compile(r'\s*+((?:#~|#\|)?)\s*+"((?:[^"\\]|\\.)*+)"\s*+')
+_STRING = re.compile(r'[^"]*+"(?:[^"\\]|\\.)*+"\s*+')
+_COMMENT = re.compile(r"\s*+#(?![~|])")
+
+MAX_COMMENT_LINES = 1_000
+"""Lines of comments of a message, and of the header: the library adds each to a copy of those before."""
 
 
 class Catalogue(DocumentFile):
@@ -31,11 +38,12 @@ class Catalogue(DocumentFile):
     def __init__(self, data: bytes) -> None:
         super().__init__()
         text, self._encoding = decoded(data)
-        lines = text.splitlines()
+        lines = list(_joined_strings(text.splitlines()))
+        _check_comments(lines)
         if len(lines) == 1:  # polib takes a single line for the name of a file
             lines.append("")
         try:
-            self._file = polib.pofile("\n".join(lines) + "\n", wrapwidth=_width(lines))
+            self._file = polib.pofile("\n".join(lines) + "\n", wrapwidth=_width(text.splitlines()))
         except (OSError, ValueError, IndexError, KeyError, AttributeError) as error:
             raise DocumentRefused(f"The file is no gettext catalogue: {str(error)[:200]}.") from None
         if not len(self._file) and text.strip() and not self._file.metadata:
@@ -77,6 +85,51 @@ class Catalogue(DocumentFile):
         if self._file.metadata:
             self._file.metadata["Language"] = target
         return self._encoding.encode(str(self._file).replace("\n", self._line_end))
+
+
+def _joined_strings(lines: Sequence[str]) -> Iterator[str]:
+    """The lines of a catalogue, each string on one line; the library adds each further line to a copy of the string.
+
+    Args:
+        lines: The lines.
+    """
+    parts: list[str] = []  # of the present string, without its closing quotation mark
+    prefix = ""
+    for line in lines:
+        following = _CONTINUATION.fullmatch(line) if parts else None
+        if following is not None and following[1] == prefix:
+            parts.append(following[2])
+            continue
+        if parts:
+            yield "".join([*parts, '"'])
+            parts = []
+        if not _COMMENT.match(line) and _STRING.fullmatch(line):
+            prefix = next((sign for sign in ("#~", "#|") if line.lstrip().startswith(sign)), "")
+            parts = [line.rstrip()[:-1]]
+        else:
+            yield line
+    if parts:
+        yield "".join([*parts, '"'])
+
+
+def _check_comments(lines: Sequence[str]) -> None:
+    """Refuse a message with more comments, or a header of more lines, than the library reads in a reasonable time.
+
+    Raises:
+        DocumentTooComplex: There is one.
+    """
+    num_lines = 0
+    message = ""
+    for line in lines:
+        if line.startswith("msgstr") and message == 'msgid ""' and line.count("\\n") > MAX_COMMENT_LINES:
+            raise DocumentTooComplex(f"The header has more than {MAX_COMMENT_LINES} lines")
+        message = line.strip() if line.startswith("msgid") else message
+        if _COMMENT.match(line):
+            num_lines += 1
+        elif "msgid" in line:
+            num_lines = 0
+        if num_lines > MAX_COMMENT_LINES:
+            raise DocumentTooComplex(f"A message has more than {MAX_COMMENT_LINES} lines of comments")
 
 
 def _width(lines: list[str]) -> int:

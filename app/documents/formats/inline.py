@@ -142,17 +142,17 @@ def _is_space(node: Node) -> bool:
 def _joined(nodes: Iterable[Node]) -> tuple[Node, ...]:
     """The content without empty texts, and with neighbouring texts in one. The format of a space is dropped."""
     joined: list[Node] = []
+    texts: list[str] = []  # behind the last node of ``joined``
     for node in nodes:
         if isinstance(node, Group) and node.children and all(map(_is_space, node.children)):
-            node = "".join(map(str, node.children))
-        last = joined[-1] if joined else None
-        if isinstance(node, Group):
-            joined.append(Group(node.source, _joined(node.children)))
-        elif isinstance(node, str) and isinstance(last, str):
-            joined[-1] = last + node
-        elif node != "":
-            joined.append(node)
-    return tuple(joined)
+            texts += map(str, node.children)
+        elif isinstance(node, str):
+            texts.append(node)
+        else:
+            joined += filter(None, ["".join(texts)])
+            texts = []
+            joined.append(Group(node.source, _joined(node.children)) if isinstance(node, Group) else node)
+    return (*joined, *filter(None, ["".join(texts)]))
 
 
 def _is_aside(node: Node) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import tee, zip_longest
 
 from app.documents.formats.document_file import TextFile, Unit
 from app.errors import DocumentRefused
@@ -34,7 +35,7 @@ class JsonStrings(TextFile):
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         try:
-            json.loads(self.text)
+            json.loads(self.text, parse_int=str, parse_float=str)
         except (ValueError, RecursionError) as error:
             reason = "too many levels" if isinstance(error, RecursionError) else str(error)
             raise DocumentRefused(f"The file is no JSON: {reason}.") from None
@@ -50,9 +51,10 @@ class JsonStrings(TextFile):
     def _values(self) -> Iterator[tuple[int, int]]:
         """First character and the one after the last of each string that is a value."""
         hidden = [False]  # for each level that is open, whether its values describe the file
-        tokens = list(_TOKEN.finditer(self.text))
         is_hidden = False  # whether the present value does
-        for token, following in zip(tokens, [*tokens[1:], None], strict=False):
+        tokens, ahead = tee(_TOKEN.finditer(self.text))
+        next(ahead, None)
+        for token, following in zip_longest(tokens, ahead):
             sign = token[0]
             if sign in "{[":
                 hidden.append(is_hidden)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from lxml import etree
 
 from app.documents.formats.archives import Archive
-from app.documents.formats.document_file import DocumentFile
-from app.documents.formats.xml_parts import parsed, serialised
+from app.documents.formats.document_file import DocumentFile, Unit
+from app.documents.formats.xml_parts import ElementBudget, parsed, serialised
 from app.errors import DocumentRefused
 
 _DECLARATIONS = re.compile(rb"<!DOCTYPE|<!ENTITY")
@@ -32,18 +32,21 @@ class OfficeFile(DocumentFile):
     def __init__(self, data: bytes) -> None:
         super().__init__()
         self.archive = Archive(data)
+        self.budget = ElementBudget()
         self._data = data
+        self._asides: dict[etree._Element, etree._Element] = {}
         self._changes: dict[etree._Element, Callable[[], None]] = {}
-        self.check()
         for name in self.archive.names:
             if name.endswith((".xml", ".rels")) and _declares(self.archive[name]):
                 raise DocumentRefused(f"The part {name[:100]} has a document type declaration; entities are not read.")
+        self.check()
         self._trees = {
-            name: parsed(self.archive[name], f"The part {name[:100]}")
+            name: parsed(self.archive[name], self.budget, f"The part {name[:100]}")
             for name in self.archive.names
             if self.parts.fullmatch(name)
         }
-        self._before = {name: etree.tostring(tree) for name, tree in self._trees.items()}
+        self._part = ""  # the one whose units are being added
+        self._changed: set[str] = set()
 
     def check(self) -> None:
         """Refuse an archive that is another kind of document."""
@@ -51,21 +54,45 @@ class OfficeFile(DocumentFile):
 
     def roots(self) -> Iterator[etree._Element]:
         """The root of each part that holds paragraphs."""
-        for tree in self._trees.values():
+        for name, tree in self._trees.items():
+            self._part = name
             yield tree.getroot()
+
+    def add(self, unit: Unit, put: Callable[[str], None]) -> None:
+        """Add a unit of the part whose root was given last."""
+        name = self._part
+
+        def put_and_note(translation: str) -> None:
+            self._changed.add(name)
+            put(translation)
+
+        super().add(unit, put_and_note)
 
     def change_later(self, element: etree._Element, change: Callable[[], None]) -> None:
         """Change an element once all translations are known, however many of them it has."""
         self._changes[element] = change
 
+    def aside(self, element: etree._Element) -> etree._Element:
+        """An element for what is taken out of the tree of another one, or is not in it yet.
+
+        Libxml2 looks for the namespace of each element again when a tree is taken out of its document, in quadratic
+        time. What is moved in its document, or freed with it, keeps its namespaces.
+        """
+        root = element.getroottree().getroot()
+        if root not in self._asides:
+            self._asides[root] = etree.SubElement(root, "aside")
+        return self._asides[root]
+
     def to_bytes(self, target: str) -> bytes:
         """The archive with its translated parts."""
-        for change in self._changes.values():
-            change()
+        for element in list(self._changes):
+            self._changes.pop(element)()
+        # Now nothing refers to the elements that were put aside, and they are freed.
+        for root, aside in self._asides.items():
+            del aside[:]
+            root.remove(aside)
         changed = {
-            name: serialised(tree, self.archive[name])
-            for name, tree in self._trees.items()
-            if etree.tostring(tree) != self._before[name]
+            name: serialised(tree, self.archive[name]) for name, tree in self._trees.items() if name in self._changed
         }
         return self.archive.with_parts(changed) if changed else self._data
 

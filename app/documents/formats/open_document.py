@@ -6,8 +6,10 @@ import re
 
 from lxml import etree
 
+from app.documents.formats.archives import MACROS_REFUSED
 from app.documents.formats.office import OfficeFile
 from app.documents.formats.xml_parts import MixedContent, local_name
+from app.errors import DocumentRefused
 
 _GROUPS = frozenset({"span", "a", "meta", "ruby", "ruby-base"})
 _BREAKS = frozenset({"line-break", "tab"})
@@ -31,6 +33,8 @@ class OpenDocumentText(OfficeFile):
         super().__init__(data)
         content = MixedContent(_GROUPS, _shown, _BREAKS)
         for root in self.roots():
+            if next(root.iter("{urn:oasis:names:tc:opendocument:xmlns:office:1.0}script"), None) is not None:
+                raise DocumentRefused(MACROS_REFUSED)
             for element in list(root.iter("{*}p", "{*}h")):
                 if not any(local_name(around) in _KEPT for around in element.iterancestors()):
                     content.add(self, element)

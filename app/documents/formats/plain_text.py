@@ -6,8 +6,12 @@ import re
 
 from app.documents.formats.document_file import TextFile
 
-_PARAGRAPH = re.compile(r"[^\n]*\S[^\n]*(?:\n[^\n]*\S[^\n]*){0,19}")
-"""Lines without a blank one between them, twenty at most: what is translated at once has to have an end."""
+_LINE = r"[^\S\n]*+\S[^\n]*+"
+_PARAGRAPH = re.compile(rf"^{_LINE}(?:\n{_LINE}){{0,19}}", re.MULTILINE)
+"""Lines without a blank one between them, twenty at most: what is translated at once has to have an end.
+
+A match begins at the start of a line and never gives characters back, so each is looked at once.
+"""
 
 
 class PlainText(TextFile):

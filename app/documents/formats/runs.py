@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from lxml import etree
 
@@ -22,6 +23,9 @@ from app.serving.detection import has_letters
 TAB = "\t"
 """What a point shows that divides a paragraph into cells."""
 
+_SIGNS = 5
+"""Characters around a name: brackets, a prefix, quotation marks."""
+
 
 @dataclass(frozen=True)
 class Shell:
@@ -29,11 +33,15 @@ class Shell:
 
     Args:
         key: Equal for equal formatting.
-        run: A run that has it.
+        tag: The name of the runs that have it.
+        properties: The element that has it, if there is one.
+        num_characters: What that takes in the file, about.
     """
 
-    key: bytes
-    run: etree._Element
+    key: Hashable
+    tag: str
+    properties: etree._Element | None = None
+    num_characters: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,15 +61,15 @@ class Holder:
 
 @dataclass(frozen=True)
 class Piece:
-    """What a run holds besides text.
+    """What a run holds besides text to translate.
 
     Args:
         shell: The formatting of the run.
-        element: It.
+        content: It.
     """
 
     shell: Shell
-    element: etree._Element
+    content: str | etree._Element
 
 
 @dataclass
@@ -78,7 +86,11 @@ class _Cell:
 
 
 class Paragraphs(ABC):
-    """How a format writes paragraphs."""
+    """How a format writes paragraphs.
+
+    Args:
+        file: The file that gets the units.
+    """
 
     properties: str
     """Name of the element that has the formatting of a run."""
@@ -92,6 +104,10 @@ class Paragraphs(ABC):
     last: str = ""
     """Name of the element that must stay behind the content."""
 
+    def __init__(self, file: OfficeFile) -> None:
+        self._file = file
+        self._budget = file.budget
+
     @abstractmethod
     def nodes(self, holder: etree._Element) -> Iterator[Node]:
         """The content of a paragraph, or of an element in one.
@@ -100,14 +116,41 @@ class Paragraphs(ABC):
         """
 
     @abstractmethod
-    def run(self, shell: Shell, content: str | etree._Element) -> etree._Element:
-        """A run with a formatting, and a text or something else in it."""
+    def run(self, aside: etree._Element, shell: Shell, content: str | etree._Element) -> etree._Element:
+        """A run with a formatting, and a text or something else in it.
 
-    def add(self, file: OfficeFile, paragraph: etree._Element) -> None:
+        Args:
+            aside: The element that gets it.
+            shell: The formatting.
+            content: The text, or an element of the same document.
+        """
+
+    def text_of(self, shell: Shell, text: str) -> Group:
+        """A text of a run with a formatting, which is counted."""
+        self._budget.read_formatting(shell.num_characters)
+        return Group(shell, (text,))
+
+    def piece_of(self, shell: Shell, content: str | etree._Element) -> Piece:
+        """A piece of a run with a formatting, which is counted."""
+        self._budget.read_formatting(shell.num_characters)
+        return Piece(shell, content)
+
+    def copied_properties(self, shell: Shell) -> list[etree._Element]:
+        """A formatting for another run.
+
+        Args:
+            shell: The formatting.
+
+        Raises:
+            DocumentTooComplex: The formatting of the file would be many times as large as before.
+        """
+        self._budget.write_formatting(shell.num_characters)
+        return [] if shell.properties is None else [copy.deepcopy(shell.properties)]
+
+    def add(self, paragraph: etree._Element) -> None:
         """Add a paragraph as units. Tabs divide it: what is between them are cells.
 
         Args:
-            file: The file that gets the units.
             paragraph: The paragraph.
         """
         nodes = _merged(self.nodes(paragraph))
@@ -117,39 +160,44 @@ class Paragraphs(ABC):
         cells = [_Cell(list(_unwrapped(nodes, shell)), shell) for nodes, shell in _cells(nodes, base)]
         for cell in cells:
             if has_letters(shown_text(cell.nodes)):
-                self._add_cell(file, paragraph, cells, cell)
+                self._add_cell(paragraph, cells, cell)
 
     def shell_of(self, run: etree._Element) -> Shell:
         """The formatting of a run."""
         properties = next(run.iterchildren(f"{{*}}{self.properties}"), None)
         if properties is None:
-            return Shell(b"", run)
-        kept = copy.deepcopy(properties)
-        for element in [kept, *kept]:
-            if local_name(element) in self.ignored:
-                kept.remove(element)
-            for name in list(element.attrib):
-                if etree.QName(name).localname in self.ignored:
-                    del element.attrib[name]
-        is_plain = not len(kept) and not kept.attrib
-        return Shell(b"" if is_plain else etree.tostring(kept, method="c14n", with_tail=False), run)
+            return Shell((), str(run.tag))
+        attributes, children = self._attributes(properties), tuple(self._keys(properties))
+        key = (attributes, children) if attributes or children else ()
+        return Shell(key, str(run.tag), properties, _size_of(properties))
 
-    def _add_cell(self, file: OfficeFile, paragraph: etree._Element, cells: Sequence[_Cell], cell: _Cell) -> None:
+    def _keys(self, holder: etree._Element) -> Iterator[Hashable]:
+        """What tells formattings from one another: elements, their attributes and what is in them."""
+        for element in holder:
+            if local_name(element) not in self.ignored:
+                yield str(element.tag), self._attributes(element), element.text or "", tuple(self._keys(element))
+
+    def _attributes(self, element: etree._Element) -> tuple[tuple[str, str], ...]:
+        return tuple(sorted(pair for pair in _items(element) if pair[0].rpartition("}")[2] not in self.ignored))
+
+    def _add_cell(self, paragraph: etree._Element, cells: Sequence[_Cell], cell: _Cell) -> None:
         fragment = Fragment(cell.nodes)
 
         def put(translation: str) -> None:
             cell.nodes = fragment.read(translation)
-            file.change_later(paragraph, fill)
+            self._file.change_later(paragraph, fill)
 
         def fill() -> None:
-            self._fill(paragraph, [element for one in cells for element in self._elements(one.nodes, one.base)])
+            aside = self._file.aside(paragraph)
+            elements = [element for one in cells for element in self._elements(aside, one.nodes, one.base)]
+            self._fill(aside, paragraph, elements)
 
-        file.add(fragment.unit, put)
+        self._file.add(fragment.unit, put)
 
-    def _fill(self, holder: etree._Element, elements: Sequence[etree._Element]) -> None:
+    def _fill(self, aside: etree._Element, holder: etree._Element, elements: Sequence[etree._Element]) -> None:
         for child in list(holder):
             if local_name(child) not in self.not_content:
-                holder.remove(child)
+                aside.append(child)
         end = next((child for child in holder if local_name(child) == self.last), None)
         for element in elements:
             element.tail = None
@@ -158,41 +206,57 @@ class Paragraphs(ABC):
             else:
                 end.addprevious(element)
 
-    def _elements(self, nodes: Sequence[Node], base: Shell) -> Iterator[etree._Element]:
+    def _elements(self, aside: etree._Element, nodes: Sequence[Node], base: Shell) -> Iterator[etree._Element]:
         """The elements for some content, in which text in no group has the formatting ``base``."""
         for node in nodes:
             if isinstance(node, str):
                 if node:
-                    yield self.run(base, clean(node))
+                    yield self.run(aside, base, clean(node))
             elif isinstance(node, Point):
                 if isinstance(node.source, Piece):
-                    yield self.run(node.source.shell, node.source.element)
+                    yield self.run(aside, node.source.shell, node.source.content)
                 else:
                     yield from node.source
             elif isinstance(node.source, Shell):
-                yield from self._elements(node.children, node.source)
+                yield from self._elements(aside, node.children, node.source)
             else:
-                self._fill(node.source.inner, list(self._elements(node.children, node.source.base or base)))
+                inside = list(self._elements(aside, node.children, node.source.base or base))
+                self._fill(aside, node.source.inner, inside)
                 yield node.source.element
+
+
+def _size_of(properties: etree._Element) -> int:
+    """Characters that a formatting takes in the file, about."""
+    size = 0
+    for element in properties.iter():
+        size += len(local_name(element)) + len(element.text or "") + _SIGNS
+        size += sum(len(name.rpartition("}")[2]) + len(value) + _SIGNS for name, value in _items(element))
+    return size
+
+
+def _items(element: etree._Element) -> Iterator[tuple[str, str]]:
+    """The attributes of an element."""
+    return ((str(name), str(value)) for name, value in element.attrib.items())
 
 
 def _merged(nodes: Iterator[Node]) -> list[Node]:
     """Content in which neighbouring runs of equal formatting are one group."""
     merged: list[Node] = []
-    for node in nodes:
-        last = merged[-1] if merged else None
-        if isinstance(node, Group) and isinstance(node.source, Holder):
-            merged.append(Group(node.source, tuple(_merged(iter(node.children)))))
-        elif (
-            isinstance(node, Group)
-            and isinstance(last, Group)
-            and isinstance(last.source, Shell)
-            and last.source.key == node.source.key
-        ):
-            merged[-1] = Group(last.source, (*last.children, *node.children))
+    for key, run in groupby(nodes, _key_of_run):
+        if key is None:
+            merged += (
+                Group(node.source, tuple(_merged(iter(node.children)))) if isinstance(node, Group) else node
+                for node in run
+            )
         else:
-            merged.append(node)
+            groups = [node for node in run if isinstance(node, Group)]
+            merged.append(Group(groups[0].source, tuple(child for group in groups for child in group.children)))
     return merged
+
+
+def _key_of_run(node: Node) -> Hashable:
+    """The formatting of a run; None for other content."""
+    return node.source.key if isinstance(node, Group) and isinstance(node.source, Shell) else None
 
 
 def _cells(nodes: Sequence[Node], base: Shell) -> Iterator[tuple[list[Node], Shell]]:
@@ -210,8 +274,8 @@ def _cells(nodes: Sequence[Node], base: Shell) -> Iterator[tuple[list[Node], She
 
 def _most_frequent(nodes: Sequence[Node]) -> Shell | None:
     """The formatting that most characters outside of links have, or those of a link if there are no others."""
-    num_characters: Counter[bytes] = Counter()
-    shells: dict[bytes, Shell] = {}
+    num_characters: Counter[Hashable] = Counter()
+    shells: dict[Hashable, Shell] = {}
     for node in nodes:
         if isinstance(node, Group) and isinstance(node.source, Shell):
             num_characters[node.source.key] += len(shown_text(node.children).strip())

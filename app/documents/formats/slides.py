@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator
 
 from lxml import etree
 
-from app.documents.formats.inline import Group, Node, Point
+from app.documents.formats.inline import Node, Point
 from app.documents.formats.office import OfficeFile
 from app.documents.formats.runs import TAB, Paragraphs, Shell
 from app.documents.formats.word import check_content_types
@@ -29,11 +28,11 @@ class Presentation(OfficeFile):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        paragraphs = SlideParagraphs()
+        paragraphs = SlideParagraphs(self)
         for root in self.roots():
             for paragraph in list(root.iter("{*}p")):
                 if "drawingml" in str(paragraph.tag):
-                    paragraphs.add(self, paragraph)
+                    paragraphs.add(paragraph)
 
     def check(self) -> None:
         """Refuse an archive that is no presentation, or one with macros."""
@@ -66,14 +65,14 @@ class SlideParagraphs(Paragraphs):
         text = "".join(child.text or "" for child in run.iterchildren("{*}t"))
         for index, part in enumerate(text.split("\t")):
             if index:
-                yield Point([self.run(shell, "\t")], TAB)
+                yield Point(self.piece_of(shell, "\t"), TAB)
             if part:
-                yield Group(shell, (part,))
+                yield self.text_of(shell, part)
 
-    def run(self, shell: Shell, content: str | etree._Element) -> etree._Element:
+    def run(self, aside: etree._Element, shell: Shell, content: str | etree._Element) -> etree._Element:
         """A run with a formatting and a text."""
-        space = str(shell.run.tag).removesuffix("r")
-        run = etree.Element(shell.run.tag)
-        run.extend(copy.deepcopy(one) for one in shell.run if local_name(one) == self.properties)
+        space = shell.tag.removesuffix("r")
+        run = etree.SubElement(aside, shell.tag)
+        run.extend(self.copied_properties(shell))
         etree.SubElement(run, f"{space}t").text = str(content)
         return run

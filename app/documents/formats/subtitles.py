@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile, zip_longest
 
-from app.documents.formats.document_file import TextFile
+from app.documents.formats.document_file import TextFile, unescaped
 from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
 from app.errors import DocumentRefused
 from app.serving.detection import has_letters
 
 _TIMES = re.compile(r"^[ \t]*\d[\d:.,]{3,14}[ \t]*-->[ \t]*\d[^\n]*(?:\n|\Z)", re.MULTILINE)
-_TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z]+)[^<>\n]*>|<[\d:.]+>|\{\\[^{}\n]*\}")
+# Nothing is given back, so that a tag without an end is read once.
+_TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z]++)[^<>\n]*+>|<[\d:.]++>|\{\\[^{}\n]*+\}")
 _SPEAKER = re.compile(r"\s*[-–—‐]\s*\S")
 _UNFINISHED = re.compile(r"[\w,;–—-]\s*$")
 _MAX_CUES = 6
@@ -133,16 +135,16 @@ class SubRip(TextFile):
 
     def _nodes(self, text: str) -> list[Node]:
         """The text of a cue with its tags; those without a partner are points."""
-        last_ends: dict[str, int] = {}
+        tags = list(_TAG.finditer(text))
+        last_ends = {tag["name"]: tag.start() for tag in tags if tag["end"]}
         open_tags: list[tuple[re.Match[str], list[Node]]] = []
         nodes: list[Node] = []
         done = 0
-        for tag in _TAG.finditer(text):
+        for tag in tags:
             nodes.append(self.shown(text[done : tag.start()]))
             done = tag.end()
-            if tag["name"] and tag["name"] not in last_ends:
-                last_ends[tag["name"]] = text.rfind(f"</{tag['name']}>")
-            if tag["name"] and not tag["end"] and last_ends[tag["name"]] >= done and len(open_tags) < _MAX_DEPTH:
+            is_opening = tag["name"] and not tag["end"] and last_ends.get(tag["name"], -1) >= done
+            if is_opening and len(open_tags) < _MAX_DEPTH:
                 open_tags.append((tag, nodes))
                 nodes = []
             elif tag["end"] and open_tags and open_tags[-1][0]["name"] == tag["name"]:
@@ -190,7 +192,7 @@ class WebVtt(SubRip):
 
     def shown(self, text: str) -> str:
         """The characters that some source stands for."""
-        return html.unescape(text)
+        return unescaped(text)
 
     def source(self, text: str) -> str:
         """What stands for some characters."""
@@ -270,10 +272,15 @@ def _wrapped(nodes: Sequence[Node], num_lines: int, longest: int) -> list[Node]:
     num_lines = max(num_lines, -(-len(text) // max(_WIDTH, longest)))
     spaces = [match.start() for match in re.finditer(" ", text)]
     breaks: set[int] = set()
-    for line in range(1, num_lines):
-        free = [space for space in spaces if space not in breaks]
-        if free:
-            breaks.add(min(free, key=lambda space: abs(space - len(text) * line / num_lines)))
+    first = 0  # of the spaces behind the last break
+    for line in range(1, min(num_lines, len(spaces) + 1)):
+        wanted = len(text) * line / num_lines
+        behind = bisect_left(spaces, wanted, first)
+        around = [index for index in (behind - 1, behind) if first <= index < len(spaces)]
+        if around:
+            nearest = min(around, key=lambda index: abs(spaces[index] - wanted))
+            breaks.add(spaces[nearest])
+            first = nearest + 1
     return _with_breaks(nodes, {left + space for space in breaks}, (left, left + len(text)), 0)[0]
 
 

@@ -26,6 +26,11 @@ class DocumentFormat:
     module: str
     name: str
 
+    def load(self) -> Callable[[bytes], DocumentFile]:
+        """Import what reads its files."""
+        read: Callable[[bytes], DocumentFile] = getattr(import_module(f"{__package__}.{self.module}"), self.name)
+        return read
+
     def read(self, data: bytes) -> DocumentFile:
         """Read a file.
 
@@ -35,9 +40,8 @@ class DocumentFormat:
         Raises:
             DocumentRefused: It is broken, dangerous, or of another kind than its name says.
         """
-        read: Callable[[bytes], DocumentFile] = getattr(import_module(f"{__package__}.{self.module}"), self.name)
         try:
-            return read(data)
+            return self.load()(data)
         except RecursionError:
             raise DocumentRefused("The document is nested too deeply.") from None
 

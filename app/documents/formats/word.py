@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator, Sequence
 
 from lxml import etree
 
+from app.documents.formats.archives import MACROS_REFUSED
 from app.documents.formats.inline import Group, Node, Point
 from app.documents.formats.office import OfficeFile
-from app.documents.formats.runs import TAB, Holder, Paragraphs, Piece, Shell
-from app.documents.formats.xml_parts import local_name
+from app.documents.formats.runs import TAB, Holder, Paragraphs, Shell
+from app.documents.formats.xml_parts import MAX_NESTING, local_name, parsed
 from app.errors import DocumentRefused
 
 _HOLDERS = frozenset({"hyperlink", "ins", "moveTo", "smartTag", "customXml", "dir", "bdo"})
 _INVISIBLE = frozenset({"proofErr", "lastRenderedPageBreak"})
 _FIELDS_WITH_TEXT = ("HYPERLINK", "TOC")
+_LONGEST_NAME = max(map(len, _FIELDS_WITH_TEXT))
+_CONTENT_TYPES = "[Content_Types].xml"
+_MACRO_TYPE = re.compile(r"macroEnabled|vbaProject|vbaData", re.IGNORECASE)
+"""What the types of parts and of their relations hold in documents with macros, whatever the parts are called."""
+
 _MAX_SHOWN = 50
 _MAX_FIELD = 200
 _PRESERVE = "{http://www.w3.org/XML/1998/namespace}space"
@@ -36,11 +41,11 @@ class WordDocument(OfficeFile):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        paragraphs = WordParagraphs()
+        paragraphs = WordParagraphs(self)
         for root in self.roots():
             for paragraph in list(root.iter("{*}p")):
                 if "wordprocessingml" in str(paragraph.tag):
-                    paragraphs.add(self, paragraph)
+                    paragraphs.add(paragraph)
 
     def check(self) -> None:
         """Refuse an archive that is no Word document, or one with macros."""
@@ -57,10 +62,13 @@ def check_content_types(file: OfficeFile, main_part: str) -> None:
     Raises:
         DocumentRefused: It is another kind of file.
     """
-    file.archive.require("[Content_Types].xml")
+    file.archive.require(_CONTENT_TYPES)
     file.archive.require(main_part)
-    if b"macroEnabled" in file.archive["[Content_Types].xml"]:
-        raise DocumentRefused("The document has macros; save it without them.")
+    for name in file.archive.names:
+        if name == _CONTENT_TYPES or name.endswith(".rels"):
+            for element in parsed(file.archive[name], file.budget, f"The part {name[:100]}").iter():
+                if any(_MACRO_TYPE.search(str(value)) for value in element.attrib.values()):
+                    raise DocumentRefused(MACROS_REFUSED)
 
 
 class WordParagraphs(Paragraphs):
@@ -70,28 +78,31 @@ class WordParagraphs(Paragraphs):
     ignored = frozenset({"lang", "noProof", "rsidR", "rsidRPr"})
     not_content = frozenset({"pPr"})
 
-    def nodes(self, holder: etree._Element) -> Iterator[Node]:
-        """The content of a paragraph, or of an element in one."""
+    def nodes(self, holder: etree._Element, depth: int = 0) -> Iterator[Node]:
+        """The content of a paragraph, or of an element in one that is nested to a depth."""
         children = [child for child in holder if local_name(child) not in self.not_content | _INVISIBLE]
+        ends = _ends_of_fields(children)
         index = 0
         while index < len(children):
-            end = _end_of_field(children, index)
+            end = ends.get(index, index)
             if end > index:
                 shown = "".join(_result(children[index:end]))
                 yield Point(children[index:end], shown if len(shown) <= _MAX_SHOWN else "")
                 index = end
                 continue
-            yield from self._node(children[index])
+            yield from self._node(children[index], depth)
             index += 1
 
-    def _node(self, child: etree._Element) -> Iterator[Node]:
+    def _node(self, child: etree._Element, depth: int) -> Iterator[Node]:
         name = local_name(child)
         if name == "r":
             yield from self._run_nodes(child)
+        elif depth == MAX_NESTING:
+            yield Point([child])
         elif name in _HOLDERS:
-            yield Group(Holder(child, child), tuple(self.nodes(child)))
+            yield Group(Holder(child, child), tuple(self.nodes(child, depth + 1)))
         elif name == "sdt" and (inner := next(child.iterchildren("{*}sdtContent"), None)) is not None:
-            yield Group(Holder(child, inner), tuple(self.nodes(inner)))
+            yield Group(Holder(child, inner), tuple(self.nodes(inner, depth + 1)))
         else:
             yield Point([child])
 
@@ -100,20 +111,20 @@ class WordParagraphs(Paragraphs):
         for child in run:
             name = local_name(child)
             if name == "t":
-                yield Group(shell, (child.text or "",))
+                yield self.text_of(shell, child.text or "")
             elif name == "noBreakHyphen":
-                yield Group(shell, ("\u2011",))
+                yield self.text_of(shell, "\u2011")
             elif name == "tab":
-                yield Point(Piece(shell, child), TAB)
+                yield Point(self.piece_of(shell, child), TAB)
             elif name not in _INVISIBLE and name not in ("rPr", "softHyphen"):
                 is_break = name == "cr" or (name == "br" and _attribute(child, "type") in ("", "textWrapping"))
-                yield Point(Piece(shell, child), is_break=is_break)
+                yield Point(self.piece_of(shell, child), is_break=is_break)
 
-    def run(self, shell: Shell, content: str | etree._Element) -> etree._Element:
+    def run(self, aside: etree._Element, shell: Shell, content: str | etree._Element) -> etree._Element:
         """A run with a formatting, and a text or something else in it."""
-        space = str(shell.run.tag).removesuffix("r")
-        run = etree.Element(shell.run.tag)
-        run.extend(copy.deepcopy(one) for one in shell.run if local_name(one) == self.properties)
+        space = shell.tag.removesuffix("r")
+        run = etree.SubElement(aside, shell.tag)
+        run.extend(self.copied_properties(shell))
         if isinstance(content, str):
             text = etree.SubElement(run, f"{space}t")
             text.text = content
@@ -133,22 +144,36 @@ def _field_signs(child: etree._Element) -> list[str]:
     return [_attribute(sign, "fldCharType") for sign in child.iterchildren("{*}fldChar")]
 
 
-def _end_of_field(children: Sequence[etree._Element], start: int) -> int:
-    """The index after a field that begins here and whose result is not translated, such as a page number; or ``start``.
+def _ends_of_fields(children: Sequence[etree._Element]) -> dict[int, int]:
+    """Where fields begin whose result is not translated, such as a page number, and the indices after them.
 
     The text of links and tables of contents is translated.
     """
-    if "begin" not in _field_signs(children[start]):
-        return start
-    depth = 0
-    instruction = ""
-    for index in range(start, min(len(children), start + _MAX_FIELD)):
-        signs = _field_signs(children[index])
-        depth += signs.count("begin") - signs.count("end")
-        instruction += "".join(str(one.text or "") for one in children[index].iterchildren("{*}instrText"))
-        if depth == 0:
-            return start if instruction.strip().upper().startswith(_FIELDS_WITH_TEXT) else index + 1
-    return start
+    signs = [_field_signs(child) for child in children]
+    if not any("begin" in one for one in signs):
+        return {}
+    names = ["".join((one.text or "").strip() for one in child.iterchildren("{*}instrText")) for child in children]
+    ends: dict[int, int] = {}
+    starts: list[int] = []  # of the fields that are open
+    for index, signs_of_child in enumerate(signs):
+        for sign in signs_of_child:
+            if sign == "begin":
+                starts.append(index)
+            elif sign == "end" and starts:
+                start = starts.pop()
+                if index - start < _MAX_FIELD and not _has_text(names[start : index + 1]):
+                    ends[start] = index + 1
+    return ends
+
+
+def _has_text(names: Sequence[str]) -> bool:
+    """Whether a field shows text, by the parts of its name."""
+    name = ""
+    for part in names:
+        name += part[:_LONGEST_NAME].upper()
+        if len(name) >= _LONGEST_NAME:
+            break
+    return name.startswith(_FIELDS_WITH_TEXT)
 
 
 def _result(field: Sequence[etree._Element]) -> Iterator[str]:

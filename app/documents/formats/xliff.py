@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from lxml import etree
 
 from app.documents.formats.document_file import DocumentFile
-from app.documents.formats.inline import Node
-from app.documents.formats.xml_parts import MixedContent, fill, local_name, parsed, serialised
+from app.documents.formats.inline import Group, Node, Point
+from app.documents.formats.xml_parts import ElementBudget, MixedContent, fill, local_name, parsed, serialised
 from app.errors import DocumentRefused
 
 _GROUPS = frozenset({"g", "mrk", "sub", "pc"})
@@ -31,7 +32,7 @@ class Xliff(DocumentFile):
 
     def __init__(self, data: bytes) -> None:
         super().__init__()
-        self._tree = parsed(data)
+        self._tree = parsed(data, ElementBudget())
         self._data = data
         self._is_changed = False
         root = self._tree.getroot()
@@ -43,13 +44,12 @@ class Xliff(DocumentFile):
         for source in root.iter("{*}source"):
             segment = source.getparent()
             name = "trans-unit" if self._is_first else "segment"
-            if segment is not None and local_name(segment) == name and _is_wanted(segment):
+            if segment is None or local_name(segment) != name or next(segment.iterchildren("{*}source")) is not source:
+                continue  # the source of something else, or a second one
+            if _is_wanted(segment):
                 self._add_segment(content, source, segment)
 
     def _add_segment(self, content: MixedContent, source: etree._Element, segment: etree._Element) -> None:
-        # The elements of the translation are copies: the source keeps its own.
-        original = copy.deepcopy(source)
-
         def put(nodes: Sequence[Node]) -> None:
             self._is_changed = True
             target = next(segment.iterchildren("{*}target"), None)
@@ -59,13 +59,13 @@ class Xliff(DocumentFile):
                 source.addnext(target)
             for name in ("state", "state-qualifier"):
                 target.attrib.pop(name, "")
-            fill(target, nodes)
+            fill(target, [_copied(node) for node in nodes])
             if self._is_first:
                 target.set("state", "translated")
             else:
                 segment.set("state", "translated")
 
-        content.add(self, original, put)
+        content.add(self, source, put)
 
     def to_bytes(self, target: str) -> bytes:
         """The file; it names the target language, unless nothing was translated."""
@@ -88,13 +88,23 @@ def _shown(element: etree._Element) -> str:
     return (element.get("equiv-text") or element.get("equiv") or f"{name}{element.get('id', '')}")[:50]
 
 
+def _copied(node: Node) -> Node:
+    """Content with elements of its own: those of the source stay where they are."""
+    if isinstance(node, Group):
+        return Group(etree.Element(node.source.tag, node.source.attrib), tuple(map(_copied, node.children)))
+    return replace(node, source=copy.deepcopy(node.source)) if isinstance(node, Point) else node
+
+
+def _with_parents(element: etree._Element) -> Iterator[etree._Element]:
+    yield element
+    yield from element.iterancestors()
+
+
 def _is_wanted(segment: etree._Element) -> bool:
     """Whether a unit is to be translated and has no translation."""
-    around: etree._Element | None = segment
-    while around is not None:
-        if around.get("translate") == "no":
-            return False
-        around = None if around.get("translate") == "yes" else around.getparent()
+    translates = next((around.get("translate") for around in _with_parents(segment) if around.get("translate")), "yes")
+    if translates == "no" or any(local_name(around) in ("source", "target") for around in _with_parents(segment)):
+        return False
     target = next(segment.iterchildren("{*}target"), None)
     if target is None or not any(str(text).strip() for text in target.itertext()):
         return True

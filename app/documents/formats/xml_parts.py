@@ -10,7 +10,7 @@ from lxml import etree
 
 from app.documents.formats.document_file import DocumentFile
 from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
-from app.errors import DocumentRefused
+from app.errors import DocumentRefused, DocumentTooComplex
 from app.serving.detection import has_letters
 
 _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?(?:<\?xml[^>]*\?>\s*)?")
@@ -18,20 +18,96 @@ _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?(?:<\?xml[^>]*\?>\s*)?")
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def parsed(data: bytes, name: str = "The file") -> etree._ElementTree:
+MAX_ELEMENTS = 1_000_000
+"""Elements and attributes of a document."""
+
+MAX_NESTING = 50
+"""Links and other inline elements in one another that are looked into; what is nested deeper stays as it is."""
+
+_NO_MEMORY = 2  # libxml2's XML_ERR_NO_MEMORY
+
+
+_COPIES_READ = 4
+_COPIES_WRITTEN = 16
+_FREE_COPIES = 100_000
+"""How many times the characters of a document its runs may take for their formatting, and how many anyway.
+
+Each part of a run is counted when it is read. What is written may be more, as the order of words is another.
+"""
+
+
+class ElementBudget:
+    """The elements and attributes that a document may still have, counted before they are parsed."""
+
+    def __init__(self) -> None:
+        """All of them."""
+        self._left = MAX_ELEMENTS
+        self._num_bytes = 0
+        self._copies_read = self._copies_written = 0
+
+    def take(self, data: bytes) -> None:
+        """Count those of an XML document by the signs that each of them needs.
+
+        Args:
+            data: The document.
+
+        Raises:
+            DocumentTooComplex: There are too many.
+        """
+        self._num_bytes += len(data)
+        self._left -= data.count(b"<") - data.count(b"</") + data.count(b"=")
+        if self._left < 0:
+            raise DocumentTooComplex(f"It has more than {MAX_ELEMENTS} XML elements and attributes")
+
+    def read_formatting(self, num_characters: int) -> None:
+        """Count the formatting of a part of a run, which will be written for it.
+
+        Args:
+            num_characters: Its size in the file.
+
+        Raises:
+            DocumentTooComplex: There is too much.
+        """
+        self._copies_read += num_characters
+        self._check(self._copies_read, _COPIES_READ)
+
+    def write_formatting(self, num_characters: int) -> None:
+        """Count a formatting that is written.
+
+        Args:
+            num_characters: Its size in the file.
+
+        Raises:
+            DocumentTooComplex: There is too much.
+        """
+        self._copies_written += num_characters
+        self._check(self._copies_written, _COPIES_WRITTEN)
+
+    def _check(self, num_characters: int, factor: int) -> None:
+        if num_characters > factor * self._num_bytes + _FREE_COPIES:
+            raise DocumentTooComplex(f"The formatting of its runs would be more than {factor} times the document")
+
+
+def parsed(data: bytes, budget: ElementBudget, name: str = "The file") -> etree._ElementTree:
     """An XML document.
 
     Args:
         data: Its bytes.
+        budget: What the file may still have of elements.
         name: What error messages call it.
 
     Raises:
         DocumentRefused: It is not well-formed, or has a document type, which could declare entities.
+        DocumentTooComplex: It has too many elements.
+        MemoryError: There is no memory for it.
     """
+    budget.take(data)
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
         tree = etree.fromstring(data, parser).getroottree()
     except (etree.XMLSyntaxError, ValueError) as error:
+        if getattr(error, "code", None) == _NO_MEMORY:
+            raise MemoryError from None
         raise DocumentRefused(f"{name} is no well-formed XML: {str(error)[:200]}.") from None
     if tree.docinfo.internalDTD is not None:
         raise DocumentRefused(f"{name} has a document type declaration; entities are not read.")
@@ -55,7 +131,8 @@ def serialised(tree: etree._ElementTree, original: bytes) -> bytes:
 
 def local_name(element: etree._Element) -> str:
     """The name of an element without its namespace; comments and instructions have none."""
-    return etree.QName(element).localname if isinstance(element.tag, str) else ""
+    tag = element.tag
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
 def clean(text: str) -> str:
@@ -95,13 +172,13 @@ class MixedContent:
             fill_source = put or (lambda content: fill(source, content))
             file.add(fragment.unit, lambda translation: fill_source(fragment.read(translation)))
 
-    def nodes(self, element: etree._Element) -> Iterator[Node]:
-        """The content of an element."""
+    def nodes(self, element: etree._Element, depth: int = 0) -> Iterator[Node]:
+        """The content of an element that is nested to a depth."""
         yield element.text or ""
         for child in element:
             name = local_name(child)
-            if name in self._groups:
-                yield Group(child, tuple(self.nodes(child)))
+            if name in self._groups and depth < MAX_NESTING:
+                yield Group(child, tuple(self.nodes(child, depth + 1)))
             else:
                 yield Point(child, self._shown(child), name in self._breaks)
             yield child.tail or ""
@@ -114,21 +191,22 @@ def fill(element: etree._Element, nodes: Sequence[Node]) -> None:
         element: The element; its attributes stay.
         nodes: The content; the sources of groups and points are elements, which are moved here.
     """
-    tail = element.tail
-    for child in list(element):
-        child.tail = None
-        element.remove(child)
+    before = list(element)
+    moved: set[etree._Element] = set()
     element.text = None
-    element.tail = tail
     last: etree._Element | None = None
     for node in nodes:
         if not isinstance(node, str):
             last = node.source
+            moved.add(last)
+            element.append(last)  # behind those that were there: in its document it keeps its namespaces
             last.tail = None
             if isinstance(node, Group):
                 fill(last, node.children)
-            element.append(last)
         elif last is None:
             element.text = (element.text or "") + clean(node)
         else:
             last.tail = (last.tail or "") + clean(node)
+    for child in before:
+        if child not in moved and child.getparent() is element:
+            element.remove(child)

@@ -11,12 +11,16 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Request, Security
 from fastapi.security import HTTPBearer
 
+from app.accounts.addresses import subscriber_of
+from app.accounts.rates import RequestRates
 from app.errors import (
     BundleNotFound,
     BundleOutside,
     BundleRefused,
+    InvalidKey,
     ModelAlreadyLoaded,
     NotReady,
+    RateLimited,
     Unauthorized,
     UnknownModel,
 )
@@ -30,6 +34,9 @@ from app.http.schemas.requests import LoadRequest
 from app.http.state import local_service_of, settings_of
 from app.telemetry.logs import log_fields
 
+GUESSES_PER_MINUTE = 10
+"""Wrong tokens a minute from one address; after them even the right one is refused."""
+
 
 def require_token(request: Request) -> None:
     """Refuse a request with neither the operator's token nor a key that has the scope ``admin``.
@@ -39,18 +46,29 @@ def require_token(request: Request) -> None:
 
     Raises:
         Unauthorized: The token is missing or wrong, and there are no keys.
+        RateLimited: Its address has sent too many wrong ones.
         ServiceError: The key is refused.
     """
     settings = settings_of(request)
     given = bearer_token(request) or ""
+    guesses: RequestRates = request.app.state.admin_guesses
+    guesser = subscriber_of("" if request.client is None else request.client.host)
+    rate = guesses.take(guesser, GUESSES_PER_MINUTE, counts=False)
+    if rate.retry_after_s is not None:
+        raise RateLimited(rate.limit, rate.retry_after_s)
     # The time of the comparison says nothing about how much of the token is right.
     if settings.admin_token is not None and hmac.compare_digest(
         given.encode(), settings.admin_token.get_secret_value().encode()
     ):
         return
-    if settings.keys_db is None:
-        raise Unauthorized
-    admit(request, given or None, "admin")
+    try:
+        if settings.keys_db is None:
+            raise Unauthorized
+        admit(request, given or None, "admin")
+    except (Unauthorized, InvalidKey):
+        if given:
+            guesses.take(guesser, GUESSES_PER_MINUTE)
+        raise
 
 
 router = APIRouter(

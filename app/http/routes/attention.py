@@ -105,13 +105,15 @@ async def attention(
 
 async def _content(request: Request, asked: AttentionRequest, media_type: str) -> bytes:
     """The body of the answer."""
+    found = await stored_terms(request, asked, [asked.text])
     outcome = await service_of(request).attention(
         asked.text,
         source=asked.source,
         target=asked.target,
-        options=asked.options(await stored_terms(request, asked, lambda: [asked.text])),
+        options=asked.options(found.terms),
         target_text=asked.target_text,
         steps=asked.steps_of,
+        **found.within,
     )
 
     result = outcome.attention

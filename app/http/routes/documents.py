@@ -17,6 +17,7 @@ from app.errors import (
     DocumentNotFound,
     DocumentRefused,
     DocumentsFull,
+    DocumentTooComplex,
     DocumentTooLarge,
     FieldProblem,
     InvalidRequest,
@@ -37,9 +38,10 @@ from app.http.openapi import TRANSLATION_ERRORS, answers
 from app.http.schemas.documents import DocumentBody, DocumentRequest, SentencesBody
 from app.http.schemas.problems import ProblemBody
 from app.http.state import documents_of, settings_of
-from app.http.stored_terms import stored_terms, texts_of_file
+from app.http.stored_terms import stored_terms
 from app.telemetry.logs import log_fields
 from model.decoding.options import STEERING_OPTIONS
+from model.text.glossary import Glossary
 
 router = APIRouter(tags=["documents"], route_class=json_route(needs("documents")))
 
@@ -68,6 +70,7 @@ def _form() -> dict[str, Any]:
         UnsupportedMediaType,
         UnsupportedDocument,
         DocumentRefused,
+        DocumentTooComplex,
         InvalidRequest,
         LimitExceeded,
         DocumentsFull,
@@ -93,10 +96,20 @@ async def add_document(request: Request) -> DocumentBody:
     check_beam(asked.beam_size, settings)
     ending = form.filename.rpartition(".")[2][:20]
     log_fields(request.scope).update(bytes=len(form.content), ending=ending, decoding=asked.decoding)
-    terms = await stored_terms(request, asked, lambda: texts_of_file(form.content, form.filename))
-    options = asked.options(terms)
-    add = partial(documents_of(request).add, form.content, form.filename, asked.source, asked.target, options)
-    return document_body(await counted_document(request, (form, asked), add))
+
+    async def terms(texts: Sequence[str]) -> Glossary:
+        return (await stored_terms(request, asked, texts)).terms
+
+    add = partial(
+        documents_of(request).add,
+        form.content,
+        form.filename,
+        asked.source,
+        asked.target,
+        asked.options(),
+        terms=terms if isinstance(asked.glossary, str) else None,
+    )
+    return document_body(await counted_document(request, (form, asked), form.content, add))
 
 
 def _refuse_steering(sent: Sequence[tuple[str, str]]) -> None:

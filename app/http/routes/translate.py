@@ -99,20 +99,27 @@ async def translate(
     check_translate_limits(asked, settings_of(request))
     _require_one_text(asked)
 
-    options = asked.options(await stored_terms(request, asked, lambda: texts))
-    asked_for: dict[str, Any] = {
-        "source": asked.source,
-        "target": asked.target,
-        "options": options,
-        "caller": caller_of(request),
-    }
+    async def asked_for() -> dict[str, Any]:
+        found = await stored_terms(request, asked, texts)
+        return {
+            "source": asked.source,
+            "target": asked.target,
+            "options": asked.options(found.terms),
+            "caller": caller_of(request),
+            **found.within,
+        }
+
     media_type: str = request.state.media_type
     if media_type != "application/json":
-        found = service_of(request).stream(texts, **asked_for)
-        return await counted(request, texts, asked, lambda: begin(_events(request, found), media_type))
+
+        async def streamed() -> EventStream:
+            found = service_of(request).stream(texts, **await asked_for())
+            return await begin(_events(request, found), media_type)
+
+        return await counted(request, texts, asked, streamed)
 
     async def translated() -> TranslateResult:
-        outcome = await service_of(request).translate(texts, **asked_for)
+        outcome = await service_of(request).translate(texts, **await asked_for())
         if len(texts) == 1 and isinstance(outcome.results[0], Exception):
             _summary(request, outcome)
             raise outcome.results[0]

@@ -6,13 +6,26 @@ here: they are fields of :mod:`app.settings`, :mod:`app.http.limits` checks them
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache, lru_cache
+from itertools import islice
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
+from app.errors import MAX_PROBLEMS, LimitExceeded
 from model.decoding.options import (
     MAX_BEAM_SIZE,
     MAX_PREFIX_CHARACTERS,
@@ -29,6 +42,60 @@ from model.digests import is_digest
 from model.network.heads import AttentionHead, AttentionKind
 from model.text.glossary import Glossary, GlossaryTerm
 from model.text.protection import MAX_PATTERN_CHARACTERS, MAX_PATTERNS
+
+MAX_TEXTS = "max_texts"
+"""In the context of a validation: most texts in one request."""
+
+
+def measured(max_length: int) -> BeforeValidator:
+    """Measures a list before its elements are looked at: what pydantic notes of wrong ones takes time and memory.
+
+    Args:
+        max_length: Most elements.
+    """
+
+    def measure(values: Any) -> Any:
+        if isinstance(values, list | tuple) and len(values) > max_length:
+            raise PydanticKnownError(
+                "too_long", {"field_type": "List", "max_length": max_length, "actual_length": len(values)}
+            )
+        return values
+
+    return BeforeValidator(measure)
+
+
+def measured_texts(texts: Any, info: ValidationInfo) -> Any:
+    """A list of texts, measured, and without those behind as many wrong ones as an answer names.
+
+    Args:
+        texts: The list; anything else is returned as it is.
+        info: Its context says how many there may be.
+
+    Raises:
+        LimitExceeded: There are more.
+    """
+    if not isinstance(texts, list):
+        return texts
+    bound = (info.context or {}).get(MAX_TEXTS)
+    if bound is not None and len(texts) > bound:
+        raise LimitExceeded("text", len(texts), bound, "texts in one request")
+    wrong = (number for number, text in enumerate(texts) if not isinstance(text, str) or "\0" in text)
+    last = next(islice(wrong, MAX_PROBLEMS - 1, None), None)
+    return texts if last is None else texts[: last + 1]
+
+
+def without_most_unknown(values: Mapping[str, Any], schema: type[BaseModel]) -> dict[str, Any]:
+    """Fields without most of those that are unknown: each would become an error, which takes time and memory.
+
+    Args:
+        values: The fields.
+        schema: The model that knows the others.
+    """
+    known = schema.model_fields
+    if len(values) <= len(known) + MAX_PROBLEMS:
+        return dict(values)
+    unknown = islice((name for name in values if name not in known), MAX_PROBLEMS)
+    return {name: values[name] for name in (*known, *unknown) if name in values}
 
 
 def _without_nul(text: str) -> str:
@@ -109,7 +176,14 @@ class _RequestBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
 
-class GlossaryTermBody(_RequestBody):
+class _PartOfBody(_RequestBody):
+    @model_validator(mode="before")
+    @classmethod
+    def _without_most_unknown(cls, values: Any) -> Any:
+        return without_most_unknown(values, cls) if isinstance(values, dict) else values
+
+
+class GlossaryTermBody(_PartOfBody):
     """A term and how to translate it."""
 
     source: Term
@@ -162,7 +236,9 @@ class DecodingFields(_RequestBody):
 
     glossary: Annotated[
         Annotated[str, Field(min_length=1, max_length=100), Tag("id")]
-        | Annotated[list[GlossaryTermBody], Tag("terms"), Field(min_length=1, max_length=MAX_TERMS)]
+        | Annotated[
+            list[GlossaryTermBody], Field(min_length=1, max_length=MAX_TERMS), measured(MAX_TERMS), Tag("terms")
+        ]
         | Annotated[None, Tag("none")],
         Discriminator(
             _id_or_terms,
@@ -178,7 +254,9 @@ class DecodingFields(_RequestBody):
 
     protect: Annotated[
         Annotated[Literal["auto", "none"], Tag("word")]
-        | Annotated[list[Pattern], Tag("patterns"), Field(min_length=1, max_length=MAX_PATTERNS)],
+        | Annotated[
+            list[Pattern], Field(min_length=1, max_length=MAX_PATTERNS), measured(MAX_PATTERNS), Tag("patterns")
+        ],
         Discriminator(
             _word_or_patterns,
             custom_error_type="word_or_patterns",
@@ -245,7 +323,8 @@ class TranslateRequest(SteeringFields):
     """Texts to translate, and how."""
 
     text: Annotated[
-        Annotated[Text, Tag("text")] | Annotated[list[Text], Tag("texts"), Field(min_length=1)],
+        Annotated[Text, Tag("text")]
+        | Annotated[list[Text], Field(min_length=1), BeforeValidator(measured_texts), Tag("texts")],
         Discriminator(
             _text_or_texts,
             custom_error_type="text_or_texts",
@@ -259,7 +338,7 @@ class TranslateRequest(SteeringFields):
     `placeholder` and `aria-label`): everything else comes back byte for byte, and inline elements go around the words
     that they belong to. `script`, `style`, `code`, `pre`, `translate="no"` and `class="notranslate"` are left alone."""
 
-    ignore_tags: list[TagName] = Field(default=[], max_length=MAX_TAGS)
+    ignore_tags: Annotated[list[TagName], Field(max_length=MAX_TAGS), measured(MAX_TAGS)] = []
     """Names of further elements whose content is not translated."""
 
     num_hypotheses: int = Field(1, ge=1, le=MAX_BEAM_SIZE)
@@ -281,7 +360,7 @@ class TranslateRequest(SteeringFields):
         return [self.text] if isinstance(self.text, str) else self.text
 
 
-class HeadBody(_RequestBody):
+class HeadBody(_PartOfBody):
     """One attention head."""
 
     kind: AttentionKind
@@ -294,6 +373,10 @@ class HeadBody(_RequestBody):
     """The head, counted from 0."""
 
 
+Number = Annotated[int, Field(ge=0)]
+"""The number of a layer or a head."""
+
+
 class AttentionRequest(SteeringFields):
     """One sentence, and which of its attention weights to return."""
 
@@ -303,13 +386,13 @@ class AttentionRequest(SteeringFields):
     target_text: Text | None = None
     """A translation to use instead of the model's own; it goes with neither `target_prefix` nor `return_search`."""
 
-    kinds: list[AttentionKind] = Field(default=["cross"], min_length=1, max_length=3)
+    kinds: Annotated[list[AttentionKind], Field(min_length=1, max_length=3), measured(3)] = ["cross"]
     """Which attention: `encoder` (source to source), `decoder` (target to target), `cross` (target to source)."""
 
-    layers: list[Annotated[int, Field(ge=0)]] | None = Field(None, min_length=1, max_length=1000)
+    layers: Annotated[list[Number], Field(min_length=1, max_length=1000), measured(1000)] | None = None
     """Layers, counted from 0; null for all of them."""
 
-    heads: list[Annotated[int, Field(ge=0)]] | None = Field(None, min_length=1, max_length=1000)
+    heads: Annotated[list[Number], Field(min_length=1, max_length=1000), measured(1000)] | None = None
     """Heads, counted from 0; null for all of them."""
 
     average_heads: bool = False

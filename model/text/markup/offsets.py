@@ -12,6 +12,7 @@ from typing import NamedTuple
 from model.text.symbols import Span
 
 _REFERENCE = re.compile("&#?[A-Za-z0-9]+;?")
+_LONGEST_REFERENCE = 40
 
 
 class Part(NamedTuple):
@@ -92,7 +93,8 @@ def unescaped_parts(source: str, text: str) -> Iterator[Part]:
     parts: list[Part] = []
     done = position = 0  # in the source, in the text
     for match in _REFERENCE.finditer(source):
-        decoded = html.unescape(match[0])
+        # Python reads no number of thousands of digits; no reference is as long.
+        decoded = html.unescape(match[0]) if len(match[0]) <= _LONGEST_REFERENCE else match[0]
         start = position + match.start() - done
         if decoded != match[0] and text.startswith(decoded, start):
             parts += [Part(start - position, done, match.start()), Part(len(decoded), *match.span())]

@@ -45,6 +45,12 @@ def bearer(token: str, **headers: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}", **{name.replace("_", "-"): value for name, value in headers.items()}}
 
 
+def make_file(path: Path) -> Path:
+    """A file of keys without a key; returns its path."""
+    KeyStore(path).close()
+    return path
+
+
 @contextlib.contextmanager
 def keyed_app(service: RoteService, **settings: Any) -> Iterator[FastAPI]:
     """The application of a rote service; what it has opened is closed at the end."""
@@ -69,4 +75,4 @@ async def serving(**settings: Any) -> AsyncIterator[httpx.AsyncClient]:
 def client_at(app: FastAPI, address: str) -> httpx.AsyncClient:
     """A client at an address."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(address, 50_000))
-    return httpx.AsyncClient(transport=transport, base_url="http://verso.test")
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,12 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from app.accounts.service import Accounts
+from app.errors import AccountsUnavailable
+from app.http.compat.parameters import KEYLESS_BYTES
+from app.http.form_body import UploadedFile
 from app.http.key_openapi import OPEN_PATHS
-from tests.app.accounts.keyed import bearer, keyed_app, make_key, used
+from tests.app.accounts.keyed import bearer, keyed_app, make_file, make_key, used
 from tests.app.serving import RoteResult, RoteService, client_of
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +31,7 @@ WRONG = "verso_0123456789ab_" + "x" * 43
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "keys.sqlite"
+    return make_file(tmp_path / "keys.sqlite")
 
 
 @pytest.fixture
@@ -176,7 +182,6 @@ async def test_libretranslate_refuses_a_key_in_its_words(
 ) -> None:
     refused = await client.post(f"/libretranslate{url}", json={**LIBRE, **key})
     assert (refused.status_code, refused.json()) == (status, {"error": message})
-    assert refused.headers["access-control-allow-origin"] == "*"
     assert service.calls == []
 
 
@@ -230,3 +235,143 @@ async def test_refusals_of_keys_are_documented(app: FastAPI) -> None:
                 assert operation["responses"].keys() >= expected, path
                 contents = [operation["responses"][status]["content"]["application/json"] for status in expected]
                 assert len({content["schema"]["$ref"] for content in contents}) == 1
+
+
+LONG = "a" * (2 * KEYLESS_BYTES)
+
+
+class Endless:
+    """A body that never ends; it notes how much of it was read."""
+
+    def __init__(self, beginning: bytes) -> None:
+        self.beginning = beginning
+        self.num_bytes = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self.beginning
+        while self.num_bytes < 10 * KEYLESS_BYTES:
+            self.num_bytes += 1_000
+            yield b"a" * 1_000
+        raise AssertionError("read without a key")
+
+
+BODIES = {
+    "application/json": b'{"target_lang": "DE", "text": "',
+    "application/x-www-form-urlencoded": b"target_lang=DE&text=",
+    "multipart/form-data; boundary=x": b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n',
+}
+
+
+@pytest.mark.parametrize("media_type", BODIES)
+@pytest.mark.parametrize(
+    ("url", "status"),
+    [
+        ("/v2/translate", 403),
+        ("/v2/document", 403),
+        ("/v2/glossaries", 403),
+        ("/libretranslate/translate", 400),
+        ("/libretranslate/translate_file", 400),
+        ("/translate", 401),
+        ("/documents", 401),
+    ],
+)
+async def test_a_long_body_is_not_read_before_its_key_is_known(
+    client: httpx.AsyncClient, url: str, status: int, media_type: str
+) -> None:
+    body = Endless(BODIES[media_type])
+    refused = await client.post(url, content=body, headers={"content-type": media_type})
+    assert refused.status_code == status
+    assert body.num_bytes <= KEYLESS_BYTES + 1_000
+
+
+async def test_a_long_body_is_read_for_a_key_in_the_header_the_query_or_its_beginning(
+    client: httpx.AsyncClient, path: Path
+) -> None:
+    token = make_key(path)
+    fields = {"q": LONG, "source": "en", "target": "de"}
+    url = "/libretranslate/translate"
+    answers = [
+        await client.post(url, json=fields, headers=bearer(token)),
+        await client.post(f"{url}?api_key={token}", json=fields),
+        await client.post(url, json={"api_key": token, **fields}),
+        await client.post(url, data={"api_key": token, **fields}),
+        await client.post(url, files=[(name, (None, value)) for name, value in {"api_key": token, **fields}.items()]),
+    ]
+    # The texts are longer than a text may be, so the key and the whole body were read.
+    assert [(answer.status_code, "exceeds text limit" in answer.text) for answer in answers] == [(400, True)] * 5
+
+    async def in_pieces() -> AsyncIterator[bytes]:
+        body = json.dumps({**fields, "api_key": token}).encode()
+        for at in range(0, len(body), 10_000):
+            yield body[at : at + 10_000]
+
+    refused = await client.post(url, content=in_pieces(), headers={"content-type": "application/json"})
+    assert refused.status_code == 400 and str(KEYLESS_BYTES) in refused.json()["error"]
+
+
+@pytest.mark.parametrize("url", ["/v2/translate", "/v2/document", "/libretranslate/translate", "/translate"])
+@pytest.mark.parametrize("key", ["missing", "wrong"])
+@pytest.mark.parametrize("size", [10, 2 * KEYLESS_BYTES])
+async def test_missing_and_wrong_keys_count_for_their_address_on_every_protocol(
+    service: RoteService, path: Path, url: str, key: str, size: int
+) -> None:
+    scheme = "DeepL-Auth-Key" if url.startswith("/v2") else "Bearer"
+    headers = {} if key == "missing" else {"authorization": f"{scheme} {WRONG}"}
+    with keyed_app(service, keys_db=path, address_requests_per_minute=3) as app:
+        async with client_of(app) as client:
+            body = {**DEEPL, **LIBRE, "q": "a" * size}
+            statuses = [(await client.post(url, json=body, headers=headers)).status_code for _ in range(5)]
+    assert statuses[3:] == [429] * 2 and 429 not in statuses[:3]
+
+
+async def test_a_body_that_cannot_be_parsed_counts_for_its_address(service: RoteService, path: Path) -> None:
+    with keyed_app(service, keys_db=path, address_requests_per_minute=1) as app:
+        async with client_of(app) as client:
+            headers = {"content-type": "application/json"}
+            refused = [await client.post("/v2/translate", content=b"{", headers=headers) for _ in range(2)]
+    assert [answer.status_code for answer in refused] == [403, 429]
+
+
+async def test_a_deepl_client_without_a_key_counts_where_no_keys_are_checked(service: RoteService) -> None:
+    with keyed_app(service, address_requests_per_minute=2) as app:
+        async with client_of(app) as client:
+            statuses = [(await client.post("/v2/translate", json=DEEPL)).status_code for _ in range(3)]
+    assert statuses == [403, 403, 429]
+
+
+@pytest.mark.parametrize("url", ["/v2/document", "/libretranslate/translate_file", "/documents"])
+async def test_the_file_is_part_of_what_an_idempotency_key_stands_for(
+    service: RoteService, path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests: list[bytes] = []
+    threads: list[str] = []
+
+    def charge(self: Accounts, key: object, id: object, fingerprint: bytes) -> object:
+        digests.append(fingerprint)
+        raise AccountsUnavailable
+
+    class Content(bytes):
+        def __repr__(self) -> str:
+            raise AssertionError("a file is not written as a text")
+
+    monkeypatch.setattr(Accounts, "charge", charge)
+    monkeypatch.setattr(asyncio, "to_thread", partial(_noting, threads, asyncio.to_thread))
+    token = make_key(path)
+    with keyed_app(service, keys_db=path) as app:
+        async with client_of(app) as client:
+            for content in (b"one", b"one", b"two"):
+                form = {"source": "en", "target": "de", **({"target_lang": "DE"} if url.startswith("/v2") else {})}
+                await client.post(
+                    url,
+                    data=form,
+                    files={"file": ("a.txt", content)},
+                    headers={**(deepl_key(token) if url.startswith("/v2") else bearer(token)), "idempotency-key": "1"},
+                )
+    assert digests[0] == digests[1] != digests[2]
+    assert threads.count("fingerprint") == 3
+    assert "one" not in repr(UploadedFile("a.txt", Content(b"one")))
+
+
+async def _noting(names: list[str], run: Any, function: Any, *args: Any) -> Any:
+    names.append(getattr(function, "__name__", ""))
+    return await run(function, *args)

@@ -41,17 +41,35 @@ def test_usage_outlives_a_killed_process_and_repeated_requests_are_counted_once(
     assert not any(token[19:] in line for line in first.lines + second.lines)
 
 
-def test_a_service_whose_keys_cannot_be_read_does_not_start(tmp_path: Path) -> None:
-    path = tmp_path / "keys.sqlite"
-    path.write_bytes(b"no database" * 100)
-    ended = subprocess.run(
+@pytest.mark.parametrize("fault", ["no database", "no file", "no folder"])
+def test_a_service_whose_keys_cannot_be_read_does_not_start(fault: str, tmp_path: Path) -> None:
+    path = tmp_path / ("mistyped/keys.sqlite" if fault == "no folder" else "keys.sqlite")
+    if fault == "no database":
+        path.write_bytes(b"no database" * 100)
+    before = sorted(tmp_path.iterdir())
+    ended = ended_at_start(VERSO_KEYS_DB=str(path))
+    assert ended.returncode == 1
+    assert "VERSO_KEYS_DB" in ended.stderr and str(path) in ended.stderr and "Traceback" not in ended.stderr
+    assert sorted(tmp_path.iterdir()) == before
+    if fault != "no database":
+        assert "verso keys create NAME" in ended.stderr
+
+
+@pytest.mark.parametrize("folder", ["/proc/x", "/dev/null"])
+def test_a_service_that_cannot_keep_documents_where_it_is_told_to_does_not_start(folder: str) -> None:
+    ended = ended_at_start(VERSO_DATA_DIR=folder)
+    assert ended.returncode == 1
+    assert f"VERSO_DATA_DIR: nothing can be kept in {folder}" in ended.stderr and "Traceback" not in ended.stderr
+
+
+def ended_at_start(**settings: str) -> subprocess.CompletedProcess[str]:
+    """A service that does not start."""
+    return subprocess.run(
         [sys.executable, "-m", "app"],
         cwd=ROOT,
-        env={**os.environ, "VERSO_KEYS_DB": str(path), "VERSO_PORT": "0"},
+        env={**os.environ, **settings, "VERSO_PORT": "0"},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert ended.returncode == 1
-    assert "VERSO_KEYS_DB" in ended.stderr and "Traceback" not in ended.stderr

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,17 +19,21 @@ import pytest
 
 from app.documents import job, worker
 from app.documents.document import DATABASE, KEPT_S, Document, Sender
+from app.documents.file_process import FileProcess, UnitList
 from app.documents.service import DocumentService
 from app.documents.store import DocumentStore
 from app.engine.caller import Caller, Priority
+from app.engine.fair_queue import BULK_SHARE
 from app.errors import (
     DeadlineUnreachable,
     DocumentNotDone,
     DocumentNotFound,
     DocumentRefused,
     DocumentsFull,
+    DocumentTooComplex,
     DocumentTooLarge,
     NotReady,
+    QuotaExceeded,
     SettingsError,
     StorageFull,
     UnsupportedDocument,
@@ -262,7 +267,7 @@ def test_a_cancelled_document_keeps_its_partial_result_until_it_is_deleted() -> 
             await eventually(translator.stepping.is_set)
             assert (await made.documents.cancel(document.id)).status == "cancelled"
             assert (await made.documents.cancel(waiting.id)).status == "cancelled"
-            await eventually(lambda: not made.service.is_busy)
+            await eventually(lambda: not made.service.num_requests)
             assert await made.text(document, partial=True) == TEXT.decode()
             assert (await made.documents.cancel(document.id)).status == "cancelled"
             with pytest.raises(DocumentNotFound):
@@ -330,22 +335,127 @@ def test_a_document_waits_for_a_disk_that_fails_and_is_not_failed_by_it(monkeypa
     run(scenario)
 
 
-def test_a_document_waits_for_a_thread_and_is_not_failed_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    failures = iter(range(3))
+def test_a_document_waits_for_a_process_and_is_not_failed_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures, popen = iter(range(3)), subprocess.Popen
 
-    async def on_a_thread(run: Callable[..., object], *given: object) -> object:
+    def start(*given: Any, **options: Any) -> Any:
         if next(failures, None) is not None:
-            raise NotReady(5.0, "no_thread")
-        return run(*given)
+            raise BlockingIOError("Resource temporarily unavailable")
+        return popen(*given, **options)
 
     async def scenario() -> None:
         async with bench() as made:
             document = await made.add(b"one")  # its file is read before
-            monkeypatch.setattr(asyncio, "to_thread", on_a_thread)
+            monkeypatch.setattr(subprocess, "Popen", start)
             assert (await made.ended(document)).status == "done"
             assert next(failures, None) is None
 
     monkeypatch.setattr(worker, "RETRY_S", 0.01)
+    run(scenario)
+
+
+def test_a_document_whose_reading_ended_the_service_is_failed_and_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        translator = held_translator()
+        async with bench(translator, data_dir=tmp_path) as made:
+            waiting = await made.add(b"the first")
+            await eventually(translator.stepping.is_set)
+            document = await made.add(b"the second")
+        with closing(sqlite3.connect(tmp_path / "documents" / DATABASE)) as database, database:
+            # As a process leaves it that has ended while it read the file.
+            database.execute("UPDATE documents SET marked_by = 'a run before' WHERE id = ?", (document.id,))
+        async with bench(data_dir=tmp_path) as made:
+            assert (await made.ended(waiting)).status == "done"
+            with monkeypatch.context() as patched:
+                patched.setattr(FileProcess, "read", lambda *_: pytest.fail("it is read"))
+                failed = await made.ended(document)
+        assert failed.status == "failed" and failed.problem is not None
+        assert (failed.problem["code"], failed.problem["status"]) == ("document_too_complex", 422)
+
+    run(scenario)
+
+
+def test_a_document_in_work_that_is_stopped_goes_on_after_a_restart(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        translator = held_translator()
+        async with bench(translator, data_dir=tmp_path) as made:
+            document = await made.add(b"one")
+            await eventually(translator.stepping.is_set)
+        async with bench(data_dir=tmp_path) as made:
+            assert (await made.ended(document)).status == "done"
+
+    run(scenario)
+
+
+def test_a_document_whose_process_ends_is_failed_while_others_are_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = FileProcess.read
+
+    async def read_or_end(files: FileProcess, format: Any, content: bytes, language: str | None = None) -> UnitList:
+        if content == b"bad" and language is not None:  # in the background
+            raise DocumentTooComplex
+        return await read(files, format, content, language)
+
+    monkeypatch.setattr(FileProcess, "read", read_or_end)
+
+    async def scenario() -> None:
+        async with bench() as made:
+            bad, good = await made.add(b"bad"), await made.add(b"good")
+            assert (await made.ended(good)).status == "done"
+            assert (await made.ended(bad)).status == "failed"
+
+    run(scenario)
+
+
+def test_a_glossary_is_asked_for_with_the_texts_of_the_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Sequence[str]] = []
+
+    async def terms(texts: Sequence[str]) -> tuple[GlossaryTerm, ...]:
+        asked.append(texts)
+        return (GlossaryTerm("house", "Gebäude"),)
+
+    async def scenario() -> None:
+        async with bench() as made:
+            document = await made.add(b"A house.\n\nTwo.", terms=terms)
+            assert asked == [["A house.", "Two."]]
+            assert "Gebäude" in document.options
+
+    run(scenario)
+
+
+def test_no_terms_are_looked_for_in_a_document_that_is_refused_to_its_sender() -> None:
+    asked: list[Sequence[str]] = []
+
+    async def terms(texts: Sequence[str]) -> tuple[GlossaryTerm, ...]:
+        asked.append(texts)
+        return ()
+
+    async def refuse(characters: int) -> None:
+        raise QuotaExceeded(characters, 7, 7, 60.0)
+
+    async def scenario() -> None:
+        async with bench() as made:
+            with pytest.raises(QuotaExceeded):
+                await made.add(b"A house.", terms=terms, sender=Sender("a", admit=refuse))
+            assert asked == []
+
+    run(scenario)
+
+
+def test_a_document_is_refused_before_those_in_work_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        translator = held_translator()
+        async with bench(translator) as made:
+            usage = shutil.disk_usage("/")
+            monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=30_000))
+            first = await made.add(b"a " * 2_000)  # 4,000 bytes: itself, its result, its translations
+            with pytest.raises(StorageFull):
+                await made.add(b"b " * 2_000)
+            translator.step_gate.set()
+            await made.ended(first)
+            await made.add(b"b " * 2_000)
+
     run(scenario)
 
 
@@ -407,7 +517,7 @@ def test_the_number_of_documents_is_bounded() -> None:
 
 def test_the_documents_of_one_key_are_bounded() -> None:
     async def scenario() -> None:
-        async with bench(max_documents=4) as made:
+        async with bench(max_documents=10) as made:
             for _ in range(2):
                 first = await made.ended(await made.add(b"one", sender=Sender("a")))
             with pytest.raises(DocumentsFull, match="2 documents of this key"):
@@ -482,7 +592,6 @@ def test_a_document_of_which_nothing_can_be_translated_fails_with_a_problem() ->
 
 def test_a_document_that_is_refused_for_its_deadline_tries_again_or_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """First as if there were too much load, then as if a batch were too large."""
-    monkeypatch.setattr(job, "PATIENCE_S", 0.0)
     refusals: list[float | None] = [0.001, None]
     sizes: list[int] = []
     translate = ObservedService.translate
@@ -527,38 +636,49 @@ def test_a_unit_that_hangs_the_model_is_tried_twice_and_stays_as_it_is(monkeypat
     run(scenario)
 
 
-def test_an_interactive_request_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "PATIENCE_S", float("inf"))
-
+def test_an_interactive_request_goes_first() -> None:
     async def scenario() -> None:
         translator = held_translator()
-        async with bench(translator) as made:
-            request = asyncio.create_task(
-                made.service.translate(["interactive"], source="en", target="de", options=GREEDY)
-            )
+        async with bench(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as made:
+
+            async def ask(text: str) -> None:
+                await made.service.translate([text], source="en", target="de", options=GREEDY)
+
+            first = asyncio.create_task(ask("first"))
             await eventually(translator.stepping.is_set)
-            document = await made.add(b"document")
-            while (await made.documents.get(document.id)).status != "running":
-                await asyncio.sleep(0.002)
-            for _ in range(20):  # the document has its turn, and lets it pass
-                await asyncio.sleep(0.005)
-            assert translator.log.joins == [1]
-            assert made.service.engine.num_waiting == 0
+            document = await made.add(b"document one. document two.")
+            await eventually(lambda: made.service.engine.num_waiting)
+            second = asyncio.create_task(ask("second"))
+            await eventually(lambda: made.service.engine.num_waiting > 1)
             translator.step_gate.set()
-            await request
+            await asyncio.gather(first, second)
+            assert (await made.documents.get(document.id)).num_done == 0
             assert (await made.ended(document)).status == "done"
 
     run(scenario)
 
 
-def test_a_document_goes_on_slowly_beside_requests_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "PATIENCE_S", 0.01)
+def test_a_document_has_its_share_beside_callers_that_ask_again_and_again() -> None:
+    units = [f"unit {number}" for number in range(40)]
 
     async def scenario() -> None:
-        async with bench() as made:
-            monkeypatch.setattr(ObservedService, "is_busy", property(lambda _: True))
-            document = await made.ended(await made.add(b"one\n\ntwo\n\nthree"))
-            assert await made.text(document) == "ONE\n\nTWO\n\nTHREE"
+        async with bench(FakeTranslator(step_s=0.0005)) as made:
+            num_answered = 0
+
+            async def keep_asking(caller: Caller) -> None:
+                nonlocal num_answered
+                while True:
+                    text = [f"text {num_answered} of {caller.id}"]
+                    await made.service.translate(text, source="en", target="de", options=GREEDY, caller=caller)
+                    num_answered += 1
+
+            callers = [asyncio.create_task(keep_asking(Caller(name))) for name in "ab"]
+            document = await made.ended(await made.add("\n\n".join(units).encode()))
+            for one in callers:
+                one.cancel()
+            await asyncio.gather(*callers, return_exceptions=True)
+            assert document.status == "done"
+            assert len(units) > BULK_SHARE * num_answered
 
     run(scenario)
 

@@ -52,6 +52,11 @@ def bomb() -> bytes:
     return with_parts(word_document(), word__media__image1_bmp=b"\0" * 50_000_000)
 
 
+def content_type(kind: str) -> str:
+    """The list of the types of an archive's parts."""
+    return f'<Types><Override PartName="/a" ContentType="application/vnd.{kind}"/></Types>'
+
+
 BODY = f'<w:document xmlns:w="{WORD_SPACE}"><w:body><w:p><w:r><w:t>&x;</w:t></w:r></w:p></w:body></w:document>'
 ENTITIES = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
 LAUGHS = '<!DOCTYPE a [<!ENTITY y "ha"><!ENTITY x "&y;&y;&y;&y;&y;&y;&y;&y;&y;">]>'
@@ -71,7 +76,44 @@ REFUSED: dict[str, tuple[str, bytes | Callable[[], bytes], str]] = {
     "macros": (".docx", lambda: with_parts(word_document(), word__vbaProject_bin="x"), "macros"),
     "macros by type": (
         ".docx",
-        lambda: with_parts(word_document(), **{"[Content_Types].xml": "application/vnd.ms-word.macroEnabled.main"}),
+        lambda: with_parts(word_document(), **{"[Content_Types].xml": content_type("ms-word.document.macroEnabled")}),
+        "macros",
+    ),
+    "macros by type in capitals": (
+        ".docx",
+        lambda: with_parts(word_document(), **{"[Content_Types].xml": content_type("MS-WORD.MACROENABLED")}),
+        "macros",
+    ),
+    "macros by type in references": (
+        ".docx",
+        lambda: with_parts(word_document(), **{"[Content_Types].xml": content_type("ms-word.macro&#69;nabled")}),
+        "macros",
+    ),
+    "macros by the type of a part of another name": (
+        ".docx",
+        lambda: with_parts(word_document(), **{"[Content_Types].xml": content_type("ms-office.vbaProject")}),
+        "macros",
+    ),
+    "macros by a relation": (
+        ".docx",
+        lambda: with_parts(word_document(), word___rels__a_rels='<a><b Type="x/relationships/vbaProject"/></a>'),
+        "macros",
+    ),
+    "macros by what a part holds": (
+        ".docx",
+        lambda: with_parts(word_document(), word__a_bin=b"\xd0\xcf" + "_VBA_PROJECT".encode("utf-16-le")),
+        "macros",
+    ),
+    "macros of LibreOffice by what a part holds": (
+        ".odt",
+        lambda: with_parts(open_document(), a_xml='<m xmlns="http://openoffice.org/2000/script"/>'),
+        "macros",
+    ),
+    "scripts in a text": (
+        ".odt",
+        lambda: with_parts(
+            open_document(), content_xml='<a xmlns:o="urn:oasis:names:tc:opendocument:xmlns:office:1.0"><o:script/></a>'
+        ),
         "macros",
     ),
     "macros of LibreOffice": (".odt", lambda: with_parts(open_document(), Basic__script_xml="x"), "macros"),

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from app.documents.formats import csv_cells
 from app.documents.formats.table import FORMATS
 from tests.app.documents.translated import read, texts_of, translated, translated_text, unchanged
 
@@ -349,6 +350,41 @@ def test_any_json_keeps_its_structure(value: Any, ensure_ascii: bool, indent: in
 
     compare(json.loads(data), json.loads(written))
     assert count == len(file.units)
+
+
+@pytest.mark.parametrize(
+    ("translation", "cell"),
+    [
+        ("=cmd|' /C calc'!A0", "\"'=cmd|' /C calc'!A0\""),
+        ("+1 a", '"\'+1 a"'),
+        (" @SUM(A1)", '"\' @SUM(A1)"'),
+        ("\tx", '"\'\tx"'),
+        ("＝x", '"\'＝x"'),
+        ('-"x"', '"\'-""x"""'),
+        ("a = b", "a = b"),
+    ],
+)
+def test_a_cell_of_csv_that_becomes_a_formula_is_written_as_a_text(translation: str, cell: str) -> None:
+    assert read(".csv", "word,b").write([translation, None], "de").decode() == f"{cell},b"
+
+
+def test_a_cell_of_csv_that_began_like_a_formula_keeps_its_beginning() -> None:
+    assert read(".csv", "- one,=A1+B").write(["- eins", "=A1+C"], "de") == b"- eins,=A1+C"
+
+
+@pytest.mark.parametrize(
+    ("table", "separator"),
+    [
+        ("a,b\n1,2\n", ","),
+        ("a;b, c\nd;e\n", ";"),
+        ("a\tb\n", "\t"),
+        ("one|two\n", "|"),
+        ('"a, b, c";d\n"e, f";g\n', ";"),
+        ("word\n", ","),
+    ],
+)
+def test_the_separator_of_csv_is_the_sign_that_lines_have_as_often(table: str, separator: str) -> None:
+    assert csv_cells._separator(table) == separator
 
 
 def test_csv_translates_cells_and_keeps_the_dialect() -> None:

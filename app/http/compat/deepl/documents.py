@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -23,10 +23,8 @@ from app.http.compat.deepl.documentation import body, errors, file_body, files, 
 from app.http.compat.deepl.parameters import DocumentKey, DocumentParameters
 from app.http.compat.deepl.protocol import answer, not_supported, read_asked, state_of, supported
 from app.http.compat.deepl.translate import FORMALITY, formality_refused, stored_terms
-from app.http.compat.parameters import UploadedFile
-from app.http.form_body import FORM_BYTES
+from app.http.form_body import FORM_BYTES, UploadedFile
 from app.http.state import documents_of, service_of, settings_of
-from app.http.stored_terms import texts_of_file
 from app.serving.model_choice import DETECT
 from app.telemetry.logs import log_fields
 from model.decoding.options import DecodingOptions
@@ -71,7 +69,8 @@ async def add(request: Request) -> Response:
         supported("source_lang", asked.source_lang, pairs.languages)
         if plain_code(asked.source_lang) == plain_code(target):
             raise InvalidParameter(_SAME_LANGUAGE)
-    document = await counted_document(request, (given, asked), partial(_added, request, file, asked))
+    added = partial(_added, request, file, asked)
+    document = await counted_document(request, (given, asked), file.content, added)
     state_of(request).num_characters += document.num_characters
     return answer(DeepLDocument(document_id=document.id.upper(), document_key=_key_of(document.id)))
 
@@ -160,13 +159,20 @@ def _check_ending(name: str, asked: DocumentParameters) -> None:
 
 async def _added(request: Request, file: UploadedFile, asked: DocumentParameters, sender: Sender) -> Document:
     """The document, taken in; a form of address that is only preferred is left out where the model knows none."""
-    terms: Glossary = ()
-    if asked.all_glossary_ids:
-        texts = partial(texts_of_file, file.content, file.name)
-        terms = await asyncio.to_thread(stored_terms, request, asked, texts)
-    options = DecodingOptions(formality=FORMALITY[asked.formality], glossary=terms)
+
+    async def terms(texts: Sequence[str]) -> Glossary:
+        return (await stored_terms(request, asked, texts)).terms
+
+    options = DecodingOptions(formality=FORMALITY[asked.formality])
     source, target = asked.source_lang or DETECT, asked.target_lang
-    add_document = partial(documents_of(request).add, file.content, file.name, source, target)
+    add_document = partial(
+        documents_of(request).add,
+        file.content,
+        file.name,
+        source,
+        target,
+        terms=terms if asked.all_glossary_ids else None,
+    )
     try:
         return await add_document(options, sender)
     except UnsupportedFormality:

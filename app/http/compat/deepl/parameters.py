@@ -8,11 +8,12 @@ from unicodedata import category
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from app.http.schemas.requests import TagName, Text
+from app.http.schemas.requests import TagName, Text, measured, measured_texts
 from model.decoding.options import MAX_TAGS
 
 _MAX_NAME_CHARACTERS = 1_000
 _MAX_GLOSSARIES_AT_ONCE = 5
+_MAX_DICTIONARIES = 1_000
 
 
 def _as_list(value: Any) -> Any:
@@ -47,7 +48,7 @@ Code = Annotated[str, Field(min_length=1, max_length=35)]
 Name = Annotated[str, Field(min_length=1, max_length=_MAX_NAME_CHARACTERS), AfterValidator(_named)]
 """The name of a glossary."""
 
-Names = Annotated[list[TagName], BeforeValidator(_parts), Field(max_length=MAX_TAGS)]
+Names = Annotated[list[TagName], Field(max_length=MAX_TAGS), measured(MAX_TAGS), BeforeValidator(_parts)]
 """Names of elements: a list, or one string with commas."""
 
 
@@ -72,7 +73,12 @@ class GlossaryChoice(_Parameters):
     glossary_id: Annotated[str | None, BeforeValidator(_none_for_empty)] = None
     """The id of a stored glossary; needs `source_lang`."""
 
-    glossary_ids: Annotated[list[str], BeforeValidator(_parts), Field(max_length=_MAX_GLOSSARIES_AT_ONCE)] = []
+    glossary_ids: Annotated[
+        list[str],
+        Field(max_length=_MAX_GLOSSARIES_AT_ONCE),
+        measured(_MAX_GLOSSARIES_AT_ONCE),
+        BeforeValidator(_parts),
+    ] = []
     """Ids of several; of equal terms that of the first counts."""
 
     @property
@@ -84,7 +90,7 @@ class GlossaryChoice(_Parameters):
 class TranslateParameters(GlossaryChoice):
     """Texts to translate, and how."""
 
-    text: Annotated[list[Text], BeforeValidator(_as_list), Field(min_length=1)]
+    text: Annotated[list[Text], Field(min_length=1), BeforeValidator(measured_texts), BeforeValidator(_as_list)]
     """The texts: a list or one string in JSON, repeated in a form."""
 
     tag_handling: Annotated[Literal["xml", "html"] | None, BeforeValidator(_none_for_empty)] = None
@@ -174,7 +180,9 @@ class MultilingualParameters(_Parameters):
     name: Name
     """Its name."""
 
-    dictionaries: list[DictionaryParameters] = Field(min_length=1, max_length=1_000)
+    dictionaries: Annotated[
+        list[DictionaryParameters], Field(min_length=1, max_length=_MAX_DICTIONARIES), measured(_MAX_DICTIONARIES)
+    ]
     """Its terms, for each language pair."""
 
 
@@ -184,7 +192,9 @@ class MultilingualChanges(_Parameters):
     name: Name | None = None
     """The new name."""
 
-    dictionaries: list[DictionaryParameters] = Field([], max_length=1_000)
+    dictionaries: Annotated[
+        list[DictionaryParameters], Field(max_length=_MAX_DICTIONARIES), measured(_MAX_DICTIONARIES)
+    ] = []
     """Terms to add; those with the same source are replaced."""
 
 

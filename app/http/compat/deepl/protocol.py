@@ -10,11 +10,11 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from app.accounts.keys import Scope
-from app.errors import InvalidParameter, KeyMissing, Problem
-from app.http.access import admit, token_in
+from app.errors import InvalidParameter, KeyMissing, KeyRequired, Problem
+from app.http.access import token_in
 from app.http.compat.abandoned_work import AbandonedWork
 from app.http.compat.deepl.answers import DeepLError
-from app.http.compat.parameters import Parameters, read_parameters
+from app.http.compat.parameters import Parameters, read_admitted_parameters
 from app.http.compat.statuses import STATUSES
 from app.http.state import settings_of
 from app.serving.text_job import TranslateResult
@@ -70,18 +70,17 @@ async def read_asked(
 
     Raises:
         KeyMissing: There is no key, in the header or as a parameter.
-        ServiceError: The key is refused (:func:`app.http.access.admit`), or the parameters are
-            (:func:`app.http.compat.parameters.read_parameters`).
+        ServiceError: The key or the parameters are refused
+            (:func:`app.http.compat.parameters.read_admitted_parameters`).
     """
-    key = token_in(request.headers.get("authorization", ""), _SCHEME)
-    if key is not None:
-        admit(request, key, scope)  # before the body is read
-    parameters = await read_parameters(request, max_bytes or settings_of(request).max_body_bytes)
-    if key is None:
-        key = parameters.values.get("auth_key", "")
-        if not isinstance(key, str) or not (key := key.strip()):
-            raise KeyMissing(any_key=settings_of(request).keys_db is None)
-        admit(request, key, scope)
+    header_key = token_in(request.headers.get("authorization", ""), _SCHEME)
+    bound = max_bytes or settings_of(request).max_body_bytes
+    try:
+        key, parameters = await read_admitted_parameters(request, bound, scope, header_key, "auth_key")
+    except KeyRequired:
+        key = None
+    if key is None:  # also where callers without a key are served: the protocol always needs one
+        raise KeyMissing(any_key=settings_of(request).keys_db is None)
     known = {name: value for name, value in parameters.values.items() if value is not None}
     return key, replace(parameters, values=known)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
@@ -19,6 +18,7 @@ from app.http.compat.deepl.parameters import GlossaryChoice, TranslateParameters
 from app.http.compat.deepl.protocol import answer, not_supported, read_asked, shown_code, state_of, supported
 from app.http.limits import check_texts
 from app.http.state import glossaries_of, service_of, settings_of
+from app.http.stored_terms import StoredTerms, search_terms
 from app.serving.model_choice import DETECT, NO_LANGUAGE
 from app.serving.text_job import TranslateResult
 from app.telemetry.logs import log_fields
@@ -58,7 +58,7 @@ async def translate(request: Request) -> Response:
     disconnects, the work goes on for 10 seconds, so that a client that repeats its request gets the answer.
     """
     key, parameters = await read_asked(request)
-    asked = parameters.as_model(TranslateParameters)
+    asked = parameters.as_model(TranslateParameters, settings_of(request).max_texts)
     characters = sum(map(len, asked.text))
     log_fields(request.scope).update(texts=len(asked.text), characters=characters)
     check_texts(asked.text, settings_of(request))
@@ -66,11 +66,11 @@ async def translate(request: Request) -> Response:
     target = supported("target_lang", asked.target_lang, pairs.targets)
     if asked.source_lang is not None:
         supported("source_lang", asked.source_lang, pairs.languages)
-    terms = await asyncio.to_thread(stored_terms, request, asked, lambda: asked.text) if asked.all_glossary_ids else ()
 
     async def translated() -> list[tuple[str, str]]:
         if asked.source_lang is not None and plain_code(asked.source_lang) == plain_code(target):
             return [(text, asked.source_lang) for text in asked.text]
+        terms = await stored_terms(request, asked, asked.text) if asked.all_glossary_ids else StoredTerms()
         return await _translations(request, key, asked, terms)
 
     found = await counted(request, asked.text, asked, translated)
@@ -91,25 +91,31 @@ async def translate(request: Request) -> Response:
     )
 
 
-def stored_terms(request: Request, asked: GlossaryChoice, texts: Callable[[], Sequence[str]]) -> Glossary:
-    """The terms of the glossaries asked for that texts hold. Reads files: call it on a thread.
+async def stored_terms(request: Request, asked: GlossaryChoice, texts: Sequence[str]) -> StoredTerms:
+    """The terms of the glossaries asked for that texts hold.
 
     Args:
         request: The request.
         asked: Its parameters.
-        texts: Gives the texts.
+        texts: The texts.
 
     Raises:
         InvalidParameter: There is no source language.
         GlossaryNotFound: There is no such glossary.
         GlossaryPairMissing: It has no terms for the languages.
         InvalidGlossary: The texts hold too many terms.
+        DeadlineExceeded: The search took too long.
     """
-    if asked.source_lang is None:
+    source = asked.source_lang
+    if source is None:
         raise InvalidParameter("Value for 'source_lang' not supported: it is required with a glossary.")
     store = glossaries_of(request)
-    several = [store.dictionary(one, asked.source_lang, asked.target_lang).terms for one in asked.all_glossary_ids]
-    return terms_in(merged(several), texts(), plain_code(asked.source_lang))
+
+    def find(check: Callable[[], None]) -> Glossary:
+        several = [store.dictionary(one, source, asked.target_lang).terms for one in asked.all_glossary_ids]
+        return terms_in(merged(several), texts, plain_code(source), check)
+
+    return await search_terms(request, find)
 
 
 def formality_refused(target: str) -> InvalidParameter:
@@ -122,10 +128,10 @@ def formality_refused(target: str) -> InvalidParameter:
 
 
 async def _translations(
-    request: Request, key: str, asked: TranslateParameters, terms: Glossary
+    request: Request, key: str, asked: TranslateParameters, terms: StoredTerms
 ) -> list[tuple[str, str]]:
     """Each translation with the language of its text. A text that is a term needs no model."""
-    exact = {term.source: term.target for term in terms}
+    exact = {term.source: term.target for term in terms.terms}
     others = [text for text in asked.text if text.strip() not in exact]
     outcome = await _translated(request, key, asked, others, terms) if others else None
     results = iter([] if outcome is None else outcome.results)
@@ -155,25 +161,31 @@ def _checked(result: Translation | Exception, index: int, asked: TranslateParame
 
 
 async def _translated(
-    request: Request, key: str, asked: TranslateParameters, texts: list[str], terms: Glossary
+    request: Request, key: str, asked: TranslateParameters, texts: list[str], terms: StoredTerms
 ) -> TranslateResult:
     """The translations; a form of address that is only preferred is left out where the model knows none."""
-    outcome = await _run(request, key, asked, texts, _options(asked, terms, FORMALITY[asked.formality]))
+    options = _options(asked, terms.terms, FORMALITY[asked.formality])
+    outcome = await _run(request, key, asked, texts, options, terms.within)
     refused = any(isinstance(result, UnsupportedFormality) for result in outcome.results)
     if refused and asked.formality.startswith("prefer_"):
-        return await _run(request, key, asked, texts, _options(asked, terms, None))
+        return await _run(request, key, asked, texts, _options(asked, terms.terms, None), terms.within)
     return outcome
 
 
 async def _run(
-    request: Request, key: str, asked: TranslateParameters, texts: list[str], options: DecodingOptions
+    request: Request,
+    key: str,
+    asked: TranslateParameters,
+    texts: list[str],
+    options: DecodingOptions,
+    within: Mapping[str, float],
 ) -> TranslateResult:
     service = service_of(request)
     source, target = asked.source_lang or DETECT, asked.target_lang
 
     def start() -> Coroutine[Any, Any, TranslateResult]:
         return service.translate(
-            texts, source=source, target=target, options=options, caller=caller_of(request), waits=True
+            texts, source=source, target=target, options=options, caller=caller_of(request), waits=True, **within
         )
 
     try:

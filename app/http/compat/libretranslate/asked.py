@@ -12,8 +12,8 @@ from starlette.requests import Request
 
 from app.accounts.keys import Scope
 from app.errors import InvalidParameter
-from app.http.access import admit, bearer_token
-from app.http.compat.parameters import Parameters, read_parameters
+from app.http.access import bearer_token
+from app.http.compat.parameters import Parameters, read_admitted_parameters
 from app.http.request_body import LONGEST_VALUE_REPEATED
 from app.settings import Settings
 
@@ -71,13 +71,7 @@ async def read_admitted(request: Request, max_body_bytes: int, scope: Scope) -> 
         ServiceError: The caller is refused, or the parameters cannot be read.
     """
     token = bearer_token(request)
-    if token is not None:
-        admit(request, token, scope)  # before the body is read
-    parameters = await read_parameters(request, max_body_bytes)
-    if token is None:
-        key = parameters.values.get("api_key")
-        admit(request, key.strip() or None if isinstance(key, str) else None, scope)
-    return parameters
+    return (await read_admitted_parameters(request, max_body_bytes, scope, token, "api_key"))[1]
 
 
 def read_translate(parameters: Parameters, settings: Settings) -> TranslateAsked:
@@ -90,7 +84,7 @@ def read_translate(parameters: Parameters, settings: Settings) -> TranslateAsked
     Raises:
         InvalidParameter: A field is missing, wrong or out of bounds.
     """
-    texts, form = read_texts(parameters)
+    texts, form = read_texts(parameters, settings)
     source, target = read_string(parameters, "source"), read_string(parameters, "target")
     num_alternatives = _num_alternatives(parameters.values.get("alternatives"), settings.max_hypotheses - 1)
     check_lengths(texts, settings)
@@ -98,16 +92,21 @@ def read_translate(parameters: Parameters, settings: Settings) -> TranslateAsked
     return TranslateAsked(texts, form, source, target, text_format, num_alternatives)
 
 
-def read_texts(parameters: Parameters) -> tuple[list[str], Form]:
+def read_texts(parameters: Parameters, settings: Settings) -> tuple[list[str], Form]:
     """The texts in ``q``, and how they were sent.
 
+    Args:
+        parameters: The fields sent.
+        settings: The bounds of a request.
+
     Raises:
-        InvalidParameter: There are none, or they cannot be translated.
+        InvalidParameter: There are none, too many, or they cannot be translated.
     """
     q = parameters.values.get("q")
     if not q:
         raise InvalidParameter(missing("q"))
     texts = q if isinstance(q, list) else [q]
+    _check_size(len(texts), settings.max_texts)
     if not all(isinstance(text, str) for text in texts):
         raise InvalidParameter("Invalid request: q parameter is not a string or a list of strings")
     form: Form = "list" if isinstance(q, list) else "text"
@@ -142,9 +141,14 @@ def check_lengths(texts: list[str], settings: Settings) -> None:
     Raises:
         InvalidParameter: The message holds the number and the bound.
     """
-    for size, limit in [(len(texts), settings.max_texts), *((len(t), settings.max_text_characters) for t in texts)]:
-        if size > limit:
-            raise InvalidParameter(f"Invalid request: request ({size}) exceeds text limit ({limit})")
+    _check_size(len(texts), settings.max_texts)
+    for text in texts:
+        _check_size(len(text), settings.max_text_characters)
+
+
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        raise InvalidParameter(f"Invalid request: request ({size}) exceeds text limit ({limit})")
 
 
 def not_supported(code: str) -> InvalidParameter:

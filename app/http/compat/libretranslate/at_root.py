@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pydantic_core import from_json
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import MalformedBody
 from app.http.compat.libretranslate.paths import PREFIX, SHARED
+from app.http.compat.parameters import KEYLESS_BYTES
 from app.http.request_body import parse_json
 
 _PATHS = frozenset({"/detect", "/languages", "/frontend/settings", "/health", "/spec", "/suggest", "/translate_file"})
@@ -16,18 +18,17 @@ _PATHS = frozenset({"/detect", "/languages", "/frontend/settings", "/health", "/
 class LibreTranslateAtRoot:
     """Sends requests at the root that are LibreTranslate's to its routes, by rewriting their path.
 
-    Native routes stay as they are. ``POST /translate`` is LibreTranslate's if its body is no JSON, or an object with
-    the field ``q``.
+    Native routes stay as they are. ``POST /translate`` is LibreTranslate's if its body is not JSON, or an object with
+    the field ``q``. Of a long body only the beginning is looked at, before the route checks the caller's key.
 
     Args:
         app: The application inside.
-        max_body_bytes: The largest body that is read here. The one who answers a larger one refuses it; that is the
-            native route if it is declared to be JSON.
+        max_body_bytes: The largest body that any route accepts.
     """
 
     def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
         self.app = app
-        self.max_body_bytes = max_body_bytes
+        self._enough_bytes = min(max_body_bytes, KEYLESS_BYTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection."""
@@ -37,16 +38,16 @@ class LibreTranslateAtRoot:
             belongs = path in _PATHS or path.startswith("/download_file/")
             if path == SHARED and scope["method"] == "POST":
                 message = await self._read(receive)
-                belongs = self._is_theirs(Headers(scope=scope).get("content-type", ""), message.get("body", b""))
+                belongs = _is_theirs(Headers(scope=scope).get("content-type", ""), message)
                 receive = _after(message, receive)
-            elif (path, scope["method"]) in (("/", "POST"), (SHARED, "OPTIONS")):
+            elif (path, scope["method"]) == ("/", "POST"):
                 belongs = True
             if belongs:
                 scope["path"] = f"{root}{PREFIX}{path}"
         await self.app(scope, receive, send)
 
     async def _read(self, receive: Receive) -> Message:
-        """One message with the body, or with the beginning of one that is too large; or that the client has left."""
+        """One message with the body, or with the beginning of a long one; or that the client has left."""
         body = bytearray()
         while True:
             message = await receive()
@@ -54,19 +55,22 @@ class LibreTranslateAtRoot:
                 return message
             body += message.get("body", b"")
             more = message.get("more_body", False)
-            if not more or len(body) > self.max_body_bytes:
+            if not more or len(body) > self._enough_bytes:
                 return {"type": "http.request", "body": bytes(body), "more_body": more}
 
-    def _is_theirs(self, content_type: str, body: bytes) -> bool:
-        if content_type.partition(";")[0].strip().lower() != "application/json":
-            return True
-        if len(body) > self.max_body_bytes:
-            return False
-        try:
+
+def _is_theirs(content_type: str, message: Message) -> bool:
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        return True
+    body = message.get("body", b"")
+    try:
+        if message.get("more_body", False):
+            content = from_json(body, allow_partial="trailing-strings")
+        else:
             content = parse_json(body)
-        except MalformedBody:
-            return True
-        return isinstance(content, dict) and "q" in content
+    except (MalformedBody, ValueError):
+        return True
+    return isinstance(content, dict) and "q" in content
 
 
 def _after(message: Message, receive: Receive) -> Receive:

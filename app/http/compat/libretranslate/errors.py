@@ -5,12 +5,12 @@ from __future__ import annotations
 from starlette.responses import JSONResponse, Response
 
 from app.errors import Problem
-from app.http.compat.libretranslate.paths import CORS_HEADERS
 from app.http.compat.statuses import STATUSES
 from app.http.problems import retry_header
 
 _BY_CODE = {
     "key_required": (400, "Please contact the server operator to get an API key"),
+    "key_behind_body": (400, "{}"),
     "invalid_key": (403, "Invalid API key"),
     "rate_limited": (429, "Slowdown: {}"),
     "concurrency_exceeded": (429, "Slowdown: {}"),
@@ -26,7 +26,7 @@ def error_shape(problem: Problem) -> Response:
         problem: Why.
     """
     message = problem.to_dict()["detail"]
-    headers = {**CORS_HEADERS, **retry_header(problem)}
+    headers = retry_header(problem)
     if problem.code in _BY_CODE:
         status, words = _BY_CODE[problem.code]
         return error_response(status, words.format(message), headers)

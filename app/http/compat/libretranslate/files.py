@@ -15,8 +15,8 @@ from app.http.access import counted_document
 from app.http.attachment import attachment
 from app.http.compat.libretranslate.asked import missing, read_admitted, read_string
 from app.http.compat.libretranslate.errors import error_response, error_shape
-from app.http.compat.parameters import UploadedFile
-from app.http.form_body import FORM_BYTES
+from app.http.form_body import FORM_BYTES, UploadedFile
+from app.http.middleware import release_body
 from app.http.state import documents_of, settings_of
 from app.settings import Settings
 from app.telemetry.logs import log_fields
@@ -88,9 +88,10 @@ async def translate_document(request: Request, file: UploadedFile, source: str, 
         return await documents.add(file.content, file.name, source, target, DecodingOptions(), own)
 
     try:
-        document = await counted_document(request, (file, source, target), add)
+        document = await counted_document(request, (file, source, target), file.content, add)
     except UnsupportedDocument:
         raise InvalidParameter("Invalid request: file format not supported") from None
+    release_body(request.scope)
     try:
         while document.is_active:
             await asyncio.sleep(_LOOK_S)

@@ -1,4 +1,4 @@
-"""Where the routes are, and the headers that let pages of other sites call them."""
+"""Where the routes are."""
 
 from __future__ import annotations
 
@@ -7,11 +7,3 @@ PREFIX = "/libretranslate"
 
 SHARED = "/translate"
 """The path that a native route has, too; at the root, the body of a request says whose it is."""
-
-CORS_HEADERS = {
-    "Access-Control-Allow-Origin": "*",
-    "Access-Control-Allow-Methods": "GET, POST",
-    "Access-Control-Allow-Headers": "Authorization, Content-Type",
-    "Access-Control-Max-Age": "1728000",
-}
-"""Headers of every answer, errors included."""

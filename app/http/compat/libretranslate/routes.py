@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
-from fastapi.routing import APIRoute
 
 from app.documents.formats.table import MEDIA_TYPES
 from app.errors import DetectedPairNotServed, InvalidParameter, LanguageNotDetected
@@ -39,7 +37,7 @@ from app.http.compat.libretranslate.languages import (
     wire_code,
 )
 from app.http.compat.libretranslate.openapi import BODY_ERRORS, accepting, answers, refusals, spec_of
-from app.http.compat.libretranslate.paths import CORS_HEADERS, PREFIX
+from app.http.compat.libretranslate.paths import PREFIX
 from app.http.compat.libretranslate.schemas import DetectionBody, LanguageBody, SettingsBody, TranslateAnswer
 from app.http.compat.parameters import Parameters, read_parameters
 from app.http.state import service_of, settings_of
@@ -57,22 +55,7 @@ NO_DOCUMENT = "There is no document '0f3c9d5e8a7b4c21b6d0e9f8a7c6b5d4'; document
 NOT_READY = "The model is still loading; try again in 5 s."
 
 
-class _Route(APIRoute):
-    """A route whose answers may be read by pages of any site."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The function that answers a request, around FastAPI's own."""
-        handle = super().get_route_handler()
-
-        async def answer(request: Request) -> Response:
-            response = await handle(request)
-            response.headers.update(CORS_HEADERS)
-            return response
-
-        return answer
-
-
-router = APIRouter(prefix=PREFIX, tags=["LibreTranslate"], route_class=_Route)
+router = APIRouter(prefix=PREFIX, tags=["LibreTranslate"])
 
 
 async def _parameters(request: Request) -> Parameters:
@@ -196,7 +179,7 @@ def _named(language: str, pairs: LanguagePairs) -> str:
 )
 async def libretranslate_detect(request: Request) -> list[DetectionBody]:
     """The language of a text among the loaded ones; with confidence 0 if it cannot be detected."""
-    texts, _ = read_texts(await _parameters(request))
+    texts, _ = read_texts(await _parameters(request), settings_of(request))
     check_lengths(texts, settings_of(request))
     log_fields(request.scope).update(texts=len(texts), characters=sum(map(len, texts)))
     (detected,) = await service_of(request).detect(["\n".join(texts)])
@@ -313,12 +296,3 @@ async def libretranslate_download_file(request: Request) -> Response:
 async def libretranslate_root(request: Request) -> Response:
     """Redirects to the documentation, under the path that a proxy serves this process at."""
     return RedirectResponse(f"{request.scope.get('root_path', '')}/docs")
-
-
-async def _preflight(_: Request) -> Response:
-    """Answers a browser that asks whether a page of another site may call the route."""
-    return Response(headers=CORS_HEADERS)
-
-
-for _path in dict.fromkeys(route.path for route in router.routes if isinstance(route, APIRoute)):
-    router.add_route(_path, _preflight, methods=["OPTIONS"], include_in_schema=False)

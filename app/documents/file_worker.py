@@ -1,0 +1,209 @@
+"""The program of the processes that read and write documents: ``python -m app.documents.file_worker``.
+
+It takes jobs from its standard input and answers on its standard output. A fork of it handles each file, with limits of
+memory, processor time and open files, and ends afterwards: what a file does to its process touches no other file, and
+all memory of it is returned. A fork that does not answer ends this process, too, with the code ``FILE_FAILED``.
+
+Jobs and answers are pickles of plain values, so nothing but strings, bytes, numbers and lists passes either way. The
+limits protect the service from files that cost too much; they are no sandbox for code that a file may bring to run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import os
+import pickle
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import IO, Any
+
+from app.documents.formats.document_file import count_sentences
+from app.documents.formats.table import FORMATS
+from app.errors import DocumentRefused, DocumentTooComplex
+
+FILE_FAILED = 3
+"""Exit code: the process of a file ended without an answer."""
+
+_ANSWERED = 5
+"""Exit code of the process of a file that has answered; a library that ends the process does not use it."""
+
+NO_PROCESS = 4
+"""Exit code: the system starts no process for a file."""
+
+MEMORY_BYTES = 768 * 2**20
+MEMORY_PER_BYTE = 32
+"""Memory that the process of a file may use, and how much more for each byte of the file."""
+
+PROCESSOR_S = 20
+PROCESSOR_BYTES_PER_S = 500_000
+"""Seconds of processor time for a file, and the bytes of it for which there is one more."""
+
+WALL_FACTOR = 3
+"""How many times as long a file may take on a clock."""
+
+OPEN_FILES = 16
+
+_SIZE_BYTES = 8
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Reads values without classes, so that loading them runs no code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Refuse a class.
+
+        Raises:
+            UnpicklingError: Always.
+        """
+        raise pickle.UnpicklingError(f"{module}.{name} is no plain value")
+
+
+def write_message(stream: IO[bytes], message: object) -> None:
+    """Send plain values.
+
+    Args:
+        stream: A pipe.
+        message: The values: strings, bytes, numbers, None, and tuples, lists and dictionaries of them.
+    """
+    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    stream.write(len(data).to_bytes(_SIZE_BYTES, "little"))
+    stream.write(data)
+    stream.flush()
+
+
+def read_message(stream: IO[bytes]) -> Any:
+    """Plain values that were sent.
+
+    Args:
+        stream: A pipe.
+
+    Raises:
+        EOFError: The pipe has ended.
+        UnpicklingError: They hold other values than plain ones.
+    """
+    data = _read_bytes(stream, int.from_bytes(_read_bytes(stream, _SIZE_BYTES), "little"))
+    return _PlainUnpickler(io.BytesIO(data)).load()
+
+
+def _read_bytes(stream: IO[bytes], size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
+
+
+def answer(
+    suffix: str, content: bytes, language: str | None, translations: Mapping[int, str] | None, target: str
+) -> Any:
+    """The answer to a job.
+
+    Args:
+        suffix: The ending of the file's name.
+        content: The file.
+        language: Its language, if its sentences are to be counted.
+        translations: The translations of its units by their index, to write them; None to read the units.
+        target: The target language of these translations.
+
+    Returns:
+        A kind and its value: ``units`` with texts, formats and numbers of sentences, ``file`` with the bytes of the
+        translated file, ``refused`` or ``complex`` with the reason, which
+        may be None, or ``error`` with a traceback.
+    """
+    try:
+        file = FORMATS[suffix].read(content)
+        if translations is not None:
+            return "file", file.write([translations.get(index) for index in range(len(file.units))], target)
+        units = file.units
+        texts, formats = [unit.text for unit in units], [unit.format for unit in units]
+        return "units", (texts, formats, [] if language is None else count_sentences(units, language))
+    except DocumentRefused as error:
+        return "refused", str(error)
+    except DocumentTooComplex as error:
+        return "complex", error.reason
+    except MemoryError:
+        return "complex", None
+    except Exception:  # noqa: BLE001  (the service logs it)
+        return "error", traceback.format_exc()
+
+
+def set_limits(num_bytes: int) -> None:
+    """Limit what this process may use for a file.
+
+    Args:
+        num_bytes: The size of the file.
+    """
+    processor_s = PROCESSOR_S + num_bytes // PROCESSOR_BYTES_PER_S
+    resource.setrlimit(resource.RLIMIT_CPU, (processor_s, processor_s))
+    signal.alarm(WALL_FACTOR * processor_s)  # its default action ends the process
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+    memory_bytes = _address_space() + MEMORY_BYTES + MEMORY_PER_BYTE * num_bytes
+    with contextlib.suppress(OSError, ValueError):  # macOS does not limit it
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+
+
+def _address_space() -> int:
+    """Bytes of address space that this process has already; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def main() -> int:
+    """Handle files until the input ends.
+
+    Returns:
+        The exit code.
+    """
+    jobs, answers = sys.stdin.buffer, sys.stdout.buffer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the service ends this process
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # without memory, the system ends this process and not the service
+    while True:
+        try:
+            job = read_message(jobs)
+        except EOFError:
+            return 0
+        _import_for(*job)
+        try:
+            child = os.fork()
+        except OSError:
+            return NO_PROCESS
+        if not child:
+            _handle(job, answers)
+        _, status = os.waitpid(child, 0)
+        if os.waitstatus_to_exitcode(status) != _ANSWERED:
+            return FILE_FAILED
+        del job
+
+
+def _import_for(suffix: str, content: bytes, language: str | None, *rest: object) -> None:
+    """Import what a job needs, before the fork, so that it is there for the next one."""
+    FORMATS[suffix].load()
+    if language is not None:
+        import model.text.segmentation  # noqa: F401
+
+
+def _handle(job: tuple[Any, ...], answers: IO[bytes]) -> None:
+    """Answer a job in a process of its own, which ends."""
+    code = FILE_FAILED
+    try:
+        gc.disable()  # what it would find is freed with the process
+        set_limits(len(job[1]))
+        write_message(answers, answer(*job))
+        code = _ANSWERED
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+"""The processes that read and write documents: their limits, and what becomes of a file that exceeds them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from app.documents import file_worker
+from app.documents.file_process import FileProcess
+from app.documents.file_worker import read_message, write_message
+from app.documents.formats.document_file import Unit
+from app.documents.formats.table import FORMATS, DocumentFormat
+from app.errors import DocumentRefused, DocumentTooComplex, NotReady
+
+TEXT = FORMATS[".txt"]
+PATIENCE_S = 60.0
+
+FORMAT = """
+import os, signal, time
+from app.documents.formats.plain_text import PlainText
+
+class Hostile(PlainText):
+    def __init__(self, data):
+        super().__init__(data)
+        exec(self.text)
+"""
+"""A format that runs what a file says, as if a fault of a library let it."""
+
+
+@pytest.fixture
+def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DocumentFormat:
+    """A format of such files, known to the process by a module that is imported when Python starts."""
+    (tmp_path / "hostile_format.py").write_text(FORMAT)
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if 'app.documents.file_worker' in sys.orig_argv:\n"
+        "    from app.documents.formats import table\n"
+        "    import hostile_format\n"
+        "    table.DocumentFormat.load = lambda format: hostile_format.Hostile\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return TEXT
+
+
+@asynccontextmanager
+async def file_process() -> AsyncIterator[FileProcess]:
+    files = FileProcess()
+    try:
+        yield files
+    finally:
+        await files.close()
+
+
+def run(test: Callable[[FileProcess], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(PATIENCE_S), file_process() as files:
+            await test(files)
+
+    asyncio.run(bounded())
+
+
+def test_a_file_is_read_and_written_by_a_process() -> None:
+    async def scenario(files: FileProcess) -> None:
+        content = b"One. Two.\n\nThree."
+        found = await files.read(TEXT, content, "en")
+        assert (found.units, found.num_sentences) == ([Unit("One. Two."), Unit("Three.")], [2, 1])
+        assert (await files.read(TEXT, content)).num_sentences == []
+        assert await files.write(TEXT, content, {1: "Drei.", 0: None}, "de") == b"One. Two.\n\nDrei."
+
+    run(scenario)
+
+
+def test_a_refusal_has_its_reason_and_the_process_goes_on() -> None:
+    async def scenario(files: FileProcess) -> None:
+        with pytest.raises(DocumentRefused, match="not UTF-8"):
+            await files.read(TEXT, b"\xff")
+        assert (await files.read(TEXT, b"a")).units == [Unit("a")]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["os.kill(os.getpid(), signal.SIGSEGV)", "os._exit(0)", "b = bytearray(2**31)", "b = [0] * 2**28"],
+)
+def test_a_file_that_ends_its_process_or_takes_its_memory_is_refused(code: str, hostile: DocumentFormat) -> None:
+    async def scenario(files: FileProcess) -> None:
+        with pytest.raises(DocumentTooComplex):
+            await files.read(hostile, code.encode())
+        assert (await files.read(hostile, b"word = 1")).units == [Unit("word = 1")]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("limit", "code"), [("PROCESSOR_S = 1", "while True: pass"), ("PROCESSOR_S, WALL_FACTOR = 1, 1", "time.sleep(60)")]
+)
+def test_a_file_that_takes_too_long_is_refused(limit: str, code: str, hostile: DocumentFormat, tmp_path: Path) -> None:
+    path = tmp_path / "hostile_format.py"
+    path.write_text(f"{path.read_text()}\nimport sys\nexec({limit!r}, vars(sys.modules['__main__']))\n")
+    # The limits are those of the program, which runs as __main__ and is complete when the format is loaded.
+    site = tmp_path / "sitecustomize.py"
+    site.write_text(
+        site.read_text()
+        .replace("    import hostile_format\n", "")
+        .replace("hostile_format.Hostile", "__import__('hostile_format').Hostile")
+    )
+
+    async def scenario(files: FileProcess) -> None:
+        with pytest.raises(DocumentTooComplex):
+            await files.read(hostile, code.encode())
+
+    run(scenario)
+
+
+def test_a_file_gets_no_settings_and_cannot_write(
+    hostile: DocumentFormat, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("VERSO_ADMIN_TOKEN", "secret")
+    path = tmp_path / "written"
+
+    async def scenario(files: FileProcess) -> None:
+        code = "self.text = ' '.join(os.environ)"
+        assert "VERSO" not in (await files.read(hostile, code.encode())).units[0].text
+        with pytest.raises(RuntimeError, match="File too large"):
+            await files.read(hostile, f"os.write(os.open({str(path)!r}, os.O_CREAT | os.O_WRONLY), b'x')".encode())
+
+    run(scenario)
+    assert not path.exists() or not path.read_text()
+
+
+def test_the_process_is_ended_with_a_call_that_is_cancelled(hostile: DocumentFormat) -> None:
+    async def scenario(files: FileProcess) -> None:
+        await files.read(hostile, b"a = 1")
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await files.read(hostile, b"while True: pass")
+        assert (await files.read(hostile, b"a = 1")).units
+        assert time.monotonic() - began < 15  # it would take 20 s of processor time
+
+    run(scenario)
+
+
+def test_one_file_at_a_time_is_read(hostile: DocumentFormat) -> None:
+    async def scenario(files: FileProcess) -> None:
+        began = time.monotonic()
+        await asyncio.gather(*(files.read(hostile, b"time.sleep(0.2)") for _ in range(3)))
+        assert time.monotonic() - began >= 0.6
+
+    run(scenario)
+
+
+def test_a_system_without_processes_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr("subprocess.Popen", fail)
+
+    async def scenario(files: FileProcess) -> None:
+        with pytest.raises(NotReady, match="no process"):
+            await files.read(TEXT, b"a")
+
+    run(scenario)
+
+
+def test_messages_hold_plain_values_only() -> None:
+    reading, writing = (os.fdopen(end, mode) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
+    with reading, writing:
+        write_message(writing, ("a", b"b", [1, None], {2: "c"}))
+        assert read_message(reading) == ("a", b"b", [1, None], {2: "c"})
+        write_message(writing, os.system)
+        with pytest.raises(Exception, match="no plain value"):
+            read_message(reading)
+
+
+def test_limits_follow_the_size_of_the_file() -> None:
+    assert file_worker.MEMORY_BYTES + file_worker.MEMORY_PER_BYTE * 10_000_000 < 1.2 * 2**30
+    assert file_worker.PROCESSOR_S + 10_000_000 // file_worker.PROCESSOR_BYTES_PER_S == 40

@@ -1,0 +1,530 @@
+"""Files that are as hard to read as a stranger can make them, for each format and in any size."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.app.documents.test_office_formats import WORD_SPACE
+
+Make = Callable[[int], bytes]
+"""Makes a file of about so many bytes; an archive has them when it is unpacked."""
+
+
+@dataclass(frozen=True)
+class HostileFile:
+    """A kind of hostile files.
+
+    Args:
+        suffix: The ending of the name.
+        name: What is odd about them.
+        make: Makes one.
+    """
+
+    suffix: str
+    name: str
+    make: Make
+
+    @property
+    def id(self) -> str:
+        """Its name in reports."""
+        return f"{self.suffix[1:]}: {self.name}"
+
+
+def repeated(unit: str, before: str = "", after: str = "") -> Make:
+    """Files of one unit again and again."""
+    return lambda size: (before + unit * max(1, size // len(unit.encode())) + after).encode()
+
+
+def numbered(unit: Callable[[int], str], before: str = "", after: str = "") -> Make:
+    """Files of units that each have a number."""
+    return lambda size: (before + "".join(map(unit, range(max(1, size // len(unit(1000)))))) + after).encode()
+
+
+def nested(opening: str, closing: str, inside: str = "a", before: str = "", after: str = "") -> Make:
+    """Files of one thing in another, as deep as they are long."""
+
+    def make(size: int) -> bytes:
+        depth = max(1, size // (len(opening) + len(closing)))
+        return (before + opening * depth + inside + closing * depth + after).encode()
+
+    return make
+
+
+def chains(opening: str, closing: str, inside: str, before: str, after: str, depth: int) -> Make:
+    """Files of many things that are each nested to a depth."""
+    return repeated(opening * depth + inside + closing * depth, before, after)
+
+
+def half_and_half(first: str, second: str, before: str = "", between: str = "", after: str = "") -> Make:
+    """Files of which the first half is one unit repeated, and the other half another."""
+
+    def make(size: int) -> bytes:
+        left, right = size // 2 // len(first) or 1, size // 2 // len(second) or 1
+        return (before + first * left + between + second * right + after).encode()
+
+    return make
+
+
+def archived(parts: dict[str, str], part: str, make: Make) -> Make:
+    """Archives with some parts, one of which is hostile."""
+
+    def make_archive(size: int) -> bytes:
+        written = io.BytesIO()
+        with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in parts.items():
+                archive.writestr(name, content, zipfile.ZIP_STORED if name == "mimetype" else None)
+            archive.writestr(part, make(size))
+            # Bytes that cannot be compressed, so that no archive is refused for growing too much.
+            archive.writestr("filler.bin", noise(size // 100))
+        return written.getvalue()
+
+    return make_archive
+
+
+def noise(size: int) -> bytes:
+    """The same bytes in each run, which cannot be compressed."""
+    import random
+
+    return random.Random(size).randbytes(size)
+
+
+def many_parts(size: int) -> bytes:
+    """A book of many empty pages."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        for name, content in BOOK_PARTS.items():
+            archive.writestr(name, content)
+        for number in range(max(1, size // 100)):
+            archive.writestr(f"{number}.xhtml", "<p>a</p>")
+    return written.getvalue()
+
+
+CUE = "1\n00:00:01,000 --> 00:00:02,000\n"
+VTT_CUE = "WEBVTT\n\n00:01.000 --> 00:02.000\n"
+
+WORD_PARTS = {"[Content_Types].xml": "<Types/>"}
+WORD = f'<w:document xmlns:w="{WORD_SPACE}"><w:body>'
+WORD_END = "</w:body></w:document>"
+P, P_END = "<w:p>", "</w:p>"
+RUN = "<w:r><w:t>a</w:t></w:r>"
+BOLD = "<w:r><w:rPr><w:b/></w:rPr><w:t>b</w:t></w:r>"
+
+DRAWING_SPACE = "http://schemas.openxmlformats.org/drawingml/2006/main"
+SLIDE_PARTS = {"[Content_Types].xml": "<Types/>", "ppt/presentation.xml": "<p/>"}
+SLIDE, SLIDE_END = f'<s xmlns:a="{DRAWING_SPACE}">', "</s>"
+
+ODT_PARTS = {"mimetype": "application/vnd.oasis.opendocument.text"}
+ODT = '<o xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0">'
+ODT_END = "</o>"
+
+BOOK_PARTS = {"mimetype": "application/epub+zip", "META-INF/container.xml": "<container/>"}
+
+XLIFF = '<xliff version="1.2"><file><body>'
+XLIFF_END = "</body></file></xliff>"
+
+
+def word(make: Make) -> Make:
+    """Word documents with a hostile text."""
+    return archived(WORD_PARTS, "word/document.xml", make)
+
+
+def slide(make: Make) -> Make:
+    """Presentations with a hostile slide."""
+    return archived(SLIDE_PARTS, "ppt/slides/slide1.xml", make)
+
+
+def open_text(make: Make) -> Make:
+    """OpenDocument texts with a hostile text."""
+    return archived(ODT_PARTS, "content.xml", make)
+
+
+def page(make: Make) -> Make:
+    """Books with a hostile page."""
+    return archived(BOOK_PARTS, "a.xhtml", make)
+
+
+def contents(make: Make) -> Make:
+    """Books with a hostile table of contents."""
+    return archived(BOOK_PARTS, "toc.ncx", make)
+
+
+TEXT = {
+    "spaces": repeated(" "),
+    "spaces before a word": repeated(" ", "", "a"),
+    "lines of spaces": repeated(" " * 99 + "\n"),
+    "short lines of spaces": repeated(" \n"),
+    "tabs and returns": repeated("\t\r"),
+    "words and spaces": repeated("a" + " " * 50),
+    "line ends": repeated("\n"),
+    "lines": repeated("a\n"),
+    "one line": repeated("a"),
+    "words": repeated("a "),
+    "full stops": repeated("."),
+    "exclamation marks": repeated("a!"),
+    "rare spaces": repeated("\u3000\u2028"),
+    "accents": repeated("\u0301", "a"),
+    "initials": repeated("A. "),
+    "initials and rare spaces": repeated("A\u00a0"),
+    "quotation marks": repeated("“a"),
+    "brackets": repeated("(a"),
+}
+MARKUP = {
+    "open elements": repeated("<b>", "", "x"),
+    "elements": nested("<b>", "</b>"),
+    "blocks": nested("<div>", "</div>"),
+    "signs": repeated("<"),
+    "half of a tag": repeated("<a "),
+    "a long tag": repeated("a", "<", ">x"),
+    "one tag of many attributes": numbered(lambda n: f" a{n}=1", "<p title=x", ">x</p>"),
+    "one attribute again and again": repeated(" title=x", "<p", ">x</p>"),
+    "an attribute that does not end": repeated("a ", '<p title="'),
+    "equals signs": repeated("=", "<p title=x ", ">x</p>"),
+    "attributes": repeated('<p title="a">'),
+    "half of a comment": repeated("<!--"),
+    "comments": repeated("<!---->a"),
+    "comment that does not end": repeated("- -", "<!--"),
+    "dropped tags": repeated("</>a"),
+    "end tags": repeated("</b>a"),
+    "references": repeated("&amp;a"),
+    "half of a reference": repeated("&a"),
+    "a reference with many digits": repeated("9", "<p>a &#", ";</p>"),
+    "a name of many letters": repeated("a", "<p>&", ";</p>"),
+    "code that does not end": repeated("<code>a"),
+    "kept elements": repeated('<i translate="no">a</i>'),
+    "kept elements that do not end": repeated('<i translate="no">a'),
+    "kept paragraphs that do not end": repeated('<p translate="no"><b>'),
+    "script that does not end": repeated("<script>a"),
+    "titles": repeated("<title>a"),
+    "open lists": repeated("<li translate=no><ul>"),
+    "tables": repeated("<table><tr><td>a"),
+    "returns": repeated("a\r\n"),
+    "instructions": repeated("<?a>"),
+    "sections": repeated("<![CDATA[a]]>"),
+}
+MARKDOWN = {
+    "brackets": repeated("["),
+    "closed brackets": nested("[", "]"),
+    "closing brackets": repeated("]"),
+    "images": repeated("!["),
+    "links that do not end": repeated("[a]("),
+    "links": repeated("[a](b)"),
+    "links of brackets": repeated("[a](("),
+    "links to names": repeated("[a][b]"),
+    "emphasis": repeated("*a "),
+    "stars": repeated("*"),
+    "stars and lines": repeated("*_"),
+    "strong emphasis": repeated("**a _b "),
+    "nested emphasis": nested("*a **a ", "** a*"),
+    "backquotes": repeated("`"),
+    "backquotes of all lengths": numbered(lambda n: "`" * (n % 90 + 1) + "a"),
+    "code": repeated("`a"),
+    "angle brackets": repeated("<"),
+    "addresses": repeated("<a:"),
+    "mail": repeated("<a@"),
+    "tags": repeated("<a "),
+    "comments": repeated("<!--"),
+    "escapes": repeated("\\"),
+    "escaped brackets": repeated("\\["),
+    "hard breaks": repeated("a  \n"),
+    "footnotes": repeated("[^a"),
+    "tildes": repeated("~~a"),
+    "quotations": repeated("> "),
+    "lists": repeated("- "),
+    "items": repeated("- a\n"),
+    "nested items": lambda size: "".join(f"{' ' * (2 * (n % 40))}- a\n" for n in range(size // 44)).encode(),
+    "numbers": repeated("1. a\n\n"),
+    "headings": repeated("# a\n"),
+    "underlines": repeated("a\n=\n"),
+    "fences": repeated("```\n"),
+    "lines that begin fences": repeated("~~~a`\n"),
+    "front matter that does not end": repeated("a: b\n", "---\n"),
+    "front matter again and again": repeated("---\n"),
+    "plus signs": repeated("+++\n"),
+    "paragraph": repeated("a\n"),
+    "quoted paragraph": repeated("> a\n"),
+    "lazy quotation": repeated("a\n", "> > > > > > a\n"),
+    "definitions": numbered(lambda n: f"[a{n}]: b\n"),
+    "definitions whose titles do not end": repeated('[a]: b\n"c\n'),
+    "half of a definition": repeated("[a]:\n"),
+    "half of a label": repeated("[a\n"),
+    "a long label": repeated("a ", "[", "]: b\n\n[c]"),
+    "table": repeated("a|b\n", "a|b\n-|-\n"),
+    "wide table": lambda size: ("|a" * (size // 6) + "|\n" + "|-" * (size // 6) + "|\n" + "|b" * (size // 6)).encode(),
+    "table of empty rows": lambda size: (
+        "|a" * (size // 6) + "|\n" + "|-" * (size // 6) + "|\n" + "a\n" * (size // 6)
+    ).encode(),
+    "cells that the parser changes": lambda size: (
+        "|a" * (size // 11) + "|\n" + "|-" * (size // 11) + "|\n" + "|a\\\\\\|b" * (size // 11)
+    ).encode(),
+    "equal cells": lambda size: (
+        "|a" * (size // 8) + "|\n" + "|-" * (size // 8) + "|\n" + "|a a" * (size // 8)
+    ).encode(),
+    "half of a table": repeated("|-\n", "|a\n"),
+    "blocks of HTML": repeated("<div>\n"),
+    "blocks of HTML that do not end": repeated("<script>\n"),
+    "references": repeated("&a"),
+    "tabs": repeated("\t-\ta\n"),
+    "spaces": repeated(" "),
+    "lines of spaces": repeated(" \n"),
+    "spaces in a paragraph": repeated(" ", "a", "a"),
+}
+SUBTITLES = {
+    "a tag that does not end": repeated("a", CUE + "<", "\n"),
+    "half of tags": repeated("<a", CUE, "\n"),
+    "tags": repeated("<i>", CUE, "\n"),
+    "closed tags": nested("<i>", "</i>", "a", CUE, "\n"),
+    "pairs of tags": repeated("<i>a</i>", CUE, "\n"),
+    "tags of many names": numbered(lambda n: f"<{''.join(chr(97 + int(c)) for c in str(n))}>a", CUE, "\n"),
+    "end tags": repeated("</i>a", CUE, "\n"),
+    "times in tags": repeated("<1", CUE, "\n"),
+    "a long time in a tag": repeated("1", CUE + "<", "\n"),
+    "styles": repeated("{\\a", CUE, "\n"),
+    "times": repeated("00:00:01,000 --> 00:00:02,000\n"),
+    "half of times": repeated("00:00:01,000 -->\n", CUE),
+    "digits": repeated("1", CUE),
+    "cues": repeated(CUE + "a\n\n"),
+    "cues of one sentence": repeated(CUE + "a,\n\n"),
+    "cues of blank lines": repeated(CUE + "\n" * 50),
+    "lines": repeated("a\n", CUE),
+    "blank lines": repeated(" \n", CUE + "a\n", "a\n"),
+    "spaces": repeated(" ", CUE + "a", "b\n"),
+    "words": repeated("a ", CUE, "\n"),
+    "long cues": lambda size: ((CUE + "word " * 8000 + "\n\n") * max(1, size // 40_000)).encode(),
+    "speakers": repeated("- a\n", CUE),
+    "spaces before times": repeated(" ", CUE + "a\n", "00"),
+    "references": repeated("&a", CUE),
+}
+CATALOGUE = {
+    "messages": repeated('msgid "a"\nmsgstr ""\n\n'),
+    "equal messages with translations": repeated('msgid "a"\nmsgstr "b"\n\n'),
+    "a message of many lines": repeated('"a"\n', 'msgid ""\n', 'msgstr ""\n'),
+    "a translation of many lines": repeated('"a"\n', 'msgid "a"\nmsgstr ""\n'),
+    "a header of many lines": repeated('"a\\n"\n', 'msgid ""\nmsgstr "a: b\\n"\n'),
+    "a header of many names": numbered(lambda n: f'"a{n}: b\\n"\n', 'msgid ""\nmsgstr ""\n'),
+    "plural forms": repeated("nplurals", 'msgid ""\nmsgstr "Plural-Forms: ', '\\n"\n'),
+    "comments": repeated("# a\n", "", 'msgid "a"\nmsgstr ""\n'),
+    "comments of a message": repeated("# a\n", 'msgid "b"\nmsgstr ""\n\n', 'msgid "a"\nmsgstr ""\n'),
+    "notes of programs": repeated("#. a\n", 'msgid "b"\nmsgstr ""\n\n', 'msgid "a"\nmsgstr ""\n'),
+    "places": repeated("#: a:1\n", "", 'msgid "a"\nmsgstr ""\n'),
+    "places in a line": repeated("a:1 ", "#: ", '\nmsgid "a"\nmsgstr ""\n'),
+    "flags": repeated("#, a\n", "", 'msgid "a"\nmsgstr ""\n'),
+    "flags in a line": repeated("a,", "#, ", '\nmsgid "a"\nmsgstr ""\n'),
+    "earlier messages": repeated('#| "a"\n', '#| msgid "a"\n', 'msgid "a"\nmsgstr ""\n'),
+    "obsolete messages": repeated('#~ msgid "a"\n#~ msgstr "b"\n\n', 'msgid "a"\nmsgstr ""\n'),
+    "an obsolete message of many lines": repeated(
+        '#~ "a"\n', 'msgid "a"\nmsgstr ""\n\n#~ msgid "a"\n', '#~ msgstr ""\n'
+    ),
+    "a long message": repeated("a ", 'msgid "', '"\nmsgstr ""\n'),
+    "a long word": repeated("a", 'msgid "', '"\nmsgstr ""\n'),
+    "hyphens": repeated("-", 'msgid "', '"\nmsgstr ""\n'),
+    "escapes": repeated("\\", 'msgid "', '"\nmsgstr ""\n'),
+    "a long comment": repeated("a ", "# ", '\nmsgid "a"\nmsgstr ""\n'),
+    "hyphens in a comment": repeated("a-", "# ", '\nmsgid "a"\nmsgstr ""\n'),
+    "hyphens alone in a comment": repeated("-", "# ", '\nmsgid "a"\nmsgstr ""\n'),
+    "spaces": repeated(" ", "", 'msgid "a"\nmsgstr ""\n'),
+    "line ends": repeated("\n", "", 'msgid "a"\nmsgstr ""\n'),
+}
+XLIFF_FILES = {
+    "units": repeated('<trans-unit id="1"><source>a</source></trans-unit>', XLIFF, XLIFF_END),
+    "sources of one unit": repeated("<source>a</source>", XLIFF + '<trans-unit id="1">', "</trans-unit>" + XLIFF_END),
+    "targets of one unit": repeated(
+        "<target>a</target>", XLIFF + '<trans-unit id="1"><source>a</source>', "</trans-unit>" + XLIFF_END
+    ),
+    "nested units": chains('<trans-unit id="1"><source>a', "</source></trans-unit>", "a", XLIFF, XLIFF_END, depth=100),
+    "nested groups": chains(
+        "<group>", "</group>", '<trans-unit id="1"><source>a</source></trans-unit>', XLIFF, XLIFF_END, 200
+    ),
+    "nested elements": chains(
+        "<g>", "</g>", "a", XLIFF + '<trans-unit id="1"><source>', "</source></trans-unit>" + XLIFF_END, depth=200
+    ),
+    "groups": repeated('<g id="1">a</g>', XLIFF + '<trans-unit id="1"><source>', "</source></trans-unit>" + XLIFF_END),
+    "placeholders": repeated(
+        '<x id="1"/>a', XLIFF + '<trans-unit id="1"><source>', "</source></trans-unit>" + XLIFF_END
+    ),
+    "blank target": repeated(
+        "<x/>", XLIFF + '<trans-unit id="1"><source>a</source><target>', "</target></trans-unit>" + XLIFF_END
+    ),
+    "attributes": numbered(lambda n: f' a{n}="1"', XLIFF + "<trans-unit", "/>" + XLIFF_END),
+    "namespaces": numbered(
+        lambda n: f' xmlns:a{n}="b{n}"',
+        '<xliff version="1.2"',
+        '><file><body><trans-unit id="1"><source>a</source></trans-unit></body></file></xliff>',
+    ),
+    "namespaces and units": lambda size: (
+        '<xliff version="1.2"'
+        + "".join(f' xmlns:a{n}="b{n}"' for n in range(size // 80))
+        + "><file><body>"
+        + '<trans-unit id="1"><source>a<x id="1"/>b</source></trans-unit>' * (size // 160)
+        + XLIFF_END
+    ).encode(),
+    "texts": repeated("a&amp;", XLIFF + '<trans-unit id="1"><source>', "</source></trans-unit>" + XLIFF_END),
+    "comments": repeated("<!--a-->b", XLIFF + '<trans-unit id="1"><source>', "</source></trans-unit>" + XLIFF_END),
+    "sections": repeated("<![CDATA[a]]>", XLIFF + '<trans-unit id="1"><source>', "</source></trans-unit>" + XLIFF_END),
+}
+JSON_FILES = {
+    "numbers": repeated("1,", "[", "1]"),
+    "empty lists": repeated("[],", "[", "1]"),
+    "empty objects": repeated("{},", "[", "1]"),
+    "lists": nested("[", "]", "1"),
+    "lists that do not end": repeated("["),
+    "strings": repeated('"a",', "[", "1]"),
+    "a long string": repeated("a", '"', '"'),
+    "escapes": repeated("\\\\", '"', '"'),
+    "escaped characters": repeated("\\u00e9", '"', '"'),
+    "a string that does not end": repeated("a", '"'),
+    "a long number": repeated("1", "[", "]"),
+    "a long fraction": repeated("1", "[0.", "]"),
+    "an exponent": repeated("9", "[1e", "]"),
+    "names": numbered(lambda n: f'"{n}":"a",', "{", '"a":1}'),
+    "spaces": repeated(" ", "[", "1]"),
+    "signs of message formats": repeated("{a", '"', '"'),
+    "spaces of message formats": repeated(" ", '"{', '"'),
+    "words of message formats": repeated("a", '"{', '"'),
+    "message formats": repeated("{a , ", '"', '"'),
+}
+CSV = {
+    "quotation marks after a quoted cell": repeated('"', 'a,"b",c\n', "x"),
+    "quotation marks": repeated('"'),
+    "an odd number of them": repeated('""', '"'),
+    "cells": repeated("a,"),
+    "rows": repeated("a,b\n"),
+    "empty rows": repeated("\n"),
+    "separators": repeated(",;\t|"),
+    "quoted cells": repeated('"a",'),
+    "a long quoted cell": repeated("a", '"', '"'),
+    "a quoted cell that does not end": repeated("a", '"'),
+    "quoted line ends": repeated('"\n",'),
+    "quoted and not": repeated('"a"b,'),
+    "one column": repeated("word\n"),
+    "spaces": repeated(" "),
+}
+WORD_FILES = {
+    "paragraphs": repeated(P + RUN + P_END, WORD, WORD_END),
+    "empty elements": repeated("<w:x/>", WORD, WORD_END),
+    "empty elements of a paragraph": repeated("<w:x/>", WORD + P + RUN, P_END + WORD_END),
+    "equal runs": repeated(RUN, WORD + P, P_END + WORD_END),
+    "other runs": repeated(RUN + BOLD, WORD + P, P_END + WORD_END),
+    "texts of a run": repeated("<w:t>a</w:t>", WORD + P + "<w:r>", "</w:r>" + P_END + WORD_END),
+    "texts and signs of a run": repeated("<w:t>a</w:t><w:sym/>", WORD + P + "<w:r>", "</w:r>" + P_END + WORD_END),
+    "tabs": repeated("<w:t>a</w:t><w:tab/>", WORD + P + "<w:r>", "</w:r>" + P_END + WORD_END),
+    "tabs of runs": repeated(RUN + "<w:r><w:tab/></w:r>", WORD + P, P_END + WORD_END),
+    "breaks": repeated("<w:t>a</w:t><w:br/>", WORD + P + "<w:r>", "</w:r>" + P_END + WORD_END),
+    "links": repeated(f"<w:hyperlink>{RUN}</w:hyperlink>", WORD + P, P_END + WORD_END),
+    "nested links": chains("<w:hyperlink>", "</w:hyperlink>", RUN, WORD + P, P_END + WORD_END, depth=200),
+    "nested links without text": chains(
+        "<w:hyperlink>", "</w:hyperlink>", "", WORD + P + RUN, P_END + WORD_END, depth=200
+    ),
+    "nested paragraphs": chains(P, P_END, RUN, WORD, WORD_END, depth=200),
+    "nested text boxes": chains(P + "<w:r><w:pict>", "</w:pict></w:r>" + P_END, RUN, WORD, WORD_END, depth=60),
+    "fields that do not end": repeated(
+        '<w:r><w:fldChar w:fldCharType="begin"/></w:r>', WORD + P + RUN, P_END + WORD_END
+    ),
+    "signs of one run": repeated(
+        '<w:fldChar w:fldCharType="begin"/>', WORD + P + RUN + "<w:r>", "</w:r>" + P_END + WORD_END
+    ),
+    "instructions of fields": repeated(
+        '<w:r><w:fldChar w:fldCharType="begin"/><w:instrText>PAGE</w:instrText></w:r>', WORD + P + RUN, P_END + WORD_END
+    ),
+    "nested fields": nested(
+        '<w:r><w:fldChar w:fldCharType="begin"/></w:r>',
+        '<w:r><w:fldChar w:fldCharType="end"/></w:r>',
+        RUN,
+        WORD + P,
+        P_END + WORD_END,
+    ),
+    "fields": repeated(
+        '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>',
+        WORD + P + RUN,
+        P_END + WORD_END,
+    ),
+    "one formatting of many elements": half_and_half(
+        "<w:b/>", "<w:t>a</w:t><w:sym/>", WORD + P + "<w:r><w:rPr>", "</w:rPr>", "</w:r>" + P_END + WORD_END
+    ),
+    "formattings": repeated("<w:b/>", WORD + P + "<w:r><w:rPr>", "</w:rPr><w:t>a</w:t></w:r>" + P_END + WORD_END),
+    "different formattings": numbered(
+        lambda n: f'<w:r><w:rPr><w:sz w:val="{n}"/></w:rPr><w:t>a</w:t></w:r>', WORD + P, P_END + WORD_END
+    ),
+    "attributes": numbered(lambda n: f' a{n}="1"', WORD + "<w:p", "/>" + WORD_END),
+    "namespaces": numbered(
+        lambda n: f' xmlns:a{n}="b{n}"',
+        f'<w:document xmlns:w="{WORD_SPACE}"',
+        f"><w:body>{P}{RUN}{P_END}{WORD_END}",
+    ),
+    "namespaces and runs": lambda size: (
+        f'<w:document xmlns:w="{WORD_SPACE}"'
+        + "".join(f' xmlns:a{n}="b{n}"' for n in range(size // 80))
+        + f"><w:body>{P}"
+        + (RUN + BOLD) * (size // 200)
+        + P_END
+        + WORD_END
+    ).encode(),
+    "one long text": repeated("a ", WORD + P + "<w:r><w:t>", "</w:t></w:r>" + P_END + WORD_END),
+    "controls": chains("<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>", RUN, WORD + P, P_END + WORD_END, depth=100),
+    "comments": repeated("<!--a-->", WORD + P + RUN, P_END + WORD_END),
+    "sections": repeated("<![CDATA[a]]>", WORD + P + "<w:r><w:t>", "</w:t></w:r>" + P_END + WORD_END),
+}
+SLIDES = {
+    "paragraphs": repeated("<a:p><a:r><a:t>a</a:t></a:r></a:p>", SLIDE, SLIDE_END),
+    "runs": repeated("<a:r><a:t>a</a:t></a:r>", SLIDE + "<a:p>", "</a:p>" + SLIDE_END),
+    "tabs": repeated("a\t", SLIDE + "<a:p><a:r><a:t>", "</a:t></a:r></a:p>" + SLIDE_END),
+    "texts of a run": repeated("<a:t>a</a:t>", SLIDE + "<a:p><a:r>", "</a:r></a:p>" + SLIDE_END),
+    "one formatting of many elements": half_and_half(
+        "<a:b/>", "a\t", SLIDE + "<a:p><a:r><a:rPr>", "</a:rPr><a:t>", "</a:t></a:r></a:p>" + SLIDE_END
+    ),
+    "fields": repeated("<a:fld><a:t>1</a:t></a:fld>", SLIDE + "<a:p><a:r><a:t>a</a:t></a:r>", "</a:p>" + SLIDE_END),
+    "nested fields": chains(
+        "<a:fld>", "</a:fld>", "<a:t>1</a:t>", SLIDE + "<a:p><a:r><a:t>a</a:t></a:r>", "</a:p>" + SLIDE_END, 200
+    ),
+}
+ODT_FILES = {
+    "paragraphs": repeated("<text:p>a</text:p>", ODT, ODT_END),
+    "nested paragraphs": chains("<text:p>a", "</text:p>", "a", ODT, ODT_END, 200),
+    "nested spans": chains("<text:span>", "</text:span>", "a", ODT + "<text:p>", "</text:p>" + ODT_END, 200),
+    "nested spans with text": chains("<text:span>a", "</text:span>", "a", ODT + "<text:p>", "</text:p>" + ODT_END, 200),
+    "spans": repeated("<text:span>a</text:span>", ODT + "<text:p>", "</text:p>" + ODT_END),
+    "spans of spaces": repeated("<text:span> </text:span>", ODT + "<text:p>a", "</text:p>" + ODT_END),
+    "empty spans": repeated("<text:span/>a", ODT + "<text:p>a", "</text:p>" + ODT_END),
+    "breaks": repeated("<text:line-break/>a", ODT + "<text:p>", "</text:p>" + ODT_END),
+    "notes": repeated("<text:note><text:p>a</text:p></text:note>", ODT + "<text:p>a", "</text:p>" + ODT_END),
+    "comments": repeated("<!--a-->b", ODT + "<text:p>", "</text:p>" + ODT_END),
+}
+BOOK_PAGES = {
+    "empty elements": repeated("<a/>a"),
+    "half of an empty element": repeated(" ", "<a", "a"),
+    "an empty element of many attributes": repeated(' a="b"', "<a", ">"),
+    "half of attributes": repeated(' a="', "<a"),
+    "names of attributes": repeated(" a", "<a"),
+    "equals signs": repeated(" = ", "<a a"),
+}
+CONTENTS = {
+    "entries": repeated("<text>a</text>"),
+    "entries that do not end": repeated("<text>a"),
+    "half of an entry": repeated("a", "<text>"),
+    "references": repeated("&#9;a", "<text>", "</text>"),
+    "a reference with many digits": repeated("9", "<text>a&#", "</text>"),
+}
+_FAMILIES: list[tuple[str, dict[str, Make], Callable[[Make], Make]]] = [
+    (".txt", TEXT, lambda make: make),
+    (".md", MARKDOWN, lambda make: make),
+    (".html", MARKUP, lambda make: make),
+    (".srt", SUBTITLES, lambda make: make),
+    (".vtt", SUBTITLES, lambda make: lambda size: b"WEBVTT\n\n" + make(size).replace(b",000", b".000")),
+    (".po", CATALOGUE, lambda make: make),
+    (".xliff", XLIFF_FILES, lambda make: make),
+    (".json", JSON_FILES, lambda make: make),
+    (".csv", CSV, lambda make: make),
+    (".docx", WORD_FILES, word),
+    (".pptx", SLIDES, slide),
+    (".odt", ODT_FILES, open_text),
+    (".epub", BOOK_PAGES, page),
+    (".epub", CONTENTS, contents),
+]
+
+FILES = [
+    *(HostileFile(suffix, name, around(make)) for suffix, family, around in _FAMILIES for name, make in family.items()),
+    HostileFile(".epub", "many parts", many_parts),
+]
+"""All kinds of hostile files."""
