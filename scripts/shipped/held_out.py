@@ -112,7 +112,11 @@ def hold_out(
         for kind, parts in kinds.items()
     }
     held = [pair for pairs in dev.values() for pair in pairs]
-    return dev, {name: unseen(pairs, held, MIN_WORDS_CLEARED) for name, pairs in corpora.items()}
+    whole = set(held)
+    return dev, {
+        name: unseen([pair for pair in pairs if pair not in whole], held, MIN_WORDS_CLEARED)
+        for name, pairs in corpora.items()
+    }
 
 
 def check(folder: Path, checksums: Path) -> None:

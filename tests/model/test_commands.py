@@ -223,7 +223,7 @@ def test_training_pairs_can_be_excluded_from_a_test(
 
 def test_short_pairs_can_be_excluded_from_a_test(toy_checkpoint: Path, tmp_path: Path) -> None:
     for language, short in (("en", "Good morning!"), ("de", "Guten Morgen, mein lieber Freund!")):
-        long = read_lines(toy_checkpoint.parents[1] / f"dev.{language}")[0]
+        long = max(read_lines(toy_checkpoint.parents[1] / f"dev.{language}"), key=lambda line: len(line.split()))
         (tmp_path / f"test.{language}").write_text(f"{short}\n{long}\n", encoding="utf-8")
     asked = ["evaluate", "--model", str(toy_checkpoint), "--device", "cpu", "--test", str(tmp_path / "test")]
     assert main([*asked, "--min-words", "3", "--json", str(tmp_path / "s.json")]) == 0
