@@ -14,7 +14,7 @@ from tests.browser.chromium import Watch
 from tests.browser.translating import MARKUP, answer, asked, assert_no_markup, output, problem, source
 from tests.browser.views import open_view
 
-BOOK, JOB = "I bought a new book.", "I am currently looking for a job."
+BOOK, CAMERA = "I bought a new book.", "I am currently looking for a camera."
 BUCH, BUECHER = "Ich habe ein neues Buch gekauft.", "Ich habe mir ein neues Buch gekauft."
 
 # For each mark behind the text area the word of the text area that is in front of it, and how much colour the mark has.
@@ -173,21 +173,21 @@ def test_the_word_at_the_caret_lights_up_its_counterparts(page: Page) -> None:
 
 
 def test_marks_stay_at_their_words_behind_emoji_in_wrapped_lines_and_when_the_window_changes(page: Page) -> None:
-    look_into(page, f"Hello 😀 my friend!\n\n{BOOK} {JOB} {BOOK}")
+    look_into(page, f"Hello 😀 my friend!\n\n{BOOK} {CAMERA} {BOOK}")
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 740})
         word(page, "Freund").hover()
         assert [mark["word"] for mark in marked(page, "lit")] == ["friend!"]
-        word(page, "Job").hover()
-        assert [mark["word"] for mark in marked(page, "lit")] == ["job."]
+        word(page, "Kamera").hover()
+        assert [mark["word"] for mark in marked(page, "lit")] == ["camera."]
         assert [mark["word"] for mark in marked(page, "uncovered")] == ["am"]
 
 
 def test_unsure_words_are_underlined_and_say_how_sure_the_model_is(page: Page) -> None:
-    look_into(page, JOB)
-    found = answer(page, JOB)
+    look_into(page, CAMERA)
+    found = answer(page, CAMERA)
     share = {name: percent(probability) for name, probability in sure(found).items()}
-    for name, style, rest in (("derzeit", "wavy", "very unsure."), ("Job", "dotted", "unsure.")):
+    for name, style, rest in (("derzeit", "wavy", "very unsure."), ("eine", "dotted", "unsure.")):
         word(page, name).hover()
         expect(tip(page)).to_contain_text(f"{share[name]} sure, {rest}")
         assert word(page, name).evaluate("(element) => getComputedStyle(element).textDecorationStyle") == style
@@ -203,7 +203,7 @@ def test_unsure_words_are_underlined_and_say_how_sure_the_model_is(page: Page) -
 
 
 def test_words_that_were_left_out_are_hatched_and_named(page: Page) -> None:
-    look_into(page, JOB)
+    look_into(page, CAMERA)
     assert [mark["word"] for mark in marked(page, "uncovered")] == ["am"]
     image = "(element) => getComputedStyle(element).backgroundImage"
     assert "repeating-linear-gradient" in page.locator(".mark.uncovered").evaluate(image)
@@ -280,7 +280,7 @@ def test_a_word_shows_what_the_search_considered_and_another_choice_translates_f
 
 
 def test_of_several_sentences_only_the_one_of_the_word_is_translated_again(page: Page) -> None:
-    text = f"Where is the station? {BOOK}\n\n{JOB}"
+    text = f"Where is the station? {BOOK}\n\n{CAMERA}"
     look_into(page, text)
     before = output(page).inner_text()
     assert BUCH in before
@@ -296,9 +296,9 @@ def test_of_several_sentences_only_the_one_of_the_word_is_translated_again(page:
     assert (bodies[-1]["text"], bodies[-1]["target_prefix"]) == (BOOK, "Ich habe mir")
     assert output(page).inner_text() == before.replace(BUCH, BUECHER)
     # Words behind the sentence have kept their counterparts.
-    word(page, "Job").hover()
-    expect(tip(page)).to_contain_text("From “job”")
-    assert [mark["word"] for mark in marked(page, "lit")] == ["job."]
+    word(page, "Kamera").hover()
+    expect(tip(page)).to_contain_text("From “camera”")
+    assert [mark["word"] for mark in marked(page, "lit")] == ["camera."]
     page.get_by_role("button", name="Back to the model's own").click()
     assert output(page).inner_text() == before
 
@@ -366,7 +366,7 @@ def test_markup_in_texts_stays_text_everywhere(page: Page) -> None:
 
 
 def test_the_box_of_choices_and_the_alternatives_meet_wcag(page: Page, screenshot: Callable[[str], None]) -> None:
-    look_into(page, JOB)
+    look_into(page, CAMERA)
     page.get_by_text("Other translations").click()
     hover_source(page, "currently")
     assert_accessible(page, "hovered")
