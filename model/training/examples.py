@@ -94,7 +94,7 @@ class Examples:
         max_tokens: Examples with a longer side are left out and counted in ``num_too_long``.
         controlled: Finds the forms of address; none by default.
         kept_in: Folder that keeps the ids from one start of a run to the next; they are made again for a corpus or a
-            vocabulary that has changed. None keeps nothing.
+            vocabulary that has changed. Nothing is kept without a folder, or with an imported vocabulary.
 
     Raises:
         DataError: Every sentence is too long.
@@ -117,6 +117,8 @@ class Examples:
         self.num_too_long = 0
         self._parts: list[_Part] = []
         weights: list[npt.NDArray[np.float64]] = []
+        if not isinstance(tokenizer, Tokenizer):
+            kept_in = None  # an imported vocabulary has no bytes that would tell it from another
         files: set[Path] = set()
         digests = [_digest(corpus.pairs) if kept_in else "" for corpus in corpora]
         for source, target in directions:
@@ -206,9 +208,8 @@ class Examples:
 
     def _key(self, context: Context, digest: str) -> str:
         """The name under which the examples of a corpus in one direction are kept."""
-        vocabulary = b"" if not isinstance(self._tokenizer, Tokenizer) else self._tokenizer.model_proto
-        if isinstance(self._tokenizer, Tokenizer) and self._tokenizer.target_proto:
-            vocabulary += self._tokenizer.target_proto
+        assert isinstance(self._tokenizer, Tokenizer)
+        vocabulary = self._tokenizer.model_proto + (self._tokenizer.target_proto or b"")
         has_addresses = self._controlled is not None and self._controlled.address_share > 0
         names = f"{_FORMAT} {context} {self._max_tokens} {has_addresses} {digest}"
         return hashlib.sha256(names.encode() + vocabulary).hexdigest()
@@ -238,7 +239,7 @@ class Examples:
         for name, side in zip(("source", "target"), sides, strict=True):
             arrays[f"{name}s"] = np.concatenate([np.zeros(0, dtype=np.int32), *side])
             arrays[f"{name}_ends"] = np.cumsum([0, *map(len, side)], dtype=np.int64)
-        if file and isinstance(self._tokenizer, Tokenizer):
+        if file:
             _write(file, {**arrays, "symbols": np.array(symbols, dtype=np.str_)})
         return _Part(context, pairs, swapped, tuple(symbols), **arrays)
 
