@@ -174,6 +174,14 @@ def test_containers_have_limits_and_the_service_has_room_for_documents_within_th
             assert 2 * file_bytes + temporary_bytes + 2**30 <= memory_bytes
 
 
+def test_pods_have_limits_of_memory() -> None:
+    (manifest,) = yaml.safe_load_all((ROOT / "deploy" / "ray" / "kuberay.yaml").read_text(encoding="utf-8"))
+    cluster = manifest["spec"]["rayClusterConfig"]
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    limits = [one["resources"]["limits"] for group in groups for one in group["template"]["spec"]["containers"]]
+    assert [one["memory"] for one in limits] == ["4Gi", "12Gi"]
+
+
 def test_every_setting_reaches_the_container() -> None:
     from app.settings import ENV_PREFIX, Settings
 
