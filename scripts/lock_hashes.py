@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,32 +27,29 @@ _COMPILER = re.compile(r"ziglang==")
 """What the extra "compiler" adds."""
 
 
-_SBOM = "cyclonedx-bom"
-
-
-def resolve(*requirements: str) -> list[str]:
+def resolve(requirements: Sequence[str], *arguments: str) -> list[str]:
     """Packages with their hashes, each as a requirement of pip.
 
     Args:
-        requirements: What is to be installed, as arguments of "uv pip compile" or as requirements.
+        requirements: What is to be installed.
+        arguments: Files with more of it, and their extras, as "uv pip compile" takes them.
     """
-    files = [one for one in requirements if one.startswith("--") or one.endswith(".toml")]
-    lines = "\n".join(one for one in requirements if one not in files)
     options = "--quiet --universal --python-version 3.11 --fork-strategy fewest --no-annotate --no-header"
     command = [sys.executable, "-m", "uv", "pip", "compile", *options.split(), "--generate-hashes"]
-    command += ["--constraint", "constraints.txt", *files, "-"]
+    command += ["--constraint", "constraints.txt", *arguments, "-"]
+    lines = "\n".join(requirements)
     done = subprocess.run(command, cwd=ROOT, input=lines, stdout=subprocess.PIPE, text=True, check=True)
     return re.split(r"\n(?=\S)", done.stdout.strip())
 
 
-def resolve_service() -> dict[str, list[str]]:
-    """By lock file: the requirements of the service and of its extra for Ray."""
+def resolve_all() -> dict[str, list[str]]:
+    """By lock file: its packages."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     # The build back-end is on the list, so that the packages of the repository are built without a download.
+    build = project["build-system"]["requires"]
     service = ("--extra=telemetry", "--extra=compiler", "pyproject.toml", "client/pyproject.toml")
-    service += tuple(project["build-system"]["requires"])
     files: dict[str, list[str]] = {}
-    for one in resolve(*service):
+    for one in resolve(build, *service):
         if _TORCH.match(one):
             name = "requirements-torch.lock"
         elif _COMPILER.match(one):
@@ -60,10 +58,10 @@ def resolve_service() -> dict[str, list[str]]:
             name = "requirements.lock"
         files.setdefault(name, []).append(one)
     known = {_name(one) for several in files.values() for one in several}
-    return {
-        **files,
-        "requirements-ray.lock": [one for one in resolve("--extra=ray", *service) if _name(one) not in known],
-    }
+    with_ray = resolve(build, "--extra=ray", *service)
+    files["requirements-ray.lock"] = [one for one in with_ray if _name(one) not in known]
+    files["requirements-sbom.lock"] = resolve(["cyclonedx-bom"])
+    return files
 
 
 def _name(requirement: str) -> str:
@@ -72,7 +70,7 @@ def _name(requirement: str) -> str:
 
 def main() -> int:
     """Write the files."""
-    for name, several in {**resolve_service(), "requirements-sbom.lock": resolve(_SBOM)}.items():
+    for name, several in resolve_all().items():
         (ROOT / name).write_text(HEADER + "\n".join(several) + "\n", encoding="utf-8")
     return 0
 
