@@ -1,16 +1,17 @@
 # Verso in a container: docker compose up. The bundle is built into the image, so that the container writes no files
 # unless it pulls models of a hub.
 #   TORCH=cpu (default) or TORCH=cuda selects the build of torch and the bundle's precision.
-ARG PYTHON=3.11
+# Tag and digest of the base image; docs/operating.md, "Supply chain", says how it is renewed.
+ARG PYTHON=3.11.17-slim@sha256:45037981b62b34b44602584fccbc4d884d5f7dc92c7ee86bb38a698a79fe1e51
 
-FROM python:${PYTHON}-slim AS build
+FROM python:${PYTHON} AS build
 ARG TORCH=cpu
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 RUN python -m venv /opt/verso
 ENV PATH=/opt/verso/bin:$PATH
 WORKDIR /src
 # Ordered by frequency of changes: torch, the other dependencies, the model and its bundle, the service.
-COPY pyproject.toml requirements.lock requirements-torch.lock requirements-compiler.lock ./
+COPY pyproject.toml requirements*.lock ./
 COPY scripts scripts
 RUN python scripts/install_torch.py ${TORCH}
 # Every file is compared with its digest.
@@ -26,10 +27,9 @@ COPY app app
 COPY client client
 COPY LICENSE README.md ./
 RUN pip install --no-deps --no-build-isolation . ./client
-# Extras of pyproject.toml, such as "ray" (docs/ray.md#kuberay).
+# Extras that have a lock file of their own: "ray" (docs/ray.md#kuberay).
 ARG EXTRAS=
-COPY constraints.txt ./
-RUN [ -z "${EXTRAS}" ] || pip install --constraint constraints.txt ".[${EXTRAS}]"
+RUN [ -z "${EXTRAS}" ] || pip install --no-deps --require-hashes --requirement "requirements-${EXTRAS}.lock"
 # Not needed for serving: headers, tests, the installer.
 RUN cd /opt/verso/lib/python*/site-packages \
  && rm -rf torch/include torch/share torch/test pip pip-*.dist-info setuptools setuptools-*.dist-info pkg_resources \
@@ -37,18 +37,19 @@ RUN cd /opt/verso/lib/python*/site-packages \
  && rm -f /opt/verso/bin/pip*
 
 # The parts of the image, for scanners (CycloneDX): Python packages and those of Debian.
-FROM python:${PYTHON}-slim AS sbom
+FROM python:${PYTHON} AS sbom
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
-COPY pyproject.toml constraints.txt requirements.lock requirements-torch.lock requirements-compiler.lock ./
-RUN python -m venv /opt/tools && /opt/tools/bin/pip install --constraint constraints.txt cyclonedx-bom
+COPY pyproject.toml requirements*.lock ./
+RUN python -m venv /opt/tools \
+ && /opt/tools/bin/pip install --no-deps --require-hashes --requirement requirements-sbom.lock
 COPY --from=build /opt/verso /opt/verso
 COPY scripts scripts
 COPY app/http/static/swagger-ui app/http/static/swagger-ui
 COPY model/pretrained/verso-en-de.pt model/pretrained/
 RUN /opt/tools/bin/python scripts/sbom.py /sbom.cdx.json --python /opt/verso/bin/python --system
 
-FROM python:${PYTHON}-slim
+FROM python:${PYTHON}
 LABEL org.opencontainers.image.title="Verso" \
       org.opencontainers.image.description="A self-hosted translation service" \
       org.opencontainers.image.licenses="Apache-2.0"

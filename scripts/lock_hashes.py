@@ -4,8 +4,10 @@
 packages.
 ``requirements-torch.lock`` has torch from the package index with the CUDA libraries it brings along on Linux; where its
 CPU build is installed instead, scripts/install_torch.py compares that with scripts/torch_cpu_wheels.txt.
-``requirements-compiler.lock`` has the C++ compiler for machines that have none. The versions are those of
-constraints.txt.
+``requirements-compiler.lock`` has the C++ compiler for machines that have none.
+``requirements-ray.lock`` has what the extra "ray" adds to these, for an image with EXTRAS=ray.
+``requirements-sbom.lock`` has the program that writes the image's bill of materials, and what it needs; it is installed
+on its own. The versions are those of constraints.txt.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,32 +27,50 @@ _COMPILER = re.compile(r"ziglang==")
 """What the extra "compiler" adds."""
 
 
-def resolve() -> list[str]:
-    """The requirements of the service, each with its hashes."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+def resolve(requirements: Sequence[str], *arguments: str) -> list[str]:
+    """Packages with their hashes, each as a requirement of pip.
+
+    Args:
+        requirements: What is to be installed.
+        arguments: Files with more of it, and their extras, as "uv pip compile" takes them.
+    """
     options = "--quiet --universal --python-version 3.11 --fork-strategy fewest --no-annotate --no-header"
     command = [sys.executable, "-m", "uv", "pip", "compile", *options.split(), "--generate-hashes"]
-    command += ["--constraint", "constraints.txt", "--extra", "telemetry", "--extra", "compiler"]
-    command += ["pyproject.toml", "client/pyproject.toml", "-"]
-    # The build back-end is on the list, so that the packages of the repository are built without a download.
-    build = "\n".join(project["build-system"]["requires"])
-    done = subprocess.run(command, cwd=ROOT, input=build, stdout=subprocess.PIPE, text=True, check=True)
+    command += ["--constraint", "constraints.txt", *arguments, "-"]
+    lines = "\n".join(requirements)
+    done = subprocess.run(command, cwd=ROOT, input=lines, stdout=subprocess.PIPE, text=True, check=True)
     return re.split(r"\n(?=\S)", done.stdout.strip())
+
+
+def resolve_all() -> dict[str, list[str]]:
+    """By lock file: its packages."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    # The build back-end is on the list, so that the packages of the repository are built without a download.
+    build = project["build-system"]["requires"]
+    service = ("--extra=telemetry", "--extra=compiler", "pyproject.toml", "client/pyproject.toml")
+    files: dict[str, list[str]] = {}
+    for one in resolve(build, *service):
+        if _TORCH.match(one):
+            name = "requirements-torch.lock"
+        elif _COMPILER.match(one):
+            name = "requirements-compiler.lock"
+        else:
+            name = "requirements.lock"
+        files.setdefault(name, []).append(one)
+    known = {_name(one) for several in files.values() for one in several}
+    with_ray = resolve(build, "--extra=ray", *service)
+    files["requirements-ray.lock"] = [one for one in with_ray if _name(one) not in known]
+    files["requirements-sbom.lock"] = resolve(["cyclonedx-bom"])
+    return files
+
+
+def _name(requirement: str) -> str:
+    return requirement.split("==")[0]
 
 
 def main() -> int:
     """Write the files."""
-    files: dict[str, list[str]] = {}
-    for one in resolve():
-        file = (
-            "requirements-torch"
-            if _TORCH.match(one)
-            else "requirements-compiler"
-            if _COMPILER.match(one)
-            else "requirements"
-        )
-        files.setdefault(f"{file}.lock", []).append(one)
-    for name, several in files.items():
+    for name, several in resolve_all().items():
         (ROOT / name).write_text(HEADER + "\n".join(several) + "\n", encoding="utf-8")
     return 0
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCKS = ("requirements.lock", "requirements-torch.lock", "requirements-compiler.lock")
+LOCKS = ("requirements.lock", "requirements-torch.lock", "requirements-compiler.lock", "requirements-ray.lock")
 SPECIFICATION = "1.6"
 LLVM_LICENCE = "Apache-2.0 WITH LLVM-exception"
 OWN = frozenset({"verso-translate", "verso-client"})

@@ -11,7 +11,8 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ class Replica:
                 replica.asked.append((self.path, dict(self.headers)))
                 answer(replica, self, body)
 
-            do_GET = do_POST
+            do_GET = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_POST
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass
@@ -77,16 +78,22 @@ def hangs_up(handler: BaseHTTPRequestHandler) -> None:
     handler.connection.shutdown(socket.SHUT_RDWR)
 
 
-@contextmanager
-def nginx_before(ports: list[int], folder: Path) -> Iterator[httpx.Client]:
-    """nginx with the shipped configuration, but for addresses and folders, and a client of it."""
-    port = free_port()
+def configured(ports: list[int], port: int, folder: Path) -> Path:
+    """The shipped configuration, but for addresses and folders."""
     text = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
     for number, replica in enumerate(ports, 1):
         text = text.replace(f"verso-{number}:8000", f"127.0.0.1:{replica}")
     text = text.replace("listen 8080", f"listen 127.0.0.1:{port}").replace("/tmp/", f"{folder}/")
     configuration = folder / "nginx.conf"
     configuration.write_text(text, encoding="utf-8")
+    return configuration
+
+
+@contextmanager
+def nginx_before(ports: list[int], folder: Path) -> Iterator[httpx.Client]:
+    """nginx with that configuration, and a client of it."""
+    port = free_port()
+    configuration = configured(ports, port, folder)
     directives = "daemon off;"
     if os.geteuid() == 0:
         directives += " user root;"  # another user could not enter the folder
@@ -299,6 +306,59 @@ def test_bodies_and_paths_for_operators_end_at_nginx(tmp_path: Path) -> None:
         assert sum(len(replica.asked) for replica in replicas) == asked == 2
 
 
+def status_of(client: httpx.Client, method: str, target: str) -> int:
+    """The answer to a request whose target is sent as it is; httpx would resolve and encode parts of it."""
+    with closing(HTTPConnection("127.0.0.1", client.base_url.port, timeout=PATIENCE_S)) as connection:
+        connection.request(method, target, body=b"{}", headers={"Host": "127.0.0.1"})
+        return connection.getresponse().status
+
+
+@needs_nginx
+def test_nginx_accepts_the_configuration(tmp_path: Path) -> None:
+    configuration = configured([1, 2, 3], free_port(), tmp_path)
+    command = ["nginx", "-p", str(tmp_path), "-e", "stderr", "-t", "-c", str(configuration)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "[warn]" not in done.stderr
+
+
+ADMIN = """
+/admin /admin/ /admin/models /admin/models/v2/x /admin/models/v3/documents/translate /admin/models/x/download_file/y
+/admin/models/translate /admin/models?x=/translate /admin/models#/translate /verso/admin/models/x
+//admin/models/x /admin//models/x /v2//admin/models/x ///admin///models
+/ADMIN/models/x /Admin/Models /aDmIn/models/v2/translate /metrics //metrics /METRICS
+/%61dmin/models/x /admin%2fmodels%2fx /%41%44%4d%49%4e/models %2fadmin/models/x /%2fadmin/x /admin/models/%0a/translate
+/./admin/models/x /translate/../admin/models/x /v2/..//admin/models /v2/%2e%2e/admin/models/x
+/admin/models/../../translate /admin/models/v2/../../../v2/translate /admin/models/%2e%2e/%2E%2E/translate
+/admin/models/..%2f..%2ftranslate /admin/models/.%2e/.%2e/translate /admin/../translate /%61dmin/%2e./detect
+/admin/models/../../documents /admin/..?/translate /admin/models/../..
+/admin/models/x/%2e%2e%2f%2e%2e%2f%2e%2e%2fv2/translate
+http://127.0.0.1/admin/models/x http://127.0.0.1/admin/models/../../translate
+"""
+
+PASSED = """
+/translate /verso/translate /v2/translate /libretranslate/translate /attention /detect /models /livez /docs /
+/documents /documents/a.b..c/result /v2/document/x /v3/glossaries /v2/usage/... /download_file/a%20b.tar.gz
+/translate?path=/../admin /page/administration.js
+"""
+
+
+@needs_nginx
+def test_no_spelling_of_a_path_of_administration_reaches_a_replica(tmp_path: Path) -> None:
+    def answers(replica: Replica, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        says(handler, 200)
+
+    with replicas_behind_nginx(tmp_path, answers) as (client, replicas):
+        for method in ("DELETE", "POST", "GET", "PUT"):
+            for target in ADMIN.split():
+                assert status_of(client, method, target) in (400, 404), (method, target)
+        assert [replica.asked for replica in replicas] == [[], [], []]
+        for target in PASSED.split():
+            assert status_of(client, "POST", target) == 200, target
+        asked = [path for replica in replicas for path, _ in replica.asked]
+        assert sorted(asked) == sorted(PASSED.split())
+
+
 @needs_nginx
 @pytest.mark.slow
 def test_no_translation_is_lost_when_a_replica_is_killed_and_another_drains(toy_bundle: Path, tmp_path: Path) -> None:
@@ -354,7 +414,7 @@ def wait_for_more(answered: list[int], more: int) -> None:
 def answers_itself(path: str) -> bool:
     """Whether nginx refuses a path by itself: by the first expression that matches, as nginx takes them."""
     text = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
-    locations = re.findall(r"location ~ (\S+) \{(.*?)\n        \}", text, re.DOTALL)
+    locations = re.findall(r"location ~\*? (\S+) \{(.*?)\n        \}", text, re.DOTALL)
     assert len(locations) >= 5
     return next(("return 404" in body for pattern, body in locations if re.search(pattern, path)), False)
 

@@ -150,6 +150,38 @@ def test_the_compose_file_serves_safely() -> None:
     assert services["verso-gpu"]["deploy"]["resources"]["reservations"]["devices"][0]["capabilities"] == ["gpu"]
 
 
+def in_bytes(value: str) -> int:
+    """A size of a compose file, which may be the default of a variable: ``${NAME:-4g}``."""
+    found = re.fullmatch(r"(?:\$\{\w+:-)?(\d+)([mg])\}?", value)
+    assert found, value
+    return int(found[1]) * {"m": 2**20, "g": 2**30}[found[2]]
+
+
+@pytest.mark.parametrize("file", ["docker-compose.yml", "deploy/nginx/compose.yml"])
+def test_containers_have_limits_and_the_service_has_room_for_documents_within_them(file: str) -> None:
+    from app.documents.file_worker import MEMORY_BYTES, MEMORY_PER_BYTE
+    from app.settings import Settings
+
+    file_bytes = MEMORY_BYTES + MEMORY_PER_BYTE * Settings().max_document_bytes
+    for name, service in yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))["services"].items():
+        memory_bytes, pids = in_bytes(service["mem_limit"]), str(service["pids_limit"])
+        (temporary_bytes,) = (in_bytes(re.findall(r"^/tmp:size=(\w+),", line)[0]) for line in service["tmpfs"])
+        assert int(re.findall(r"\d+", pids)[0]) >= 32
+        if name == "nginx":
+            assert temporary_bytes < memory_bytes
+        else:
+            # A request's file and one of a document, a full temporary folder, and a gigabyte for the rest.
+            assert 2 * file_bytes + temporary_bytes + 2**30 <= memory_bytes
+
+
+def test_pods_have_limits_of_memory() -> None:
+    (manifest,) = yaml.safe_load_all((ROOT / "deploy" / "ray" / "kuberay.yaml").read_text(encoding="utf-8"))
+    cluster = manifest["spec"]["rayClusterConfig"]
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    limits = [one["resources"]["limits"] for group in groups for one in group["template"]["spec"]["containers"]]
+    assert [one["memory"] for one in limits] == ["4Gi", "12Gi"]
+
+
 def test_every_setting_reaches_the_container() -> None:
     from app.settings import ENV_PREFIX, Settings
 

@@ -49,11 +49,13 @@ def entries(name: str) -> dict[str, str]:
 
 
 LOCKS = ("requirements.lock", "requirements-torch.lock", "requirements-compiler.lock")
+OPTIONAL_LOCKS = ("requirements-ray.lock", "requirements-sbom.lock")
 LOCKED = {name: entry for lock in LOCKS for name, entry in entries(lock).items()}
 
 
-def test_every_file_that_is_installed_has_a_digest() -> None:
-    for name, entry in LOCKED.items():
+@pytest.mark.parametrize("lock", LOCKS + OPTIONAL_LOCKS)
+def test_every_file_that_is_installed_has_a_digest(lock: str) -> None:
+    for name, entry in entries(lock).items():
         first, *digests = (line.strip(" \\") for line in entry.splitlines())
         assert re.fullmatch(r"==[^+*,]+", str(Requirement(first).specifier)), name
         assert digests
@@ -63,8 +65,10 @@ def test_every_file_that_is_installed_has_a_digest() -> None:
 def test_all_locks_have_the_same_versions() -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     exact = {one.name: str(one.specifier) for one in map(Requirement, (x for x in lines if not x.startswith("#")))}
-    for name, entry in LOCKED.items():
-        assert f"=={exact[name].removeprefix('==')}" == str(Requirement(entry.split(" \\")[0]).specifier), name
+    for lock in LOCKS + OPTIONAL_LOCKS:
+        for name, entry in entries(lock).items():
+            version = str(Requirement(entry.split(" \\")[0]).specifier)
+            assert f"=={exact[name].removeprefix('==')}" == version, (lock, name)
 
 
 def test_everything_the_service_needs_is_locked() -> None:
@@ -86,6 +90,66 @@ def test_serving_and_the_image_install_what_is_locked_and_build_without_a_downlo
         text = (ROOT / name).read_text(encoding="utf-8")
         assert "--no-deps --require-hashes --requirement" in text, name
         assert "--no-deps --no-build-isolation" in text, name
+
+
+def test_the_image_installs_nothing_without_a_digest() -> None:
+    commands = re.findall(r"pip install (.*)", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    assert len(commands) >= 5
+    for command in commands:
+        assert command.startswith(("--no-deps --require-hashes --requirement", "--no-deps --no-build-isolation . ")), (
+            command
+        )
+
+
+def test_what_the_image_offers_besides_the_service_is_locked() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    locked = LOCKED.keys() | entries("requirements-ray.lock").keys()
+    for line in extras["ray"]:
+        assert canonicalize_name(Requirement(line).name) in locked, line
+    assert not LOCKED.keys() & entries("requirements-ray.lock").keys(), "else two versions could be installed"
+    assert "cyclonedx-bom" in entries("requirements-sbom.lock")
+
+
+def test_images_are_named_by_digest() -> None:
+    images = [one.replace("${PYTHON}", default) for one, default in base_images()]
+    compose_files = (
+        *ROOT.glob("*compose*.yml"),
+        *(ROOT / "deploy").rglob("*compose*.yml"),
+        *(ROOT / "deploy").rglob("*.yaml"),
+    )
+    for file in compose_files:
+        images += re.findall(r"^\s*image: (\S+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    others = [one for one in images if not re.fullmatch(OWN_IMAGE, one)]
+    assert len(others) == 4
+    for image in others:
+        assert re.fullmatch(r"(python|nginx):\d+\.\d+\.\d+[\w.-]*@sha256:[0-9a-f]{64}", image), image
+
+
+OWN_IMAGE = r"verso(:cpu|:gpu|-ray)|\$\{VERSO_IMAGE:-verso:cpu\}"
+"""Images that are built from this repository."""
+
+
+def base_images() -> list[tuple[str, str]]:
+    """The images that the Dockerfile begins with, and the value of its argument PYTHON."""
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    (default,) = re.findall(r"^ARG PYTHON=(\S+)$", text, re.MULTILINE)
+    return [(image, default) for image in re.findall(r"^FROM (\S+)", text, re.MULTILINE)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lock", OPTIONAL_LOCKS)
+def test_the_index_has_the_files_that_are_locked(lock: str, tmp_path: Path) -> None:
+    """pip downloads each of them, compares its digest and resolves nothing."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    options = ["--no-deps", "--require-hashes", "--dry-run", "--ignore-installed", "--only-binary=:all:"]
+    done = subprocess.run(
+        [*pip, "install", *options, "--target", str(tmp_path), "--requirement", lock],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Would install" in done.stdout
 
 
 def test_the_page_of_licences_has_the_locked_versions(licences: ModuleType) -> None:

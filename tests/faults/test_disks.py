@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -113,6 +114,28 @@ def test_a_document_in_work_waits_for_room_on_the_disk_and_goes_on(tmp_path: Pat
         until(lambda: is_done(client, sent), lambda: "a document")
         result = client.get(f"/documents/{sent.json()['id']}/result").text
         assert result == "\n\n".join(paragraphs).upper()
+
+
+def test_documents_in_the_temporary_folder_are_refused_before_it_is_full(tmp_path: Path) -> None:
+    page = f"<!-- {'x' * 200_000} --><p>hello</p>"
+
+    def add(client: httpx.Client) -> httpx.Response:
+        return client.post("/documents", files={"file": ("a.html", page)}, data={**FIELDS, "decoding": "greedy"})
+
+    with running(on_disk_of(tmp_path, "2m"), TMPDIR=str(tmp_path)) as process, process.new_client() as client:
+        process.wait_until_ready()
+        sent: list[httpx.Response] = []
+        while (answer := add(client)).status_code == 202:
+            sent.append(answer)
+        assert code_of(answer) == (507, "storage_full")
+        assert 2 <= len(sent) <= 5  # each keeps its file and the result
+        until(lambda: all(is_done(client, one) for one in sent), lambda: "the documents")
+        disk = os.statvfs(Disk(process, tmp_path).path)
+        assert disk.f_bavail * disk.f_frsize > 50_000
+        for one in sent:
+            client.delete(f"/documents/{one.json()['id']}").raise_for_status()
+        assert add(client).status_code == 202
+        assert no_trace(process)
 
 
 def test_with_a_read_only_disk_texts_are_translated_and_documents_and_glossaries_refused(tmp_path: Path) -> None:
