@@ -186,6 +186,14 @@ def joined(word: str, number: int) -> str:
     return " ".join(word.format(n) for n in range(number))
 
 
+WORD = "abcdefghijklmnopqrst"
+
+
+def spelling(number: int) -> str:
+    """A word with capitals where a number has ones."""
+    return "".join(sign.upper() if number >> place & 1 else sign for place, sign in enumerate(WORD))
+
+
 SEARCHES: dict[str, Callable[[int], tuple[list[str], str]]] = {
     "nested terms": lambda size: (["-" * n for n in range(1, 99)], "-" * size),
     "terms that nearly occur": lambda size: (["a " * n + "b" for n in range(1, 99)], "a " * (size // 2)),
@@ -199,6 +207,10 @@ SEARCHES: dict[str, Callable[[int], tuple[list[str], str]]] = {
         joined("nesen{}nenen", size // 10),
     ),
     "many capitals": lambda size: ([f"A{n}" for n in range(size // 6)], joined("a{}", size // 6)),
+    "many spellings of one word": lambda size: (
+        [f"A{n} {WORD}" for n in range(size // 6)],
+        " ".join(map(spelling, range(size // 6))),
+    ),
 }
 
 
