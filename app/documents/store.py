@@ -182,9 +182,11 @@ class DocumentStore:
         return changed.rowcount > 0
 
     def unmark(self, id: str) -> None:
-        """Note that the file of a document is no longer being read or written."""
+        """Note that the file of a document is no longer being read or written by this run."""
         with self._database:
-            self._database.execute("UPDATE documents SET marked_by = '' WHERE id = ?", (id,))
+            self._database.execute(
+                "UPDATE documents SET marked_by = '' WHERE id = ? AND marked_by = ?", (id, self._run)
+            )
 
     def translations(self, id: str) -> dict[int, str | None]:
         """The finished units of a document: their translations, or None for those that could not be translated."""

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
 from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
@@ -453,7 +453,9 @@ class Scheduler:
         """Admit what waits for room, as far as there is some."""
         while self._for_room and (room := self.max_waiting - len(self._queue)) > 0:
             first = next(iter(self._for_room.values()))
-            of_one_request = [one for one in islice(self._for_room.values(), room) if one.owner is first.owner]
+            of_one_request = list(
+                takewhile(lambda one: one.owner is first.owner, islice(self._for_room.values(), room))
+            )
             for sentence in of_one_request:
                 del self._for_room[sentence.key]
             self._add(of_one_request, self.clock())

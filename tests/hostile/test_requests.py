@@ -17,11 +17,14 @@ from typing import Any
 import httpx
 import pytest
 
+from app.engine.scheduler import Admission
 from app.errors import MAX_ERROR_BYTES, InvalidGlossary
 from app.glossaries.terms import parse_csv, parse_tsv, terms_in
 from model.text.glossary import GlossaryTerm
 from tests.app.serving import RoteService, client_of, rote_app
+from tests.app.test_scheduler import request_of, scheduler
 from tests.hostile.measured import GROWTH
+from tests.waiting import Clock
 
 pytestmark = pytest.mark.anyio
 
@@ -342,6 +345,21 @@ def test_the_time_to_find_terms_grows_with_the_text_and_the_glossary(name: str) 
 def test_memory_to_find_terms_grows_with_the_text_and_the_glossary(name: str) -> None:
     assert_linear(lambda size: processor_s(search(name, size)), THOROUGH_BYTES, LEAST_S)
     assert_linear(lambda size: peak_bytes(search(name, size)), THOROUGH_BYTES, LEAST_BYTES)
+
+
+def leave_room(number: int) -> None:
+    """Fill a queue with one request, let others wait for room, and withdraw the first."""
+    queue = scheduler(Clock(), max_waiting=number)
+    first = request_of(number)
+    queue.admit(first)
+    for _ in range(number):
+        queue.admit(request_of(1), admission=Admission.WAIT)
+    queue.withdraw({one.key for one in first})
+    assert (queue.num_waiting, queue.num_for_room) == (number, 0)
+
+
+def test_the_time_to_let_requests_into_the_queue_grows_with_their_number() -> None:
+    assert_linear(lambda number: processor_s(lambda: leave_room(number)), 1_000, LEAST_S)
 
 
 def test_other_requests_are_answered_while_a_form_is_parsed() -> None:
