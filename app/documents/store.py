@@ -1,8 +1,7 @@
 """Where documents are kept: a table of documents, one of finished translations, and two files for each document.
 
 SQLite writes ahead and files are written through to the disk, so what has been stored survives a process that is
-killed, and a power failure. Nothing here is asynchronous: the
-service calls it on one thread of its own.
+killed, and a power failure. Nothing here is asynchronous: the service calls it on one thread of its own.
 """
 
 from __future__ import annotations
