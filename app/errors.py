@@ -334,9 +334,9 @@ class CrossSiteRefused(ServiceError):
     """A browser says that a page of another site, ``origin``, sent the request; None if it does not say which."""
 
     def __init__(self, origin: str | None) -> None:
-        whose = "another site" if origin is None else repr(origin[:100])
+        site = "another site" if origin is None else repr(origin[:100])
         super().__init__(
-            f"The request was sent by a page of {whose}. Pages of other sites may use this service only if the operator "
+            f"The request was sent by a page of {site}. Pages of other sites may use this service only if the operator "
             "allows them with VERSO_CORS_ORIGINS."
         )
 
