@@ -187,7 +187,7 @@ class BodiesTooLarge(ServiceError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"The bodies of all requests together may have {limit} bytes, and they have as many; try again in "
+            f"The bodies of all requests in work would have more than {limit} bytes together; try again in "
             f"{self.retry_after_s:.0f} s, or send less at once."
         )
 
@@ -325,8 +325,8 @@ class HostRefused(ServiceError):
 
     def __init__(self, given: str) -> None:
         super().__init__(
-            f"The request is for the host {given[:100]!r}, which this service does not answer for; the operator allows "
-            "it with VERSO_ALLOWED_HOSTS."
+            f"This service does not answer for the host {given[:100]!r}; the operator can allow it with "
+            "VERSO_ALLOWED_HOSTS."
         )
 
 
@@ -334,9 +334,9 @@ class CrossSiteRefused(ServiceError):
     """A browser says that a page of another site, ``origin``, sent the request; None if it does not say which."""
 
     def __init__(self, origin: str | None) -> None:
-        whose = "another site" if origin is None else repr(origin[:100])
+        site = "another site" if origin is None else repr(origin[:100])
         super().__init__(
-            f"A page of {whose} sent the request, and pages of other sites may not use this service; the operator "
+            f"The request was sent by a page of {site}. Pages of other sites may use this service only if the operator "
             "allows them with VERSO_CORS_ORIGINS."
         )
 
@@ -353,8 +353,8 @@ class KeyBehindBody(ServiceError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"Of a body without a key, {limit} bytes are read at most: send the key in the header 'Authorization', in "
-            "the query, or before everything else in the body."
+            f"There is no key in the first {limit} bytes of the body, and no more are read without one: send it in the "
+            "header 'Authorization', in the query, or as the first field of the body."
         )
 
 
@@ -547,14 +547,14 @@ class DocumentRefused(ServiceError):
 
 
 class DocumentTooComplex(ServiceError):
-    """A document takes more memory or time to read or to write than a file of its size may.
+    """Reading or writing a document takes more memory or time than is allowed for its size.
 
     Args:
-        reason: What it takes too much of, or what happened; None if its process ended without a reason.
+        reason: What is too much, or what happened; None if the process of the file ended without an answer.
     """
 
     def __init__(self, reason: str | None = None) -> None:
-        what = reason or "It takes more memory or time to read or write than a file of its size may"
+        what = reason or "Reading or writing the document takes more memory or time than is allowed for its size"
         super().__init__(f"{what}; divide it, or save it in a simpler form.")
         self.reason = reason
 

@@ -157,11 +157,11 @@ def create_app(
     # From the innermost to the outermost.
     entrance: ASGIApp = RouteTable(app.routed(), native_routers)
     entrance = DisconnectWatcher(entrance)
-    entrance = BodyBudget(entrance, settings.max_received_bytes)
     if accounts is not None:
         entrance = AccountHeaders(entrance)
     if at_root:
         entrance = libretranslate.LibreTranslateAtRoot(entrance, settings.max_body_bytes)
+    entrance = BodyBudget(entrance, settings.max_received_bytes)  # around all that reads bodies
     entrance = OriginGuard(entrance, _hosts(settings, is_local=connect is None), settings.origins)
     if settings.root_path:
         entrance = RootPath(entrance, settings.root_path)

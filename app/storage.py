@@ -1,4 +1,4 @@
-"""Errors of disks, as a client is answered with them."""
+"""Private files and folders, and the errors that clients get when a disk fails."""
 
 from __future__ import annotations
 

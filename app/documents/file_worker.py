@@ -111,8 +111,7 @@ def answer(
 
     Returns:
         A kind and its value: ``units`` with texts, formats and numbers of sentences, ``file`` with the bytes of the
-        translated file, ``refused`` or ``complex`` with the reason, which
-        may be None, or ``error`` with a traceback.
+        translated file, ``refused`` or ``complex`` with the reason, which may be None, or ``error`` with a traceback.
     """
     try:
         file = FORMATS[suffix].read(content)

@@ -143,13 +143,14 @@ class DocumentService:
         store, worker = await self._opened()
         await self._require_room(store, sender)
         units = (await self._files.read(format, content)).units
-        longest = max((len(unit.text) for unit in units), default=0)
+        lengths = [len(unit.text) for unit in units]
+        longest = max(lengths, default=0)
         if longest > self._settings.max_text_characters:
             raise DocumentRefused(
                 f"A paragraph of the document has {longest} characters; at most {self._settings.max_text_characters} "
                 "are allowed."
             )
-        num_characters = sum(len(unit.text) for unit in units)
+        num_characters = sum(lengths)
         await sender.admit(num_characters)
         if terms is not None:
             options = replace(options, glossary=await terms([unit.text for unit in units]))

@@ -1,8 +1,7 @@
 """Where documents are kept: a table of documents, one of finished translations, and two files for each document.
 
 SQLite writes ahead and files are written through to the disk, so what has been stored survives a process that is
-killed, and a power failure. Nothing here is asynchronous: the
-service calls it on one thread of its own.
+killed, and a power failure. Nothing here is asynchronous: the service calls it on one thread of its own.
 """
 
 from __future__ import annotations
@@ -182,9 +181,11 @@ class DocumentStore:
         return changed.rowcount > 0
 
     def unmark(self, id: str) -> None:
-        """Note that the file of a document is no longer being read or written."""
+        """Note that the file of a document is no longer being read or written by this run."""
         with self._database:
-            self._database.execute("UPDATE documents SET marked_by = '' WHERE id = ?", (id,))
+            self._database.execute(
+                "UPDATE documents SET marked_by = '' WHERE id = ? AND marked_by = ?", (id, self._run)
+            )
 
     def translations(self, id: str) -> dict[int, str | None]:
         """The finished units of a document: their translations, or None for those that could not be translated."""

@@ -218,12 +218,13 @@ class Worker:
         Raises:
             DocumentTooComplex: An earlier process of the service has ended in the middle of it.
         """
-        if not await self._off_loop.on_store(partial(self._store.mark, document.id)):
-            raise DocumentTooComplex("The service ended while it was reading or writing the document")
         try:
+            if not await self._off_loop.on_store(partial(self._store.mark, document.id)):
+                raise DocumentTooComplex("The service ended while it was reading or writing the document")
             yield
         finally:
-            await self._off_loop.on_store(partial(self._store.unmark, document.id))
+            # Not awaited: the task may be cancelled again, and the mark would be left. Also after a cancelled mark.
+            self._off_loop.on_store_soon(partial(self._store.unmark, document.id))
 
     async def _note(
         self, document: Document, found: Mapping[int, str | None], num_sentences: int, num_left: int

@@ -106,12 +106,18 @@ class EngineBridge:
         """
         return Arriving(self._shared, requests, caller, _seconds_left(timeout), admission, until)
 
-    async def call(self, run: Callable[[], _T], timeout: asyncio.Timeout | None = None) -> _T:
+    async def call(
+        self,
+        run: Callable[[], _T],
+        timeout: asyncio.Timeout | None = None,
+        admission: Admission = Admission.ALWAYS,
+    ) -> _T:
         """Call a function on the engine's thread, between two steps.
 
         Args:
             run: The function.
             timeout: The caller's deadline, if there is one.
+            admission: Whether it may be refused: not if it completes what was admitted and decoded before.
 
         Raises:
             Dropped: The engine has stopped.
@@ -127,7 +133,7 @@ class EngineBridge:
             results.append(result)
             _wake(loop, done)
 
-        key = self._engine.call(run, deliver)
+        key = self._engine.call(run, deliver, admission)
         try:
             with stage("call"):
                 await done

@@ -14,7 +14,7 @@ from model.errors import ModelError
 logger = logging.getLogger("app.engine")
 
 MAX_CALLS = 256
-"""Maximum number of calls that wait for the thread."""
+"""Number of waiting calls from which on those that may be refused are."""
 
 _T = TypeVar("_T")
 
@@ -73,7 +73,7 @@ class CallQueue:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further call is accepted."""
+        """Whether no further call is accepted, of those that may be refused."""
         return len(self._waiting) >= MAX_CALLS
 
     def add(self, call: Call) -> None:

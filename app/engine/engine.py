@@ -199,12 +199,18 @@ class Engine:
         with self._wake:
             self._state.scheduler.hasten(sentences, caller)
 
-    def call(self, run: Callable[[], _T], deliver: Callable[[_T | Exception], None]) -> int:
+    def call(
+        self,
+        run: Callable[[], _T],
+        deliver: Callable[[_T | Exception], None],
+        admission: Admission = Admission.ALWAYS,
+    ) -> int:
         """Submit a function to be called on the engine's thread, between two steps.
 
         Args:
             run: The function.
             deliver: Called with its result or exception, on the engine's thread.
+            admission: Whether it may be refused: not if it completes what was admitted and decoded before.
 
         Returns:
             The call's key, for :meth:`withdraw`.
@@ -216,7 +222,7 @@ class Engine:
         call = Call.of(next(self._keys), run, deliver)
         with self._wake:
             self._refuse_if_stopping()
-            if self._state.calls.is_full:
+            if admission is Admission.REFUSE and self._state.calls.is_full:
                 raise QueueFull(self._state.scheduler.retry_after_s(), 1, len(self._state.calls), MAX_CALLS)
             self._state.calls.add(call)
             self._wake.notify_all()

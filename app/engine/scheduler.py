@@ -22,7 +22,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
@@ -452,8 +453,8 @@ class Scheduler:
     def _let_in(self) -> None:
         """Admit what waits for room, as far as there is some."""
         while self._for_room and (room := self.max_waiting - len(self._queue)) > 0:
-            first = next(iter(self._for_room.values()))
-            of_one_request = [one for one in islice(self._for_room.values(), room) if one.owner is first.owner]
+            _, first = next(groupby(islice(self._for_room.values(), room), attrgetter("owner")))
+            of_one_request = list(first)
             for sentence in of_one_request:
                 del self._for_room[sentence.key]
             self._add(of_one_request, self.clock())

@@ -7,6 +7,8 @@ import io
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import product
 
 from app.errors import InvalidGlossary
 from model.decoding.options import MAX_TERM_CHARACTERS, MAX_TERMS
@@ -17,7 +19,7 @@ MAX_STORED_TERMS = 100_000
 
 _SHOWN_CHARACTERS = 60
 
-_CHECK_INTERVAL = 10_000
+_CHECK_INTERVAL = 1_000
 """Words or terms after which a search looks whether it is still wanted."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -105,9 +107,7 @@ def terms_in(
     words: set[str] = set()
     for text in texts:
         words.update(_words(text, check))
-    spellings: dict[str, list[str]] = {}
-    for word in words:
-        spellings.setdefault(word.lower(), []).append(word)
+    lower_words = {word.lower() for word in words}
     lowered = {part for word in words for part in _WORD.findall(word.lower())}
     # Terms in lower case are found in any case, others as they are written and in capitals.
     in_any_case, as_written = _WordAutomaton(), _WordAutomaton()
@@ -122,9 +122,9 @@ def terms_in(
             for form in (source, source.upper()):
                 *begin, last = _WORD.findall(form)
                 for ending in ("", *endings):
-                    for spelling in spellings.get((last + ending).lower(), ()):
-                        if spelling.startswith(last):
-                            as_written.add(number, [*begin, spelling], (), words)
+                    if (last + ending).lower() in lower_words:
+                        for cased in _in_any_case(ending):
+                            as_written.add(number, [*begin, last + cased], (), words)
     found: set[int] = set()
     for automaton, is_lower in ((in_any_case, True), (as_written, False)):
         automaton.complete(check)
@@ -136,6 +136,12 @@ def terms_in(
                     "once; send fewer texts in one request."
                 )
     return tuple(terms[number] for number in sorted(found))
+
+
+@cache
+def _in_any_case(ending: str) -> tuple[str, ...]:
+    """An ending with each of its letters small and as a capital."""
+    return tuple(map("".join, product(*zip(ending, ending.upper(), strict=True))))
 
 
 class _WordAutomaton:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, AsyncIterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -162,6 +163,9 @@ async def _parse(
     media_type = request.headers.get("content-type", "").replace("charset", "ignored")
     headers = Headers({"content-type": f"{media_type}; charset={_RAW}"})
     parser = MultiPartParser(headers, noted(), max_files=1, max_fields=max_fields, max_part_size=max_field_bytes)
+    parser.spool_max_size = (
+        sys.maxsize
+    )  # in memory, where bodies are counted: the folder for temporary files may be full
     form: FormData | None = None
     try:
         form = await parser.parse()

@@ -250,6 +250,8 @@ class BodyBudget:
         scope[_RELEASE_BODY] = release
         try:
             await self.app(scope, receive_within, send)
+        except BodiesTooLarge as error:  # routes answer it themselves
+            await error_response(scope, error)(scope, receive, send)
         finally:
             release()
 
@@ -278,8 +280,8 @@ class DisconnectWatcher:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one connection; only requests with a body start long work."""
-        if scope["type"] != "http" or scope["method"] != "POST":
+        """Answer one connection; long work is started by requests of these methods, which read their body before."""
+        if scope["type"] != "http" or scope["method"] not in ("POST", "GET"):
             await self.app(scope, receive, send)
             return
 

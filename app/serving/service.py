@@ -16,7 +16,7 @@ from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.engine.capacity import BudgetFinder
 from app.engine.coalescing import SharedDecoding
 from app.engine.engine import STEP_TIMEOUT_S, Dropped, Engine
-from app.engine.scheduler import Budget, Scheduler
+from app.engine.scheduler import Admission, Budget, Scheduler
 from app.engine.translation_cache import TranslationCache
 from app.models.bundles import BundleSource
 from app.models.in_flight import RunningRequests
@@ -292,7 +292,7 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
                 # Not by the call: nothing decodes beside a call.
                 await self._on_pool(translator.prepare_attention)
                 attention = await self._bridge.call(
-                    lambda: translator.attention(text, options, *pair, target_text, steps), timeout
+                    lambda: translator.attention(text, options, *pair, target_text, steps), timeout, Admission.REFUSE
                 )
                 return AttentionResult(attention, choice.model.name, choice.detected)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,6 +17,7 @@ from starlette.routing import Route
 
 from app.errors import ServiceError, problem_for
 from app.http.compat.parameters import read_parameters
+from app.http.form_body import read_form
 
 pytestmark = pytest.mark.anyio
 
@@ -113,3 +116,15 @@ async def test_what_cannot_be_read_is_refused(
 
 async def test_fields_are_checked_against_a_model(client: httpx.AsyncClient) -> None:
     assert await ask(client, data={"check": "1", "q": ["a", "b"], "number": "3"}) == {"q": ["a", "b"], "number": 3}
+
+
+async def test_an_upload_needs_no_room_for_temporary_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    content = b"x" * 2_000_000
+    sent = httpx.Request("POST", "http://a", files={"file": ("a.txt", content)})
+    request = Request({"type": "http", "headers": [(b"content-type", sent.headers["content-type"].encode())]})
+
+    async def body() -> AsyncIterator[bytes]:
+        yield sent.read()
+
+    assert (await read_form(request, body(), 1, 1)).files["file"].content == content

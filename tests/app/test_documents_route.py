@@ -18,6 +18,7 @@ from tests.app.documents.test_office_formats import word_document
 from tests.app.documents.translated import texts_of
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, held_translator
 from tests.app.serving import RoteService, client_of, rote_app
+from tests.app.test_middleware import PATIENCE_S, Wire, post_scope
 from tests.app.test_translate_route import problem_of
 
 pytestmark = pytest.mark.anyio
@@ -86,6 +87,27 @@ async def test_a_document_there_and_back() -> None:
         assert texts_of(".docx", result.content)[0] == "A HEADING"
         assert (await client.delete(f"/documents/{added['id']}")).json()["status"] == "done"
         problem_of(await client.get(f"/documents/{added['id']}"), 404, "document_not_found")
+
+
+async def test_a_partial_result_is_no_longer_written_when_its_client_has_left(service: RoteService) -> None:
+    app = rote_app(service)
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def result(*arguments: Any) -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    app.state.documents.result = result
+    wire = Wire({"type": "http.request", "body": b"", "more_body": False})
+    scope = {**post_scope(app, "/documents/a/result"), "method": "GET", "query_string": b"partial=true"}
+    answering = asyncio.create_task(app(scope, wire.receive, wire.send))
+    await asyncio.wait_for(started.wait(), PATIENCE_S)
+    wire.hang_up()
+    await asyncio.wait_for(answering, PATIENCE_S)
+    assert ended.is_set() and wire.sent == []
 
 
 async def test_a_result_that_is_not_there_yet_and_a_partial_one() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from app.engine.engine import Dropped, Engine
-from app.engine.scheduler import Scheduler
+from app.engine.scheduler import Admission, Scheduler
 from app.errors import InferenceFailed, QueueFull
 from model.decoding.options import DecodingOptions
 from model.errors import DecodingError, EmptySource
@@ -456,7 +456,7 @@ def test_nothing_is_delivered_for_a_call_cancelled_while_it_runs() -> None:
     assert calls.is_empty
 
 
-def test_more_calls_than_may_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_calls_than_may_wait_are_refused_if_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.engine.calls.MAX_CALLS", 2)
     calls, gate = Inbox(), Gate()
     with engine_of(FakeTranslator()) as engine:
@@ -464,10 +464,11 @@ def test_more_calls_than_may_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -
         assert gate.reached.wait(PATIENCE_S)
         engine.call(lambda: 1, lambda outcome: calls.deliver(1, outcome))
         engine.call(lambda: 2, lambda outcome: calls.deliver(2, outcome))
-        with pytest.raises(QueueFull):
-            engine.call(lambda: 3, lambda outcome: calls.deliver(3, outcome))
+        with pytest.raises(QueueFull, match="2 wait already"):
+            engine.call(lambda: 3, lambda outcome: calls.deliver(3, outcome), Admission.REFUSE)
+        engine.call(lambda: 4, lambda outcome: calls.deliver(4, outcome))
         gate.open.set()
-        assert set(calls.take(3)) == {0, 1, 2}
+        assert set(calls.take(4)) == {0, 1, 2, 4}
 
 
 def test_an_engine_that_never_started_drops_waiting_sentences_when_stopped() -> None:

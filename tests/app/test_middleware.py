@@ -197,8 +197,9 @@ def pieces(size: int, number: int) -> list[Message]:
     return [{"type": "http.request", "body": b"x" * size, "more_body": True} for _ in range(number)]
 
 
-async def test_the_bodies_of_all_requests_together_are_bounded() -> None:
-    app = rote_app(RoteService(), max_received_bytes=10_000)
+@pytest.mark.parametrize("compat", [None, "libretranslate"])
+async def test_the_bodies_of_all_requests_together_are_bounded(compat: str | None) -> None:
+    app = rote_app(RoteService(), max_received_bytes=10_000, compat=compat)
     first, second = Wire(*pieces(1_000, 6)), Wire(*pieces(1_000, 6))
     receiving = asyncio.create_task(app(post_scope(app, "/translate"), first.receive, first.send))
     while not first.incoming.empty():

@@ -246,6 +246,20 @@ def test_the_deadline_reaches_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     run(test)
 
 
+def test_a_decoded_answer_is_not_refused_because_many_calls_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.engine.calls.MAX_CALLS", 0)
+
+    async def test() -> None:
+        async with service_of(FakeTranslator()) as service:
+            (result,) = (await ask(service, "a word", return_alignment=True, return_confidence=True)).results
+            assert not isinstance(result, Exception)
+            assert result.alignment and result.confidence is not None
+            with pytest.raises(QueueFull):
+                await look(service, "a word")
+
+    run(test)
+
+
 def test_cancelling_a_request_withdraws_its_sentences() -> None:
     async def test() -> None:
         translator = held_translator()

@@ -17,11 +17,14 @@ from typing import Any
 import httpx
 import pytest
 
+from app.engine.scheduler import Admission
 from app.errors import MAX_ERROR_BYTES, InvalidGlossary
 from app.glossaries.terms import parse_csv, parse_tsv, terms_in
 from model.text.glossary import GlossaryTerm
 from tests.app.serving import RoteService, client_of, rote_app
+from tests.app.test_scheduler import request_of, scheduler
 from tests.hostile.measured import GROWTH
+from tests.waiting import Clock
 
 pytestmark = pytest.mark.anyio
 
@@ -186,6 +189,14 @@ def joined(word: str, number: int) -> str:
     return " ".join(word.format(n) for n in range(number))
 
 
+WORD = "abcdefghijklmnopqrst"
+
+
+def spelling(number: int) -> str:
+    """A word with capitals where a number has ones."""
+    return "".join(sign.upper() if number >> place & 1 else sign for place, sign in enumerate(WORD))
+
+
 SEARCHES: dict[str, Callable[[int], tuple[list[str], str]]] = {
     "nested terms": lambda size: (["-" * n for n in range(1, 99)], "-" * size),
     "terms that nearly occur": lambda size: (["a " * n + "b" for n in range(1, 99)], "a " * (size // 2)),
@@ -199,6 +210,10 @@ SEARCHES: dict[str, Callable[[int], tuple[list[str], str]]] = {
         joined("nesen{}nenen", size // 10),
     ),
     "many capitals": lambda size: ([f"A{n}" for n in range(size // 6)], joined("a{}", size // 6)),
+    "many spellings of one word": lambda size: (
+        [f"A{n} {WORD}" for n in range(size // 6)],
+        " ".join(map(spelling, range(size // 6))),
+    ),
 }
 
 
@@ -330,6 +345,21 @@ def test_the_time_to_find_terms_grows_with_the_text_and_the_glossary(name: str) 
 def test_memory_to_find_terms_grows_with_the_text_and_the_glossary(name: str) -> None:
     assert_linear(lambda size: processor_s(search(name, size)), THOROUGH_BYTES, LEAST_S)
     assert_linear(lambda size: peak_bytes(search(name, size)), THOROUGH_BYTES, LEAST_BYTES)
+
+
+def leave_room(number: int) -> None:
+    """Fill a queue with one request, let others wait for room, and withdraw the first."""
+    queue = scheduler(Clock(), max_waiting=number)
+    first = request_of(number)
+    queue.admit(first)
+    for _ in range(number):
+        queue.admit(request_of(1), admission=Admission.WAIT)
+    queue.withdraw({one.key for one in first})
+    assert (queue.num_waiting, queue.num_for_room) == (number, 0)
+
+
+def test_the_time_to_let_requests_into_the_queue_grows_with_their_number() -> None:
+    assert_linear(lambda number: processor_s(lambda: leave_room(number)), 1_000, LEAST_S)
 
 
 def test_other_requests_are_answered_while_a_form_is_parsed() -> None:

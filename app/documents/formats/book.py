@@ -71,11 +71,13 @@ class Book(DocumentFile):
         self._pages: dict[str, TextFile] = {}
         for name in self._archive.names:
             if _PAGE.fullmatch(name):
-                self._pages[name] = XhtmlPage(self._archive[name])
+                page: TextFile = XhtmlPage(self._archive[name])
             elif name.lower().endswith(".ncx"):
-                self._pages[name] = ContentsPage(self._archive[name])
-        for page in self._pages.values():
-            self.include(page)
+                page = ContentsPage(self._archive[name])
+            else:
+                continue
+            self._pages[name] = page
+            self.include(page)  # before the next one is read: there may be too many paragraphs already
 
     def to_bytes(self, target: str) -> bytes:
         """The book with its translated pages."""

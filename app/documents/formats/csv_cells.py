@@ -40,13 +40,19 @@ class CsvCells(TextFile):
     def _add_cell(self, found: re.Match[str], text: str) -> None:
         def put(translation: str) -> None:
             is_quoted = found["quoted"] is not None
-            if _FORMULA.match(translation) and not _FORMULA.match(text):
+            if _begin_of_formula(translation) not in ("", _begin_of_formula(text)):
                 translation, is_quoted = f"'{translation}", True  # of a glossary; with this sign it is a text
             if is_quoted or any(sign in translation for sign in (self._separator, '"', "\n", "\r")):
                 translation = '"' + translation.replace('"', '""') + '"'
             self.replace(found.start(), found.end(), translation)
 
         self.add(Unit(text), put)
+
+
+def _begin_of_formula(text: str) -> str:
+    """The sign that makes a cell a formula; nothing if it is none."""
+    begin = _FORMULA.match(text)
+    return "" if begin is None else begin[0][-1]
 
 
 def _separator(sample: str) -> str:

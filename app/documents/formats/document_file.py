@@ -101,15 +101,23 @@ class DocumentFile(ABC):
             DocumentRefused: There are too many.
         """
         if unit.format != "text" or has_letters(unit.text):
-            if len(self._units) == MAX_UNITS:
-                raise DocumentRefused(f"The document has more than {MAX_UNITS} paragraphs; send it in parts.")
             self._units.append(unit)
             self._puts.append(put)
+            self._check_number()
 
     def include(self, part: DocumentFile) -> None:
-        """Add the units of another file, which is a part of this one."""
+        """Add the units of another file, which is a part of this one.
+
+        Raises:
+            DocumentRefused: There are too many.
+        """
         self._units += part._units
         self._puts += part._puts
+        self._check_number()
+
+    def _check_number(self) -> None:
+        if len(self._units) > MAX_UNITS:
+            raise DocumentRefused(f"The document has more than {MAX_UNITS} paragraphs; send it in parts.")
 
 
 class TextFile(DocumentFile):

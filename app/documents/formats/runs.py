@@ -17,7 +17,7 @@ from lxml import etree
 
 from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
 from app.documents.formats.office import OfficeFile
-from app.documents.formats.xml_parts import clean, local_name
+from app.documents.formats.xml_parts import COPIES_READ, COPIES_WRITTEN, clean, local_name
 from app.serving.detection import has_letters
 
 TAB = "\t"
@@ -127,12 +127,12 @@ class Paragraphs(ABC):
 
     def text_of(self, shell: Shell, text: str) -> Group:
         """A text of a run with a formatting, which is counted."""
-        self._budget.read_formatting(shell.num_characters)
+        self._budget.take_formatting(shell.num_characters, COPIES_READ)
         return Group(shell, (text,))
 
     def piece_of(self, shell: Shell, content: str | etree._Element) -> Piece:
         """A piece of a run with a formatting, which is counted."""
-        self._budget.read_formatting(shell.num_characters)
+        self._budget.take_formatting(shell.num_characters, COPIES_READ)
         return Piece(shell, content)
 
     def copied_properties(self, shell: Shell) -> list[etree._Element]:
@@ -144,7 +144,7 @@ class Paragraphs(ABC):
         Raises:
             DocumentTooComplex: The formatting of the file would be many times as large as before.
         """
-        self._budget.write_formatting(shell.num_characters)
+        self._budget.take_formatting(shell.num_characters, COPIES_WRITTEN)
         return [] if shell.properties is None else [copy.deepcopy(shell.properties)]
 
     def add(self, paragraph: etree._Element) -> None:

@@ -27,13 +27,14 @@ MAX_NESTING = 50
 _NO_MEMORY = 2  # libxml2's XML_ERR_NO_MEMORY
 
 
-_COPIES_READ = 4
-_COPIES_WRITTEN = 16
-_FREE_COPIES = 100_000
-"""How many times the characters of a document its runs may take for their formatting, and how many anyway.
+COPIES_READ = 4
+"""How many times the characters of a document its runs may take for their formatting, each part of a run counted."""
 
-Each part of a run is counted when it is read. What is written may be more, as the order of words is another.
-"""
+COPIES_WRITTEN = 20
+"""The same with the formatting that is written: that may be more, as the order of words is another."""
+
+_FREE_COPIES = 100_000
+"""Characters of formatting that any document may take."""
 
 
 class ElementBudget:
@@ -43,7 +44,7 @@ class ElementBudget:
         """All of them."""
         self._left = MAX_ELEMENTS
         self._num_bytes = 0
-        self._copies_read = self._copies_written = 0
+        self._num_copied = 0
 
     def take(self, data: bytes) -> None:
         """Count those of an XML document by the signs that each of them needs.
@@ -59,33 +60,19 @@ class ElementBudget:
         if self._left < 0:
             raise DocumentTooComplex(f"It has more than {MAX_ELEMENTS} XML elements and attributes")
 
-    def read_formatting(self, num_characters: int) -> None:
-        """Count the formatting of a part of a run, which will be written for it.
+    def take_formatting(self, num_characters: int, most_copies: int) -> None:
+        """Count the formatting of a part of a run, when it is read and when it is written.
 
         Args:
             num_characters: Its size in the file.
+            most_copies: How many times the document all of it may be.
 
         Raises:
             DocumentTooComplex: There is too much.
         """
-        self._copies_read += num_characters
-        self._check(self._copies_read, _COPIES_READ)
-
-    def write_formatting(self, num_characters: int) -> None:
-        """Count a formatting that is written.
-
-        Args:
-            num_characters: Its size in the file.
-
-        Raises:
-            DocumentTooComplex: There is too much.
-        """
-        self._copies_written += num_characters
-        self._check(self._copies_written, _COPIES_WRITTEN)
-
-    def _check(self, num_characters: int, factor: int) -> None:
-        if num_characters > factor * self._num_bytes + _FREE_COPIES:
-            raise DocumentTooComplex(f"The formatting of its runs would be more than {factor} times the document")
+        self._num_copied += num_characters
+        if self._num_copied > most_copies * self._num_bytes + _FREE_COPIES:
+            raise DocumentTooComplex(f"The formatting of its runs would be more than {most_copies} times the document")
 
 
 def parsed(data: bytes, budget: ElementBudget, name: str = "The file") -> etree._ElementTree:

@@ -35,6 +35,7 @@ from app.http.form_body import MEDIA_TYPE, form_fields, read_file_form
 from app.http.json_route import json_route
 from app.http.limits import check_beam
 from app.http.openapi import TRANSLATION_ERRORS, answers
+from app.http.request_body import read_body
 from app.http.schemas.documents import DocumentBody, DocumentRequest, SentencesBody
 from app.http.schemas.problems import ProblemBody
 from app.http.state import documents_of, settings_of
@@ -142,6 +143,7 @@ async def document(request: Request, id: str) -> DocumentBody:
         "Guten Morgen.\n",
         DocumentNotFound,
         DocumentNotDone,
+        DocumentTooComplex,
         InvalidRequest,
         StorageUnavailable,
         media_type="text/plain",
@@ -154,6 +156,8 @@ async def document_result(request: Request, id: str, partial: bool = False) -> R
     With `partial` a document that is not done, has failed or was cancelled is answered, too: translated as far as it
     has come, the rest as in the source.
     """
+    if partial:
+        await read_body(request, settings_of(request).max_body_bytes)  # from now on, a client that leaves is noticed
     result = await documents_of(request).result(id, partial, owner_of(request))
     log_fields(request.scope)["bytes"] = len(result.content)
     plain = _NOT_PLAIN.sub("_", result.filename)  # for clients that do not know the other form

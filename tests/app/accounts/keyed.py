@@ -61,6 +61,7 @@ def keyed_app(service: RoteService, **settings: Any) -> Iterator[FastAPI]:
         if app.state.accounts is not None:
             app.state.accounts.close()
         app.state.glossaries.close()
+        app.state.term_searches.close()
 
 
 @contextlib.asynccontextmanager

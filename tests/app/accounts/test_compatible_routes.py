@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from app.errors import AccountsUnavailable
 from app.http.compat.parameters import KEYLESS_BYTES
 from app.http.form_body import UploadedFile
 from app.http.key_openapi import OPEN_PATHS
-from tests.app.accounts.keyed import bearer, keyed_app, make_file, make_key, used
+from tests.app.accounts.keyed import bearer, keyed_app, make_key, used
 from tests.app.serving import RoteResult, RoteService, client_of
 
 pytestmark = pytest.mark.anyio
@@ -27,23 +27,6 @@ pytestmark = pytest.mark.anyio
 DEEPL = {"text": ["hello"], "target_lang": "DE", "source_lang": "EN"}
 LIBRE = {"q": "hello", "source": "en", "target": "de"}
 WRONG = "verso_0123456789ab_" + "x" * 43
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return make_file(tmp_path / "keys.sqlite")
-
-
-@pytest.fixture
-def app(service: RoteService, path: Path) -> Iterator[FastAPI]:
-    with keyed_app(service, keys_db=path) as app:
-        yield app
-
-
-@pytest.fixture
-async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    async with client_of(app) as client:
-        yield client
 
 
 def deepl_key(token: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ import json
 import logging
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from app.errors import InferenceFailed
 from app.http.access import AccountHeaders, caller_of, needs
 from app.http.json_route import json_route
 from app.telemetry.logs import configure_logging
-from tests.app.accounts.keyed import bearer, client_at, keyed_app, make_file, make_key, used
+from tests.app.accounts.keyed import bearer, client_at, keyed_app, make_key, used
 from tests.app.serving import RoteService, client_of, rote_app
 
 pytestmark = pytest.mark.anyio
@@ -44,23 +44,6 @@ WORK: list[tuple[str, str, Any, Scope | None]] = [
     ("GET", "/models", None, None),
 ]
 OPEN = ["/livez", "/readyz", "/metrics", "/docs", "/openapi.json", "/", "/page/api.js"]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return make_file(tmp_path / "keys.sqlite")
-
-
-@pytest.fixture
-def app(service: RoteService, path: Path) -> Iterator[FastAPI]:
-    with keyed_app(service, keys_db=path) as app:
-        yield app
-
-
-@pytest.fixture
-async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    async with client_of(app) as client:
-        yield client
 
 
 def check_problem(response: httpx.Response, status: int, code: str) -> None:

@@ -16,7 +16,7 @@ from app.accounts.keys import Key
 from app.accounts.service import Accounts
 from app.accounts.usage import Charge, UsageStore
 from app.errors import AccountsUnavailable, InvalidIdempotencyKey, InvalidKey, KeyRequired, QuotaExceeded, ScopeMissing
-from tests.app.accounts.keyed import NOW, make_file, make_key, used
+from tests.app.accounts.keyed import NOW, make_key, used
 from tests.waiting import Clock
 
 pytestmark = pytest.mark.anyio
@@ -27,11 +27,6 @@ MONTH_S = 31 * 86_400.0
 @pytest.fixture
 def clock() -> Clock:
     return Clock(NOW)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return make_file(tmp_path / "keys.sqlite")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
@@ -383,6 +384,30 @@ def test_a_document_in_work_that_is_stopped_goes_on_after_a_restart(tmp_path: Pa
         async with bench(translator, data_dir=tmp_path) as made:
             document = await made.add(b"one")
             await eventually(translator.stepping.is_set)
+        async with bench(data_dir=tmp_path) as made:
+            assert (await made.ended(document)).status == "done"
+
+    run(scenario)
+
+
+def test_a_document_that_is_stopped_while_it_is_being_marked_goes_on_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marking = threading.Event()
+    mark = DocumentStore.mark
+
+    def mark_slowly(store: DocumentStore, id: str) -> bool:
+        is_marked = mark(store, id)
+        marking.set()
+        time.sleep(0.5)  # the service stops meanwhile
+        return is_marked
+
+    async def scenario() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(DocumentStore, "mark", mark_slowly)
+            async with bench(data_dir=tmp_path) as made:
+                document = await made.add(b"one")
+                await eventually(marking.is_set)
         async with bench(data_dir=tmp_path) as made:
             assert (await made.ended(document)).status == "done"
 

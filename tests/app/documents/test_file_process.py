@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -72,6 +73,22 @@ def test_a_file_is_read_and_written_by_a_process() -> None:
         assert (found.units, found.num_sentences) == ([Unit("One. Two."), Unit("Three.")], [2, 1])
         assert (await files.read(TEXT, content)).num_sentences == []
         assert await files.write(TEXT, content, {1: "Drei.", 0: None}, "de") == b"One. Two.\n\nDrei."
+
+    run(scenario)
+
+
+def test_the_event_loop_does_not_wait_while_many_units_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[int] = set()
+
+    def make(*values: str) -> Unit:
+        threads.add(threading.get_ident())
+        return Unit(*values)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("app.documents.file_process.Unit", make)
+
+    async def scenario(files: FileProcess) -> None:
+        assert len((await files.read(TEXT, b"One.\n\nTwo.")).units) == 2
+        assert threads and threading.get_ident() not in threads
 
     run(scenario)
 

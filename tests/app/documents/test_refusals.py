@@ -180,6 +180,14 @@ def test_the_number_of_units_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
         read(".csv", "a,b,c,d")
 
 
+def test_the_number_of_units_of_a_whole_book_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    num_units = len(read(".epub", book()).units)
+    two_parts = with_parts(book(), OEBPS__two_xhtml="<p>One more</p>")
+    monkeypatch.setattr(document_file, "MAX_UNITS", num_units)
+    with pytest.raises(DocumentRefused, match=f"more than {num_units}"):
+        read(".epub", two_parts)
+
+
 def test_two_parts_of_one_name_are_refused() -> None:
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w") as archive:

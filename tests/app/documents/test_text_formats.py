@@ -372,6 +372,10 @@ def test_a_cell_of_csv_that_began_like_a_formula_keeps_its_beginning() -> None:
     assert read(".csv", "- one,=A1+B").write(["- eins", "=A1+C"], "de") == b"- eins,=A1+C"
 
 
+def test_a_cell_of_csv_does_not_begin_with_the_sign_of_another_formula_than_before() -> None:
+    assert read(".csv", "- one,b").write(["=cmd", None], "de") == b'"\'=cmd",b'
+
+
 @pytest.mark.parametrize(
     ("table", "separator"),
     [

@@ -48,7 +48,10 @@ Code = Annotated[str, Field(min_length=1, max_length=35)]
 Name = Annotated[str, Field(min_length=1, max_length=_MAX_NAME_CHARACTERS), AfterValidator(_named)]
 """The name of a glossary."""
 
-Names = Annotated[list[TagName], Field(max_length=MAX_TAGS), measured(MAX_TAGS), BeforeValidator(_parts)]
+# Measured as it was sent, and again when strings with commas are divided.
+Names = Annotated[
+    list[TagName], Field(max_length=MAX_TAGS), measured(MAX_TAGS), BeforeValidator(_parts), measured(MAX_TAGS)
+]
 """Names of elements: a list, or one string with commas."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from app.glossaries.terms import parse_tsv
 from app.http import stored_terms as module
 from app.http.stored_terms import TermSearches
 from model.text.glossary import Glossary
-from tests.app.accounts.keyed import bearer, keyed_app, make_file, make_key, used
+from tests.app.accounts.keyed import bearer, make_key, used
 from tests.app.serving import RoteService, client_of
 from tests.app.test_middleware import PATIENCE_S, Wire, body_message, post_scope
 
@@ -64,18 +64,6 @@ async def test_searches_leave_the_threads_of_others_alone() -> None:
     names = {await searches.run(lambda check: threading.current_thread().name) for _ in range(3)}
     assert all(name.startswith("verso-glossaries") for name in names)
     searches.close()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return make_file(tmp_path / "keys.sqlite")
-
-
-@pytest.fixture
-def app(service: RoteService, path: Path) -> Iterator[FastAPI]:
-    with keyed_app(service, keys_db=path) as app:
-        yield app
-        app.state.term_searches.close()
 
 
 async def test_a_client_that_leaves_ends_its_search(app: FastAPI, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
