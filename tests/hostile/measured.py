@@ -69,6 +69,7 @@ def cost_of(run: Callable[[], str], warm_up: Callable[[], object] = lambda: None
     Raises:
         AssertionError: The process has ended without a result.
     """
+    _trim()
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -101,12 +102,15 @@ def check_growth(make: Callable[[int], Callable[[], str]], size: int, longest: i
         AssertionError: It grew too much.
     """
     warm_up = make(SMALL_BYTES)
-    while size < longest and cost_of(make(size), warm_up).processor_s < enough_s:
+    first = cost_of(make(size), warm_up)
+    while size < longest and first.processor_s < enough_s:
         size *= 2
-    least: list[Cost] = []
-    for _ in range(ATTEMPTS):
-        costs = [cost_of(make(size * factor), warm_up) for factor in (1, 2, 4)]
-        least = [Cost.least(*pair) for pair in zip(least, costs, strict=True)] if least else costs
+        first = cost_of(make(size), warm_up)
+    least = [first, *(cost_of(make(size * factor), warm_up) for factor in (2, 4))]
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            again = (cost_of(make(size * factor), warm_up) for factor in (1, 2, 4))
+            least = [Cost.least(*pair) for pair in zip(least, again, strict=True)]
         if all(larger.is_bounded_by(smaller) for smaller, larger in pairwise(least)):
             return
     raise AssertionError(f"sizes {size}, {2 * size}, {4 * size} cost {least}")
@@ -117,7 +121,6 @@ def _measured(run: Callable[[], str], warm_up: Callable[[], object]) -> tuple[fl
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(PATIENCE_S)
     warm_up()
-    _trim()
     before = _resident_bytes()
     began = time.process_time()
     outcome = run()
@@ -126,7 +129,7 @@ def _measured(run: Callable[[], str], warm_up: Callable[[], object]) -> tuple[fl
 
 
 def _trim() -> None:
-    """Return free memory to the system: the call would use memory that its input was made in, and not be charged."""
+    """Return free memory to the system: a call would use what its input was made in, which is not charged to it."""
     with contextlib.suppress(AttributeError):  # only glibc has the function, and keeps much
         ctypes.CDLL(None).malloc_trim(0)
 
