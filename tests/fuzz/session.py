@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import hashlib
 import json
 import os
@@ -24,10 +25,11 @@ from tests.fuzz.mutations import enlarged_bytes, mutated_bytes
 from tests.fuzz.target import Target
 
 HANG_S = 60.0
-"""Seconds after which the process is ended with a traceback of the input that it reads."""
+"""Seconds after which the process is ended with a traceback of the input that it reads, besides four times the
+processor time that it may take; more of that no input may take, however large."""
 
 SLOW_S = 1.0
-SLOW_S_PER_KB = 0.02
+SLOW_S_PER_KB = 0.04
 """Seconds of processor time that an input may take, and how many more for each kilobyte of it: several times what the
 slowest format takes."""
 
@@ -127,15 +129,18 @@ class Session:
             self._run_once(data)
 
     def _run_once(self, data: bytes) -> None:
-        faulthandler.dump_traceback_later(HANG_S, exit=True)
+        allowed_s = self._allowed_s(data)
+        faulthandler.dump_traceback_later(HANG_S + 4 * allowed_s, exit=True)
+        gc.disable()  # as in the process that reads documents: it would be most of the time
         try:
-            with _processor_limit(self._allowed_s(data)):
+            with _processor_limit(allowed_s):
                 if self._guard is None:
                     self.target.run(data)
                     return
                 with self._guard.watching():
                     self.target.run(data)
         finally:
+            gc.enable()
             faulthandler.cancel_dump_traceback_later()
 
     def _allowed_s(self, data: bytes) -> float:
@@ -143,7 +148,7 @@ class Session:
         if self._guard is None:
             return HANG_S
         factor = INSTRUMENTED if self.report.engine == "atheris" else 1
-        return factor * (SLOW_S + SLOW_S_PER_KB * self.target.size(data) / 1000)
+        return min(HANG_S, factor * (SLOW_S + SLOW_S_PER_KB * self.target.size(data) / 1000))
 
     def _check_memory(self, data: bytes) -> None:
         peak = _peak_bytes()
