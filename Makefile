@@ -107,7 +107,7 @@ test-arm: $(VENV)/develop-$(TORCH).stamp  ## test the ARM kernels of the C++ dec
 test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
-test-hostile: $(VENV)/develop-$(TORCH).stamp  ## give hostile documents and requests of growing sizes; their cost may grow as they do (half an hour)
+test-hostile: $(VENV)/develop-$(TORCH).stamp  ## give hostile documents and requests of growing sizes; their cost may grow as they do (nine minutes of processor time)
 	$(BIN)/python -m pytest -m "" tests/hostile
 
 test-faults: $(VENV)/develop-$(TORCH).stamp  ## break things around the service (docs/faults.md); disks and networks need root

@@ -2,7 +2,8 @@
 
 It takes jobs from its standard input and answers on its standard output. A fork of it handles each file, with limits of
 memory, processor time and open files, and ends afterwards: what a file does to its process touches no other file, and
-all memory of it is returned. A fork that does not answer ends this process, too, with the code ``FILE_FAILED``.
+all memory of it is returned. The fork for the next file waits for its job, so that no job waits for a fork. A fork that
+does not answer ends this process, too, with the code ``FILE_FAILED``.
 
 Jobs and answers are pickles of plain values, so nothing but strings, bytes, numbers and lists passes either way. The
 limits protect the service from files that cost too much; they are no sandbox for code that a file may bring to run.
@@ -31,6 +32,9 @@ FILE_FAILED = 3
 
 _ANSWERED = 5
 """Exit code of the process of a file that has answered; a library that ends the process does not use it."""
+
+_NO_JOB = 6
+"""Exit code of a process that was to handle a file when the input ended."""
 
 NO_PROCESS = 4
 """Exit code: the system starts no process for a file."""
@@ -169,37 +173,43 @@ def main() -> int:
         file.write("1000")  # without memory, the system ends this process and not the service
     while True:
         try:
-            job = read_message(jobs)
-        except EOFError:
-            return 0
-        _import_for(*job)
-        try:
             child = os.fork()
         except OSError:
             return NO_PROCESS
         if not child:
-            _handle(job, answers)
+            _handle_next(jobs, answers)
+        _load_formats()  # once; meanwhile the first file is handled
         _, status = os.waitpid(child, 0)
-        if os.waitstatus_to_exitcode(status) != _ANSWERED:
-            return FILE_FAILED
-        del job
+        code = os.waitstatus_to_exitcode(status)
+        if code != _ANSWERED:
+            return 0 if code == _NO_JOB else FILE_FAILED
 
 
-def _import_for(suffix: str, content: bytes, language: str | None, *rest: object) -> None:
-    """Import what a job needs, before the fork, so that it is there for the next one."""
-    FORMATS[suffix].load()
-    if language is not None:
-        import model.text.segmentation  # noqa: F401
+def _load_formats() -> None:
+    """Import what any job needs, so that no fork does it again."""
+    import encodings.cp437  # noqa: F401  (names in archives)
+    import heapq  # noqa: F401  (Counter)
+
+    import model.text.segmentation  # noqa: F401
+
+    for format in FORMATS.values():
+        format.load()
 
 
-def _handle(job: tuple[Any, ...], answers: IO[bytes]) -> None:
-    """Answer a job in a process of its own, which ends."""
+def _handle_next(jobs: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer the next job in this process, which ends."""
     code = FILE_FAILED
     try:
         gc.disable()  # what it would find is freed with the process
-        set_limits(len(job[1]))
-        write_message(answers, answer(*job))
-        code = _ANSWERED
+        try:
+            job = read_message(jobs)
+        except EOFError:
+            code = _NO_JOB
+        else:
+            FORMATS[job[0]].load()  # which is no cost of the file
+            set_limits(len(job[1]))
+            write_message(answers, answer(*job))
+            code = _ANSWERED
     finally:
         os._exit(code)
 

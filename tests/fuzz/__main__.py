@@ -48,7 +48,7 @@ _SHORT_INPUTS = 200
 _SHORT_S = 2.0
 """Inputs of each target in the gate, and seconds that they may take."""
 
-_START_S = 120.0
+_START_S = 420.0
 """Seconds that a process may take beside its time: imports, seeds, and one hang."""
 
 

@@ -16,7 +16,7 @@ from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
 from model.translator import Translator
 from tests.fuzz.guard import ROOT
-from tests.fuzz.mutations import mutated_archive
+from tests.fuzz.mutations import mutated_archive, unpacked_size
 from tests.fuzz.target import Target, scratch_folder
 
 RELEASE = ROOT / "tests" / "releases" / "0.1.0"
@@ -75,6 +75,7 @@ TARGETS = [
         partial(_released, "toy-float32.verso", "toy-int8.verso"),
         (ModelError,),
         mutated_archive,
+        unpacked_size,
     ),
     Target(
         "bundle-script",
@@ -82,6 +83,14 @@ TARGETS = [
         partial(_released, "toy-int8.pt"),
         (ModelError,),
         mutated_archive,
+        unpacked_size,
     ),
-    Target("checkpoint", partial(_in_file, ".pt", _load_checkpoint), _checkpoints, (ModelError,), mutated_archive),
+    Target(
+        "checkpoint",
+        partial(_in_file, ".pt", _load_checkpoint),
+        _checkpoints,
+        (ModelError,),
+        mutated_archive,
+        unpacked_size,
+    ),
 ]

@@ -11,7 +11,7 @@ from app.errors import ServiceError
 from model.errors import InputError
 from tests.app.documents.test_refusals import FILES, REFUSED
 from tests.app.documents.translated import in_capitals
-from tests.fuzz.mutations import mutated_archive, mutated_form
+from tests.fuzz.mutations import mutated_archive, mutated_form, unpacked_size
 from tests.fuzz.target import Target
 
 ARCHIVES = (".docx", ".odt", ".pptx", ".epub")
@@ -48,6 +48,7 @@ TARGETS = [
         seeds=partial(_seeds, suffix),
         refusals=(ServiceError, InputError),
         mutate=mutated_archive if suffix in ARCHIVES else mutated_form,
+        size=unpacked_size if suffix in ARCHIVES else len,
     )
     for suffix in FORMATS
     if suffix not in (".htm", ".xlf")

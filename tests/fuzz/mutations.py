@@ -21,6 +21,9 @@ _ODD_BYTES = (
     *(b"<", b">", b"&", b"</", b'"', b"'", b"]]>", b"[[[["),
 )
 _MOST_CHANGES = 4
+_LARGE_BYTES = 100_000
+_MOST_RATIO = 1_100
+"""How many times their size data can have that were compressed; archives may claim more."""
 
 
 def mutated_bytes(data: bytes, rng: random.Random) -> bytes:
@@ -39,6 +42,13 @@ def mutated_bytes(data: bytes, rng: random.Random) -> bytes:
         )
         data = data[:start] + inserted + data[end:]
     return data
+
+
+def enlarged_bytes(data: bytes, rng: random.Random) -> bytes:
+    """Bytes with one stretch, of themselves or an odd one, repeated very often."""
+    unit = rng.choice((_stretch(data, rng)[: rng.choice((1, 2, 8, 100))], rng.choice(_ODD_BYTES), b" ")) or b"a"
+    place = rng.randint(0, len(data))
+    return data[:place] + unit * (_LARGE_BYTES // len(unit)) + data[place:]
 
 
 def _stretch(data: bytes, rng: random.Random) -> bytes:
@@ -142,6 +152,16 @@ def zipped(members: list[tuple[zipfile.ZipInfo, bytes]]) -> bytes:
             copy.compress_type = entry.compress_type
             archive.writestr(copy, content)
     return written.getvalue()
+
+
+def unpacked_size(data: bytes) -> int:
+    """Bytes of an archive when it is unpacked, as far as its own size allows it; of other data, their number."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            unpacked = sum(entry.file_size for entry in archive.infolist())
+    except Exception:  # noqa: BLE001  (as above)
+        return len(data)
+    return max(len(data), min(unpacked, _MOST_RATIO * len(data)))
 
 
 def unzipped(data: bytes) -> list[tuple[str, bytes]]:

@@ -32,6 +32,7 @@ class Target:
         seeds: Makes valid and nearly valid inputs.
         refusals: The errors by which ``run`` may refuse an input; any other is a finding.
         mutate: Changes an input.
+        size: The bytes that an input's time may depend on.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Target:
     seeds: Callable[[], list[bytes]]
     refusals: tuple[type[Exception], ...] = ()
     mutate: Mutate = _as_bytes
+    size: Callable[[bytes], int] = len
 
 
 @cache

@@ -9,6 +9,8 @@ import contextlib
 import io
 import os
 import random
+import re
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,7 @@ import pytest
 
 from tests.fuzz.__main__ import GROUPS, MODULES, target_of
 from tests.fuzz.guard import Forbidden, Guard, the_guard
-from tests.fuzz.mutations import mutated_archive, mutated_bytes, mutated_json
+from tests.fuzz.mutations import mutated_archive, mutated_bytes, mutated_json, unpacked_size, zipped
 from tests.fuzz.session import Session, mutate_until_over
 from tests.fuzz.target import Target
 
@@ -96,6 +98,48 @@ def test_errors_that_are_no_refusals_are_findings_and_kept(tmp_path: Path) -> No
     assert finding.startswith("AssertionError at tests/fuzz/test_found.py")
     (kept,) = tmp_path.glob("*.bin")
     assert kept.read_bytes().startswith(b"b")
+
+
+def test_an_input_that_takes_far_longer_than_others_of_its_size_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.fuzz.session.SLOW_S", 0.05)
+    monkeypatch.setattr("tests.fuzz.session.SLOW_S_PER_KB", 0.001)
+
+    def run(data: bytes) -> None:
+        with contextlib.suppress(Exception):  # which does not hide it
+            re.search(rb" +x", data)
+
+    session = Session(Target("example", run, lambda: [b"a b"]), tmp_path, seconds=60, engine="mutations", most=100)
+    mutate_until_over(session, None, seed=0)
+    (finding,) = session.report.findings
+    assert finding.startswith("TooSlow at tests/fuzz/test_found.py")
+    (kept,) = tmp_path.glob("*.bin")
+    assert kept.read_bytes().count(b" ") > 10_000
+
+
+def test_an_input_that_is_slow_once_is_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.session.SLOW_S", 0.05)
+    runs: list[bytes] = []
+
+    def run(data: bytes) -> None:
+        runs.append(data)
+        began = time.process_time()
+        while runs.count(data) == 1 and len(runs) > 2 and time.process_time() - began < 5:
+            pass
+
+    session = Session(Target("example", run, lambda: [b"seed"]), tmp_path, seconds=60, engine="mutations")
+    session.warm_up([b"seed"])
+    session.one(b"slow once")
+    assert runs == [b"seed", b"", b"slow once", b"slow once"] and not session.report.findings
+
+
+def test_a_large_input_may_take_longer_than_a_small_one(tmp_path: Path) -> None:
+    target = Target("example", lambda data: None, list, size=unpacked_size)
+    session = Session(target, tmp_path, seconds=60, engine="mutations")
+    session.warm_up([])
+    archive = zipped([(zipfile.ZipInfo("a"), b"a" * 1_000_000)])
+    assert session._allowed_s(b"") < session._allowed_s(b"a" * 100_000) < session._allowed_s(archive)
 
 
 def test_an_archive_whose_members_are_changed_can_mostly_be_read() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,8 +20,10 @@ from app.documents.file_worker import read_message, write_message
 from app.documents.formats.document_file import Unit
 from app.documents.formats.table import FORMATS, DocumentFormat
 from app.errors import DocumentRefused, DocumentTooComplex, NotReady
+from tests.app.documents.test_refusals import FILES
 
 TEXT = FORMATS[".txt"]
+ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 60.0
 
 FORMAT = """
@@ -134,6 +138,23 @@ def test_a_file_that_takes_too_long_is_refused(limit: str, code: str, hostile: D
             await files.read(hostile, code.encode())
 
     run(scenario)
+
+
+def test_the_process_of_a_file_imports_nothing() -> None:
+    code = (
+        "import sys, app.documents.file_worker as worker\n"
+        "worker._load_formats()\n"
+        "loaded = set(sys.modules)\n"
+        "for suffix, content in eval(sys.stdin.read()).items():\n"
+        "    kind, value = worker.answer(suffix, content, 'en', None, '')\n"
+        "    assert kind == 'units', value\n"
+        "    assert worker.answer(suffix, content, None, dict(enumerate(value[0])), 'de')[0] == 'file'\n"
+        "print(sorted(set(sys.modules) - loaded))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], input=repr(FILES), capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert ran.stdout.strip() == "[]"
 
 
 def test_a_file_gets_no_settings_and_cannot_write(

@@ -5,8 +5,10 @@
 //   PROGRAM FILE                    run one input again
 
 #include <sanitizer/common_interface_defs.h>
+#include <sys/time.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +26,7 @@ namespace {
 using Input = std::vector<uint8_t>;
 
 constexpr size_t kLongest = 1024;
+constexpr int kSlowSeconds = 10;  // of processor time, for any input: most take a thousandth
 
 Input current;            // what runs now
 std::string crash_path;   // where it is written if the sanitizers, or abort(), end the run
@@ -33,6 +36,18 @@ void save_current() {
     std::fwrite(current.data(), 1, current.size(), file);
     std::fclose(file);
   }
+}
+
+// Ends the run, with the input saved, if the next one takes too long.
+void limit_time() {
+  itimerval limit{};
+  limit.it_value.tv_sec = kSlowSeconds;
+  setitimer(ITIMER_PROF, &limit, nullptr);
+}
+
+void end_slow_run(int) {
+  std::fprintf(stderr, "ERROR: an input took more than %d s of processor time\n", kSlowSeconds);
+  std::abort();
 }
 
 Input read(const std::filesystem::path& path) {
@@ -70,6 +85,7 @@ int main(int argc, char** argv) {
   if (argc != 4) return 2;
   crash_path = argv[3];
   __sanitizer_set_death_callback(save_current);
+  std::signal(SIGPROF, end_slow_run);
   std::vector<Input> corpus;
   for (const auto& entry : std::filesystem::directory_iterator(argv[1])) corpus.push_back(read(entry.path()));
   if (corpus.empty()) return 2;
@@ -80,6 +96,7 @@ int main(int argc, char** argv) {
   for (; seconds() < std::atof(argv[2]); runs++) {
     const Input& one = corpus[runs < (long)corpus.size() ? runs : random() % corpus.size()];
     current = runs < (long)corpus.size() ? one : changed(one, corpus[random() % corpus.size()], random);
+    limit_time();
     LLVMFuzzerTestOneInput(current.data(), current.size());
   }
   std::printf("stat::number_of_executed_units: %ld\n", runs);
