@@ -182,6 +182,7 @@ class Translator:
             bundle.device,
             bundle.shortlist if shortlist else None,
         )
+        self._graphs_are_checked = False
         self.backend: Backend = choose_backend(model, native=native, slots=slots, isa=isa, graphs=graphs)
         if isinstance(self.backend, NativeBackend):
             _let_network_go(bundle, self.backend.packed)
@@ -514,12 +515,15 @@ class Translator:
     def check_graphs(self, widths: Sequence[int]) -> None:
         """Check that CUDA graphs, if the model has any, give the right results; without them if they do not.
 
+        The first translation does it if nobody has.
+
         Args:
             widths: Beam widths to expect.
 
         Raises:
             Exception: The model does not decode.
         """
+        self._graphs_are_checked = True
         if isinstance(self.backend, SlotBackend):
             check_graphs(self.backend.slots, self.example_request, widths)
 
@@ -586,6 +590,8 @@ class Translator:
         Raises:
             DecodingError: The model failed on a sentence.
         """
+        if requests and not self._graphs_are_checked:
+            self.check_graphs(sorted({1, requests[0].options.width}))
         numbered = [replace(request, key=number) for number, request in enumerate(requests)]
         max_rows = self.backend.max_rows(numbered[0].options.width) if numbered else 1
         max_tokens = max(_MAX_BATCH_TOKENS, _TOKENS_OF_A_ROW * max_rows)

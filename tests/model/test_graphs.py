@@ -396,6 +396,27 @@ def test_after_the_warm_up_ordinary_sentences_need_no_capture(toy_bundle: Path) 
     assert model.graphs.num_captures == captures
 
 
+def test_the_first_translation_checks_graphs_that_nobody_has_checked(
+    toy_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = Translator(load_bundle(toy_bundle), slots=True)
+    model = record(slots_of(translator))
+
+    def spoil(graph: RecordedGraph) -> None:
+        for step in model._idle:
+            step.tensors.cross_cache.fill_(torch.nan)
+        for *_, results in graph.operations:
+            if isinstance(results, torch.Tensor) and results.is_floating_point():
+                results.fill_(torch.nan)
+
+    replay_wrongly(monkeypatch, spoil)
+    assert translator.translate(["cat."], target="de")[0].text == "Katze."
+    assert model.graphs.why_off is not None and "the check at the start failed" in model.graphs.why_off
+    captures = model.graphs.num_captures
+    translator.translate(["cat."], target="de")
+    assert model.graphs.num_captures == captures
+
+
 def test_the_warm_up_ends_when_no_more_graphs_may_be_kept(toy_bundle: Path) -> None:
     translator = Translator(load_bundle(toy_bundle), slots=True)
     model = record(slots_of(translator))

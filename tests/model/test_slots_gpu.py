@@ -102,7 +102,8 @@ def test_neither_joining_nor_stepping_synchronises_with_the_host(options: Decodi
     module = script(tiny_transformer(), "float16").to("cuda")
     model = slot_model(module, device="cuda", steps_per_call=4)
     asked = requests(random_sources(12), replace(options, min_new_tokens=12))
-    drive(SlotCohort(model, options.width), asked[:8])  # captures
+    for some in (asked[:8], asked[7:8]):  # captures, also that of one sentence
+        drive(SlotCohort(model, options.width), some)
     group = SlotCohort(model, options.width)
     with no_waiting():
         group.join(asked[:7])
