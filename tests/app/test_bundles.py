@@ -63,6 +63,7 @@ def test_one_bundle_is_loaded_with_all_threads_and_its_digest(
             "native": True,
             "shortlist": False,
             "isa": "auto",
+            "graphs": True,
         }
     ]
 
@@ -163,6 +164,7 @@ def test_a_bundle_loaded_later_uses_one_thread_and_may_be_pinned(tmp_path: Path,
             "native": True,
             "shortlist": False,
             "isa": "auto",
+            "graphs": True,
         }
     ]
 
@@ -224,6 +226,11 @@ def test_a_file_that_is_not_a_bundle_is_refused(tmp_path: Path) -> None:
 def test_the_native_decoder_can_be_switched_off(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
     files(model=tmp_path / "x.pt", native="off").load_configured()
     assert [call["native"] for call in loaded] == [False]
+
+
+def test_graphs_can_be_switched_off(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
+    files(model=tmp_path / "x.pt", graphs="off").load_configured()
+    assert [call["graphs"] for call in loaded] == [False]
 
 
 def test_shortlists_are_used_if_enabled_and_in_the_bundle(
