@@ -52,7 +52,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.gpu
+@pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("once_ids", [[()], [(), (9,), (11, 8, 10)]], ids=["nothing required", "required tokens"])
 @pytest.mark.parametrize("name", OPTIONS)
 def test_captured_steps_give_the_outputs_of_the_cpu(name: str, once_ids: list[tuple[int, ...]]) -> None:
@@ -68,7 +68,7 @@ def test_captured_steps_give_the_outputs_of_the_cpu(name: str, once_ids: list[tu
             same(outcome, expected[key])
 
 
-@pytest.mark.gpu
+@pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_a_scripted_model_gives_equal_outputs_with_and_without_graphs(options: DecodingOptions, precision: Any) -> None:
@@ -96,7 +96,7 @@ def no_waiting() -> Iterator[None]:
         torch.cuda.set_sync_debug_mode("default")
 
 
-@pytest.mark.gpu
+@pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_neither_joining_nor_stepping_synchronises_with_the_host(options: DecodingOptions) -> None:
     module = script(tiny_transformer(), "float16").to("cuda")
@@ -113,7 +113,7 @@ def test_neither_joining_nor_stepping_synchronises_with_the_host(options: Decodi
         group.step()
 
 
-@pytest.mark.gpu
+@pytest.mark.usefixtures("gpu")
 def test_a_step_without_a_graph_does_not_synchronise_with_the_host() -> None:
     model = slot_model(tiny_transformer().to("cuda"), device="cuda", graphs=False)
     group = SlotCohort(model, 4)
@@ -122,7 +122,7 @@ def test_a_step_without_a_graph_does_not_synchronise_with_the_host() -> None:
         step_of(group).run(Variant(scored=True, guarded=True, required=True, recorded=True))
 
 
-@pytest.mark.gpu
+@pytest.mark.usefixtures("gpu")
 def test_memory_does_not_grow_over_many_sentences() -> None:
     module = script(tiny_transformer(), "float16").to("cuda")
     model = slot_model(module, device="cuda", steps_per_call=4, look_ahead=True)
@@ -139,7 +139,7 @@ def test_memory_does_not_grow_over_many_sentences() -> None:
     assert held() <= before
 
 
-@pytest.mark.gpu
+@pytest.mark.usefixtures("gpu")
 def test_deleted_slots_free_their_memory() -> None:
     model = slot_model(tiny_transformer().to("cuda"), device="cuda", idle_bytes=0)
     asked = requests(random_sources(20), BEAM)
@@ -152,7 +152,7 @@ def test_deleted_slots_free_their_memory() -> None:
     assert torch.cuda.memory_allocated() <= before
 
 
-@pytest.mark.gpu
+@pytest.mark.usefixtures("gpu")
 def test_a_bundle_decodes_in_slots_on_a_gpu(toy_bundle: Path) -> None:
     bundle = load_bundle(toy_bundle, "cuda")
     model = make_slot_model(bundle.module, bundle.tokenizer, 64, bundle.device, bundle.manifest.policy)
