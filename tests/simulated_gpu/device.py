@@ -45,12 +45,14 @@ class Block:
         device: Where it is.
         num_bytes: Its size.
         pool: The graphs whose capture allocated it, or None.
+        is_shared: Whether it is a workspace or stands for a pool; no tensor has it.
     """
 
-    def __init__(self, device: Device, num_bytes: int, pool: Pool | None = None) -> None:
+    def __init__(self, device: Device, num_bytes: int, pool: Pool | None = None, *, is_shared: bool = False) -> None:
         self._device = device
         self.num_bytes = num_bytes
         self.pool = pool
+        self.is_shared = is_shared
         self.streams = [device.stream]
         """The stream that allocated it, and those of ``record_stream``."""
         self.written: Times = {}  # the last write, and reads since
@@ -376,8 +378,7 @@ class Device:
         capture = self.capturing
         if capture is None:
             with self._lock:
-                self._reserve(max(0, num_bytes - self.cached))
-                self.cached = max(0, self.cached - num_bytes)
+                self._reserve(num_bytes)
                 self.allocated += num_bytes
                 self.peak = max(self.peak, self.allocated)
             return Block(self, num_bytes)
@@ -392,14 +393,15 @@ class Device:
         return Block(self, num_bytes, pool)
 
     def _reserve(self, num_bytes: int) -> None:
+        """Take memory from what torch keeps, and the rest from the device."""
         limit = int(self.fraction * self.total_bytes)
-        if self.reserved + num_bytes > limit:
-            self.cached = 0
-        if self.reserved + num_bytes > limit:
+        room = limit - (self.reserved - self.cached)
+        if num_bytes > room:
             raise torch.OutOfMemoryError(
                 f"CUDA out of memory. Tried to allocate {num_bytes} bytes. GPU 0 has a total capacity of "
-                f"{limit} bytes of which {limit - self.reserved} bytes is free."
+                f"{limit} bytes of which {room} bytes is free."
             )
+        self.cached = max(0, self.cached - num_bytes)
 
     def free(self, block: Block) -> None:
         """Take memory back; called by the block."""
@@ -409,6 +411,8 @@ class Device:
         with self._lock:
             self.allocated -= block.num_bytes
             self.cached += block.num_bytes
+        if block.is_shared:
+            return
         known = dict(self._host)
         _join(known, self.seen[block.streams[0].cuda_stream])
         recorded = {stream.cuda_stream for stream in block.streams}
@@ -425,7 +429,7 @@ class Device:
         """The memory of a handle; it exists as long as there are graphs in it."""
         pool = self._pools.get(handle)
         if pool is None:
-            pool = self._pools[handle] = Pool(Block(self, 0))
+            pool = self._pools[handle] = Pool(Block(self, 0, is_shared=True))
         return pool
 
     def _workspace(self) -> Block:
@@ -435,7 +439,7 @@ class Device:
             with self._lock:
                 self._reserve(WORKSPACE_BYTES)
                 self.allocated += WORKSPACE_BYTES
-            self._workspaces[number] = Block(self, WORKSPACE_BYTES)
+            self._workspaces[number] = Block(self, WORKSPACE_BYTES, is_shared=True)
         return self._workspaces[number]
 
     def forget_workspace(self, stream: Stream) -> None:

@@ -118,6 +118,8 @@ def _run(device: Device, func: OpOverload, args: tuple[Any, ...], kwargs: dict[s
     if name == "aten::_local_scalar_dense":
         device.waits_for("item")
         return args[0].on_cpu.item()
+    if name == "aten::_has_compatible_shallow_copy_type":
+        return False  # Module.to() replaces the parameter
     if name == "aten::copy_":
         return _copy(device, *args, **kwargs)
     if name == "aten::_to_copy" and _type_of(kwargs.get("device"), args[0]) != args[0].device.type:
@@ -137,6 +139,7 @@ def _run(device: Device, func: OpOverload, args: tuple[Any, ...], kwargs: dict[s
     if "device" in kwargs:
         compute.keywords["device"] = _CPU
     results = compute()
+    assert all(one.shape == one.on_cpu.shape for one in written), f"{name} changes sizes, which is not simulated"
     if torch.device(kwargs.get("device") or "cuda").type == "cpu":
         return results
     if kind.is_view:
