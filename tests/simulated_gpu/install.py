@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tests.simulated_gpu import device as simulation
 from tests.simulated_gpu.device import Device, Event, Graph, Stream, new_pool_handle
-from tests.simulated_gpu.tensors import device_of_torch
+from tests.simulated_gpu.tensors import SimulatedTensor, device_of_torch
 
 
 @contextmanager
@@ -74,6 +74,7 @@ def installed(device: Device) -> Iterator[Device]:
         patch.setattr(torch.Tensor, "pin_memory", _pin)
         # Module.to() replaces parameters: their type changes.
         patch.setattr(torch.__future__, "_overwrite_module_params_on_conversion", True)
+        patch.setattr(torch.jit.ScriptModule, "to", _move)
         patch.setattr(simulation, "_device", [device])
         yield device
 
@@ -87,6 +88,20 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(number)
+
+
+def _move(module: Any, *args: Any, **kwargs: Any) -> Any:
+    """``ScriptModule.to`` for tensors whose type changes; tensors that modules share stay shared."""
+    moved: dict[tuple[object, ...], Tensor] = {}
+    for part in module.modules():
+        for name, tensor in [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]:
+            if isinstance(tensor, SimulatedTensor):
+                continue
+            key = tensor.data_ptr(), tensor.shape, tensor.stride()
+            if key not in moved:
+                moved[key] = tensor.detach().to(*args, **kwargs)
+            part._c.setattr(name, moved[key])
+    return module
 
 
 def _pin(tensor: Tensor) -> Tensor:
