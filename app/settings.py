@@ -148,6 +148,9 @@ class Settings(BaseSettings):
     native: Literal["auto", "off"] = "auto"
     """The compiled decoder: auto (where processor, compiler and model allow it) or off, which leaves all to torch."""
 
+    graphs: Literal["auto", "off"] = "auto"
+    """CUDA graphs on a GPU: auto (if they pass the check at the start) or off (slower)."""
+
     isa: Annotated[str, AfterValidator(_isa)] = AUTO
     """The compiled decoder's instructions: auto (the fastest this processor has), or the name of a set to force."""
 

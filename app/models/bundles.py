@@ -224,6 +224,7 @@ class BundleFiles:
             native=native,
             shortlist=shortlist,
             isa=self._settings.isa,
+            graphs=self._settings.graphs == "auto",
         )
 
 

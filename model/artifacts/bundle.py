@@ -291,6 +291,9 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
     """
     if not path.is_file():
         raise ArtifactError(f"There is no bundle at {path}; make one with 'python -m model export --out {path}'.")
+    # It would compile kernels within the first calls of every shape, for a few operations that are not worth it. On
+    # processors torch does not either.
+    torch._C._jit_override_can_fuse_on_gpu(False)
     before = _identity(path)
     digest = file_digest(path)
     if sha256 is not None and digest != sha256.lower():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -9,6 +10,11 @@ from typing import Any
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from model.decoding.slots import check
+from model.decoding.slots.model import SlotModel
+
+_POOLS = itertools.count(1)
 
 
 class RecordedGraph:
@@ -48,24 +54,41 @@ class _Recorder(TorchDispatchMode):
 
 
 class _NoStream:
+    """A stream of a device that has none."""
+
+    def __init__(self, device: object = None) -> None:
+        """Nothing."""
+
     def wait_stream(self, other: object) -> None:
         """Does nothing: there are no streams."""
 
+    def synchronize(self) -> None:
+        """Does nothing."""
+
 
 @contextmanager
-def _record(graph: RecordedGraph, pool: object, capture_error_mode: str) -> Iterator[None]:
+def _record(graph: RecordedGraph, pool: object, stream: object, capture_error_mode: str) -> Iterator[None]:
     with _Recorder(graph):
         yield
 
 
 def use_recorded_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace CUDA graphs by recordings."""
+    """Replace CUDA graphs by recordings, and streams by nothing."""
     monkeypatch.setattr(torch.cuda, "CUDAGraph", RecordedGraph)
     monkeypatch.setattr(torch.cuda, "graph", _record)
     monkeypatch.setattr(torch.cuda, "Stream", _NoStream)
     monkeypatch.setattr(torch.cuda, "current_stream", _NoStream)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, next(_POOLS)))
     monkeypatch.setattr(RecordedGraph, "num_replays", 0)
+    monkeypatch.setattr(check, "_MAX_BLOCKS", 2)
+
+
+def record(model: SlotModel) -> SlotModel:
+    """Turn on the graphs of a model that is not on a GPU. Private: no option does that."""
+    model.graphs.why_off = None
+    model.graphs._open_stream()
+    return model
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

@@ -17,8 +17,9 @@ from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
 from model.decoding.search import StepModel
 from model.decoding.sentence import MAX_ONCE_IDS, DecodingRequest
+from model.decoding.slots.choice import has_slot_step
 from model.decoding.slots.cohort import SlotCohort
-from model.decoding.slots.model import make_slot_model
+from model.decoding.slots.model import SlotModel
 from model.errors import DecodingError
 from model.network.transformer import Transformer
 from tests.model.searches import PREFIXES, check_search
@@ -44,8 +45,8 @@ from tests.model.test_search import exhaustive
 from tests.model.tiny import VOCABULARY, random_sources, tiny_transformer
 from tests.model.torch_layers import randomise, small_config
 
-STEPPING: list[dict[str, Any]] = [{}, {"steps_per_call": 3}, {"steps_per_call": 3, "look_ahead": True}]
-"""One step per call; several; several, with results read while the next steps run."""
+STEPPING: list[dict[str, Any]] = [{}, {"steps_per_call": 3}]
+"""One step per call; several."""
 
 
 def compare(
@@ -433,10 +434,8 @@ def test_the_sums_are_float32_for_any_dtype_of_weights() -> None:
 
 def test_a_bundle_contains_the_step_for_slots(toy_bundle: Path) -> None:
     bundle = load_bundle(toy_bundle)
-    arguments = (bundle.module, bundle.tokenizer, 64, bundle.device, bundle.manifest.policy)
-    assert make_slot_model(*arguments) is None, "slots are not used on a CPU"
-    model = make_slot_model(*arguments, force=True)
-    assert model is not None
+    assert has_slot_step(bundle.module)
+    model = SlotModel(bundle.module, bundle.tokenizer, 64, bundle.device, bundle.manifest.policy)
     asked = requests([bundle.tokenizer.encode("the red cat sees the old tree", "de", "en")], GREEDY)
     assert ranked(drive(SlotCohort(model, 1), asked)[0])[0].token_ids
 
@@ -445,6 +444,4 @@ def test_an_older_model_has_no_slot_step() -> None:
     class Old:
         encode = project_memory = step = Transformer.encode
 
-    old = cast(StepModel, Old())
-    for device in ("cpu", "cuda"):
-        assert make_slot_model(old, VOCABULARY, 60, torch.device(device), DecodingPolicy(), force=True) is None
+    assert not has_slot_step(cast(StepModel, Old()))

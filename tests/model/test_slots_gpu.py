@@ -18,9 +18,9 @@ import torch
 from model.artifacts.bundle import load_bundle
 from model.artifacts.script import script
 from model.decoding.options import DecodingOptions
-from model.decoding.slots.choice import Variant
+from model.decoding.slots.choice import has_slot_step
 from model.decoding.slots.cohort import SlotCohort
-from model.decoding.slots.model import make_slot_model
+from model.decoding.slots.model import SlotModel
 from tests.model.searches import PREFIXES
 from tests.model.slots import (
     BEAM,
@@ -60,7 +60,7 @@ def test_captured_steps_give_the_outputs_of_the_cpu(name: str, once_ids: list[tu
     on_cpu = tiny_transformer()
     asked = some_searches(requests(random_sources(60), options, once_ids=once_ids, prefix_ids=PREFIXES))
     expected = drive(plain_cohort(on_cpu, options.width), asked)
-    model = slot_model(tiny_transformer().to("cuda"), device="cuda", steps_per_call=4, look_ahead=True)
+    model = slot_model(tiny_transformer().to("cuda"), device="cuda", steps_per_call=4)
     for seed in range(3):
         found, left = drive_at_random(SlotCohort(model, options.width), asked, seed, most=9)
         assert found.keys() | left == expected.keys()
@@ -100,7 +100,7 @@ def no_waiting() -> Iterator[None]:
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_neither_joining_nor_stepping_synchronises_with_the_host(options: DecodingOptions) -> None:
     module = script(tiny_transformer(), "float16").to("cuda")
-    model = slot_model(module, device="cuda", steps_per_call=4, look_ahead=True)
+    model = slot_model(module, device="cuda", steps_per_call=4)
     asked = requests(random_sources(12), replace(options, min_new_tokens=12))
     drive(SlotCohort(model, options.width), asked[:8])  # captures
     group = SlotCohort(model, options.width)
@@ -118,14 +118,14 @@ def test_a_step_without_a_graph_does_not_synchronise_with_the_host() -> None:
     model = slot_model(tiny_transformer().to("cuda"), device="cuda", graphs=False)
     group = SlotCohort(model, 4)
     group.join(requests(random_sources(5), BEAM))
-    with torch.inference_mode(), no_waiting():
-        step_of(group).run(Variant(scored=True, guarded=True, required=True, recorded=True))
+    with model.running(), no_waiting():
+        step_of(group).run(full=True)
 
 
 @pytest.mark.usefixtures("gpu")
 def test_memory_does_not_grow_over_many_sentences() -> None:
     module = script(tiny_transformer(), "float16").to("cuda")
-    model = slot_model(module, device="cuda", steps_per_call=4, look_ahead=True)
+    model = slot_model(module, device="cuda", steps_per_call=4)
     asked = requests(random_sources(60), BEAM)
 
     def held() -> int:
@@ -155,13 +155,13 @@ def test_deleted_slots_free_their_memory() -> None:
 @pytest.mark.usefixtures("gpu")
 def test_a_bundle_decodes_in_slots_on_a_gpu(toy_bundle: Path) -> None:
     bundle = load_bundle(toy_bundle, "cuda")
-    model = make_slot_model(bundle.module, bundle.tokenizer, 64, bundle.device, bundle.manifest.policy)
-    assert model is not None
+    assert has_slot_step(bundle.module)
+    model = SlotModel(bundle.module, bundle.tokenizer, 64, bundle.device, bundle.manifest.policy)
     words = ("the red cat sees the old tree", "the dog likes the house")
     asked = requests([bundle.tokenizer.encode(text, "de", "en") for text in words], BEAM)
     on_cpu = load_bundle(toy_bundle)
-    reference = make_slot_model(on_cpu.module, on_cpu.tokenizer, 64, on_cpu.device, on_cpu.manifest.policy, force=True)
-    assert reference is not None
+    assert has_slot_step(on_cpu.module)
+    reference = SlotModel(on_cpu.module, on_cpu.tokenizer, 64, on_cpu.device, on_cpu.manifest.policy)
     all_same(drive(SlotCohort(model, 4), asked), drive(SlotCohort(reference, 4), asked), tolerance=1e-3)
 
 
