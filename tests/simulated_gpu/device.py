@@ -230,6 +230,8 @@ class Device:
         self.sync_debug_mode = "default"
         self.failing_captures: dict[int, Literal["begin", "during", "end"]] = {}
         """By the number of a capture, from 1, where it fails."""
+        self.max_capture_bytes: int | None = None
+        """Bytes that a capture may allocate; None for what is free."""
         self.allocated = 0
         self.peak = 0
         self.cached = 0  # freed, and kept by torch
@@ -384,6 +386,8 @@ class Device:
             return Block(self, num_bytes)
         pool = capture.pool
         try:
+            if self.max_capture_bytes is not None and pool.used + num_bytes > self.max_capture_bytes:
+                raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {num_bytes} bytes.")
             self._reserve(max(0, pool.used + num_bytes - pool.num_bytes))
         except torch.OutOfMemoryError:
             capture.invalid = True
