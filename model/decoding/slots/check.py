@@ -120,8 +120,11 @@ def _decode(model: SlotModel, load: _Load, make_request: MakeRequest) -> list[Te
         with model.running():
             beside.append(model.encode([requests[-1].source_ids]).cross_cache.clone())
     with model.running():
-        slots = cohort.tensors
-        computed = (slots.self_cache, slots.cross_cache, slots.sums, *beside, slots.history[:, 0, _NUM_STEPS])
+        slots, number = cohort.tensors, load.number
+        # Slots of another size may have been at hand: what these sentences use is compared.
+        own = slots.self_cache.unflatten(4, (load.width, slots.bucket.target))[:, :, :number, :, :, :_NUM_STEPS]
+        cross = slots.cross_cache[:, :, :number, :, : load.length]
+        computed = (own, cross, slots.sums[:number], *beside, slots.history[:number, 0, _NUM_STEPS])
         copies = [tensor.to("cpu", copy=True) for tensor in computed]
     cohort.leave(cohort.keys)
     return copies
