@@ -10,7 +10,9 @@ from typing import Literal
 import pytest
 import torch
 
+from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest
+from model.decoding.slots.check import check_graphs
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.graphs import Graphs
 from model.process.memory import is_out_of_memory
@@ -162,3 +164,30 @@ def test_a_capture_without_memory_is_given_up_and_the_sentences_are_answered(sim
     simulated_gpu.max_capture_bytes = 1000
     all_same(drive(SlotCohort(model, 4), load), expected)
     assert model.graphs.num_failures > 0
+
+
+def make_request(num_tokens: int, options: DecodingOptions) -> DecodingRequest:
+    """A sentence for the check at the start."""
+    return DecodingRequest(0, [*[3] * (num_tokens - 1), 2], options)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_graphs_pass_the_check_at_the_start() -> None:
+    model = slot_model(tiny_transformer().to("cuda"), device="cuda")
+    check_graphs(model, make_request, [4])
+    assert model.graphs.are_on, model.graphs.why_off
+    assert model.graphs.num_captures > 0
+
+
+@pytest.mark.parametrize("fault", ["wrong replays", "no captures"])
+def test_graphs_that_fail_the_check_are_off_and_sentences_are_answered(fault: str, simulated_gpu: Device) -> None:
+    module, load = tiny_transformer().to("cuda"), some_loads()[0]
+    expected = drive(SlotCohort(slot_model(module, device="cuda", graphs=False), 4), load)
+    if fault == "wrong replays":
+        simulated_gpu.replays_are_wrong = True
+    else:
+        simulated_gpu.failing_captures = dict.fromkeys(range(100), "end")
+    model = slot_model(module, device="cuda")
+    check_graphs(model, make_request, [1])
+    assert not model.graphs.are_on
+    all_same(drive(SlotCohort(model, 4), load), expected)

@@ -72,6 +72,7 @@ def installed(device: Device) -> Iterator[Device]:
         for name in ("_host_emptyCache", "_cuda_endAllocateToPool"):
             patch.setattr(torch._C, name, lambda *args: None, raising=False)
         patch.setattr(torch.Tensor, "pin_memory", _pin)
+        patch.setattr(torch, "tensor", _tensor)
         # Module.to() replaces parameters: their type changes.
         patch.setattr(torch.__future__, "_overwrite_module_params_on_conversion", True)
         patch.setattr(torch.jit.ScriptModule, "to", _move)
@@ -102,6 +103,15 @@ def _move(module: Any, *args: Any, **kwargs: Any) -> Any:
                 moved[key] = tensor.detach().to(*args, **kwargs)
             part._c.setattr(name, moved[key])
     return module
+
+
+_make_tensor = torch.tensor
+
+
+def _tensor(data: Any, *, device: Any = None, **kwargs: Any) -> Tensor:
+    """``torch.tensor``, whose own copy to the device is hidden from subclasses."""
+    made = _make_tensor(data, **kwargs)
+    return made if device is None else made.to(device)
 
 
 def _pin(tensor: Tensor) -> Tensor:

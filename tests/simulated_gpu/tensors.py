@@ -267,13 +267,10 @@ def device_of_torch() -> Iterator[None]:
         "arange.start_step": _arange,
     }.items():
         library.impl(name, function, "CUDA", allow_override=True)
-    # torch.tensor() makes a tensor on the CPU, and copies it in a way that a subclass sees.
-    torch._C._set_only_lift_cpu_tensors(True)
     with _device_guard():
         try:
             yield
         finally:
-            torch._C._set_only_lift_cpu_tensors(False)
             library._destroy()
 
 
