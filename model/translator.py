@@ -558,6 +558,11 @@ class Translator:
         cohort.step()
         cohort.leave(cohort.keys)
 
+    def drop_graphs(self) -> None:
+        """Drop the model's CUDA graphs, before it is unloaded. Called by the thread that runs it."""
+        if isinstance(self.backend, SlotBackend):
+            self.backend.slots.drop()
+
     def free_memory(self) -> None:
         """Free what is kept for speed alone, of all models in slots. Called by the thread that runs them all."""
         if isinstance(self.backend, SlotBackend):

@@ -119,7 +119,10 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
             ServiceError: See :meth:`app.models.store.ModelStore.load`.
         """
         self._require("ready", "empty")
-        return await self._finish_anyway(self._store.load(file, sha256))
+        try:
+            return await self._finish_anyway(self._store.load(file, sha256))
+        except Dropped:
+            raise self.not_ready() from None
 
     async def unload_model(self, name: str) -> float:
         """Unload a model; requests that use it may finish within the drain timeout.
@@ -328,6 +331,8 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
             await self._store.load_configured(self._num_threads())
         except Dropped:
             logger.debug("stopped while the models were loading")
+            if self._state == "loading":  # the engine has given up
+                self._fail()
         except Exception as error:
             logger.debug("the models could not be loaded", exc_info=True)
             self.failure = error
@@ -359,7 +364,7 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
 
     def _fail(self) -> None:
         """The engine has given up, which /readyz and /livez must report, and the process has to end."""
-        if self._state in ("ready", "empty"):
+        if self._state in ("loading", "ready", "empty"):
             self._change_state("failed")
             self._gave_up.set()
 

@@ -65,7 +65,7 @@ def check_graphs(model: SlotModel, make_request: MakeRequest, widths: Sequence[i
     loads = [
         _Load(*sizes, width, full)
         for width in widths
-        for *sizes, full in ((8, 14, True), (1, 30, False), (8, 60, False))
+        for *sizes, full in ((2, 14, True), (1, 30, False), (8, 60, False))  # none fits into the slots of another
     ]
     with model.graphs.suspended():
         expected = {load: _decode(model, load, make_request) for load in loads}
@@ -114,17 +114,14 @@ def _decode(model: SlotModel, load: _Load, make_request: MakeRequest) -> list[Te
     requests = [replace(one, prefix_ids=ids) for one, ids in zip(requests, given, strict=True)]
     cohort = SlotCohort(model, load.width)
     cohort.join(requests)
+    slots = cohort.tensors
     beside = []
     for _ in range(_NUM_STEPS // model.steps_per_call):
         cohort.step()
         with model.running():
             beside.append(model.encode([requests[-1].source_ids]).cross_cache.clone())
     with model.running():
-        slots, number = cohort.tensors, load.number
-        # Slots of another size may have been at hand: what these sentences use is compared.
-        own = slots.self_cache.unflatten(4, (load.width, slots.bucket.target))[:, :, :number, :, :, :_NUM_STEPS]
-        cross = slots.cross_cache[:, :, :number, :, : load.length]
-        computed = (own, cross, slots.sums[:number], *beside, slots.history[:number, 0, _NUM_STEPS])
+        computed = (slots.self_cache, slots.cross_cache, slots.sums, *beside, slots.history[:, 0, _NUM_STEPS])
         copies = [tensor.to("cpu", copy=True) for tensor in computed]
     cohort.leave(cohort.keys)
     return copies

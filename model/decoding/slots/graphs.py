@@ -190,14 +190,16 @@ class Graphs:
             self.num_failures += 1
             fields = {"reason": str(error).strip().partition("\n")[0], "out_of_memory": is_out_of_memory(error)}
             logger.warning("a CUDA graph could not be captured: it is not used", extra={"fields": fields})
-            with suppress(RuntimeError, AttributeError):  # torch may have ended it
-                torch._C._cuda_endAllocateToPool(self._device.index or 0, self._pool)
-            self.drop()
-            return None
+        else:
+            return graph
         finally:
             self.num_captures += 1
             self.capture_s += time.perf_counter() - began
-        return graph
+        with suppress(RuntimeError, AttributeError):  # torch may have ended it
+            torch._C._cuda_endAllocateToPool(self._device.index or 0, self._pool)
+        del graph
+        self.drop()
+        return None
 
 
 class Download:
