@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import os
 import random
+import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,6 +18,7 @@ import httpx
 import pytest
 import torch
 
+from app.commands.main import main
 from app.main import create_app
 from app.serving.service import TranslationService
 from app.settings import Settings
@@ -21,6 +27,7 @@ from model.decoding.backend import SlotBackend
 from model.translator import Translator
 from tests.app.fakes import BUDGET
 from tests.app.serving import client_of
+from tests.server import ServiceProcess
 from tests.simulated_gpu.device import Device
 from tests.toy import WORDS
 
@@ -142,3 +149,43 @@ async def test_a_service_whose_gpu_has_failed_for_good_gives_up(
         for path in ("/livez", "/readyz"):
             assert (await client.get(path)).status_code == 503
         assert (await client.post("/translate", json=request)).status_code == 503
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "device",
+    [
+        pytest.param("simulated", marks=pytest.mark.simulated),
+        pytest.param("cuda", marks=pytest.mark.gpu),
+    ],
+)
+async def test_the_process_ends_with_an_error_when_its_gpu_has_failed_for_good(device: str, toy_bundle: Path) -> None:
+    settings = {"VERSO_MODEL": str(toy_bundle), "VERSO_DEVICE": "cuda", "VERSO_GRAPHS": "off", "TEST_GPU": device}
+    settings |= {f"VERSO_{name.upper()}": str(value) for name, value in BUDGET.items()}
+    process = ServiceProcess([sys.executable, "-m", "tests.app.gpu_server"], settings)
+    try:
+        process.wait_until_ready()
+        with process.new_client() as client:
+            request = {"text": "red cat.", "source": "en", "target": "de"}
+            assert client.post("/translate", json=request).json()["translations"][0]["text"] == "rot Katze."
+            process.popen.send_signal(signal.SIGUSR1)
+            with contextlib.suppress(httpx.TransportError):  # it has ended already
+                assert client.post("/translate", json={**request, "text": "old dog."}).status_code in (500, 503)
+        assert process.wait() == 1
+        assert any("GPU" in line or "engine" in line for line in process.lines)
+    finally:
+        process.close()
+
+
+@pytest.mark.usefixtures("gpu", "_quick_start")
+def test_doctor_finds_the_gpu_and_loads_the_model(
+    toy_bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in os.environ if name.startswith("VERSO_")]:
+        monkeypatch.delenv(name)
+    for name, value in {"PORT": "0", "MODEL": str(toy_bundle), "DEVICE": "cuda"}.items():
+        monkeypatch.setenv(f"VERSO_{name}", value)
+    assert main(["doctor", "--load", "--json"]) == 0
+    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert checks["gpu"]["state"] == checks["loading"]["state"] == "ok"
+    assert checks["back-end"]["details"]["toy"]["name"] == "slots"
