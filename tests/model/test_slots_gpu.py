@@ -81,7 +81,14 @@ def test_captured_steps_give_the_outputs_of_the_cpu(
 
 
 @pytest.mark.usefixtures("gpu")
-@pytest.mark.parametrize("precision", ["float32", "float16", pytest.param("bfloat16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "precision",
+    [
+        "float16",
+        pytest.param("float32", marks=pytest.mark.slow),
+        pytest.param("bfloat16", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_a_scripted_model_gives_equal_outputs_with_and_without_graphs(options: DecodingOptions, precision: Any) -> None:
     scripted = script(tiny_transformer(), precision).to("cuda")

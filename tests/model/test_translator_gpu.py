@@ -66,6 +66,7 @@ def test_attention_and_its_steps_are_those_of_the_cpu(
         torch.testing.assert_close(found.steps[name].cpu(), step, atol=1e-4, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_nothing_is_captured_for_ordinary_sentences_once_it_is_warm(gpu: Device | None, on_gpu: Translator) -> None:
     on_gpu.warm_up([1, 4])
     graphs = on_gpu.backend.graphs
@@ -81,6 +82,7 @@ def test_nothing_is_captured_for_ordinary_sentences_once_it_is_warm(gpu: Device 
     assert graphs.num_failures == 0
 
 
+@pytest.mark.slow
 def test_thousands_of_sentences_leave_the_memory_as_it_was(gpu: Device | None, on_gpu: Translator) -> None:
     on_gpu.warm_up([4])
     rng = random.Random(0)

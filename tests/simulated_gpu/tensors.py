@@ -111,6 +111,8 @@ def _kind(func: OpOverload) -> _Kind:
 
 def _run(device: Device, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Do one operation on the values, as the device would."""
+    # Of this thread: lists of indices become tensors of the CPU, which are copied in a way that a subclass sees.
+    torch._C._set_only_lift_cpu_tensors(True)
     kind = _kind(func)
     if kind.is_composite:
         return func.decompose(*args, **kwargs)
@@ -271,6 +273,7 @@ def device_of_torch() -> Iterator[None]:
         try:
             yield
         finally:
+            torch._C._set_only_lift_cpu_tensors(False)
             library._destroy()
 
 

@@ -51,6 +51,7 @@ def test_tensors_are_on_cuda_and_have_the_values_of_the_cpu() -> None:
     assert tensor.device == torch.device("cuda", 0)
     assert tensor.tolist() == [[10, 21, 32], [3, 4, 5]]
     assert torch.where(tensor > 4, tensor, 0).sum().item() == 10 + 21 + 32 + 5
+    assert tensor[range(2), [2, 0]].tolist() == [32, 3]
 
 
 def test_a_scripted_model_computes_what_it_computes_on_the_cpu() -> None:
