@@ -23,11 +23,11 @@ from model.confidence import Evidence
 from model.decoding.backend import Backend, ModelToDecode, NativeBackend, SlotBackend, choose_backend
 from model.decoding.batch import Progress, decode_all
 from model.decoding.cohort import Cohort
+from model.decoding.graph_check import check_graphs
 from model.decoding.native.packed import NativeModel
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest, Finished
-from model.decoding.slots.check import check_graphs
 from model.decoding.slots.model import SlotModel
 from model.errors import (
     ArtifactError,
@@ -546,7 +546,7 @@ class Translator:
                         requests = [self.example_request(length, options)] * number
                         if graphs is None:
                             yield partial(self._decode, requests)
-                        elif not graphs.are_full:
+                        elif graphs.num_kept + 2 <= graphs.max_graphs:  # a step, and an encoder
                             yield partial(self._step_once, requests)
         if self._bundle.network.in_memory:
             request = self.example_request(0, DecodingOptions())

@@ -1,21 +1,8 @@
-"""The GPUs of this process: which ones it uses, and whether one has failed for good."""
+"""Whether a GPU has failed for good."""
 
 from __future__ import annotations
 
-
-def used_gpus() -> list[int]:
-    """Indices of the GPUs on which this process has memory. Others are not touched: that would take memory there."""
-    import torch
-
-    return [index for index in range(torch.cuda.device_count()) if torch.cuda.memory_reserved(index)]
-
-
-def causes(error: BaseException) -> list[BaseException]:
-    """An error, and those that it followed from."""
-    errors = [error]
-    while (before := errors[-1].__cause__ or errors[-1].__context__) is not None and before not in errors:
-        errors.append(before)
-    return errors
+from model.process.memory import causes, is_out_of_memory, used_gpus
 
 
 def is_lost(error: BaseException) -> bool:
@@ -29,10 +16,11 @@ def is_lost(error: BaseException) -> bool:
     """
     import torch
 
-    if not any(isinstance(one, torch.AcceleratorError) for one in causes(error)):
+    if not any(isinstance(one, torch.AcceleratorError) for one in causes(error)) or is_out_of_memory(error):
         return False
     try:
-        for index in used_gpus() or [None]:
+        gpus: list[int | None] = [*used_gpus()]
+        for index in gpus or [None]:
             torch.cuda.synchronize(index)
     except Exception:  # noqa: BLE001  (whatever it is, nothing can be computed)
         return True

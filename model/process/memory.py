@@ -6,7 +6,6 @@ from pathlib import Path
 
 from model.process import allocator
 from model.process.cgroups import PROC, memory_left
-from model.process.gpus import causes, used_gpus
 
 _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "cublas_status_alloc_failed")
 """In messages of torch: of its allocators, of GPUs and of C++."""
@@ -34,6 +33,21 @@ def available_bytes(device: str, proc: Path = PROC) -> int:
     import psutil
 
     return max(0, min([psutil.virtual_memory().available, *memory_left(proc)]))
+
+
+def used_gpus() -> list[int]:
+    """Indices of the GPUs on which this process has memory. Others are not touched: that would take memory there."""
+    import torch
+
+    return [index for index in range(torch.cuda.device_count()) if torch.cuda.memory_reserved(index)]
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """An error, and those that it followed from."""
+    errors = [error]
+    while (before := errors[-1].__cause__ or errors[-1].__context__) is not None and before not in errors:
+        errors.append(before)
+    return errors
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from model.decoding.slots import check
+from model.decoding import graph_check
 from model.decoding.slots.model import SlotModel
 
 
@@ -105,8 +105,8 @@ def use_recorded_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, next(pools)))
     monkeypatch.setattr(RecordedGraph, "num_replays", 0)
     monkeypatch.setattr(RecordedGraph, "num_alive", 0)
-    monkeypatch.setattr(check, "_MAX_BLOCKS", 2)
-    monkeypatch.setattr(check, "_BLOCK", 1000)
+    monkeypatch.setattr(graph_check, "_MAX_BLOCKS", 2)
+    monkeypatch.setattr(graph_check, "_BLOCK", 1000)
 
 
 def record(model: SlotModel) -> SlotModel:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from model.decoding.backend import Backend, ModelToDecode, NativeBackend, choose_backend, preferred_backend
+from model.decoding.backend import Backend, ModelToDecode, NativeBackend, SlotBackend, choose_backend, preferred_backend
 from model.decoding.native import library, packed
 from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
@@ -102,3 +102,15 @@ def test_the_compiled_decoder_takes_more_rows_with_more_threads(monkeypatch: pyt
         monkeypatch.setattr(torch, "get_num_threads", lambda number=number: number)
         rows[number] = (native.max_rows(1), native.max_rows(4))
     assert rows == {1: (96, 256), 2: (96, 256), 16: (768, 2048)}
+
+
+def test_slots_take_thousands_of_rows_on_a_gpu_if_there_is_memory_for_them(
+    model: ModelToDecode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = choose_backend(model, slots=True)
+    assert isinstance(slots, SlotBackend)
+    on_gpu = SlotBackend(replace(model, device=torch.device("cuda")), slots.slots, slots.reason)
+    row_bytes = 2 * 192 * 2 * 2 * 32 * 4 + 4 * 4 * 12
+    for free_bytes, rows in ((80e9, 4096), (4 * row_bytes * 1000, 1000), (0, 4)):
+        monkeypatch.setattr("model.decoding.backend.available_bytes", lambda device, found=free_bytes: found)
+        assert on_gpu.max_rows(4) == rows

@@ -304,3 +304,9 @@ def test_the_shipped_translator_is_built_once_and_rebuilt_after_a_change(
     shipped.unlink()
     with pytest.raises(ArtifactError, match="shipped weights are missing"):
         build_pretrained("cpu", tmp_path / "cache", precision="float32", report=quiet)
+
+
+def test_no_kernels_are_compiled_for_a_loaded_bundle(toy_bundle: Path) -> None:
+    torch._C._jit_override_can_fuse_on_gpu(True)
+    load_bundle(toy_bundle)
+    assert not torch._C._jit_can_fuse_on_gpu()

@@ -16,10 +16,10 @@ import torch
 
 from model.artifacts.bundle import load_bundle
 from model.decoding.backend import SlotBackend
+from model.decoding.graph_check import check_graphs
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest
 from model.decoding.slots import graphs as graphs_module
-from model.decoding.slots.check import check_graphs
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.graphs import Graphs
 from model.decoding.slots.model import SlotModel
@@ -80,7 +80,8 @@ def test_no_graph_is_destroyed_alone_when_slots_are_dropped() -> None:
 
 
 def test_with_too_many_graphs_all_are_destroyed_at_once_and_captured_again() -> None:
-    model = captured_model(max_graphs=5)
+    model = captured_model()
+    model.graphs.max_graphs = 5
     kept: list[int] = []
     capture = Graphs._capture
 
@@ -135,7 +136,7 @@ def test_each_model_has_a_stream_of_its_own() -> None:
     streams = [model.graphs._stream for model in models]
     assert len(set(streams)) == 32
     late = captured_model()
-    assert late.graphs.why_off is not None and "each is that of another model" in late.graphs.why_off
+    assert late.graphs.why_off is not None and "is that of another model" in late.graphs.why_off
     check_outputs(late)
     free = streams[7]
     del models[7], late
@@ -177,7 +178,7 @@ def test_graphs_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Graphs(torch.device("cuda"), wanted=False).why_off == "they are switched off"
     graphs = Graphs(torch.device("cuda"))
     assert graphs.are_on
-    assert graphs._max_graphs == 2**34 // 8 // 2**24
+    assert graphs.max_graphs == 2**34 // 8 // 2**24
 
 
 def fail_capture(monkeypatch: pytest.MonkeyPatch, number: int, error: type[Exception], message: str) -> None:
@@ -262,13 +263,6 @@ def check_fails(model: SlotModel, caplog: pytest.LogCaptureFixture, reason: str)
     assert (model.graphs.num_kept, RecordedGraph.num_alive) == (0, 0)
     check_outputs(model)
     assert RecordedGraph.num_alive == 0
-
-
-def spoil_caches(graph: RecordedGraph) -> None:
-    """Double what the last operation but some wrote that is large: keys and values, or logits."""
-    for _, _, _, results in graph.operations:
-        if isinstance(results, torch.Tensor) and results.dim() == 4 and results.dtype == torch.float32:
-            results.mul_(2)
 
 
 def test_wrong_results_of_a_graph_switch_graphs_off(
@@ -405,7 +399,7 @@ def test_after_the_warm_up_ordinary_sentences_need_no_capture(toy_bundle: Path) 
 def test_the_warm_up_ends_when_no_more_graphs_may_be_kept(toy_bundle: Path) -> None:
     translator = Translator(load_bundle(toy_bundle), slots=True)
     model = record(slots_of(translator))
-    model.graphs._max_graphs = 6
+    model.graphs.max_graphs = 6
     for part in translator.warm_up_parts([1, 4]):
         part()
     assert 4 <= model.graphs.num_kept == model.graphs.num_captures <= 6

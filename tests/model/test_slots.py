@@ -262,12 +262,12 @@ def test_a_source_or_target_longer_than_the_bucket_moves_all_sentences_to_a_larg
     group = slot_cohort(transformer, width)
     group.join([DecodingRequest(0, [4, 5, 2], options), DecodingRequest(1, [6, 2], options)])
     group.step()
-    assert group.longest_target == 32
+    assert group.tensors.bucket.target == 32
     group.step()
     far = replace(options, max_new_tokens=50, min_new_tokens=45)
     asked = [DecodingRequest(2, long_source, options), DecodingRequest(3, [8, 9, 2], far)]
     group.join(asked)
-    assert group.longest_target == 64
+    assert group.tensors.bucket.target == 64
     assert group.longest_source == len(long_source)
     found = drive(group, [])
     plain = [DecodingRequest(0, [4, 5, 2], options), DecodingRequest(1, [6, 2], options), *asked]
@@ -340,10 +340,10 @@ def test_a_prefix_that_leaves_no_room_is_refused_and_no_sentence_joins() -> None
 def test_the_cohort_reports_its_load() -> None:
     group = slot_cohort(tiny_transformer(), 3)
 
-    def counts() -> tuple[int, int, int, int, list[int]]:
-        return group.num_sentences, group.num_rows, group.longest_source, group.longest_target, group.keys
+    def counts() -> tuple[int, int, int, list[int]]:
+        return group.num_sentences, group.num_rows, group.longest_source, group.keys
 
-    nothing: tuple[int, int, int, int, list[int]] = (0, 0, 0, 0, [])
+    nothing: tuple[int, int, int, list[int]] = (0, 0, 0, [])
     assert group.width == 3
     assert counts() == nothing
     assert group.step() == []
@@ -351,9 +351,9 @@ def test_the_cohort_reports_its_load() -> None:
     group.leave({7})
     options = DecodingOptions(beam_size=3, min_new_tokens=5)
     group.join([DecodingRequest(7, [4, 5, 2], options), DecodingRequest(8, [4, 5, 6, 7, 2], options)])
-    assert counts() == (2, 6, 5, 32, [7, 8])
+    assert counts() == (2, 6, 5, [7, 8])
     group.leave([8, 9])
-    assert counts() == (1, 3, 3, 32, [7])
+    assert counts() == (1, 3, 3, [7])
     group.leave([7])
     assert counts() == nothing
 

@@ -12,7 +12,7 @@ from model.decoding.options import Hypothesis
 from model.decoding.search import NO_TOKEN, Considered, SearchTrace
 from model.decoding.sentence import DecodingRequest, Finished, Sentence
 from model.decoding.slots.buckets import Bucket
-from model.decoding.slots.graphs import Download
+from model.decoding.slots.graphs import download
 from model.decoding.slots.model import SlotModel, SlotStep
 from model.decoding.slots.tensors import SlotTensors
 from model.errors import DecodingError
@@ -76,11 +76,6 @@ class SlotCohort:
     def longest_source(self) -> int:
         """Tokens of the longest source, markers included."""
         return max((occupant.sentence.num_source_tokens for occupant in self._occupants.values()), default=0)
-
-    @property
-    def longest_target(self) -> int:
-        """Cache columns of each row."""
-        return 0 if self._step is None else self._step.tensors.bucket.target
 
     @property
     def tensors(self) -> SlotTensors:
@@ -167,12 +162,10 @@ class SlotCohort:
         for _ in range(num_steps):
             step.run(full=full)
             if traced:
-                considered.append(Download(slots.considered))
-        active, failed, scores, lengths, cut, history = Download(
-            slots.active, slots.failed, slots.pool_scores, slots.pool_lengths, slots.pool_cut, slots.pool_history
-        ).wait()
+                considered.append(slots.considered.clone())
+        answers = (slots.failed, slots.pool_scores, slots.pool_lengths, slots.pool_cut, slots.pool_history)
+        active, failed, scores, lengths, cut, history, *steps = download(slots.active, *answers, *considered)
         decodes = active.tolist()
-        steps = [candidates for download in considered for candidates in download.wait()]
         finished: list[Finished] = []
         for occupant in occupants:
             sentence, slot = occupant.sentence, occupant.slot

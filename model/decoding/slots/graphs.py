@@ -6,8 +6,8 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import ClassVar
 from weakref import WeakSet
 
@@ -22,15 +22,8 @@ logger = logging.getLogger("model.graphs")
 _WARM_UPS = 3
 """Calls before capture: TorchScript specialises a method in its first two, libraries make their workspaces."""
 
-_NUM_STREAMS = 32
-"""torch has so many streams of a device, and hands them out in turn."""
-
-_MAX_GRAPHS = 256
-_GRAPH_BYTES = 16 * 2**20
-"""Memory of a captured step, at most: 240 kernels of 64 kB each."""
-
-_MEMORY_SHARE = 1 / 8
-"""Share of the free memory that graphs may take."""
+_MAX_GRAPHS, _MEMORY_SHARE, _GRAPH_BYTES = 256, 1 / 8, 16 * 2**20
+"""Graphs may take a share of the free memory. A captured step takes at most 240 kernels of 64 kB each."""
 
 _CAPTURING = threading.Lock()
 """torch allows one capture at a time in the process."""
@@ -46,18 +39,18 @@ class Graphs:
     Args:
         device: Where the model is.
         wanted: Whether to capture graphs, if the device is a GPU.
-        max_graphs: Number of graphs that are kept; None means what a share of the free memory allows.
 
     Attributes:
         why_off: Why nothing is captured; None if graphs are on.
         num_captures: Captures so far.
         num_failures: Captures that failed.
         capture_s: Seconds that captures took, with the calls before them.
+        max_graphs: Number of graphs that are kept: what a share of the free memory allows.
     """
 
     _all: ClassVar[WeakSet[Graphs]] = WeakSet()
 
-    def __init__(self, device: torch.device, *, wanted: bool = True, max_graphs: int | None = None) -> None:
+    def __init__(self, device: torch.device, *, wanted: bool = True) -> None:
         self.num_captures = self.num_failures = 0
         self.capture_s = 0.0
         self.why_off: str | None = None
@@ -65,23 +58,23 @@ class Graphs:
         self._stream: torch.cuda.Stream | None = None
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self._numbers = itertools.count()
-        self._max_graphs = max_graphs or _MAX_GRAPHS
+        self.max_graphs = _MAX_GRAPHS
         if device.type != "cuda":
             self.why_off = "the model is not on a GPU"
             return
-        if max_graphs is None:
-            room = int(_MEMORY_SHARE * available_bytes(str(device)))
-            self._max_graphs = max(1, min(_MAX_GRAPHS, room // _GRAPH_BYTES))
+        room = int(_MEMORY_SHARE * available_bytes(str(device)))
+        self.max_graphs = max(1, min(_MAX_GRAPHS, room // _GRAPH_BYTES))
         if not wanted:
             self.why_off = "they are switched off"
         self._open_stream()
 
     def _open_stream(self) -> None:
+        # torch hands out 32 streams of a device in turn.
         used = [graphs._stream for graphs in Graphs._all]
-        streams = [torch.cuda.Stream(self._device) for _ in range(_NUM_STREAMS)]
+        streams = [torch.cuda.Stream(self._device) for _ in range(32)]
         free = [stream for stream in streams if stream not in used]
         if not free:
-            self.why_off = f"there are {_NUM_STREAMS} streams, and each is that of another model"
+            self.why_off = "each of the 32 streams is that of another model"
         self._stream = (free or streams)[0]
         self._stream.wait_stream(torch.cuda.current_stream(self._device))  # which has loaded the model
         self._pool = torch.cuda.graph_pool_handle()
@@ -97,29 +90,12 @@ class Graphs:
         """Whether functions are captured."""
         return self.why_off is None
 
-    @property
-    def are_full(self) -> bool:
-        """Whether capturing another step and encoder would drop all others."""
-        return self.num_kept + 2 > self._max_graphs
-
-    def switch_off(self, why: str) -> None:
-        """Do without graphs from now on.
-
-        Args:
-            why: The reason, for the log and for those that ask.
-        """
-        logger.error(
-            "CUDA graphs are off: steps are launched without them, which is slower", extra={"fields": {"reason": why}}
-        )
-        self.why_off = why
-        self.drop()
-
     def entered(self) -> AbstractContextManager[object]:
         """The context of all work of the model: its device and its stream."""
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
     def call(
-        self, function: Callable[[], None], still: Callable[[], AbstractContextManager[None]] = nullcontext
+        self, function: Callable[[], object], still: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> Callable[[], None]:
         """A function that is captured when it is first called, and launched as one graph from then on.
 
@@ -129,8 +105,7 @@ class Graphs:
             still: Entered around the calls before the capture, which must have no lasting effect.
 
         Returns:
-            Runs it once; on a GPU, launches it on the current stream, which is that of :meth:`entered`. If the capture
-            fails, it is launched without a graph from then on.
+            Launches it once within :meth:`entered`; without a graph from then on if the capture fails.
         """
         number = next(self._numbers)
         may_capture = True
@@ -147,15 +122,6 @@ class Graphs:
 
         return run
 
-    @contextmanager
-    def suspended(self) -> Iterator[None]:
-        """A context in which functions are launched without graphs."""
-        before, self.why_off = self.why_off, "they are suspended"
-        try:
-            yield
-        finally:
-            self.why_off = before
-
     def drop(self) -> None:
         """Destroy all graphs; functions that are still used are captured again. No other thread may run the model."""
         if self._stream is None:
@@ -166,11 +132,11 @@ class Graphs:
         torch.cuda.empty_cache()
 
     def _capture(
-        self, number: int, function: Callable[[], None], still: Callable[[], AbstractContextManager[None]]
+        self, number: int, function: Callable[[], object], still: Callable[[], AbstractContextManager[None]]
     ) -> torch.cuda.CUDAGraph | None:
         """Call a function, then capture it; None if that fails. Errors of the calls are raised."""
         began = time.perf_counter()
-        if self.num_kept >= self._max_graphs:
+        if self.num_kept >= self.max_graphs:
             self.drop()
         with still():
             for _ in range(_WARM_UPS):
@@ -202,23 +168,12 @@ class Graphs:
         return None
 
 
-class Download:
-    """A copy of tensors on the host, as they are when the device reaches this point of its stream.
-
-    Args:
-        tensors: On one device.
-    """
-
-    def __init__(self, *tensors: Tensor) -> None:
-        # PyTorch copies to pinned memory, so the copy is asynchronous. A CPU tensor is copied, too.
-        self._copies = [tensor.to("cpu", non_blocking=True, copy=True) for tensor in tensors]
-        self._event: torch.cuda.Event | None = None
-        if tensors[0].device.type == "cuda":
-            self._event = torch.cuda.Event()
-            self._event.record()
-
-    def wait(self) -> list[Tensor]:
-        """The copies, once they are complete."""
-        if self._event is not None:
-            self._event.synchronize()
-        return self._copies
+def download(*tensors: Tensor) -> list[Tensor]:
+    """Copies of tensors on the host, as they are when the device reaches this point of its stream; waits for it."""
+    # PyTorch copies to pinned memory, so that one wait is enough for all. A CPU tensor is copied, too.
+    copies = [tensor.to("cpu", non_blocking=True, copy=True) for tensor in tensors]
+    if tensors[0].device.type == "cuda":
+        event = torch.cuda.Event()
+        event.record()
+        event.synchronize()
+    return copies

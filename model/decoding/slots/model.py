@@ -73,12 +73,9 @@ class SlotModel:
         steps_per_call: Steps a cohort takes before it reads which sentences are done; by default several on a GPU.
         idle_bytes: Bound of the caches of slots that are not in use; they are kept, with their graphs, for later. By
             default a share of the free memory.
-        max_graphs: Number of graphs that are kept; by default what a share of the free memory allows.
 
     Attributes:
         graphs: Its graphs.
-        steps_per_call: As above.
-        device: As above.
     """
 
     _all: ClassVar[WeakSet[SlotModel]] = WeakSet()
@@ -94,7 +91,6 @@ class SlotModel:
         graphs: bool = True,
         steps_per_call: int | None = None,
         idle_bytes: int | None = None,
-        max_graphs: int | None = None,
     ) -> None:
         self.vocabulary = vocabulary
         self.longest_target = longest_target
@@ -114,7 +110,7 @@ class SlotModel:
             policy.force_end,
         )
         self._take_step = partial(take_step, module, constants)
-        self.graphs = Graphs(device, wanted=graphs, max_graphs=max_graphs)
+        self.graphs = Graphs(device, wanted=graphs)
         SlotModel._all.add(self)
 
     @contextmanager
@@ -144,8 +140,8 @@ class SlotModel:
         """Keys and values by a graph of the source's shape."""
         shape = tuple(source.shape)
         if shape not in self._encoders:
-            own, result = source.clone(), _project(self._module, source)
-            self._encoders[shape] = own, result, self.graphs.call(partial(_encode_into, result, self._module, own))
+            module, own, result = self._module, source.clone(), _project(self._module, source)
+            self._encoders[shape] = own, result, self.graphs.call(lambda: result.copy_(_project(module, own)))
         own, result, call = self._encoders[shape]
         own.copy_(source)
         call()
@@ -158,11 +154,10 @@ class SlotModel:
             bucket: How many and how large.
             like: Projected memory of any sentences, (L, 2, n, H, s, D).
         """
-        fitting = [step for step in self._idle if step.tensors.bucket.serves(bucket)]
-        if fitting:  # a larger one costs less than another capture
-            step = min(fitting, key=lambda one: one.tensors.bucket.size)
-            self._idle.remove(step)
-            return step
+        for step in sorted(self._idle, key=lambda one: one.tensors.bucket.size):
+            if step.tensors.bucket.serves(bucket):  # a larger one costs less than another capture
+                self._idle.remove(step)
+                return step
         if self._max_idle_bytes is None:
             self._idle_bytes = int(_IDLE_SHARE * (available_bytes(str(self.device)) + self.num_idle_bytes))
         self.drop_idle(self._idle_bytes - bucket.size * (like.nbytes // (like.size(2) * like.size(4))))
@@ -192,14 +187,10 @@ class SlotModel:
     @classmethod
     def drop_all(cls) -> None:
         """The same of every model of the process, all of which belong to the calling thread."""
-        for model in list(cls._all):
+        for model in cls._all:
             model.drop()
 
 
 def _project(module: SlotStepModel, source: Tensor) -> Tensor:
     """Keys and values of padded sources, (L, 2, n, H, s, D)."""
     return module.project_memory(module.encode(source))
-
-
-def _encode_into(result: Tensor, module: SlotStepModel, source: Tensor) -> None:
-    result.copy_(_project(module, source))

@@ -63,12 +63,19 @@ def check_graphs(model: SlotModel, make_request: MakeRequest, widths: Sequence[i
     if not model.graphs.are_on:
         return
     loads = [
-        _Load(*sizes, width, full)
+        _Load(number, length, width, full)
         for width in widths
-        for *sizes, full in ((2, 14, True), (1, 30, False), (8, 60, False))  # none fits into the slots of another
+        for number, length, full in (
+            (2, 14, True),
+            (1, 30, False),
+            (8, 60, False),
+        )  # none fits into the slots of another
     ]
-    with model.graphs.suspended():
+    model.graphs.why_off = "they are being checked"
+    try:
         expected = {load: _decode(model, load, make_request) for load in loads}
+    finally:
+        model.graphs.why_off = None
     try:
         difference = _difference(model, expected, make_request)
     except Exception as error:
@@ -77,7 +84,9 @@ def check_graphs(model: SlotModel, make_request: MakeRequest, widths: Sequence[i
             raise
         difference = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
     if difference is not None:
-        model.graphs.switch_off(f"the check at the start failed: {difference}")
+        model.graphs.why_off = f"the check at the start failed: {difference}"
+        fields = {"reason": difference}
+        logger.error("CUDA graphs are off: steps are launched without them, which is slower", extra={"fields": fields})
     model.drop()
 
 
