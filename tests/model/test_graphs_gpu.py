@@ -10,9 +10,9 @@ from typing import Literal
 import pytest
 import torch
 
+from model.decoding.graph_check import check_graphs
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest
-from model.decoding.slots.check import check_graphs
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.graphs import Graphs
 from model.process.memory import is_out_of_memory
