@@ -205,8 +205,8 @@ class Capture:
     thread: int
     operations: list[Callable[[], object]] = field(default_factory=list)
     undo: dict[int, Callable[[], object]] = field(default_factory=dict)
-    reads: dict[int, weakref.ref[Block]] = field(default_factory=dict)
-    writes: dict[int, weakref.ref[Block]] = field(default_factory=dict)
+    reads: set[weakref.ref[Block]] = field(default_factory=set)
+    writes: set[weakref.ref[Block]] = field(default_factory=set)
     invalid: bool = False
 
 
@@ -223,10 +223,6 @@ class Device:
         self.faults: list[str] = []
         """Races and uses of freed memory. A test that provokes them takes them out."""
         self.num_captures = 0
-        self.num_replays = 0
-        self.num_launches = 0
-        self.num_waits = 0
-        """How often the host waited for the device, events aside."""
         self.sync_debug_mode = "default"
         self.failing_captures: dict[int, Literal["begin", "during", "end"]] = {}
         """By the number of a capture, from 1, where it fails."""
@@ -235,7 +231,6 @@ class Device:
         self.max_capture_bytes: int | None = None
         """Bytes that a capture may allocate; None for what is free."""
         self.allocated = 0
-        self.peak = 0
         self.cached = 0  # freed, and kept by torch
         self._pools: weakref.WeakValueDictionary[tuple[int, int], Pool] = weakref.WeakValueDictionary()
         self._workspaces: dict[int, Block] = {}
@@ -245,6 +240,7 @@ class Device:
         """By stream, work that precedes whatever is queued on it next."""
         self._of_thread = threading.local()
         self._lock = threading.RLock()
+        self._numbers = itertools.count(1)  # of pieces of work
         self._queued: Times = {}
         self._host: Times = {}
         self._downloads: list[tuple[int, int, Callable[[], object]]] = []
@@ -298,23 +294,23 @@ class Device:
             if capture.invalid:
                 raise torch.AcceleratorError(_INVALIDATED)
             for noted, blocks in ((capture.reads, reads), (capture.writes, writes)):
-                noted.update((id(block), weakref.ref(block)) for block in blocks if block.pool is not capture.pool)
+                noted.update(weakref.ref(block) for block in blocks if block.pool is not capture.pool)
             return
-        self.num_launches += 1
         self._order(reads, writes)
 
     def _order(self, reads: Iterable[Block], writes: Iterable[Block]) -> None:
         """Compare with earlier work on the same memory, and note this work."""
-        stream, number = self.stream, self.num_launches
-        _join(stream.seen, self._host)
-        stream.seen[stream.cuda_stream] = self._queued[stream.cuda_stream] = number
-        for block in reads:
-            self._check_order(block.written, "reads what another stream writes")
-            block.read[stream.cuda_stream] = number
-        for block in writes:
-            self._check_order(block.written, "writes what another stream writes")
-            self._check_order(block.read, "writes what another stream reads")
-            block.written, block.read = {stream.cuda_stream: number}, {}
+        with self._lock:
+            stream, number = self.stream, next(self._numbers)
+            _join(stream.seen, self._host)
+            stream.seen[stream.cuda_stream] = self._queued[stream.cuda_stream] = number
+            for block in reads:
+                self._check_order(block.written, "reads what another stream writes")
+                block.read[stream.cuda_stream] = number
+            for block in writes:
+                self._check_order(block.written, "writes what another stream writes")
+                self._check_order(block.read, "writes what another stream reads")
+                block.written, block.read = {stream.cuda_stream: number}, {}
 
     def _check_order(self, earlier: Times, what: str) -> None:
         if any(self.stream.seen.get(stream, 0) < number for stream, number in earlier.items()):
@@ -331,7 +327,6 @@ class Device:
         self.forbid_in_capture()
         if self.sync_debug_mode == "error":
             raise RuntimeError(f"called a synchronizing CUDA operation ({what})")
-        self.num_waits += 1
         self.host_sees((stream or self.stream).seen)
 
     def synchronize(self, device: object = None) -> None:
@@ -340,7 +335,6 @@ class Device:
         if self._capture is not None:
             self._capture.invalid = True
             raise torch.AcceleratorError(_NOT_PERMITTED)
-        self.num_waits += 1
         self.host_sees(self._queued)
 
     def host_sees(self, times: Times) -> None:
@@ -384,7 +378,6 @@ class Device:
             with self._lock:
                 self._reserve(num_bytes)
                 self.allocated += num_bytes
-                self.peak = max(self.peak, self.allocated)
             return Block(self, num_bytes)
         pool = capture.pool
         try:
@@ -462,11 +455,6 @@ class Device:
             return None
         return capture
 
-    @property
-    def is_capturing(self) -> bool:
-        """Whether any thread captures."""
-        return self._capture is not None
-
     def begin_capture(self, handle: tuple[int, int]) -> Capture:
         """Begin a capture on the current stream.
 
@@ -510,13 +498,11 @@ class Device:
         """
         self.check()
         self.forbid_in_capture()
-        reads, writes = ([block() for block in noted.values()] for noted in (capture.reads, capture.writes))
+        reads, writes = ([block() for block in noted] for noted in (capture.reads, capture.writes))
         if None in reads or None in writes:
             self.faults.append("a graph uses memory that was freed after its capture")
             self.fail()
             self.check()
-        self.num_replays += 1
-        self.num_launches += 1
         self._order(
             [block for block in reads if block is not None],
             [*(block for block in writes if block is not None), capture.pool.block],

@@ -29,9 +29,6 @@ def installed(device: Device) -> Iterator[Device]:
     def set_sync_debug_mode(mode: str) -> None:
         device.sync_debug_mode = mode
 
-    def reset_peak(device_: Any = None) -> None:
-        device.peak = device.allocated
-
     properties = SimpleNamespace(
         name="simulated", major=9, minor=0, total_memory=device.total_bytes, multi_processor_count=100
     )
@@ -61,8 +58,6 @@ def installed(device: Device) -> Iterator[Device]:
         "mem_get_info": lambda device_=None: (device.free_bytes, device.total_bytes),
         "memory_allocated": lambda device_=None: device.allocated,
         "memory_reserved": lambda device_=None: device.reserved,
-        "max_memory_allocated": lambda device_=None: device.peak,
-        "reset_peak_memory_stats": reset_peak,
         "set_per_process_memory_fraction": set_fraction,
     }
     with pytest.MonkeyPatch.context() as patch, device_of_torch(), _one_thread():
