@@ -35,6 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def simulated_gpu() -> Iterator[Device]:
     """A simulated GPU in the place of torch's. A test fails if it breaks the rules of memory and streams there."""
+    torch._C._jit_override_can_fuse_on_gpu(False)  # as load_bundle() does
     with installed(Device()) as device:
         yield device
     assert not device.faults
@@ -47,6 +48,7 @@ REAL = pytest.param("real", marks=pytest.mark.gpu)
 @pytest.fixture(params=[SIMULATED, REAL])
 def gpu(request: pytest.FixtureRequest) -> Device | None:
     """A GPU for the test: once a simulated one, which is returned, and once a real one."""
+    torch._C._jit_override_can_fuse_on_gpu(False)  # as load_bundle() does
     device: Device | None = request.getfixturevalue("simulated_gpu") if request.param == "simulated" else None
     return device
 
