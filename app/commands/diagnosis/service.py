@@ -212,7 +212,7 @@ def _configured(settings: Settings, name: str) -> ConfiguredBundle:
     Raises:
         ModelError: It is missing, damaged, foreign, or cannot run on the device.
     """
-    from model.artifacts.bundle import check_device, read_manifest
+    from model.artifacts.bundle import check_device
     from model.artifacts.pretrained import PRETRAINED, preferred_precision, pretrained_path
     from model.process.devices import choose_device
 
