@@ -6,6 +6,7 @@ either is missing, ``auto`` means the CPU.
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,6 +22,9 @@ OLDEST_CAPABILITY = (7, 5)
 
 BFLOAT16_CAPABILITY = (8, 0)
 """Lowest compute capability whose matrix units multiply bfloat16."""
+
+
+_SENTENCE_END = re.compile(r"\.(?:\s|$)|\n")
 
 
 class Obstacle(NamedTuple):
@@ -109,8 +113,8 @@ def _reason_of_torch() -> str:
             warnings.simplefilter("ignore")
             torch.cuda.init()
     except (RuntimeError, AssertionError) as error:
-        lines = str(error).strip().splitlines()
-        return lines[0].strip().rstrip(".") if lines else type(error).__name__
+        # The sentences after the first one name addresses for downloads.
+        return _SENTENCE_END.split(str(error).strip())[0] or type(error).__name__
     return "it gives no reason"
 
 
