@@ -177,7 +177,11 @@ def test_an_unknown_build_is_refused(machine: Machine, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("gpu", "knows_capability", "names"),
     [
-        ("Tesla T4, 535.104.05, 7.5", True, ("Tesla T4 (driver 535.104.05", "release 580 or newer", "Update the driver")),
+        (
+            "Tesla T4, 535.104.05, 7.5",
+            True,
+            ("Tesla T4 (driver 535.104.05", "release 580 or newer", "Update the driver"),
+        ),
         ("Tesla K80, 470.57.02, 3.7", False, ("Tesla K80 (driver 470.57.02)", "release 580 or newer")),
         ("Tesla V100-SXM2-16GB, 580.65.06, 7.0", True, ("Tesla V100", "capability 7.0", "capability 7.5 or higher")),
     ],
@@ -235,7 +239,14 @@ def test_without_a_gpu_the_cuda_build_is_installed_if_it_is_asked_for_and_the_ou
     machine.gets = "cuda"
     assert machine.script.main() == 0
     said = capsys.readouterr().out
-    for part in ("finds no NVIDIA GPU here", "2.7 GB", "capability 7.5", "release 580", "serves on the CPU", "TORCH=cpu"):
+    for part in (
+        "finds no NVIDIA GPU here",
+        "2.7 GB",
+        "capability 7.5",
+        "release 580",
+        "serves on the CPU",
+        "TORCH=cpu",
+    ):
         assert part in said
     assert machine.asked == [("--require-hashes", "--requirement", str(machine.script.LOCK))]
 

@@ -241,7 +241,7 @@ def test_an_unknown_device_is_named(device: str, toy_bundle: Path) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_cuda_without_a_gpu_is_refused(toy_bundle: Path) -> None:
-    with pytest.raises(DeviceError, match="The device is cuda, but .* Use cpu, or install"):
+    with pytest.raises(DeviceError, match=r"The device is cuda, but .* Use cpu, or install"):
         load_bundle(toy_bundle, "cuda")
 
 
@@ -287,9 +287,7 @@ def test_a_bfloat16_bundle_is_expanded_to_float32_without_a_change_of_its_weight
         assert torch.equal(weight, before[name].float())
 
 
-def test_int8_is_not_compared_on_a_gpu(
-    toy_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_int8_is_not_compared_on_a_gpu(toy_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("model.artifacts.export.check_device", lambda device, precision: torch.device(device))
     with pytest.raises(DeviceError, match="export it with --device cpu"):
         export_bundle(load_checkpoint(toy_checkpoint), "int8", tmp_path / "toy.pt", device="cuda")
