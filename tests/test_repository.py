@@ -16,6 +16,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from model.process.devices import OLDEST_CAPABILITY, OLDEST_DRIVER
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(path for folder in ("app", "model", "scripts") for path in (ROOT / folder).rglob("*.py"))
 
