@@ -104,7 +104,7 @@ def obstacle(gpus: list[Gpu]) -> tuple[str, str] | None:
         lowest = ".".join(map(str, OLDEST_CAPABILITY))
         return (
             f"it needs a GPU of compute capability {lowest} or higher (Turing or newer)",
-            "Take another GPU, or serve on the CPU.",
+            "It takes another GPU.",
         )
     return None
 
@@ -125,7 +125,7 @@ def choose_build(wanted: str) -> str:
     why_not = obstacle(gpus)
     if why_not is not None and wanted == "auto":
         reason, remedy = why_not
-        print(f"{there}: torch's CUDA build cannot use it, as {reason}. The CPU build is taken. {remedy}", flush=True)
+        print(f"{there} cannot run torch's CUDA build: {reason}. The CPU build is taken. {remedy}", flush=True)
         return "cpu"
     if why_not is not None:
         reason, remedy = why_not
@@ -138,7 +138,7 @@ def choose_build(wanted: str) -> str:
         print(
             f"nvidia-smi finds no NVIDIA GPU here. torch's CUDA build ({CUDA_DOWNLOAD}) is installed because TORCH is "
             f"cuda: it uses GPUs of compute capability {'.'.join(map(str, OLDEST_CAPABILITY))} or higher with a driver "
-            f"of release {OLDEST_DRIVER} or newer, and serves on the CPU where there is none. TORCH=cpu takes the "
+            f"of release {OLDEST_DRIVER} or newer, and runs on the CPU where there is none. TORCH=cpu takes the "
             "CPU build.",
             flush=True,
         )

@@ -244,7 +244,7 @@ def test_without_a_gpu_the_cuda_build_is_installed_if_it_is_asked_for_and_the_ou
         "2.7 GB",
         "capability 7.5",
         "release 580",
-        "serves on the CPU",
+        "runs on the CPU",
         "TORCH=cpu",
     ):
         assert part in said
