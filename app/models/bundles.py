@@ -229,7 +229,7 @@ class BundleFiles:
             shortlist = False
         if shortlist and device.startswith("cuda"):
             logger.warning("on a GPU shortlists are not used", extra={"fields": {"file": path.name}})
-        _log_other_precision(path, device)
+        _log_precision(path, self._device)
         return Translator.load(
             path,
             device=device,
@@ -241,14 +241,19 @@ class BundleFiles:
         )
 
 
-def _log_other_precision(path: Path, device: str) -> None:
-    """Say so if a bundle is not served in its own precision."""
+def _log_precision(path: Path, choice: DeviceChoice) -> None:
+    """Say so if a bundle is not served in its own precision, or slowly because a GPU cannot be used."""
     from model.artifacts.bundle import check_device, read_manifest, served_precision
 
-    if not device.startswith("cuda"):
+    if choice.device == "cpu":
+        if choice.warning is not None and read_manifest(path).precision == "float16":
+            logger.warning(
+                "a bundle in float16 takes seconds a sentence on the CPU; without a GPU serve one in int8",
+                extra={"fields": {"file": path.name}},
+            )
         return
     stored = read_manifest(path).precision
-    served = served_precision(stored, check_device(device, stored))
+    served = served_precision(stored, check_device(choice.device, stored))
     if served != stored:
         logger.warning(
             f"a bundle in {stored} is served in {served}, as this GPU has no fast products of {stored}; "

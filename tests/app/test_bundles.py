@@ -303,6 +303,20 @@ def test_a_gpu_that_cannot_be_used_is_a_warning_and_the_cpu_serves(
     )
 
 
+def test_a_bundle_in_float16_that_has_to_run_on_the_cpu_is_a_warning(
+    tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "cuda_obstacle", lambda: devices.Obstacle("it is too old", "take another GPU"))
+    monkeypatch.setattr("torch.version.cuda", "13.0")
+    path = write(tmp_path / "a.pt", "a", precision="float16")
+    with caplog.at_level("WARNING", logger="app.bundles"):
+        BundleFiles(Settings(device="auto", model=str(path))).load_configured()
+        BundleFiles(Settings(device="cpu", model=str(path))).load_configured()  # asked for
+    assert [call["device"] for call in loaded] == ["cpu", "cpu"]
+    _, record = caplog.records
+    assert "serve one in int8" in record.getMessage()
+
+
 def test_a_bundle_in_int8_is_served_on_a_gpu_in_float16_and_the_log_says_so(
     tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
