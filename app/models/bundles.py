@@ -164,7 +164,7 @@ class BundleFiles:
         choice = choose_device(self._settings.device)
         fields = {"device": choice.device, "setting": self._settings.device, "reason": choice.reason}
         if choice.warning is None:
-            logger.info("device", extra={"fields": fields})
+            logger.info("device chosen", extra={"fields": fields})
         else:
             logger.warning(choice.warning, extra={"fields": fields})
         return choice
