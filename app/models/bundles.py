@@ -248,7 +248,7 @@ def _log_precision(path: Path, choice: DeviceChoice) -> None:
     if choice.device == "cpu":
         if choice.warning is not None and read_manifest(path).precision == "float16":
             logger.warning(
-                "a bundle in float16 takes about ten times as long on the CPU as one in int8; without a GPU serve one in int8",
+                "on the CPU a bundle in float16 takes about ten times as long as one in int8; serve one in int8",
                 extra={"fields": {"file": path.name}},
             )
         return
