@@ -43,7 +43,7 @@ help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
 	@echo
 	@echo "PYTHON=python3.12   the interpreter (3.11-3.13; the first one found by default)"
-	@echo "TORCH=cpu|cuda      the build of torch; default: cuda if nvidia-smi finds a GPU, cpu otherwise"
+	@echo "TORCH=cpu|cuda      the build of torch; default: cuda if nvidia-smi shows a GPU and a driver for it, cpu otherwise"
 	@echo "DATA=folder         folder of the corpora, for train, evaluate and bench (now $(DATA))"
 	@echo "BENCH=--quick       options of the benchmarks; RESULTS=folder is their output (now $(RESULTS))"
 	@echo "VERSO_PORT=9000 ... settings of the service: docs/operating.md"

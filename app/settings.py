@@ -140,7 +140,7 @@ class Settings(BaseSettings):
     """SHA-256 the bundle must have; another file is refused before anything of it runs."""
 
     device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
-    """Where the model runs: auto (a GPU if there is one), cpu, cuda or cuda:N."""
+    """Where the model runs: auto (a GPU that torch can use, or the CPU), cpu, cuda or cuda:N."""
 
     threads: int | None = Field(default=None, ge=1, le=1024)
     """Processor threads of the model: all this process may use unless set, and never more."""
